@@ -46,6 +46,7 @@ DTYPES: dict[str, np.dtype] = {n: np.dtype(n) for n in _NUMPY_NAMES} | {
     n: np.dtype(getattr(ml_dtypes, n)) for n in _ML_NAMES
 }
 NAMES = {dt: name for name, dt in DTYPES.items()}
+USUAL = "float32"  # the default dtype
 BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -140,6 +141,8 @@ class Case:
         The sample that made the call: its OpInfo entry, and the dtype that it was drawn for.
     digest : str, optional
         A hash of all that the call is made of; computed if not given.
+    default_dtype : str, optional
+        The dtype of Python's floats during the call, as torch names it.
     """
 
     op: str
@@ -149,10 +152,13 @@ class Case:
     source: str = ""
     sample_dtype: str = ""
     digest: str = ""
+    default_dtype: str = USUAL
 
     def __post_init__(self) -> None:
         if not self.digest:
-            h = hashlib.blake2b(f"{self.op}|{self.args!r}|{sorted(self.kwargs.items())!r}".encode(), digest_size=6)
+            text = f"{self.op}|{self.args!r}|{sorted(self.kwargs.items())!r}"
+            text += f"|{self.default_dtype}" * (self.default_dtype != USUAL)
+            h = hashlib.blake2b(text.encode(), digest_size=6)
             for b in self.buffers:
                 h.update(b.data)
             self.digest = h.hexdigest()
@@ -199,7 +205,7 @@ class Case:
         """Return the call as text: dtype, shape and, when at most ``values``, the values of each array."""
         one = lambda leaf: describe_array(leaf.on(self.buffers), values) if isinstance(leaf, Array) else show(leaf)
         parts = [show_tree(a, one) for a in self.args] + [f"{k}={show_tree(v, one)}" for k, v in self.kwargs.items()]
-        text = f"{self.op}({', '.join(parts)})"
+        text = f"{self.op}({', '.join(parts)})" + f" by default {self.default_dtype}" * (self.default_dtype != USUAL)
         return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

@@ -10,6 +10,7 @@ exhaustively.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -191,6 +192,19 @@ def set_default_dtype(dtype: Any) -> None:
     if new in FLOAT8S:
         raise TypeError(f"couldn't find storage object {scalar_name(new)}Storage")
     _default = new
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: Any) -> Iterator[None]:
+    """`set_default_dtype` for the length of a block."""
+    before = _default
+    if before != dtype:
+        set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        if before != dtype:
+            set_default_dtype(before)
 
 
 def opmath(dtype: np.dtype) -> np.dtype:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..case import DTYPES, Array, Case, Named, Seeded, leaves, map_tree, schemas
+from ..case import DTYPES, USUAL, Array, Case, Named, Seeded, leaves, map_tree, schemas
 from ..schemas import resizable_buffers
 
 
@@ -104,7 +104,11 @@ class Backend:
 
     def exempt(self, case: Case) -> str:
         """Return why a call is not judged, though its overload is claimed, or nothing."""
-        return ""
+        return "" if case.default_dtype == USUAL else "it has no other default dtype"
+
+    def set_default_dtype(self, name: str) -> None:
+        """Set the dtype of Python's floats, by torch's name for it; asked of backends that do not exempt such calls."""
+        raise TypeError(f"{type(self).__name__} has no default dtype")
 
     def refuses(self, error: Exception) -> str:
         """Return by what policy a call was refused, or nothing: such calls are counted apart, by these words."""
@@ -126,7 +130,16 @@ class Backend:
         return ...
 
     def execute(self, case: Case) -> Seen:
-        """Run ``case`` on fresh copies of its buffers."""
+        """Run ``case`` on fresh copies of its buffers, under its default dtype."""
+        if case.default_dtype == USUAL:
+            return self._execute(case)
+        self.set_default_dtype(case.default_dtype)
+        try:
+            return self._execute(case)
+        finally:
+            self.set_default_dtype(USUAL)
+
+    def _execute(self, case: Case) -> Seen:
         buffers = case.fresh_buffers()
         mine: list[Any] = []
         generators: list[Any] = []
@@ -232,6 +245,12 @@ class Table(Backend):
     def seed(self, seed: int) -> None:
         if self._torchnp is not None:
             self._torchnp.manual_seed(seed)
+
+    def exempt(self, case: Case) -> str:
+        return "" if self._torchnp is not None else super().exempt(case)
+
+    def set_default_dtype(self, name: str) -> None:
+        self._torchnp.set_default_dtype(name)
 
     def state(self, generator: Any = None) -> bytes | None:
         if self._torchnp is None:

@@ -92,7 +92,7 @@ class Remote(TorchDevice):
                 session.close()
 
     def exempt(self, case: Case) -> str:
-        return "" if case.arrays() else "without a tensor nothing is sent to a server"
+        return super().exempt(case) if case.arrays() else "without a tensor nothing is sent to a server"
 
     def refuses(self, error: Exception) -> str:
         if isinstance(error, rpc.RPCError):

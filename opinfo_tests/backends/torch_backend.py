@@ -136,7 +136,10 @@ class TorchDevice(Backend):
     def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         return overload_of(op)(*args, **kwargs)
 
-    def execute(self, case: Case) -> Seen:
+    def set_default_dtype(self, name: str) -> None:
+        torch.set_default_dtype(TORCH_DTYPES[name])
+
+    def _execute(self, case: Case) -> Seen:
         # Memory of torch's own, which out= may resize.
         storages = [torch.from_numpy(b).clone() for b in case.buffers] if self.is_cpu else self.moved(case)
         mine: list[torch.Tensor] = []

@@ -14,6 +14,7 @@ from ..case import NAMES, Array, Case, Named, rebuilt, schemas, whole
 from .constraint_table import constraint_of
 from .constraints import EVERY_DTYPE
 from .crossed import crossed
+from .defaults import by_default
 from .drawable import looks_at_sizes
 from .mixed import paired
 from .relaid import cast, relaid, retyped
@@ -27,7 +28,7 @@ FAR = (100, -100, -7)
 # Lists with two faults: which of them is named?
 UNLIKE = ([0, 0, 100], [0, -100, 100], [-1, -1, 100], [-1, -7], [-7, -1], [2, -1, -1], [1, 0, 1, 2])
 # Numbers that a dtype has not: of sign, of part, and beyond the range of half types, of float and of 64 bits.
-SCALARS = (-1.0, 1.5, 3 + 4j, True, 1e5, 1e39, -(2**63))
+SCALARS = (-1.0, 1.5, 3 + 4j, True, 0, 7, 1e5, 1e39, -(2**63))
 FLOATS = (-1.0, 1.5, float("nan"), 1e5, 1e39)
 # What may be given for an argument that is left out.
 DTYPE_CHOICES = tuple(Named("dtype", name) for name in ("bool", "int64", "float32", "complex64", "float16"))
@@ -65,6 +66,7 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
             more += broken_twice(once, Random(f"{op} {start} twice"))
             more += crossed(once, Random(f"{op} {start} crossed"), oracle.execute) if case is kept[0] else ()
             more += elsewhere(once, oracle.execute)
+            more += by_default(replace(case, source=source, sample_dtype=count), oracle.execute)
             more += recast(replace(case, source=source, sample_dtype=count))
             more += paired(replace(case, source=source, sample_dtype=count)) if case is kept[0] else ()
         for other in [*chain(*once.values()), *more]:

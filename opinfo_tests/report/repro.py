@@ -223,6 +223,7 @@ def script(case: Case, row: dict[str, Any], backend: Backend) -> str:
                 f"ULP, ZERO_SIGN, SEED = {rule.ulp}, {rule.zero_sign}, {case.seed if case.draws else None}\n"
                 f"STRIDES = {backend.strides}",
         "OP": f"torch.ops.{namespace}.{base}.{overload or 'default'}",
+        "DEFAULT": case.default_dtype,
         "MEMORY": memory_text(case), "MINE": mine.rstrip(),
         "ARGS": f"(\n{args}    )" if args else "()", "KWARGS": f"{{\n{kwargs}    }}" if kwargs else "{}",
     }  # fmt: skip

@@ -24,6 +24,9 @@ import torch
 from numpy import inf, nan
 <IMPORTS>
 <RULE>
+torch.set_default_dtype(torch.<DEFAULT>)
+if "torchnp" in sys.modules:
+    sys.modules["torchnp"].set_default_dtype("<DEFAULT>")
 TORCH_OP = <OP>
 DEVICE = None
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import torch
 
+import torchnp
+from opinfo_tests.backends.load import load_backend
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.draw.broken import broken
 from opinfo_tests.draw.crossed import CROSSED, FAULTS, crossed, joined, refused
+from opinfo_tests.draw.defaults import by_default
 from opinfo_tests.draw.record import freeze
+from opinfo_tests.run.runner import run_case
 
 X = torch.arange(12.0).reshape(3, 4)
 SELECT = freeze("aten::index_select", (X, 0, torch.tensor([0, 2])), {}, "", "float32")
@@ -40,3 +45,31 @@ def test_the_order_of_checks_is_seen():
     found = [*crossed(broken(SELECT), Random(0), execute)]
     assert 10 < len(found) <= CROSSED and all(execute(other).error for other in found)
     assert [c.digest for c in found] == [c.digest for c in crossed(broken(SELECT), Random(0), execute)]
+
+
+def test_the_default_dtype_is_changed_where_it_matters():
+    execute = TorchDevice("cpu").execute
+    sine = freeze("aten::sin", (torch.arange(3),), {}, "", "int64")
+    assert {c.default_dtype for c in by_default(sine, execute)} == {"float64", "float16"}
+    assert {c.dtype for c in by_default(sine, execute)} == {"int64", "bool"}
+    assert not [*by_default(SELECT, execute)]
+
+
+def test_a_backend_computes_under_the_calls_default_dtype():
+    case = replace(freeze("aten::sin", (torch.arange(3),), {}, "", "int64"), default_dtype="float64", digest="")
+    table = load_backend("table")
+    assert not table.exempt(case) and table.execute(case).results[0].dtype == "float64"
+    assert run_case(case, TorchDevice("cpu"), table)[0].outcome == "pass"
+    assert torchnp.get_default_dtype() == "float32" and torch.get_default_dtype() == torch.float32
+    assert "float64" in case.describe()
+    assert run_case(case, TorchDevice("cpu"), Wrong())[0].outcome == "wrong-dtype"
+
+
+class Wrong(type(load_backend("table"))):
+    """The table, under the usual default dtype always."""
+
+    def __init__(self):
+        super().__init__(torchnp.table)
+
+    def set_default_dtype(self, name):
+        pass

@@ -11,10 +11,10 @@ import torch
 from functorch.compile import default_partition
 
 import torchnp
-from torchnp import dtypes
 from torchnp import random as engine
 from torchnp.compiler._private import aot_autograd
 from torchnp.compiler.lowering import homes, kept_inputs, lower
+from torchnp.dtypes import default_dtype
 from torchnp.interop import convert
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs, to_numpy
 from torchnp.interop.running import Runner
@@ -106,17 +106,11 @@ class Compiled:
     @contextmanager
     def _settings(self) -> Iterator[None]:
         """torch's default dtype and random numbers, while the graph runs."""
-        before = dtypes.get_default_dtype()
-        if before != self._dtype:
-            dtypes.set_default_dtype(self._dtype)
         try:
-            with self._stream():
+            with default_dtype(self._dtype), self._stream():
                 yield
         except LinAlgError as error:
             raise as_torchs(error) from None
-        finally:
-            if before != self._dtype:
-                dtypes.set_default_dtype(before)
 
     def _tensor(
         self,

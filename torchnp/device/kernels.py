@@ -20,9 +20,10 @@ import torchnp
 from torchnp import libraries
 from torchnp.device import storages
 from torchnp.device._private import by_cpu, has_kernel, is_overload
+from torchnp.dtypes import default_dtype, get_default_dtype
 from torchnp.interop import bookkeeping, convert, running
 from torchnp.interop._private import OpOverload, schema_of
-from torchnp.interop.convert import as_torchs
+from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.mode import MissingKernelError
 from torchnp.interop.streams import is_random, on_torchs_stream
 from torchnp.kernels.linalg import LinAlgError
@@ -115,7 +116,11 @@ def _lazy(name: str) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return run(args, kwargs)
+            default = NUMPY_DTYPE[torch.get_default_dtype()]
+            if default is get_default_dtype():
+                return run(args, kwargs)
+            with default_dtype(default):
+                return run(args, kwargs)
         except LinAlgError as error:
             raise as_torchs(error) from None
         except running.Foreign as reason:
