@@ -233,10 +233,21 @@ def _pack(tensor: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tup
     return storages.wrap(data), convert.wrap(sizes)
 
 
+_FLOAT_HISTC = _lazy("aten::histc")
+
+
+def _histc(tensor: torch.Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> torch.Tensor:
+    """``histc``, of integers too: torch's CPU refuses them, but libraries count on every other device to take them."""
+    if tensor.dtype.is_floating_point or tensor.dtype == torch.bool:
+        return _FLOAT_HISTC(tensor, bins, min, max)
+    return _FLOAT_HISTC(tensor.double(), bins, min, max).to(tensor.dtype)
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "aten::_copy_from": _copy_from,
     "aten::_copy_from_and_resize": lambda source, target: _copy_from(source, target.resize_(source.shape)),
     "aten::_pack_padded_sequence": _pack,
+    "aten::histc": _histc,
     "aten::resize_": _resize,
     "aten::as_strided_": _as_strided_,
     "aten::set_.source_Storage_storage_offset": _set,
