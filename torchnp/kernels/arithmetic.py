@@ -98,7 +98,7 @@ _WRITTEN = ["inplace-within-category", "overlap-inplace", "out-resized", "out-ov
 @kernel("add.Tensor", differs=[*_SUM, *_WRITTEN, "fused-sum"], **_OF_SUM)
 def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
     """``self + alpha * other``; for bool, or."""
-    plain = alpha != 1 and (type(alpha) is float or type(alpha) is int) and type(other) is ndarray
+    plain = alpha != 1 and (type(alpha) is float or type(alpha) is int) and type(self) is type(other) is ndarray
     if plain and self.dtype is dt.float32 and _alike(self, other):
         return fast_fma(other, scalar(alpha, dt.float32), self)
     return _scaled_sum(self, other, alpha, np.add)

@@ -46,7 +46,7 @@ def _arange(*, start=0, end, step=1, dtype, layout, device, pin_memory):
     require("arange_cpu", dtype, _ARANGE)
     start, end, step = _bounds(start, end, step)
     for n in (start, end, step):
-        scalar(n, dt.float32 if dt.is_half(dtype) else dt.float64)  # has to fit in what torch counts in
+        scalar(n, dt.float64)
     if dtype == dt.int64:  # truncated first; the other integer dtypes are counted as floats
         start, end, step = (whole(n) for n in (start, end, step))
         check(step != 0, "step must be nonzero", ValueError)
@@ -54,6 +54,8 @@ def _arange(*, start=0, end, step=1, dtype, layout, device, pin_memory):
         return _ramp(start, step, max(-(-(end - start) // step), 0), dtype, VECTOR)
     count = math.ceil((float(end) - float(start)) / float(step))
     check(count <= 2**63, "invalid size, possible overflow?")
+    for n in (start, end, step) if dt.is_half(dtype) else ():
+        scalar(n, dt.float32)  # has to fit in what torch counts in
     check(count < 2**63, _TOO_MANY)
     if dt.is_integral(dtype):
         start, step = whole(start), whole(step)
