@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
+
 import torchnp
 from torchnp.differences import Difference
 from torchnp.lookup.naming import public_name
 
 from ..backends.backend import Backend, Seen
 from ..backends.torch_backend import TorchDevice
-from ..case import Case
+from ..case import DTYPES, Case
 from ..draw.reach import plan
 from ..draw.samples import dtypes_of
 from ..draw.strategies import plan as plan_draws
@@ -25,9 +27,10 @@ from .amend import AMENDMENTS  # noqa: F401  all are registered with it
 from .explaining import Explanation, explain
 from .feeds import fed, packet_of
 from .mapping import SPELLINGS
-from .natural import Call, NoNaturalCallError, build, source_of
+from .natural import FOREIGN, Call, NoNaturalCallError, build, source_of
 from .pairs import answer_of, compare, is_contract
 
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
 HOW = ("foretold", "by condition", "by kind alone", "unexplained")
 
 
@@ -100,6 +103,8 @@ def pair(
     case: Case, want: Seen, f: Callable, name: str, own: bool = False, spelling: str = "", exact: bool = False
 ) -> Paired:
     """Ask NumPy what torch was asked; raises `NoNaturalCallError` where it cannot be."""
+    if not own and (lacking := FOREIGN & {NAMES.get(r.dtype, "") for r in want.results if isinstance(r, np.ndarray)}):
+        raise NoNaturalCallError(f"NumPy has no {min(lacking)}", foreign=True)
     make = partial(build, case, f, name, own, spelling)
     return Paired(case, want, make, compare(case, want, answer_of(make()), None if own else oracle(), exact))
 

@@ -142,6 +142,22 @@ def only_where_it_changes(call: Call) -> Any:
     return True
 
 
+@amends("copy-casts-down", stage=2)
+def casts_anything(call: Call) -> Any:
+    call.kwargs["casting"] = "unsafe"
+    return True
+
+
+@amends("view-dtype-alignment", stage=0)
+def aligned(call: Call) -> Any:
+    """The last stride is 1, and the others and the place in memory are whole numbers of the larger elements."""
+    x = first(call)
+    size = 2 * x.itemsize if "complex" in call.op else np.dtype(call.given["dtype"]).itemsize
+    places = [*x.strides[:-1], x.ctypes.data - memory_of(call).ctypes.data]
+    apart = size != x.itemsize and x.strides[-1] != x.itemsize
+    return refuse(call) if apart or size > x.itemsize and any(n % size for n in places) else False
+
+
 @amends("memory-format", stage=2)
 def in_its_own_order(call: Call) -> Any:
     call.template = parsed("np.copy(self)")

@@ -109,6 +109,17 @@ def fill_wraps(call: Call) -> Any:
     return True
 
 
+@amends("number-wraps", stage=3)
+def range_wraps(call: Call) -> Any:
+    """Of prims.iota, which counts in int64."""
+    dtype = call.given["dtype"]
+    if not call.op.endswith("iota"):
+        return False
+    call.given["dtype"] = np.dtype(np.int64)
+    call.after.append(lambda out: out.astype(dtype))
+    return True
+
+
 def fits(number: int, dtype: np.dtype) -> bool:
     return np.iinfo(dtype).min <= number <= np.iinfo(dtype).max
 

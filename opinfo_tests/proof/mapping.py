@@ -139,7 +139,7 @@ MAPPING: dict[str, tuple[str, ...]] = {
         "f(self, other.shape)",
         "f(a, shape)",
         "f(self, (*self.shape[:dim], *sizes, *self.shape[dim:][1:]))",
-        "f(a, (*a.shape[:start], -1, *a.shape[end + 1:]))",
+        "f(a, (*a.shape[:start], int(np.prod(a.shape[start:end + 1])), *a.shape[end + 1:]))",
     ),
     "numpy.broadcast_to": ("f(self, size)", "f(self, other.shape)"),
     "numpy.broadcast_arrays": ("f(*tensors)",),

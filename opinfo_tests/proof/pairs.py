@@ -156,6 +156,12 @@ def settled(case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdic
 
 
 def is_contract(want: Seen) -> bool:
-    """Return whether torch's answer is one that can be compared: no failed assertion of its own, nor a call that is none."""
-    none = ("INTERNAL ASSERT", "is missing value for argument")
+    """Return whether torch's answer is one that can be compared: no failed assertion or call of its own, nor a call that is none."""
+    none = (
+        "INTERNAL ASSERT",
+        "is missing value for argument",
+        "_meta() missing",
+        "got an unexpected keyword",
+        "NoneType",
+    )
     return not (want.error and (want.error[0] == "OutOfContract" or any(words in want.error[1] for words in none)))

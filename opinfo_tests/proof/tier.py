@@ -18,7 +18,8 @@ HEAD = "# by python -m opinfo_tests --proof: overload, calls, those on which the
 PROVED = frozenset(
     {"arithmetic", "bitwise", "compare", "pointwise", "power", "limits", "reduce", "extrema", "moments", "scan",
      "vectornorm", "sort", "prims.elementwise", "join", "special", "activation", "view", "fft", "ranges",
-     "create", "slicing", "shape", "decompositions", "copy", "rearrange"}
+     "create", "slicing", "shape", "decompositions", "copy", "rearrange",
+     "prims.shape", "prims.create", "prims.reduce", "view_dtype", "triangular"}
 )  # fmt: skip
 DRAWS = 20  # of each overload, as many as the quick tier has
 

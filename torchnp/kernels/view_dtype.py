@@ -23,7 +23,7 @@ _COMPLEX_OF = {dt.float16: dt.complex32, dt.float32: dt.complex64, dt.float64: d
 _REAL_OF = {c: r for r, c in _COMPLEX_OF.items()}
 
 
-@kernel("view.dtype", like=np.ndarray.view)
+@kernel("view.dtype", like=np.ndarray.view, differs=["view-dtype-alignment"])
 def view_dtype(self, dtype):
     """The same bytes in another dtype; the last dimension grows or shrinks with the item size."""
     dtype = dt.as_dtype(dtype)
@@ -55,7 +55,7 @@ def view_as_real(self):
     return self[..., None].view(real)
 
 
-@kernel("view_as_complex", like=np.ndarray.view)
+@kernel("view_as_complex", like=np.ndarray.view, differs=["view-dtype-alignment"])
 def view_as_complex(self):
     """The last dimension of size 2 as real and imaginary part."""
     dtype = _COMPLEX_OF.get(self.dtype)
@@ -94,11 +94,13 @@ def _beside(ufunc, x):
     return ufunc(x, out=out)
 
 
-conj, _ = rows(
-    "_conj conj", lambda x: _beside(np.conjugate, x) if dt.is_complex(x.dtype) else x,
-    "The conjugate, computed: torch sets a bit on a view, which an array cannot carry.", like=np.conjugate,
-    differs=["conj-of-real"],
-)  # fmt: skip
+def _conj(x):
+    return _beside(np.conjugate, x) if dt.is_complex(x.dtype) else x
+
+
+_DOC = "The conjugate, computed: torch sets a bit on a view, which an array cannot carry."
+(conj,) = rows("_conj", _conj, _DOC, like=np.conjugate)
+rows("conj", _conj, _DOC, like=np.conjugate, differs=["conj-of-real"])
 
 
 def _negative(x):

@@ -64,13 +64,15 @@ for _name, _of, _like, _filled, _doc in (
         "of": _of,
         "portable": _like.__name__,
         "like": _like,
-        "differs": ["empty-dim"],
+        "differs": ["empty-dim", "zero-dim-axis", "prims-count-from-front"],
         "filled": _filled,
     }
     rows(f"prims::{_name}", _reduced, _doc, **_by)
 
 
-@kernel("prims::prod", like=np.prod)
+@kernel(
+    "prims::prod", like=np.prod, differs=["sum-dtype", "complex-zero-sign", "zero-dim-axis", "prims-count-from-front"]
+)
 def prod(inp: Array, dims: Any, *, output_dtype: Any = None) -> Array:
     """Product over dimensions; none named leaves the array as it is."""
     for d in dims:
@@ -84,7 +86,7 @@ def prod(inp: Array, dims: Any, *, output_dtype: Any = None) -> Array:
     return dense(out) if len(dims) else cloned(inp)
 
 
-@kernel("prims::var", like=np.var, differs=["correction", "empty-dim"])
+@kernel("prims::var", like=np.var, differs=["correction", "empty-dim", "variance-of-nothing", "prims-count-from-front"])
 def var(inp: Array, dims: Ints | None, correction: float | None = 1, *, output_dtype: Any = None) -> Array:
     """Mean squared distance from the mean, over N - correction."""
     _refuse_dtype(output_dtype, "_var_reduction_meta")

@@ -85,10 +85,11 @@ def _collapsed(a: Array, start: int, end: int) -> tuple[int, ...]:
 rows(
     "prims::collapse", lambda a, *ends: namespace(a).reshape(a, _collapsed(a, *ends), copy=True),
     "A copy with dimensions ``start`` to ``end`` (included) merged into one.", like=np.reshape,
+    differs=["copy-forms", "prims-count-from-front"],
 )  # fmt: skip
 
 
-@kernel("prims::collapse_view", like=np.reshape)
+@kernel("prims::collapse_view", like=np.reshape, differs=["view-never-copies", "prims-count-from-front"])
 def collapse_view(a: Array, start: int, end: int) -> Array:
     """A view with dimensions ``start`` to ``end`` (included) merged into one, where strides allow it."""
     shape = _collapsed(a, start, end)
@@ -103,10 +104,18 @@ def collapse_view(a: Array, start: int, end: int) -> Array:
 _DOC = "The same elements as a new view."
 rows("prims::view_of", either, _DOC, native=lambda a: aten("view")(a, a.shape), portable=lambda xp, a: a)
 _DOC = "The same memory read as another dtype."
-rows("prims::view_of_dtype", lambda *given: aten("view.dtype")(*given), _DOC, like=ndarray.view)
+rows(
+    "prims::view_of_dtype",
+    lambda *given: aten("view.dtype")(*given),
+    _DOC,
+    like=ndarray.view,
+    differs=["view-dtype-alignment"],
+)
 
 
-@kernel("prims::as_strided", like=np.lib.stride_tricks.as_strided, differs=["as-strided-elements"])
+@kernel(
+    "prims::as_strided", like=np.lib.stride_tricks.as_strided, differs=["as-strided-storage", "as-strided-elements"]
+)
 def as_strided(a: ndarray, size: Ints, stride: Ints, storage_offset: int) -> ndarray:
     """Any view of an array's memory; strides and offset count elements."""
     check(len(size) == len(stride), f"len(size)={len(size)} != len(stride)={len(stride)}", AssertionError)
@@ -138,7 +147,7 @@ rows("prims::conj", either, "Complex conjugate.", native=_conj, portable="conj",
 # ---------------------------------------------------------------- copies
 
 
-@kernel("prims::reshape", like=np.reshape)
+@kernel("prims::reshape", like=np.reshape, differs=["copy-forms", "prims-count-from-front"])
 def reshape(a: Array, shape: Ints) -> Array:
     """A contiguous copy in another shape."""
     if not len(shape):
@@ -158,10 +167,11 @@ def _check_dims(a: Array, dims: Ints) -> None:
 rows(
     "prims::rev", either, "A copy with the order of elements reversed along dimensions.", native="flip",
     portable=lambda xp, a, dims: xp.flip(a, axis=tuple(dims)), look=_check_dims, like=np.flip,
+    differs=["flip-copies", "prims-count-from-front"],
 )  # fmt: skip
 
 
-@kernel("prims::cat", like=np.concatenate)
+@kernel("prims::cat", like=np.concatenate, differs=["prims-count-from-front"])
 def cat(tensors: list[Array], dim: int) -> Array:
     """Arrays of one rank one after the other."""
     check(dim >= 0, f"dim must be non-negative, got {dim}", AssertionError)
@@ -181,6 +191,7 @@ def cat(tensors: list[Array], dim: int) -> Array:
 rows(
     "prims::clone", either, "A copy that keeps the memory format, or takes one.", native="clone",
     portable=lambda xp, x, **_: xp.asarray(x, copy=True), like=np.copy,
+    differs=["memory-format-fits"],
 )  # fmt: skip
 
 
@@ -212,7 +223,7 @@ def as_strided_scatter(self: ndarray, src: ndarray, size: Ints, stride: Ints, st
 rows("prims::device_put", lambda a, *_: a, "The array on a device; there is one.")
 
 
-@kernel("prims::copy_to", like=np.copyto)
+@kernel("prims::copy_to", like=np.copyto, differs=["copy-casts-down"])
 def copy_to(a: ndarray, b: ndarray) -> ndarray:
     """Write ``b`` into ``a``."""
     check(a.size == b.size, f"Attempting to copy {b.size} elements to a tensor with {a.size} elements!")
