@@ -801,7 +801,7 @@ class _aten__compute_linear_combination:
 class _aten__conj:
     """The conjugate, computed: torch sets a bit on a view, which an array cannot carry.
 
-    Like ``numpy.conjugate``, with 1 known differences: ``torchnp explain _conj``."""
+    Like ``numpy.conjugate``, with no known difference: ``torchnp explain _conj``."""
     def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar) -> _Array:
@@ -813,7 +813,7 @@ class _aten__conj:
 class _aten__conj_copy:
     """``aten::_conj``, with a copy as its result in place of a view.
 
-    Like ``numpy.conjugate``, with 1 known differences: ``torchnp explain _conj_copy``."""
+    Like ``numpy.conjugate``, with no known difference: ``torchnp explain _conj_copy``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -2787,7 +2787,7 @@ class _aten__foreach_minimum_:
 class _aten__foreach_mm:
     """``aten::mm``, for each tensor of a list.
 
-    Like ``numpy.matmul``, with 4 known differences: ``torchnp explain _foreach_mm``."""
+    Like ``numpy.matmul``, with 3 known differences: ``torchnp explain _foreach_mm``."""
     def __call__(_, /, self: Sequence[_Tensor], mat2: Sequence[_Tensor]) -> _list[_Array]: ...
     @staticmethod
     def default(self: Sequence[_Tensor], mat2: Sequence[_Tensor]) -> _list[_Array]:
@@ -8958,7 +8958,7 @@ class _aten_celu_:
 class _aten_chain_matmul:
     """Product of a list of matrices.
 
-    Like ``numpy.linalg.multi_dot``, with 1 known differences: ``torchnp explain chain_matmul``."""
+    Like ``numpy.linalg.multi_dot``, with 2 known differences: ``torchnp explain chain_matmul``."""
     @overload
     def __call__(_, /, matrices: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -9934,7 +9934,7 @@ class _aten_cov:
 class _aten_cross:
     """Cross products along a dimension, by default the first of size 3.
 
-    Like ``numpy.cross``, with 3 known differences: ``torchnp explain cross``."""
+    Like ``numpy.cross``, with 2 known differences: ``torchnp explain cross``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor, dim: _int | None = ...) -> _Array: ...
     @overload
@@ -10824,7 +10824,7 @@ class _aten_divide_:
 class _aten_dot:
     """Sum of products of two vectors.
 
-    Like ``numpy.dot``, with 4 known differences: ``torchnp explain dot``."""
+    Like ``numpy.dot``, with 3 known differences: ``torchnp explain dot``."""
     @overload
     def __call__(_, /, self: _Tensor, tensor: _Tensor) -> _Array: ...
     @overload
@@ -10904,7 +10904,7 @@ class _aten_dstack:
 class _aten_einsum:
     """Sum of products over the dimensions that the equation does not name in its output.
 
-    Like ``numpy.einsum``, with 3 known differences: ``torchnp explain einsum``."""
+    Like ``numpy.einsum``, with 4 known differences: ``torchnp explain einsum``."""
     def __call__(_, /, equation: _str, tensors: Sequence[_Tensor], *, path: Sequence[_int] | None = ...) -> _Array: ...
     @staticmethod
     def default(equation: _str, tensors: Sequence[_Tensor], *, path: Sequence[_int] | None = ...) -> _Array:
@@ -12870,7 +12870,7 @@ class _aten_geqrf:
 class _aten_ger:
     """Products of all pairs of two vectors.
 
-    Like ``numpy.outer``, with 2 known differences: ``torchnp explain ger``."""
+    Like ``numpy.outer``, with 1 known differences: ``torchnp explain ger``."""
     @overload
     def __call__(_, /, self: _Tensor, vec2: _Tensor) -> _Array: ...
     @overload
@@ -14194,7 +14194,7 @@ class _aten_infinitely_differentiable_gelu_backward:
 class _aten_inner:
     """Sums of products over the last dimensions.
 
-    Like ``numpy.inner``, with 3 known differences: ``torchnp explain inner``."""
+    Like ``numpy.inner``, with 2 known differences: ``torchnp explain inner``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -15188,7 +15188,7 @@ class _aten_linalg_cond:
 class _aten_linalg_cross:
     """Cross products of vectors of 3 elements along a dimension.
 
-    Like ``numpy.linalg.cross``, with 2 known differences: ``torchnp explain linalg_cross``."""
+    Like ``numpy.linalg.cross``, with 1 known differences: ``torchnp explain linalg_cross``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor, *, dim: _int = ...) -> _Array: ...
     @overload
@@ -15528,7 +15528,7 @@ class _aten_linalg_lu_solve:
 class _aten_linalg_matmul:
     """Product of vectors, matrices or batches of matrices, which broadcast.
 
-    Like ``numpy.matmul``, with 3 known differences: ``torchnp explain linalg_matmul``."""
+    Like ``numpy.matmul``, with 2 known differences: ``torchnp explain linalg_matmul``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -15702,7 +15702,7 @@ class _aten_linalg_multi_dot:
 class _aten_linalg_norm:
     """Norm of vectors (one dimension, or all flattened without ``ord``) or matrices (two).
 
-    Like ``numpy.linalg.norm``, with 1 known differences: ``torchnp explain linalg_norm``."""
+    Like ``numpy.linalg.norm``, with 2 known differences: ``torchnp explain linalg_norm``."""
     @overload
     def __call__(_, /, self: _Tensor, ord: _Scalar | None = ..., dim: Sequence[_int] | _int | None = ..., keepdim: _bool = ..., *, dtype: _ScalarType | None = ...) -> _Array: ...
     @overload
@@ -15974,7 +15974,7 @@ class _aten_linalg_tensorsolve:
 class _aten_linalg_vander:
     """Rows of increasing powers 0 to N - 1.
 
-    Like ``numpy.vander``, with 1 known differences: ``torchnp explain linalg_vander``."""
+    Like ``numpy.vander``, with 4 known differences: ``torchnp explain linalg_vander``."""
     def __call__(_, /, x: _Tensor, *, N: _int | None = ...) -> _Array: ...
     @staticmethod
     def default(x: _Tensor, *, N: _int | None = ...) -> _Array:
@@ -15986,7 +15986,7 @@ class _aten_linalg_vander:
 class _aten_linalg_vecdot:
     """Sums of products along a dimension, the first conjugated.
 
-    Like ``numpy.linalg.vecdot``, with 3 known differences: ``torchnp explain linalg_vecdot``."""
+    Like ``numpy.linalg.vecdot``, with 4 known differences: ``torchnp explain linalg_vecdot``."""
     @overload
     def __call__(_, /, x: _Tensor, y: _Tensor, *, dim: _int = ...) -> _Array: ...
     @overload
@@ -16958,7 +16958,7 @@ class _aten_masked_select_backward:
 class _aten_matmul:
     """Product of vectors, matrices or batches of matrices, which broadcast.
 
-    Like ``numpy.matmul``, with 3 known differences: ``torchnp explain matmul``."""
+    Like ``numpy.matmul``, with 2 known differences: ``torchnp explain matmul``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -17883,7 +17883,7 @@ class _aten_mkldnn_rnn_layer_backward:
 class _aten_mm:
     """Product of two matrices.
 
-    Like ``numpy.matmul``, with 4 known differences: ``torchnp explain mm``."""
+    Like ``numpy.matmul``, with 3 known differences: ``torchnp explain mm``."""
     @overload
     def __call__(_, /, self: _Tensor, mat2: _Tensor) -> _Array: ...
     @overload
@@ -18278,7 +18278,7 @@ class _aten_multiply_:
 class _aten_mv:
     """Product of a matrix and a vector.
 
-    Like ``numpy.matmul``, with 4 known differences: ``torchnp explain mv``."""
+    Like ``numpy.matmul``, with 3 known differences: ``torchnp explain mv``."""
     @overload
     def __call__(_, /, self: _Tensor, vec: _Tensor) -> _Array: ...
     @overload
@@ -19481,7 +19481,7 @@ class _aten_ormqr:
 class _aten_outer:
     """Products of all pairs of two vectors.
 
-    Like ``numpy.outer``, with 2 known differences: ``torchnp explain outer``."""
+    Like ``numpy.outer``, with 1 known differences: ``torchnp explain outer``."""
     @overload
     def __call__(_, /, self: _Tensor, vec2: _Tensor) -> _Array: ...
     @overload
@@ -26017,7 +26017,7 @@ class _aten_var_mean:
 class _aten_vdot:
     """Sum of products of two vectors, the first conjugated.
 
-    Like ``numpy.vdot``, with 4 known differences: ``torchnp explain vdot``."""
+    Like ``numpy.vdot``, with 3 known differences: ``torchnp explain vdot``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -26069,7 +26069,7 @@ class _aten_view_as:
 class _aten_view_as_complex:
     """The last dimension of size 2 as real and imaginary part.
 
-    Like ``numpy.ndarray.view``, with no known difference: ``torchnp explain view_as_complex``."""
+    Like ``numpy.ndarray.view``, with 1 known differences: ``torchnp explain view_as_complex``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -26081,7 +26081,7 @@ class _aten_view_as_complex:
 class _aten_view_as_complex_copy:
     """``aten::view_as_complex``, with a copy as its result in place of a view.
 
-    Like ``numpy.ndarray.view``, with no known difference: ``torchnp explain view_as_complex_copy``."""
+    Like ``numpy.ndarray.view``, with 1 known differences: ``torchnp explain view_as_complex_copy``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -27870,7 +27870,7 @@ class _prims_add:
 class _prims_amax:
     """Maximum over dimensions.
 
-    Like ``numpy.max``, with 1 known differences: ``torchnp explain amax``."""
+    Like ``numpy.max``, with 3 known differences: ``torchnp explain amax``."""
     def __call__(_, /, inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
@@ -27882,7 +27882,7 @@ class _prims_amax:
 class _prims_amin:
     """Minimum over dimensions.
 
-    Like ``numpy.min``, with 1 known differences: ``torchnp explain amin``."""
+    Like ``numpy.min``, with 3 known differences: ``torchnp explain amin``."""
     def __call__(_, /, inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
@@ -27894,7 +27894,7 @@ class _prims_amin:
 class _prims_as_strided:
     """Any view of an array's memory; strides and offset count elements.
 
-    Like ``numpy.lib.stride_tricks.as_strided``, with 1 known differences: ``torchnp explain as_strided``."""
+    Like ``numpy.lib.stride_tricks.as_strided``, with 2 known differences: ``torchnp explain as_strided``."""
     def __call__(_, /, a: _Array, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int) -> _Array: ...
     @staticmethod
     def default(a: _Array, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int) -> _Array:
@@ -28096,7 +28096,7 @@ class _prims_broadcast_in_dim:
 class _prims_cat:
     """Arrays of one rank one after the other.
 
-    Like ``numpy.concatenate``, with no known difference: ``torchnp explain cat``."""
+    Like ``numpy.concatenate``, with 1 known differences: ``torchnp explain cat``."""
     def __call__(_, /, tensors: Sequence[_Tensor], dim: _int) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor], dim: _int) -> _Array:
@@ -28132,7 +28132,7 @@ class _prims_ceil:
 class _prims_clone:
     """A copy that keeps the memory format, or takes one.
 
-    Like ``numpy.copy``, with no known difference: ``torchnp explain clone``."""
+    Like ``numpy.copy``, with 1 known differences: ``torchnp explain clone``."""
     def __call__(_, /, self: _Tensor, *, memory_format: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, memory_format: Any | None = ...) -> _Array:
@@ -28144,7 +28144,7 @@ class _prims_clone:
 class _prims_collapse:
     """A copy with dimensions ``start`` to ``end`` (included) merged into one.
 
-    Like ``numpy.reshape``, with no known difference: ``torchnp explain collapse``."""
+    Like ``numpy.reshape``, with 2 known differences: ``torchnp explain collapse``."""
     def __call__(_, /, a: _Tensor, start: _int, end: _int) -> _Array: ...
     @staticmethod
     def default(a: _Tensor, start: _int, end: _int) -> _Array:
@@ -28156,7 +28156,7 @@ class _prims_collapse:
 class _prims_collapse_view:
     """A view with dimensions ``start`` to ``end`` (included) merged into one, where strides allow it.
 
-    Like ``numpy.reshape``, with no known difference: ``torchnp explain collapse_view``."""
+    Like ``numpy.reshape``, with 2 known differences: ``torchnp explain collapse_view``."""
     def __call__(_, /, a: _Tensor, start: _int, end: _int) -> _Array: ...
     @staticmethod
     def default(a: _Tensor, start: _int, end: _int) -> _Array:
@@ -28214,7 +28214,7 @@ class _prims_copy_strided:
 class _prims_copy_to:
     """Write ``b`` into ``a``.
 
-    Like ``numpy.copyto``, with no known difference: ``torchnp explain copy_to``."""
+    Like ``numpy.copyto``, with 1 known differences: ``torchnp explain copy_to``."""
     def __call__(_, /, a: _Array, b: _Tensor) -> _Array: ...
     @staticmethod
     def default(a: _Array, b: _Tensor) -> _Array:
@@ -28282,7 +28282,7 @@ class _prims_div:
 class _prims_empty:
     """An unset array.
 
-    Like ``numpy.empty``, with no known difference: ``torchnp explain empty``."""
+    Like ``numpy.empty``, with 1 known differences: ``torchnp explain empty``."""
     def __call__(_, /, shape: Sequence[_int], *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(shape: Sequence[_int], *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
@@ -28504,7 +28504,7 @@ class _prims_frexp:
 class _prims_full:
     """An array that holds one number.
 
-    Like ``numpy.full``, with no known difference: ``torchnp explain full``."""
+    Like ``numpy.full``, with 2 known differences: ``torchnp explain full``."""
     def __call__(_, /, shape: Sequence[_int], fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(shape: Sequence[_int], fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
@@ -28516,7 +28516,7 @@ class _prims_full:
 class _prims_full_like:
     """An array of the shape of another that holds one number.
 
-    Like ``numpy.full_like``, with no known difference: ``torchnp explain full_like``."""
+    Like ``numpy.full_like``, with 2 known differences: ``torchnp explain full_like``."""
     def __call__(_, /, a: _Tensor, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(a: _Tensor, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
@@ -28606,7 +28606,7 @@ class _prims_imag:
 class _prims_iota:
     """``start + i * step`` for ``i`` below ``length``.
 
-    Like ``numpy.arange``, with no known difference: ``torchnp explain iota``."""
+    Like ``numpy.arange``, with 2 known differences: ``torchnp explain iota``."""
     def __call__(_, /, length: _int, *, start: _int, step: _int, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(length: _int, *, start: _int, step: _int, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
@@ -28850,7 +28850,7 @@ class _prims_pow:
 class _prims_prod:
     """Product over dimensions; none named leaves the array as it is.
 
-    Like ``numpy.prod``, with no known difference: ``torchnp explain prod``."""
+    Like ``numpy.prod``, with 4 known differences: ``torchnp explain prod``."""
     def __call__(_, /, inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
@@ -28898,7 +28898,7 @@ class _prims_remainder:
 class _prims_reshape:
     """A contiguous copy in another shape.
 
-    Like ``numpy.reshape``, with no known difference: ``torchnp explain reshape``."""
+    Like ``numpy.reshape``, with 2 known differences: ``torchnp explain reshape``."""
     def __call__(_, /, a: _Tensor, shape: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(a: _Tensor, shape: Sequence[_int]) -> _Array:
@@ -28920,7 +28920,7 @@ class _prims_resize:
 class _prims_rev:
     """A copy with the order of elements reversed along dimensions.
 
-    Like ``numpy.flip``, with no known difference: ``torchnp explain rev``."""
+    Like ``numpy.flip``, with 2 known differences: ``torchnp explain rev``."""
     def __call__(_, /, a: _Tensor, dims: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(a: _Tensor, dims: Sequence[_int]) -> _Array:
@@ -29094,7 +29094,7 @@ class _prims_sub:
 class _prims_sum:
     """Sum over dimensions; integers give int64.
 
-    Like ``numpy.sum``, with 1 known differences: ``torchnp explain sum``."""
+    Like ``numpy.sum``, with 3 known differences: ``torchnp explain sum``."""
     def __call__(_, /, inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
@@ -29178,7 +29178,7 @@ class _prims_uniform:
 class _prims_var:
     """Mean squared distance from the mean, over N - correction.
 
-    Like ``numpy.var``, with 2 known differences: ``torchnp explain var``."""
+    Like ``numpy.var``, with 4 known differences: ``torchnp explain var``."""
     def __call__(_, /, inp: _Tensor, dims: Sequence[_int] | None, correction: _float | None = ..., *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(inp: _Tensor, dims: Sequence[_int] | None, correction: _float | None = ..., *, output_dtype: _ScalarType | None = ...) -> _Array:
@@ -29200,7 +29200,7 @@ class _prims_view_of:
 class _prims_view_of_dtype:
     """The same memory read as another dtype.
 
-    Like ``numpy.ndarray.view``, with no known difference: ``torchnp explain view_of_dtype``."""
+    Like ``numpy.ndarray.view``, with 1 known differences: ``torchnp explain view_of_dtype``."""
     def __call__(_, /, a: _Tensor, dtype: _ScalarType) -> _Array: ...
     @staticmethod
     def default(a: _Tensor, dtype: _ScalarType) -> _Array:

@@ -1,4 +1,4 @@
-"""Amendments for linear algebra: factors, tolerances, products."""
+"""Amendments for linear algebra: factors, tolerances, norms."""
 
 from __future__ import annotations
 
@@ -92,4 +92,54 @@ def of_each_matrix(call: Call) -> Any:
         return np.swapaxes(vh, -1, -2).conj() * inverse[..., None, :] @ np.swapaxes(u, -1, -2).conj()
 
     call.f = pseudoinverse if x.size else lambda x, **_: np.swapaxes(x, -1, -2).copy()
+    return True
+
+
+@amends("solve-vectors", stage=3)
+def batch_of_vectors(call: Call) -> Any:
+    a, b = call.given["A"], call.given["B"]
+    if b.ndim == 1 or a.ndim - 1 != b.ndim or a.shape[:-1] != b.shape:
+        return False
+    call.given["B"] = b[..., None]
+    call.after.append(lambda x: x[..., 0])
+    return True
+
+
+@amends("cond-of-zero", stage=5)
+def zero_by_zero(call: Call) -> Any:
+    nothing = (first(call) == 0).all(axis=(-2, -1))
+    call.after.append(lambda out: np.where(nothing, np.asarray(np.nan, out.dtype), out))
+    return True
+
+
+@amends("cond-of-singular", stage=3)
+def by_singular_values(call: Call) -> Any:
+    if call.given["p"] != "nuc" or not first(call).size:
+        return False
+
+    def ratio(x: Any, p: str) -> Any:
+        s = np.linalg.svdvals(x)
+        return s.sum(axis=-1) * (1 / s).sum(axis=-1)
+
+    call.f = ratio
+    return True
+
+
+@amends("vander-needs-two", stage=0)
+def of_two_at_least(call: Call) -> Any:
+    return refuse(call) if call.given.get("N", first(call).shape[-1:] or (1,)) in (0, 1, (0,), (1,)) else False
+
+
+@amends("vander-increasing", stage=2)
+def increasing_powers(call: Call) -> Any:
+    call.kwargs["increasing"] = True
+    return True
+
+
+@amends("vander-of-rows", stage=3)
+def matrix_of_each_row(call: Call) -> Any:
+    if first(call).ndim == 1:
+        return False
+    wide = lambda x: x.astype(np.int64) if x.dtype.kind in "bui" else x
+    call.f = lambda x, n=None, **_: np.atleast_1d(wide(x))[..., None] ** np.arange(n or x.shape[-1])
     return True

@@ -155,7 +155,7 @@ def aligned(call: Call) -> Any:
     size = 2 * x.itemsize if "complex" in call.op else np.dtype(call.given["dtype"]).itemsize
     places = [*x.strides[:-1], x.ctypes.data - memory_of(call).ctypes.data]
     apart = size != x.itemsize and x.strides[-1] != x.itemsize
-    return refuse(call) if apart or size > x.itemsize and any(n % size for n in places) else False
+    return refuse(call) if apart or (size > x.itemsize and any(n % size for n in places)) else False
 
 
 @amends("memory-format", stage=2)

@@ -100,7 +100,7 @@ refuses("cov-weights", lambda c: "aweights" in c.given and c.given["aweights"].d
 refuses("norm-of-nothing", lambda c: not first(c).size and not 0 <= c.full().get("ord", 2) < np.inf)
 refuses("view-never-copies", lambda c: first(c).size and not np.shares_memory(c(), first(c)))
 refuses("missing-kernel", lambda c: lacks(c))
-refuses("gradients-of-floats", lambda c: c.given["requires_grad"] and c.given["dtype"].kind in "bui")
+refuses("only-floats-derive", lambda c: c.given["requires_grad"] and c.given["dtype"].kind in "bui")
 refuses(
     "prims-count-from-front",
     lambda c: any(

@@ -41,6 +41,7 @@ MORE = {
     "half-opmath": (
         "{f}(torch.arange(1, 9, dtype=torch.float16), 57.29577951308232)", "{f}(torch.arange(1, 9, dtype=torch.float16), 0.001, rounding_mode='floor')",
         "{f}(torch.arange(1, 9, dtype=torch.float16) / 7)",
+        "{f}('ij,jk->ik', [torch.ones(2, 5000, dtype=torch.float16), torch.ones(5000, 2, dtype=torch.float16)])",
     ),
     "div-trunc-of-integers": ("{f}(torch.tensor([-7]), torch.tensor([2]), rounding_mode='trunc')",),
     "int-float-promotion": ("{f}([torch.ones(1, dtype=torch.int64), torch.ones(1, dtype=torch.float16)])",),
@@ -58,6 +59,13 @@ MORE = {
     "missing-kernel": (
         "{f}(torch.ones(2, 2, dtype=torch.uint32), torch.ones(2, 2, dtype=torch.uint32))", "{f}(torch.ones(2, 2, dtype=torch.uint32))",
         "{f}(torch.tensor([1j]), decimals=1)", "{f}(torch.ones(2, dtype=torch.uint32), 0)", "{f}(2, dtype=torch.complex64)",),
+    "einsum-ellipsis": ("{f}('i...->i', [torch.ones(2, 3)])",),
+    "no-mixed-products": ("{f}([torch.ones(1, 1), torch.ones(1, 1, dtype=torch.float64)])",
+        "{f}(torch.ones(1, 1), torch.ones(1, 1, dtype=torch.float64), [1], [0])",
+        "{f}('ij,jk->ik', [torch.ones(1, 1), torch.ones(1, 1, dtype=torch.float64)])"),
+    "no-bool-product": ("{f}(torch.ones(1, 1, dtype=torch.bool), torch.ones(1, 1, dtype=torch.bool), [1], [0])",
+                        "{f}('ij,jk->ik', [torch.ones(2, 2, dtype=torch.bool), torch.ones(2, 2, dtype=torch.bool)])"),
+    "three-tier-promotion": ("{f}(torch.ones(1), torch.tensor(1.0, dtype=torch.float64))",),
     "coarse-special": ("{f}(1, torch.tensor([2.0], dtype=torch.float64))",),
     "bessel-of-least": ("{f}(torch.tensor([1e-45]))",), "zeta-of-infinity": ("{f}(2, torch.tensor([torch.inf]))",),
     "split-takes-sizes": ("{f}(torch.arange(6), 2)",), "default-dtype": ("{f}([2])",), "svd-reduced": ("{f}(torch.ones(2, 1))",),

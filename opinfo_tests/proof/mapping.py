@@ -404,6 +404,8 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
     "aten::take": ("f(self, index)",),
     "aten::repeat": ("f(self, repeats)",),
     "aten::_shape_as_tensor": ("np.array(f(self), int)",),
+    "aten::nuclear_norm": ("f(self, 'nuc', keepdims=keepdim)",),
+    "aten::nuclear_norm.dim": ("f(self, 'nuc', axis=dim, keepdims=keepdim)",),
     "aten::split.sizes": ("f(self, split_size, axis=dim)",),
     "aten::_conj": ("f(self)",),
     "aten::nonzero_static": (),

@@ -19,7 +19,8 @@ PROVED = frozenset(
     {"arithmetic", "bitwise", "compare", "pointwise", "power", "limits", "reduce", "extrema", "moments", "scan",
      "vectornorm", "sort", "prims.elementwise", "join", "special", "activation", "view", "fft", "ranges",
      "create", "slicing", "shape", "decompositions", "copy", "rearrange",
-     "prims.shape", "prims.create", "prims.reduce", "view_dtype", "triangular"}
+     "prims.shape", "prims.create", "prims.reduce", "view_dtype", "triangular",
+     "matmul", "contraction", "linalg", "matrixnorm", "einsum"}
 )  # fmt: skip
 DRAWS = 20  # of each overload, as many as the quick tier has
 

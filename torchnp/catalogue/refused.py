@@ -394,7 +394,7 @@ ROWS = (
         in_torch="torch.reshape(torch.ones(2), [-1])",
     ),
     Difference(
-        "gradients-of-floats",
+        "only-floats-derive",
         "Only floats and complex numbers are made with requires_grad",
         torch="torch.ops.prims.full([1], 7, dtype=torch.int64, device=torch.device('cpu'), requires_grad=True)",
         torch_value="RuntimeError: Only Tensors of floating point and complex dtype can require gradients",

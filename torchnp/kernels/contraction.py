@@ -25,7 +25,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- matmul
 
 
-_DIFFERS = ["no-mixed-products", "no-bool-product", "half-opmath"]
+_DIFFERS = ["no-mixed-products", "no-bool-product"]
 
 
 def _look_matmul(bound: Bound, outs: list[ndarray]) -> None:
@@ -116,7 +116,7 @@ def _look_biased(bound: Bound, outs: list[ndarray]) -> None:
         check_apart(out, np.broadcast_to(bias, out.shape) if x.ndim == 2 else bias)
 
 
-@kernel("linear", differs=_DIFFERS, writes=Writes(out=_look_biased))
+@kernel("linear", differs=[*_DIFFERS, "half-opmath"], writes=Writes(out=_look_biased))
 def linear(input, weight, bias=None):
     """input @ weight.T + bias."""
     if input.ndim == 0 or weight.ndim == 0:
@@ -157,7 +157,7 @@ def inner(self, other):
     return tensordot(self, other, [-1], [-1])
 
 
-@kernel("tensordot", like=np.tensordot, differs=_DIFFERS)
+@kernel("tensordot", like=np.tensordot, differs=[*_DIFFERS, "tensordot-broadcasts"])
 def tensordot(self, other, dims_self, dims_other):
     """Sums of products over pairs of dimensions; a size of 1 is summed against any size."""
     check(len(dims_self) == len(dims_other), "both dimension lists should have same length")
@@ -191,7 +191,7 @@ def tensordot(self, other, dims_self, dims_other):
     return out.reshape(shape)
 
 
-@kernel("kron", like=np.kron, differs=["three-tier-promotion"])
+@kernel("kron", like=np.kron, differs=["kron-of-strided"])
 def kron(self, other):
     """Each element of the first times all of the second, laid out in blocks."""
     n = max(self.ndim, other.ndim)
@@ -239,7 +239,12 @@ def _look_chain(bound: Bound, outs: list[ndarray]) -> None:
         bound["matrices"] = [dt.cast(bound["matrices"][0], outs[0].dtype)]
 
 
-@kernel("chain_matmul", like=np.linalg.multi_dot, differs=["no-mixed-products"], writes=Writes(out=_look_chain))
+@kernel(
+    "chain_matmul",
+    like=np.linalg.multi_dot,
+    differs=["no-mixed-products", "chain-of-one"],
+    writes=Writes(out=_look_chain),
+)
 def chain_matmul(matrices):
     """Product of a list of matrices."""
     for m in matrices:
@@ -300,7 +305,10 @@ def _multiplied(chain: list[ndarray], split: dict[tuple[int, int], int], i: int,
 # ---------------------------------------------------------------- vectors along a dimension
 
 
-@kernel("linalg_vecdot", like=np.linalg.vecdot, differs=["no-integers-linalg", "no-mixed-products", "half-opmath"])
+_VECDOT = ["no-integers-linalg", "no-mixed-products", "half-opmath", "zero-dim-axis"]
+
+
+@kernel("linalg_vecdot", like=np.linalg.vecdot, differs=_VECDOT)
 def linalg_vecdot(x, y, *, dim=-1):
     """Sums of products along a dimension, the first conjugated."""
     check_inexact("linalg.vecdot", x)
@@ -311,7 +319,7 @@ def linalg_vecdot(x, y, *, dim=-1):
     return sum_dim(mul(x.conj() if dt.is_complex(x.dtype) else x, y), [dim])
 
 
-@kernel("linalg_cross", like=np.linalg.cross, differs=["cross-broadcast", "half-opmath"])
+@kernel("linalg_cross", like=np.linalg.cross, differs=["cross-broadcast"])
 def linalg_cross(self, other, *, dim=-1):
     """Cross products of vectors of 3 elements along a dimension."""
     check(self.ndim == other.ndim, "linalg.cross: inputs must have the same number of dimensions.")
@@ -328,7 +336,7 @@ def linalg_cross(self, other, *, dim=-1):
     return np.stack([a[j] * b[k] - a[k] * b[j] for j, k in ((1, 2), (2, 0), (0, 1))], axis)
 
 
-@kernel("cross", like=np.cross, differs=["cross-default-dim", "cross-broadcast", "half-opmath"])
+@kernel("cross", like=np.cross, differs=["cross-default-dim", "cross-broadcast"])
 def cross(self, other, dim=None):
     """Cross products along a dimension, by default the first of size 3."""
     if dim is None:

@@ -52,7 +52,7 @@ def _quick_mm(self, mat2):
 
 
 _BLAS = "both ask BLAS, by functions that add in orders of their own"
-_PRODUCT = ["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"]
+_PRODUCT = ["no-mixed-products", "no-bool-product", "matrix-only"]
 _TWIN = within(2, _quick_mm, _BLAS, lambda self, mat2: np.abs(self) @ np.abs(mat2))
 
 
@@ -75,7 +75,7 @@ def mm(self, mat2):
     return product(self, mat2)
 
 
-@kernel("bmm", like=np.matmul, differs=_PRODUCT)
+@kernel("bmm", like=np.matmul, differs=[*_PRODUCT, "product-of-nothing"])
 def bmm(self, mat2):
     """Products of the matrices of two batches."""
     _check_batches(self, mat2)
@@ -311,7 +311,7 @@ def _check_dot(a: ndarray, b: ndarray) -> None:
         raise RuntimeError(f"inconsistent tensor size, {shapes} to have {counts}")
 
 
-@kernel("dot", like=np.dot, differs=["no-mixed-products", "no-bool-product", "half-opmath", "vectors-only"])
+@kernel("dot", like=np.dot, differs=["no-mixed-products", "no-bool-product", "vectors-only"])
 def dot(self, tensor):
     """Sum of products of two vectors."""
     _check_dot(self, tensor)
@@ -319,7 +319,7 @@ def dot(self, tensor):
     return product(self, tensor)
 
 
-@kernel("vdot", like=np.vdot, differs=["no-mixed-products", "no-bool-product", "half-opmath", "vectors-only"])
+@kernel("vdot", like=np.vdot, differs=["no-mixed-products", "no-bool-product", "vectors-only"])
 def vdot(self, other):
     """Sum of products of two vectors, the first conjugated."""
     _check_dot(self, other)
@@ -373,5 +373,5 @@ def _outer(a: ndarray, b: ndarray) -> ndarray:
     return out if out.size else place(out, iterated((((a.size, 1), (1, 1)), (b.shape, (1,)))))
 
 
-_OF_OUTER = {"like": np.outer, "differs": ["three-tier-promotion", "outer-vectors"]}
+_OF_OUTER = {"like": np.outer, "differs": ["outer-vectors"]}
 outer, ger = rows("outer ger", _outer, "Products of all pairs of two vectors.", **_OF_OUTER)

@@ -98,7 +98,7 @@ def _norm(self: ndarray, ord: Any, dim: Any, keepdim: bool, *, dtype: Any) -> nd
 
 
 _DOC = "Norm of vectors (one dimension, or all flattened without ``ord``) or matrices (two)."
-rows("linalg_norm", _norm, _DOC, **_OF_NORM)
+rows("linalg_norm", _norm, _DOC, like=np.linalg.norm, differs=["no-integers-linalg", "norm-of-nothing"])
 rows("linalg_norm.ord_str", _norm, "Frobenius or nuclear norm of matrices.", **_OF_NORM)
 
 
@@ -120,7 +120,7 @@ def linalg_cond(self, p=None):
     return _cond(self, p)
 
 
-@kernel("linalg_cond.p_str", like=np.linalg.cond, differs=["no-integers-linalg"])
+@kernel("linalg_cond.p_str", like=np.linalg.cond, differs=["no-integers-linalg", "cond-of-singular"])
 def linalg_cond_str(self, p):
     """Frobenius or nuclear norm of matrices times that of their inverses."""
     linalg.check_square(f"linalg.cond(ord={p})", self)
@@ -150,7 +150,7 @@ def _look_power(bound: Bound, outs: list[ndarray]) -> None:
 
 
 @kernel(
-    "linalg_matrix_power", "matrix_power", like=np.linalg.matrix_power, differs=["half-opmath"],
+    "linalg_matrix_power", "matrix_power", like=np.linalg.matrix_power, differs=["flip-copies"],
     writes=Writes(out=_look_power),
 )  # fmt: skip
 def linalg_matrix_power(self, n):
@@ -202,7 +202,9 @@ def linalg_matrix_exp(self):
     )  # of lone numbers torch calls exp
 
 
-@kernel("linalg_vander", like=np.vander, differs=["vander-increasing"])
+@kernel(
+    "linalg_vander", like=np.vander, differs=["vander-increasing", "vander-dtype", "vander-of-rows", "vander-needs-two"]
+)
 def linalg_vander(x, *, N=None):
     """Rows of increasing powers 0 to N - 1."""
     known = x.dtype in (*dt.INTS, *dt.BARE_UNSIGNED, dt.float32, dt.float64, dt.complex64, dt.complex128)

@@ -42,7 +42,7 @@ def _permuted(shape: Ints, physical_layout: Ints, **named: Any) -> ndarray:
     return _made(shape, physical_layout, of="empty_permuted", **named)
 
 
-@kernel("prims::iota", like=np.arange, differs=["number-wraps", "gradients-of-floats"])
+@kernel("prims::iota", like=np.arange, differs=["number-wraps", "only-floats-derive"])
 def iota(length: int, *, start: int, step: int, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
     """``start + i * step`` for ``i`` below ``length``."""
     found = dt.as_dtype(dtype)
@@ -55,7 +55,7 @@ def iota(length: int, *, start: int, step: int, dtype: Any, device: Any, require
 
 _DOC = "An unset array"
 rows(
-    "prims::empty", _made_of_size, f"{_DOC}.", of="empty.memory_format", like=np.empty, differs=["gradients-of-floats"]
+    "prims::empty", _made_of_size, f"{_DOC}.", of="empty.memory_format", like=np.empty, differs=["only-floats-derive"]
 )
 rows("prims::empty_strided", _made, f"{_DOC} with given strides, in elements.", of="empty_strided")
 _DOC = f"{_DOC} whose memory runs through the dimensions in a given order."
@@ -66,12 +66,12 @@ rows(
     "An array that holds one number.",
     of="full",
     like=np.full,
-    differs=["number-wraps", "gradients-of-floats"],
+    differs=["number-wraps", "only-floats-derive"],
 )
 rows(
     "prims::full_like", either, "An array of the shape of another that holds one number.",
     native=partial(_made, of="full_like"), portable=lambda xp, a, fill_value, **_: xp.full_like(a, fill_value),
-    like=np.full_like, differs=["fill-overflow", "gradients-of-floats"],
+    like=np.full_like, differs=["fill-overflow", "only-floats-derive"],
 )  # fmt: skip
 
 
