@@ -104,10 +104,15 @@ class Backend:
 
     def exempt(self, case: Case) -> str:
         """Return why a call is not judged, though its overload is claimed, or nothing."""
-        return "" if case.default_dtype == USUAL else "it has no other default dtype"
+        return "it has no other default dtype" if case.default_dtype != USUAL and not self.sets_default_dtype else ""
+
+    @property
+    def sets_default_dtype(self) -> bool:
+        """Whether `set_default_dtype` does what it says."""
+        return type(self).set_default_dtype is not Backend.set_default_dtype
 
     def set_default_dtype(self, name: str) -> None:
-        """Set the dtype of Python's floats, by torch's name for it; asked of backends that do not exempt such calls."""
+        """Set the dtype of Python's floats, by torch's name for it; of a backend without, such calls are not judged."""
         raise TypeError(f"{type(self).__name__} has no default dtype")
 
     def refuses(self, error: Exception) -> str:
@@ -246,8 +251,10 @@ class Table(Backend):
         if self._torchnp is not None:
             self._torchnp.manual_seed(seed)
 
-    def exempt(self, case: Case) -> str:
-        return "" if self._torchnp is not None else super().exempt(case)
+    @property
+    def sets_default_dtype(self) -> bool:
+        """Of functions on ndarrays there is no such thing, but of torchnp's own."""
+        return self._torchnp is not None and self.table is self._torchnp.table
 
     def set_default_dtype(self, name: str) -> None:
         self._torchnp.set_default_dtype(name)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import torch
 
+import opinfo_tests
 import torchnp
+from opinfo_tests.backends.backend import Backend
 from opinfo_tests.backends.load import load_backend
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.draw.broken import broken
@@ -73,3 +76,10 @@ class Wrong(type(load_backend("table"))):
 
     def set_default_dtype(self, name):
         pass
+
+
+def test_a_backend_without_a_default_dtype_is_not_asked():
+    case = replace(freeze("aten::sin", (torch.arange(3),), {}, "", "int64"), default_dtype="float64", digest="")
+    assert Backend().exempt(case) and not Backend().exempt(replace(case, default_dtype="float32"))
+    assert not TorchDevice("cpu").exempt(case)
+    assert opinfo_tests.table({"aten::sin": np.sin}).exempt(case)
