@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    amend_indexing,
     amend_linalg,
     amend_memory,
     amend_order,
@@ -19,6 +20,7 @@ from .explaining import AMENDMENTS, EXPECTATIONS
 __all__ = [
     "AMENDMENTS",
     "EXPECTATIONS",
+    "amend_indexing",
     "amend_linalg",
     "amend_memory",
     "amend_order",

@@ -308,15 +308,17 @@ def value_is_converted(call: Call) -> Any:
 def fill_does_not_fit(call: Call) -> Any:
     full = call.full()
     arrays = call.arrays()
-    dtype = full.get("dtype") or promoted([x for x in arrays if x.dtype.kind != "b"] or [0.5])
+    own = [full["self"]] if "mask" in full else [x for x in arrays if x.dtype.kind != "b"]
+    dtype = full.get("dtype") or promoted(own or [0.5])
     values = [full[n] for n in ("fill_value", "value", "s", "self", "other", "min", "max") if n in full]
+    values = [v.item() if isinstance(v, np.ndarray) and not v.ndim and v is full.get("value") else v for v in values]
     return refuse(call) if any(overflows(v, dtype) for v in values if isinstance(v, (int, float, complex))) else False
 
 
 def overflows(value: Any, dtype: np.dtype) -> bool:
     """Return whether a number cannot be converted to a dtype."""
     if isinstance(value, complex):
-        return dtype.kind != "c"
+        return dtype.kind != "c" and (value.imag != 0 or overflows(value.real, dtype))
     if dtype.kind in "iu":  # of those without sign negative numbers fit too, and wrap
         finite = value == value and abs(value) != float("inf")
         return not finite or not fits(abs(int(value)) if dtype.kind == "u" else int(value), dtype)

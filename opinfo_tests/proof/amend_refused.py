@@ -28,6 +28,19 @@ def first(call: Call) -> np.ndarray:
     return call.arrays()[0]
 
 
+def dims_of(call: Call) -> int:
+    """Return along how many dimensions a gradient is asked for."""
+    dim = call.given.get("dim")
+    return first(call).ndim if dim is None else len(dim) if isinstance(dim, tuple) else 1
+
+
+def takes_bool(call: Call) -> bool:
+    """Whether a condition is bool; of where, not of masks, uint8 is taken too."""
+    if "mask" in call.given:
+        return call.given["mask"].dtype == np.bool_
+    return call.given["condition"].dtype in (np.bool_, np.uint8)
+
+
 def numbers(x: Any) -> tuple[int, ...]:
     return x if isinstance(x, tuple) else (x,)
 
@@ -93,13 +106,19 @@ refuses(
     "integer-alpha", lambda c: "alpha" in c.given and category(c.given["alpha"]) > KINDS[promoted(everything(c)).kind]
 )
 refuses("bool-alpha", lambda c: isinstance(c.given.get("alpha"), bool) and promoted(everything(c)).kind != "b")
-refuses("where-needs-bool", lambda c: c.given["condition"].dtype not in (np.bool_, np.uint8))
+refuses("where-needs-bool", lambda c: not takes_bool(c))
 refuses("negative-tolerance", lambda c: not (c.full()["rtol"] >= 0 and c.full()["atol"] >= 0))
 refuses("clamp-needs-bound", lambda c: "min" not in c.given and "max" not in c.given)
 refuses("cov-weights", lambda c: "aweights" in c.given and c.given["aweights"].dtype.kind == "c")
 refuses("norm-of-nothing", lambda c: not first(c).size and not 0 <= c.full().get("ord", 2) < np.inf)
-refuses("view-never-copies", lambda c: first(c).size and not np.shares_memory(c(), first(c)))
+refuses("view-never-copies", lambda c: first(c).size and not np.shares_memory(first(c).reshape(c().shape), first(c)))
 refuses("missing-kernel", lambda c: lacks(c))
+refuses("embedding-matrix", lambda c: c.given["weight"].ndim != 2)
+refuses(
+    "gradient-spacings",
+    lambda c: isinstance(c.given["spacing"], tuple) and len(c.given["spacing"]) != dims_of(c),
+)
+refuses("gradient-no-bytes", lambda c: c.given["self"].dtype in (np.bool_, np.uint8))
 refuses("only-floats-derive", lambda c: c.given["requires_grad"] and c.given["dtype"].kind in "bui")
 refuses(
     "prims-count-from-front",

@@ -172,6 +172,61 @@ def has_no_dim(call: Call) -> Any:
     return refuse(call) if not first(call).ndim and "dim" in call.given else False
 
 
+def pads_of(call: Call) -> tuple[str, list[tuple[int, int]]]:
+    """Return the name of the pads and the pads in pairs, the last dimension's first."""
+    name = "pad" if "pad" in call.given else "padding"
+    pad = call.given[name]
+    return name, list(zip(pad[::2], pad[1::2]))
+
+
+@amends("pad-order", stage=2)
+def last_dimension_first(call: Call) -> Any:
+    name, pairs = pads_of(call)
+    whole = [(0, 0)] * (first(call).ndim - len(pairs)) + pairs[::-1]
+    call.given[name] = tuple(n for pair in whole for n in pair)
+    return True
+
+
+@amends("pad-crops", stage=3)
+def negative_ones_crop(call: Call) -> Any:
+    f, (_, pairs) = call.f, pads_of(call)
+    if not any(n < 0 for pair in pairs for n in pair):
+        return False
+
+    def padded(x: Any, widths: Any, **how: Any) -> Any:
+        grown = f(x, [(max(a, 0), max(b, 0)) for a, b in widths], **how)
+        return grown[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, grown.shape))].copy()
+
+    call.f = padded
+    return True
+
+
+@amends("pad-mode-names", stage=1)
+def names_of_modes(call: Call) -> Any:
+    names = {"replicate": "edge", "circular": "wrap", 0: "reflect", 1: "edge", 2: "wrap", 3: "constant"}
+    if call.given.get("mode") not in names:
+        return False
+    call.given["mode"] = names[call.given["mode"]]
+    if call.given["mode"] != "constant" and not call.given.get("value"):
+        call.given.pop("value", None)
+    return True
+
+
+@amends("pad-needs-batch", stage=0)
+def one_or_two_before(call: Call) -> Any:
+    name, pairs = pads_of(call)
+    odd = len(call.given[name]) % 2 or first(call).ndim - len(pairs) not in (1, 2)
+    return refuse(call) if odd and call.full().get("mode", "circular") != "constant" else False
+
+
+@amends("pad-reflect-once", stage=0)
+def no_further_than_the_input(call: Call) -> Any:
+    pairs, shape = pads_of(call)[1], first(call).shape
+    if call.full().get("mode", "reflect") != "reflect":
+        return False
+    return refuse(call) if any(max(pair) >= n for pair, n in zip(pairs, shape[::-1])) else False
+
+
 @amends("diag-embed-batches", stage=3)
 def matrix_of_each_row(call: Call) -> Any:
     k = call.full()["offset"]

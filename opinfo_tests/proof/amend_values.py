@@ -342,3 +342,14 @@ def complex_zero(call: Call) -> Any:
         return False
     call.after.append(lambda out: np.where(first(call) == 0, np.asarray(complex(np.inf, np.nan), out.dtype), out))
     return True
+
+
+@expects("gradient-in-integers", "value")
+def differences_wrap(call: Call) -> Any:
+    x = first(call)
+    return x.dtype.kind == "i" and int(x.max()) - int(x.min()) > np.iinfo(x.dtype).max
+
+
+@expects("gradient-of-one-point", "not finite")
+def points_are_the_same(call: Call) -> Any:
+    return any((np.diff(x) == 0).any() for x in call.given["spacing"])

@@ -59,6 +59,11 @@ MORE = {
     "missing-kernel": (
         "{f}(torch.ones(2, 2, dtype=torch.uint32), torch.ones(2, 2, dtype=torch.uint32))", "{f}(torch.ones(2, 2, dtype=torch.uint32))",
         "{f}(torch.tensor([1j]), decimals=1)", "{f}(torch.ones(2, dtype=torch.uint32), 0)", "{f}(2, dtype=torch.complex64)",),
+    "gather-negative": ("{f}(torch.ones(2, 2), torch.tensor([-1]))", "{f}(torch.ones(2), 0, torch.tensor([-1]), torch.ones(1))",),
+    "index-uint8-mask": ("{f}(torch.arange(3), [torch.tensor([0, 1, 1], dtype=torch.uint8)], torch.tensor([5, 6]))",),
+    "index-write-overlap": ("torch.ops.aten.scatter_((x := torch.ones(2)), 0, torch.tensor([0, 1]), x)", "torch.ops.aten.scatter_add_((x := torch.ones(2)), 0, torch.tensor([0, 1]), x)", "torch.ops.aten.index_put_((x := torch.ones(2)), [torch.tensor([0, 1])], x)"),
+    "pad-needs-batch": ("{f}(torch.ones(4), [1, 1], mode='reflect')",),
+    "pad-crops": ("{f}(torch.ones(1, 3, 3, 3, 3), [-1, 0, 0, 0, 0, 0])", "{f}(torch.ones(1, 3, 3), [-1, 0], 1)"),
     "einsum-ellipsis": ("{f}('i...->i', [torch.ones(2, 3)])",),
     "no-mixed-products": ("{f}([torch.ones(1, 1), torch.ones(1, 1, dtype=torch.float64)])",
         "{f}(torch.ones(1, 1), torch.ones(1, 1, dtype=torch.float64), [1], [0])",

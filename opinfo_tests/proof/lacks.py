@@ -43,5 +43,5 @@ LACKS = {
     "trace": "Ub", "trapezoid": "U", "trapz": "U", "tril": "U", "triu": "U", "trunc": "b", "uniform": "Ubiu",
     "unique_dim": "c", "where": "U", "xlogy": "c",
     **dict.fromkeys(("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"), "c"),
-    "eye": "U", "range": "Uc", "linspace": "Ub", "logspace": "Ub", "tril_indices": "Ubcef", "triu_indices": "Ubcef",
+    "eye": "U", "scatter": "U", "range": "Uc", "linspace": "Ub", "logspace": "Ub", "tril_indices": "Ubcef", "triu_indices": "Ubcef",
 }  # fmt: skip

@@ -378,6 +378,8 @@ SPELLINGS = {
     "bool-power-is-int64": "self ** exponent",
     "split-takes-sizes": "f(self, split_size, axis=dim)",
     "memory-format": "self.copy()",
+    "index-int-not-advanced": "f(self[None], (0, *index_of(indices)))",
+    "nonzero-rows": "np.nonzero(self)",
     "transpose-pair": "np.transpose(self, (dim0, dim1))",
     "half-power-is-sqrt": "f(self, np.full(self.shape, exponent, self.dtype))",
 }
@@ -404,6 +406,12 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
     "aten::take": ("f(self, index)",),
     "aten::repeat": ("f(self, repeats)",),
     "aten::_shape_as_tensor": ("np.array(f(self), int)",),
+    "aten::_test_autograd_multiple_dispatch.ntonly": ("f(self, *(() if b else ()))",),
+    "aten::_test_functorch_fallback": ("f(self, *(() if other is None else ()))",),
+    **{
+        f"aten::gradient.{name}": ("f(self, *spacing, axis=dim, edge_order=edge_order)",)
+        for name in ("scalarrayint", "scalarrayarray", "tensorarrayint", "tensorarray")
+    },
     "aten::nuclear_norm": ("f(self, 'nuc', keepdims=keepdim)",),
     "aten::nuclear_norm.dim": ("f(self, 'nuc', axis=dim, keepdims=keepdim)",),
     "aten::split.sizes": ("f(self, split_size, axis=dim)",),

@@ -185,14 +185,20 @@ def build(case: Case, f: Callable, counterpart: str, foreign: bool = False, spel
     source = source_of(case.op)
     if source != case.op:
         must -= {a.name for a in schemas()[case.op].args if a.is_out}
-    known = [parsed(text) for text in ((spelling,) if spelling else templates_of(source, counterpart))]
+    texts = (spelling,) if spelling else templates_of(source, counterpart)
+    inplace = source != case.op and not isinstance(f, np.ufunc) and "self" in given and "out" not in given
+    if inplace:
+        texts = tuple(text.replace("wrote(", "itself(") for text in texts if "wrote(" in text)
+    known = [parsed(text) for text in texts]
     fit = [t for t in known if t.needed <= given.keys() and must <= t.names]
     if not fit:
         missed = min((must - t.names for t in known), key=len, default=must)
         raise NoNaturalCallError(f"no words for {', '.join(sorted(missed)) or 'these arguments'}")
     # That which says most of what is given, defaults too; of several the first.
     call = Call(case.op, given, f, max(fit, key=lambda t: len(t.names & given.keys())), buffers)
-    if source != case.op:
+    if "wrote(" in call.template.text:
+        call.given["self"] = given["self"].copy()
+    if source != case.op and not inplace:
         if not isinstance(f, np.ufunc):
             raise NoNaturalCallError("a form that writes, of what is no ufunc")
         call.kwargs["out"] = given["out"] if "out" in given else given["self"]

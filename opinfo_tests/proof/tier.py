@@ -20,7 +20,8 @@ PROVED = frozenset(
      "vectornorm", "sort", "prims.elementwise", "join", "special", "activation", "view", "fft", "ranges",
      "create", "slicing", "shape", "decompositions", "copy", "rearrange",
      "prims.shape", "prims.create", "prims.reduce", "view_dtype", "triangular",
-     "matmul", "contraction", "linalg", "matrixnorm", "einsum"}
+     "matmul", "contraction", "linalg", "matrixnorm", "einsum",
+     "index", "mask", "scatter", "view_scatter", "seldom", "sparse_indices", "embedding", "gradient", "pad"}
 )  # fmt: skip
 DRAWS = 20  # of each overload, as many as the quick tier has
 

@@ -30,7 +30,7 @@ def check_indices(x: ndarray, where: str, position: int = 1, name: str = "indice
         raise RuntimeError(f"{words} {known}; but got {found}")
 
 
-@kernel("embedding", like=np.take, differs=["gather-negative"])
+@kernel("embedding", like=np.take, differs=["gather-negative", "embedding-matrix"])
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     """The rows of a matrix that the indices name."""
     check(weight.ndim == 2, "'weight' must be 2-D")

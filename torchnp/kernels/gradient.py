@@ -101,12 +101,30 @@ def _by_points(self: ndarray, spacing: Sequence[ndarray], dim: Any, edge_order: 
 # ---------------------------------------------------------------- rows
 
 _OVER = "dimensions, by default all,"
-for _names, _body, _doc in (
+_DIFFERS = ["int-to-default-float", "gradient-no-bytes", "gradient-in-integers"]
+for _names, _body, _doc, *_also in (
     ("gradient.scalarint", _by_steps, f"{_OVER} whose points are a number apart"),
-    ("gradient.scalarrayint", _by_steps, f"{_OVER} whose points are as far apart as the numbers say"),
-    ("gradient.scalararray gradient.scalarrayarray", _by_steps, "the dimensions listed"),
+    (
+        "gradient.scalarrayint",
+        _by_steps,
+        f"{_OVER} whose points are as far apart as the numbers say",
+        "gradient-spacings",
+        "half-opmath",
+    ),
+    ("gradient.scalararray gradient.scalarrayarray", _by_steps, "the dimensions listed", "gradient-spacings"),
     ("gradient.array", _by_steps, "the dimensions listed, of points one apart"),
     ("gradient.tensorarrayint", _by_points, f"{_OVER} with the coordinates of the points"),
-    ("gradient.tensorarray", _by_points, "the dimensions listed, with the coordinates of the points"),
+    (
+        "gradient.tensorarray",
+        _by_points,
+        "the dimensions listed, with the coordinates of the points",
+        "gradient-of-one-point",
+    ),
 ):
-    rows(_names, _body, f"Derivatives along {_doc}.", like=np.gradient)
+    rows(
+        _names,
+        _body,
+        f"Derivatives along {_doc}.",
+        like=np.gradient,
+        differs=[*_DIFFERS, *_also],
+    )

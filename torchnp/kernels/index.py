@@ -12,6 +12,7 @@ from torchnp.checks import broadcast_shapes, check, refuse, refuse_elements, war
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, element_strides
+from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.mask import masked_fill, masked_fill_tensor
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
@@ -101,7 +102,7 @@ def index(self, indices):
     return np.asarray(out).view(self.dtype)
 
 
-@kernel("_unsafe_index.Tensor", like=np.ndarray.__getitem__)
+@kernel("_unsafe_index.Tensor", like=np.ndarray.__getitem__, differs=["unsafe-index-integers"])
 def _unsafe_index(self, indices):
     """`index` (torch leaves out its checks under compilation)."""
     _check_numbers("_unsafe_index", indices)
@@ -159,7 +160,7 @@ def _check_source_dtype(self: ndarray, values: ndarray) -> None:
 
 
 @kernel(
-    "index_put", "_unsafe_index_put", like=np.ndarray.__setitem__,
+    "index_put", like=np.ndarray.__setitem__,
     differs=["index-put-accumulates", "index-uint8-mask", "index-write-overlap"],
     writes=Writes(free=("values",), after=_look_apart, expanded=_write_expanded),
 )  # fmt: skip
@@ -194,6 +195,13 @@ def index_put(self, indices, values, accumulate=False):
     except IndexError as error:
         _raise_index(error, self, where)
     return out
+
+
+rows(
+    "_unsafe_index_put", index_put, "`index_put`.", like=np.ndarray.__setitem__,
+    differs=["index-put-accumulates", "index-uint8-mask"],
+    writes=Writes(free=("values",), after=_look_apart, expanded=_write_expanded),
+)  # fmt: skip
 
 
 def _fill(self: ndarray, dim: int, mask: ndarray, value: ndarray) -> ndarray:
@@ -267,7 +275,7 @@ def _quick_index_select(self, dim, index):
     return self.take(index, dim) if min(named) >= 0 and max(named) < self.shape[dim] else None
 
 
-@kernel("index_select", like=np.take, differs=["gather-negative"], quick=exact(_quick_index_select))
+@kernel("index_select", like=np.take, differs=["gather-negative", "zero-dim-axis"], quick=exact(_quick_index_select))
 def index_select(self, dim, index):
     """The positions of a dimension that a vector names."""
     dim = wrap_dim(dim, self.ndim)
@@ -325,7 +333,7 @@ def _look_put(bound: Bound, targets: list[ndarray]) -> None:
     look_apart(bound, targets)
 
 
-@kernel("put", like=np.put, writes=Writes(inplace=_look_put))
+@kernel("put", like=np.put, differs=["put-as-many"], writes=Writes(inplace=_look_put))
 def put(self, index, source, accumulate=False):
     """The tensor with elements written, or added, at positions of the flattened tensor."""
     _check_put(self, index, source)
@@ -353,7 +361,7 @@ def _names_rows(x: ndarray, index: ndarray) -> bool:
     return alike and first == 1 and max(others, default=0) <= 1
 
 
-@kernel("gather", like=np.take_along_axis, differs=["gather-negative"])
+@kernel("gather", like=np.take_along_axis, differs=["gather-negative", "gather-crops"])
 def gather(self, dim, index, *, sparse_grad=False):
     """Along one dimension the positions that the index names, elsewhere the index's own place."""
     dim = wrap_dim(dim, self.ndim)
@@ -373,7 +381,7 @@ def gather(self, dim, index, *, sparse_grad=False):
     return flat.take(linear(i, source.shape, dim)).reshape(index.shape).view(self.dtype)
 
 
-@kernel("take_along_dim", like=np.take_along_axis)
+@kernel("take_along_dim", like=np.take_along_axis, differs=["take-along-flat", "take-along-wraps"])
 def take_along_dim(self, indices, dim=None):
     """`gather` with index and tensor broadcast against each other; without a dimension, `take`."""
     if dim is None:

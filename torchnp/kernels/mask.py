@@ -37,7 +37,12 @@ def _check_mask(mask: ndarray) -> None:
     check(mask.dtype == dt.bool_, f"{words} {dt.c_name(mask.dtype)}")
 
 
-@kernel("masked_fill.Scalar", like=np.where, differs=["masked-fill-truncates"], writes=Writes(inplace=_look_at_mask))
+@kernel(
+    "masked_fill.Scalar",
+    like=np.where,
+    differs=["masked-fill-truncates", "fill-overflow"],
+    writes=Writes(inplace=_look_at_mask),
+)
 def masked_fill(self, mask, value):
     """The tensor with one number where the mask is true."""
     if mask.shape != self.shape:
@@ -55,7 +60,7 @@ def masked_fill(self, mask, value):
 @kernel(
     "masked_fill.Tensor",
     like=np.where,
-    differs=["masked-fill-truncates"],
+    differs=["masked-fill-truncates", "fill-overflow", "masked-fill-0d"],
     writes=Writes(inplace=_look_at_mask, free=("value",)),
 )
 def masked_fill_tensor(self, mask, value):
@@ -68,7 +73,7 @@ def masked_fill_tensor(self, mask, value):
 # ---------------------------------------------------------------- select, scatter
 
 
-@kernel("masked_select", like=np.extract)
+@kernel("masked_select", like=np.extract, differs=["masks-broadcast"])
 def masked_select(self, mask):
     """The elements where the mask is true, in one dimension."""
     check(mask.dtype == dt.bool_, "masked_select: expected BoolTensor for mask")
@@ -93,7 +98,12 @@ def _check_source(self: ndarray, source: ndarray) -> None:
     check(self.dtype == source.dtype, f"{words}{dt.scalar_name(self.dtype)} and {dt.scalar_name(source.dtype)}")
 
 
-@kernel("masked_scatter", like=np.place, writes=Writes(inplace=_look_mask, free=("source",)))
+@kernel(
+    "masked_scatter",
+    like=np.place,
+    differs=["masks-broadcast", "masked-scatter-enough", "where-needs-bool"],
+    writes=Writes(inplace=_look_mask, free=("source",)),
+)
 def masked_scatter(self, mask, source):
     """The tensor with elements of ``source``, one after the other, where the mask is true."""
     shape = broadcast_shapes(mask.shape, self.shape)
@@ -114,7 +124,7 @@ def masked_scatter(self, mask, source):
     return out
 
 
-@kernel("nonzero", like=np.argwhere, differs=["nonzero-rows", "nonzero-0d"])
+@kernel("nonzero", like=np.argwhere, differs=["nonzero-rows"])
 def nonzero(self):
     """The positions of nonzero elements, as rows."""
     refuse("nonzero_count_cpu", self.dtype, RARE)  # empty or not
@@ -128,7 +138,7 @@ def nonzero(self):
 
 rows("argwhere", nonzero, "`nonzero`.", like=np.argwhere)
 _DOC = "The positions of nonzero elements, one vector for each dimension."
-rows("nonzero_numpy", lambda x: list(nonzero(np.atleast_1d(x)).T), _DOC, like=np.nonzero)
+rows("nonzero_numpy", lambda x: list(nonzero(np.atleast_1d(x)).T), _DOC, like=np.nonzero, differs=["nonzero-0d"])
 
 
 @kernel("nonzero_static", like=np.argwhere)

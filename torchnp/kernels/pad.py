@@ -144,7 +144,7 @@ _DOC = "The last dimensions continued by their first and last elements."
 _REPLICATE = rows(_NAMES, _padded, _DOC, like=np.pad, differs=_DIFFERS, positions=replicated)
 
 
-@kernel("_pad_circular", like=np.pad, differs=["pad-order", "pad-crops"])
+@kernel("_pad_circular", like=np.pad, differs=["pad-order", "pad-needs-batch", "pad-crops"])
 def _pad_circular(self, pad):
     """The last dimensions continued as if their ends met."""
     n = len(pad) // 2
@@ -165,14 +165,17 @@ def _pad_circular(self, pad):
 _MODES = ("reflect", "replicate", "circular", "constant")
 
 
-@kernel("pad", like=np.pad, differs=["pad-order", "pad-mode-names", "pad-needs-batch", "pad-crops"])
+_ANY_MODE = ["pad-order", "pad-mode-names", "pad-needs-batch", "pad-reflect-once", "pad-crops"]
+
+
+@kernel("pad", like=np.pad, differs=_ANY_MODE)
 def pad(self, pad, mode="constant", value=None):
     """The tensor padded by a mode: constant, reflect, replicate or circular."""
     check(mode in _MODES, f"Unrecognised padding mode {mode}", NotImplementedError)
     return _pad_enum(self, pad, _MODES.index(mode), value)
 
 
-@kernel("_pad_enum", like=np.pad, differs=["pad-order", "pad-crops"])
+@kernel("_pad_enum", like=np.pad, differs=["pad-order", "pad-mode-names", "pad-crops"])
 def _pad_enum(self, pad, mode, value=None):
     """`pad` with torch's number of the mode."""
     check(len(pad) % 2 == 0, "Padding length must be divisible by 2")

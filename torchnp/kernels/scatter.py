@@ -110,18 +110,18 @@ _WRITES = Writes(inplace=_look_scatter)
 _AT = "along a dimension at the positions of the index."
 (scatter,) = rows(
     "scatter.src", _scattered, f"The tensor with ``src``'s elements written {_AT}", like=np.put_along_axis,
-    differs=["gather-negative", "index-write-overlap"], writes=_WRITES,
+    differs=["gather-negative", "gather-crops", "index-write-overlap"], writes=_WRITES,
 )  # fmt: skip
 rows(
     "scatter.value", _scattered, f"The tensor with one number written {_AT}", like=np.put_along_axis,
-    differs=["gather-negative"], writes=_WRITES,
+    differs=["gather-negative", "gather-crops", "number-wraps", "missing-kernel"], writes=_WRITES,
 )  # fmt: skip
 _DOC = "`scatter` of {} that adds or multiplies where it would write."
 rows("scatter.reduce", _scattered, _DOC.format("a tensor"), writes=_WRITES)
 rows("scatter.value_reduce", _scattered, _DOC.format("one number"), writes=_WRITES)
 (scatter_add,) = rows(
     "scatter_add", _scattered, f"The tensor with ``src``'s elements added {_AT}", reduce="sum", known=_ANY,
-    like=np.add.at, differs=["gather-negative", "half-opmath", "index-write-overlap"], writes=_WRITES,
+    like=np.add.at, differs=["gather-negative", "gather-crops", "half-opmath", "index-write-overlap"], writes=_WRITES,
 )  # fmt: skip
 _DOC = f"The tensor with ``src``'s elements reduced into it {_AT}"
 rows("scatter_reduce.two", _scattered, _DOC, known=_ANY, differs=["half-opmath"], writes=_WRITES)
@@ -156,7 +156,12 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     return dim
 
 
-@kernel("index_add", like=np.add.at, differs=["gather-negative", "index-write-overlap"], writes=_APART_LAST)
+@kernel(
+    "index_add",
+    like=np.add.at,
+    writes=_APART_LAST,
+    differs=["gather-negative", "zero-dim-axis", "number-wraps", "index-add-shapes", "index-write-overlap"],
+)
 def index_add(self, dim, index, source, *, alpha=1):
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
     dim = _check_index_source(self, dim, index, source, "index_add_()")
@@ -220,7 +225,12 @@ def _check_window(self: ndarray, dim: int, n: int) -> None:
         as_strided(empty, (*shape[:dim], n, *shape[dim + 1 :]), (*steps[:dim], 0, *steps[dim + 1 :]))
 
 
-@kernel("index_copy", like=np.put_along_axis, differs=["gather-negative"], writes=Writes(inplace=_look_index_copy))
+@kernel(
+    "index_copy",
+    like=np.put_along_axis,
+    differs=["gather-negative", "zero-dim-axis", "index-copy-long"],
+    writes=Writes(inplace=_look_index_copy),
+)
 def index_copy(self, dim, index, source):
     """The tensor with the source's slices written at the positions that a vector names."""
     dim = wrap_dim(dim, self.ndim)
@@ -261,7 +271,7 @@ def _check_filled(self: ndarray, dim: int, index: ndarray) -> None:
         raise IndexError(f"index {wrong.flat[0]} is out of bounds for dimension {dim} with size {size}")
 
 
-@kernel("index_fill.int_Scalar", like=np.put_along_axis, writes=_APART_LAST)
+@kernel("index_fill.int_Scalar", like=np.put_along_axis, differs=["zero-dim-axis"], writes=_APART_LAST)
 def index_fill(self, dim, index, value):
     """The tensor with one number in the slices that a vector names."""
     check(index.dtype == int64, "index_fill_(): Expected dtype int64 for index.", IndexError)
@@ -289,7 +299,7 @@ def check_filler(value: ndarray) -> None:
     check(value.ndim == 0, words)
 
 
-@kernel("index_fill.int_Tensor", like=np.put_along_axis, writes=_FILL)
+@kernel("index_fill.int_Tensor", like=np.put_along_axis, differs=["zero-dim-axis"], writes=_FILL)
 def index_fill_tensor(self, dim, index, value):
     """The tensor with the number of a 0-d tensor in the slices that a vector names."""
     check_filler(value)

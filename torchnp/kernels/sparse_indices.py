@@ -174,7 +174,7 @@ _DIFFERS = ["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"]
 )
 
 
-@kernel("_sparse_mm", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
+@kernel("_sparse_mm", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "matrix-only"])
 def _sparse_mm(sparse, dense):
     """`mm`, of which a factor may be sparse in torch; of two dense ones the product lies by columns."""
     dim_of(sparse, -2)

@@ -54,9 +54,7 @@ def iota(length: int, *, start: int, step: int, dtype: Any, device: Any, require
 
 
 _DOC = "An unset array"
-rows(
-    "prims::empty", _made_of_size, f"{_DOC}.", of="empty.memory_format", like=np.empty, differs=["only-floats-derive"]
-)
+rows("prims::empty", _made_of_size, f"{_DOC}.", of="empty.memory_format", like=np.empty, differs=["only-floats-derive"])
 rows("prims::empty_strided", _made, f"{_DOC} with given strides, in elements.", of="empty_strided")
 _DOC = f"{_DOC} whose memory runs through the dimensions in a given order."
 rows("prims::empty_permuted", _permuted, _DOC)

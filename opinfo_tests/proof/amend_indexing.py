@@ -1,0 +1,153 @@
+"""Amendments for the chapter of indices: gathering, scattering, masks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..case import schemas
+from .explaining import amends, refuse
+from .natural import Call, along, parsed
+
+
+def first(call: Call) -> np.ndarray:
+    return call.arrays()[0]
+
+
+# ---------------------------------------------------------------- one index for each element
+
+
+@amends("gather-negative", stage=0)
+def counted_from_the_front(call: Call) -> Any:
+    index = call.given["index" if "index" in call.given else "indices"]
+    return refuse(call) if (index < 0).any() else False
+
+
+@amends("gather-crops", stage=2)
+def where_the_index_is(call: Call) -> Any:
+    """An index smaller than the tensor, and than what is written; of a number one of a dimension."""
+    adds = call.f == np.add.at
+
+    def gathered(x: Any, index: Any, dim: int) -> Any:
+        x, i = np.atleast_1d(x, index)
+        return x[along(x, i, dim)].reshape(index.shape) if index.size else np.zeros(index.shape, x.dtype)
+
+    def scattered(x: Any, index: Any, src: Any, dim: int) -> None:
+        x, i = np.atleast_1d(x, index)
+        part = np.atleast_1d(src)[tuple(map(slice, i.shape))] if np.ndim(src) or adds else src
+        if not i.size:
+            return
+        if adds:
+            np.add.at(x, along(x, i, dim), part)
+        else:
+            x[along(x, i, dim)] = part
+
+    if "wrote(" not in call.template.text:
+        call.f = gathered
+        return True
+    call.f, source = scattered, "src" if "src" in call.given else "value"
+    call.template = parsed(f"wrote(f(self, index, {source}, dim), self)")
+    return True
+
+
+@amends("take-along-flat", stage=1)
+def of_all_elements(call: Call) -> Any:
+    if "dim" in call.given:
+        return False
+    call.given["indices"] = call.given["indices"].reshape(-1)
+    return True
+
+
+@amends("take-along-wraps", stage=1)
+def round_and_round(call: Call) -> Any:
+    if "dim" not in call.given:
+        return False
+    call.given["indices"] = call.given["indices"] % first(call).shape[call.given["dim"]]
+    return True
+
+
+@amends("index-add-shapes", stage=0)
+def same_but_in_one_dim(call: Call) -> Any:
+    x, source, dim = call.given["self"], call.given["source"], call.given["dim"]
+    around = [np.delete(y.shape, dim) if y.ndim else np.empty(0) for y in (x, source)]
+    return False if x.ndim == source.ndim and np.array_equal(*around) else refuse(call)
+
+
+@amends("index-copy-long", stage=0)
+def of_int64(call: Call) -> Any:
+    return refuse(call) if call.given["index"].dtype != np.int64 else False
+
+
+@amends("put-as-many", stage=0)
+def one_for_each(call: Call) -> Any:
+    return refuse(call) if call.given["index"].size != call.given["source"].size else False
+
+
+# ---------------------------------------------------------------- indices of dimensions
+
+
+@amends("index-uint8-mask", stage=1)
+def bytes_are_masks(call: Call) -> Any:
+    found = [i.astype(bool) if i is not None and i.dtype == np.uint8 else i for i in call.given["indices"]]
+    same = all(i is j for i, j in zip(found, call.given["indices"]))
+    call.given["indices"] = found
+    return not same
+
+
+@amends("index-int-not-advanced", stage=1)
+def integers_first(call: Call) -> Any:
+    call.template = parsed("f(self, index_of(indices))")
+    return True
+
+
+@amends("unsafe-index-integers", stage=0)
+def no_masks(call: Call) -> Any:
+    return refuse(call) if any(i is not None and i.dtype.kind not in "i" for i in call.given["indices"]) else False
+
+
+@amends("index-put-accumulates", stage=3)
+def every_duplicate(call: Call) -> Any:
+    if not call.given.get("accumulate"):
+        return False
+    call.f, call.template = np.add.at, parsed("wrote(f(self, index_of(indices), values), self)")
+    return True
+
+
+@amends("index-write-overlap", stage=0)
+def written_while_read(call: Call) -> Any:
+    x = first(call)
+    others = [y for y in call.arrays() if y is not x]
+    return refuse(call) if schemas()[call.op].mutates and any(np.shares_memory(x, y) for y in others) else False
+
+
+# ---------------------------------------------------------------- masks
+
+
+@amends("nonzero-rows", stage=1)
+def a_row_for_each(call: Call) -> Any:
+    call.template = parsed("np.argwhere(self)")
+    return True
+
+
+@amends("masked-fill-0d", stage=0)
+def of_one_value(call: Call) -> Any:
+    return refuse(call) if call.given["value"].ndim else False
+
+
+@amends("masks-broadcast", stage=2)
+def mask_and_array_broadcast(call: Call) -> Any:
+    try:
+        x, mask = np.broadcast_arrays(call.given["self"], call.given["mask"])
+    except ValueError:
+        return refuse(call)
+    if x.shape == call.given["self"].shape and mask.shape == call.given["mask"].shape:
+        return False
+    call.given |= {"self": x.copy(), "mask": mask}
+    return True
+
+
+@amends("masked-scatter-enough", stage=0)
+def enough_elements(call: Call) -> Any:
+    _, mask = np.broadcast_arrays(call.given["self"], call.given["mask"])
+    return refuse(call) if mask.sum() > call.given["source"].size else False
