@@ -2541,7 +2541,7 @@ class _aten__foreach_log10_:
 class _aten__foreach_log1p:
     """``aten::log1p``, for each tensor of a list.
 
-    Like ``numpy.log1p``, with 1 known differences: ``torchnp explain _foreach_log1p``."""
+    Like ``numpy.log1p``, with 2 known differences: ``torchnp explain _foreach_log1p``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2561,7 +2561,7 @@ class _aten__foreach_log1p:
 class _aten__foreach_log1p_:
     """``aten::_foreach_log1p``, written into its first argument.
 
-    Like ``numpy.log1p``, with 1 known differences: ``torchnp explain _foreach_log1p_``."""
+    Like ``numpy.log1p``, with 2 known differences: ``torchnp explain _foreach_log1p_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -4616,7 +4616,7 @@ class _aten__pack_padded_sequence_backward:
 class _aten__pad_circular:
     """The last dimensions continued as if their ends met.
 
-    Like ``numpy.pad``, with 2 known differences: ``torchnp explain _pad_circular``."""
+    Like ``numpy.pad``, with 3 known differences: ``torchnp explain _pad_circular``."""
     def __call__(_, /, self: _Tensor, pad: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, pad: Sequence[_int]) -> _Array:
@@ -4628,7 +4628,7 @@ class _aten__pad_circular:
 class _aten__pad_enum:
     """`pad` with torch's number of the mode.
 
-    Like ``numpy.pad``, with 2 known differences: ``torchnp explain _pad_enum``."""
+    Like ``numpy.pad``, with 3 known differences: ``torchnp explain _pad_enum``."""
     def __call__(_, /, self: _Tensor, pad: Sequence[_int], mode: _int, value: _float | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, pad: Sequence[_int], mode: _int, value: _float | None = ...) -> _Array:
@@ -5313,7 +5313,7 @@ class _aten__sparse_addmm:
 class _aten__sparse_mm:
     """`mm`, of which a factor may be sparse in torch; of two dense ones the product lies by columns.
 
-    Like ``numpy.matmul``, with 4 known differences: ``torchnp explain _sparse_mm``."""
+    Like ``numpy.matmul``, with 3 known differences: ``torchnp explain _sparse_mm``."""
     def __call__(_, /, sparse: _Tensor, dense: _Tensor) -> _Array: ...
     @staticmethod
     def default(sparse: _Tensor, dense: _Tensor) -> _Array:
@@ -5428,7 +5428,7 @@ class _aten__test_autograd_multiple_dispatch:
 class _aten__test_autograd_multiple_dispatch_view:
     """All values in one dimension.
 
-    Like ``numpy.ravel``, with no known difference: ``torchnp explain _test_autograd_multiple_dispatch_view``."""
+    Like ``numpy.ravel``, with 2 known differences: ``torchnp explain _test_autograd_multiple_dispatch_view``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -5440,7 +5440,7 @@ class _aten__test_autograd_multiple_dispatch_view:
 class _aten__test_autograd_multiple_dispatch_view_copy:
     """``aten::_test_autograd_multiple_dispatch_view``, with a copy as its result in place of a view.
 
-    Like ``numpy.ravel``, with no known difference: ``torchnp explain _test_autograd_multiple_dispatch_view_copy``."""
+    Like ``numpy.ravel``, with 2 known differences: ``torchnp explain _test_autograd_multiple_dispatch_view_copy``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -5886,7 +5886,7 @@ class _aten__unpack_dual:
 class _aten__unsafe_index:
     """`index` (torch leaves out its checks under compilation).
 
-    Like ``numpy.ndarray.__getitem__``, with no known difference: ``torchnp explain _unsafe_index``."""
+    Like ``numpy.ndarray.__getitem__``, with 1 known differences: ``torchnp explain _unsafe_index``."""
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None]) -> _Array: ...
     @staticmethod
     def Tensor(self: _Tensor, indices: Sequence[_Tensor | None]) -> _Array:
@@ -5896,13 +5896,13 @@ class _aten__unsafe_index:
     def overloads(self) -> list[str]: ...
 
 class _aten__unsafe_index_put:
-    """The tensor with values written, or added, at positions that come as tensors.
+    """`index_put`.
 
-    Like ``numpy.ndarray.__setitem__``, with 3 known differences: ``torchnp explain _unsafe_index_put``."""
+    Like ``numpy.ndarray.__setitem__``, with 2 known differences: ``torchnp explain _unsafe_index_put``."""
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array:
-        """The tensor with values written, or added, at positions that come as tensors.
+        """`index_put`.
 
         ``aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -10962,7 +10962,7 @@ class _aten_elu_backward:
 class _aten_embedding:
     """The rows of a matrix that the indices name.
 
-    Like ``numpy.take``, with 1 known differences: ``torchnp explain embedding``."""
+    Like ``numpy.take``, with 2 known differences: ``torchnp explain embedding``."""
     @overload
     def __call__(_, /, weight: _Tensor, indices: _Tensor, padding_idx: _int = ..., scale_grad_by_freq: _bool = ..., sparse: _bool = ...) -> _Array: ...
     @overload
@@ -12658,7 +12658,7 @@ class _aten_fused_moving_avg_obs_fake_quant:
 class _aten_gather:
     """Along one dimension the positions that the index names, elsewhere the index's own place.
 
-    Like ``numpy.take_along_axis``, with 1 known differences: ``torchnp explain gather``."""
+    Like ``numpy.take_along_axis``, with 2 known differences: ``torchnp explain gather``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, *, sparse_grad: _bool = ...) -> _Array: ...
     @overload
@@ -12972,7 +12972,7 @@ class _aten_glu_jvp:
 class _aten_gradient:
     """Derivatives along dimensions, by default all, whose points are a number apart.
 
-    Like ``numpy.gradient``, with no known difference: ``torchnp explain gradient``."""
+    Like ``numpy.gradient``, with 3 known differences: ``torchnp explain gradient``."""
     @overload
     def __call__(_, /, self: _Tensor, *, spacing: _Scalar | None = ..., dim: _int | None = ..., edge_order: _int = ...) -> _list[_Array]: ...
     @overload
@@ -13976,7 +13976,7 @@ class _aten_index:
 class _aten_index_add:
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names.
 
-    Like ``numpy.add.at``, with 2 known differences: ``torchnp explain index_add``."""
+    Like ``numpy.add.at``, with 5 known differences: ``torchnp explain index_add``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -13996,7 +13996,7 @@ class _aten_index_add:
 class _aten_index_add_:
     """``aten::index_add``, written into its first argument.
 
-    Like ``numpy.add.at``, with 2 known differences: ``torchnp explain index_add_``."""
+    Like ``numpy.add.at``, with 5 known differences: ``torchnp explain index_add_``."""
     def __call__(_, /, self: _Array, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _Scalar = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _Scalar = ...) -> _Array:
@@ -14008,7 +14008,7 @@ class _aten_index_add_:
 class _aten_index_copy:
     """The tensor with the source's slices written at the positions that a vector names.
 
-    Like ``numpy.put_along_axis``, with 1 known differences: ``torchnp explain index_copy``."""
+    Like ``numpy.put_along_axis``, with 3 known differences: ``torchnp explain index_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, source: _Tensor) -> _Array: ...
     @overload
@@ -14028,7 +14028,7 @@ class _aten_index_copy:
 class _aten_index_copy_:
     """``aten::index_copy``, written into its first argument.
 
-    Like ``numpy.put_along_axis``, with 1 known differences: ``torchnp explain index_copy_``."""
+    Like ``numpy.put_along_axis``, with 3 known differences: ``torchnp explain index_copy_``."""
     def __call__(_, /, self: _Array, dim: _int, index: _Tensor, source: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, dim: _int, index: _Tensor, source: _Tensor) -> _Array:
@@ -14040,7 +14040,7 @@ class _aten_index_copy_:
 class _aten_index_fill:
     """The tensor with the number of a 0-d tensor in the slices that a vector names.
 
-    Like ``numpy.put_along_axis``, with no known difference: ``torchnp explain index_fill``."""
+    Like ``numpy.put_along_axis``, with 1 known differences: ``torchnp explain index_fill``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, value: _Tensor) -> _Array: ...
     @overload
@@ -14074,7 +14074,7 @@ class _aten_index_fill:
 class _aten_index_fill_:
     """``aten::index_fill.int_Tensor``, written into its first argument.
 
-    Like ``numpy.put_along_axis``, with no known difference: ``torchnp explain index_fill_``."""
+    Like ``numpy.put_along_axis``, with 1 known differences: ``torchnp explain index_fill_``."""
     @overload
     def __call__(_, /, self: _Array, dim: _int, index: _Tensor, value: _Tensor) -> _Array: ...
     @overload
@@ -14154,7 +14154,7 @@ class _aten_index_reduce_:
 class _aten_index_select:
     """The positions of a dimension that a vector names.
 
-    Like ``numpy.take``, with 1 known differences: ``torchnp explain index_select``."""
+    Like ``numpy.take``, with 2 known differences: ``torchnp explain index_select``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor) -> _Array: ...
     @overload
@@ -16176,7 +16176,7 @@ class _aten_log10_:
 class _aten_log1p:
     """Elementwise ``log1p``.
 
-    Like ``numpy.log1p``, with 1 known differences: ``torchnp explain log1p``."""
+    Like ``numpy.log1p``, with 2 known differences: ``torchnp explain log1p``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -16196,7 +16196,7 @@ class _aten_log1p:
 class _aten_log1p_:
     """``aten::log1p``, written into its first argument.
 
-    Like ``numpy.log1p``, with 1 known differences: ``torchnp explain log1p_``."""
+    Like ``numpy.log1p``, with 2 known differences: ``torchnp explain log1p_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -16832,7 +16832,7 @@ class _aten_margin_ranking_loss:
 class _aten_masked_fill:
     """The tensor with one number where the mask is true.
 
-    Like ``numpy.where``, with 1 known differences: ``torchnp explain masked_fill``."""
+    Like ``numpy.where``, with 2 known differences: ``torchnp explain masked_fill``."""
     @overload
     def __call__(_, /, self: _Tensor, mask: _Tensor, value: _Scalar) -> _Array: ...
     @overload
@@ -16866,7 +16866,7 @@ class _aten_masked_fill:
 class _aten_masked_fill_:
     """``aten::masked_fill.Scalar``, written into its first argument.
 
-    Like ``numpy.where``, with 1 known differences: ``torchnp explain masked_fill_``."""
+    Like ``numpy.where``, with 2 known differences: ``torchnp explain masked_fill_``."""
     @overload
     def __call__(_, /, self: _Array, mask: _Tensor, value: _Scalar) -> _Array: ...
     @overload
@@ -16886,7 +16886,7 @@ class _aten_masked_fill_:
 class _aten_masked_scatter:
     """The tensor with elements of ``source``, one after the other, where the mask is true.
 
-    Like ``numpy.place``, with no known difference: ``torchnp explain masked_scatter``."""
+    Like ``numpy.place``, with 3 known differences: ``torchnp explain masked_scatter``."""
     @overload
     def __call__(_, /, self: _Tensor, mask: _Tensor, source: _Tensor) -> _Array: ...
     @overload
@@ -16906,7 +16906,7 @@ class _aten_masked_scatter:
 class _aten_masked_scatter_:
     """``aten::masked_scatter``, written into its first argument.
 
-    Like ``numpy.place``, with no known difference: ``torchnp explain masked_scatter_``."""
+    Like ``numpy.place``, with 3 known differences: ``torchnp explain masked_scatter_``."""
     def __call__(_, /, self: _Array, mask: _Tensor, source: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, mask: _Tensor, source: _Tensor) -> _Array:
@@ -16928,7 +16928,7 @@ class _aten_masked_scatter_backward:
 class _aten_masked_select:
     """The elements where the mask is true, in one dimension.
 
-    Like ``numpy.extract``, with no known difference: ``torchnp explain masked_select``."""
+    Like ``numpy.extract``, with 1 known differences: ``torchnp explain masked_select``."""
     @overload
     def __call__(_, /, self: _Tensor, mask: _Tensor) -> _Array: ...
     @overload
@@ -19066,7 +19066,7 @@ class _aten_nll_loss_nd:
 class _aten_nonzero:
     """The positions of nonzero elements, as rows.
 
-    Like ``numpy.argwhere``, with 2 known differences: ``torchnp explain nonzero``."""
+    Like ``numpy.argwhere``, with 1 known differences: ``torchnp explain nonzero``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -19086,7 +19086,7 @@ class _aten_nonzero:
 class _aten_nonzero_numpy:
     """The positions of nonzero elements, one vector for each dimension.
 
-    Like ``numpy.nonzero``, with no known difference: ``torchnp explain nonzero_numpy``."""
+    Like ``numpy.nonzero``, with 1 known differences: ``torchnp explain nonzero_numpy``."""
     def __call__(_, /, self: _Tensor) -> _list[_Array]: ...
     @staticmethod
     def default(self: _Tensor) -> _list[_Array]:
@@ -19511,7 +19511,7 @@ class _aten_output_nr:
 class _aten_pad:
     """The tensor padded by a mode: constant, reflect, replicate or circular.
 
-    Like ``numpy.pad``, with 4 known differences: ``torchnp explain pad``."""
+    Like ``numpy.pad``, with 5 known differences: ``torchnp explain pad``."""
     def __call__(_, /, self: _Tensor, pad: Sequence[_int], mode: _str = ..., value: _float | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, pad: Sequence[_int], mode: _str = ..., value: _float | None = ...) -> _Array:
@@ -19859,7 +19859,7 @@ class _aten_promote_types:
 class _aten_put:
     """The tensor with elements written, or added, at positions of the flattened tensor.
 
-    Like ``numpy.put``, with no known difference: ``torchnp explain put``."""
+    Like ``numpy.put``, with 1 known differences: ``torchnp explain put``."""
     @overload
     def __call__(_, /, self: _Tensor, index: _Tensor, source: _Tensor, accumulate: _bool = ...) -> _Array: ...
     @overload
@@ -19879,7 +19879,7 @@ class _aten_put:
 class _aten_put_:
     """``aten::put``, written into its first argument.
 
-    Like ``numpy.put``, with no known difference: ``torchnp explain put_``."""
+    Like ``numpy.put``, with 1 known differences: ``torchnp explain put_``."""
     def __call__(_, /, self: _Array, index: _Tensor, source: _Tensor, accumulate: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, index: _Tensor, source: _Tensor, accumulate: _bool = ...) -> _Array:
@@ -21394,7 +21394,7 @@ class _aten_scaled_dot_product_attention:
 class _aten_scatter:
     """The tensor with one number written along a dimension at the positions of the index.
 
-    Like ``numpy.put_along_axis``, with 1 known differences: ``torchnp explain scatter``."""
+    Like ``numpy.put_along_axis``, with 4 known differences: ``torchnp explain scatter``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, value: _Scalar) -> _Array: ...
     @overload
@@ -21456,7 +21456,7 @@ class _aten_scatter:
 class _aten_scatter_:
     """``aten::scatter.src``, written into its first argument.
 
-    Like ``numpy.put_along_axis``, with 2 known differences: ``torchnp explain scatter_``."""
+    Like ``numpy.put_along_axis``, with 3 known differences: ``torchnp explain scatter_``."""
     @overload
     def __call__(_, /, self: _Array, dim: _int, index: _Tensor, src: _Tensor) -> _Array: ...
     @overload
@@ -21490,7 +21490,7 @@ class _aten_scatter_:
 class _aten_scatter_add:
     """The tensor with ``src``'s elements added along a dimension at the positions of the index.
 
-    Like ``numpy.add.at``, with 3 known differences: ``torchnp explain scatter_add``."""
+    Like ``numpy.add.at``, with 4 known differences: ``torchnp explain scatter_add``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, src: _Tensor) -> _Array: ...
     @overload
@@ -21510,7 +21510,7 @@ class _aten_scatter_add:
 class _aten_scatter_add_:
     """``aten::scatter_add``, written into its first argument.
 
-    Like ``numpy.add.at``, with 3 known differences: ``torchnp explain scatter_add_``."""
+    Like ``numpy.add.at``, with 4 known differences: ``torchnp explain scatter_add_``."""
     def __call__(_, /, self: _Array, dim: _int, index: _Tensor, src: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, dim: _int, index: _Tensor, src: _Tensor) -> _Array:
@@ -23241,7 +23241,7 @@ class _aten_special_legendre_polynomial_p:
 class _aten_special_log1p:
     """Elementwise ``log1p``.
 
-    Like ``numpy.log1p``, with 1 known differences: ``torchnp explain special_log1p``."""
+    Like ``numpy.log1p``, with 2 known differences: ``torchnp explain special_log1p``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -24673,7 +24673,7 @@ class _aten_take:
 class _aten_take_along_dim:
     """`gather` with index and tensor broadcast against each other; without a dimension, `take`.
 
-    Like ``numpy.take_along_axis``, with no known difference: ``torchnp explain take_along_dim``."""
+    Like ``numpy.take_along_axis``, with 2 known differences: ``torchnp explain take_along_dim``."""
     @overload
     def __call__(_, /, self: _Tensor, indices: _Tensor, dim: _int | None = ...) -> _Array: ...
     @overload

@@ -311,7 +311,8 @@ def fill_does_not_fit(call: Call) -> Any:
     own = [full["self"]] if "mask" in full else [x for x in arrays if x.dtype.kind != "b"]
     dtype = full.get("dtype") or promoted(own or [0.5])
     values = [full[n] for n in ("fill_value", "value", "s", "self", "other", "min", "max") if n in full]
-    values = [v.item() if isinstance(v, np.ndarray) and not v.ndim and v is full.get("value") else v for v in values]
+    if isinstance(value := full.get("value"), np.ndarray) and not value.ndim:
+        values.append(value.item())
     return refuse(call) if any(overflows(v, dtype) for v in values if isinstance(v, (int, float, complex))) else False
 
 

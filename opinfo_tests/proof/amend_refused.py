@@ -41,6 +41,13 @@ def takes_bool(call: Call) -> bool:
     return call.given["condition"].dtype in (np.bool_, np.uint8)
 
 
+def needs_a_copy(call: Call) -> bool:
+    """Whether an array has to be copied for the shape of the result; of isin both, to be flat."""
+    flat = "isin" in call.op
+    arrays = [x for x in (call.arrays() if flat else [first(call)]) if x.size]
+    return any(not np.shares_memory(x.reshape(-1 if flat else call().shape), x) for x in arrays)
+
+
 def numbers(x: Any) -> tuple[int, ...]:
     return x if isinstance(x, tuple) else (x,)
 
@@ -111,7 +118,7 @@ refuses("negative-tolerance", lambda c: not (c.full()["rtol"] >= 0 and c.full()[
 refuses("clamp-needs-bound", lambda c: "min" not in c.given and "max" not in c.given)
 refuses("cov-weights", lambda c: "aweights" in c.given and c.given["aweights"].dtype.kind == "c")
 refuses("norm-of-nothing", lambda c: not first(c).size and not 0 <= c.full().get("ord", 2) < np.inf)
-refuses("view-never-copies", lambda c: first(c).size and not np.shares_memory(first(c).reshape(c().shape), first(c)))
+refuses("view-never-copies", lambda c: needs_a_copy(c))
 refuses("missing-kernel", lambda c: lacks(c))
 refuses("embedding-matrix", lambda c: c.given["weight"].ndim != 2)
 refuses(

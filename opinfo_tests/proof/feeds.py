@@ -64,6 +64,7 @@ MORE = {
     "index-write-overlap": ("torch.ops.aten.scatter_((x := torch.ones(2)), 0, torch.tensor([0, 1]), x)", "torch.ops.aten.scatter_add_((x := torch.ones(2)), 0, torch.tensor([0, 1]), x)", "torch.ops.aten.index_put_((x := torch.ones(2)), [torch.tensor([0, 1])], x)"),
     "pad-needs-batch": ("{f}(torch.ones(4), [1, 1], mode='reflect')",),
     "pad-crops": ("{f}(torch.ones(1, 3, 3, 3, 3), [-1, 0, 0, 0, 0, 0])", "{f}(torch.ones(1, 3, 3), [-1, 0], 1)"),
+    "complex-infinities": ("{f}(torch.tensor([complex(0.1, torch.inf)], dtype=torch.complex128))",),
     "einsum-ellipsis": ("{f}('i...->i', [torch.ones(2, 3)])",),
     "no-mixed-products": ("{f}([torch.ones(1, 1), torch.ones(1, 1, dtype=torch.float64)])",
         "{f}(torch.ones(1, 1), torch.ones(1, 1, dtype=torch.float64), [1], [0])",

@@ -39,7 +39,8 @@ def _log1p(z: ndarray) -> ndarray:
 
 
 _of_floats = partial(el.unary, result=el.int_to_float, differs=FLOAT)
-log1p = _of_floats("log1p special_log1p", np.log1p, cpu="log1p_vml_cpu", complex=_log1p)
+_LOG1P = (*FLOAT, "complex-infinities")
+log1p = _of_floats("log1p special_log1p", np.log1p, cpu="log1p_vml_cpu", complex=_log1p, differs=_LOG1P)
 exp = _of_floats("exp", np.exp, cpu="exp_vml_cpu")
 log = _of_floats("log", np.log, cpu="log_vml_cpu")
 sqrt = _of_floats("sqrt", np.sqrt, cpu="sqrt_vml_cpu")
