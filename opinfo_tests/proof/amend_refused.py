@@ -122,10 +122,10 @@ refuses("view-never-copies", lambda c: needs_a_copy(c))
 refuses("missing-kernel", lambda c: lacks(c))
 refuses("embedding-matrix", lambda c: c.given["weight"].ndim != 2)
 refuses(
-    "gradient-spacings",
+    "derivatives-spacings",
     lambda c: isinstance(c.given["spacing"], tuple) and len(c.given["spacing"]) != dims_of(c),
 )
-refuses("gradient-no-bytes", lambda c: c.given["self"].dtype in (np.bool_, np.uint8))
+refuses("derivatives-no-bytes", lambda c: c.given["self"].dtype in (np.bool_, np.uint8))
 refuses("only-floats-derive", lambda c: c.given["requires_grad"] and c.given["dtype"].kind in "bui")
 refuses(
     "prims-count-from-front",

@@ -344,12 +344,12 @@ def complex_zero(call: Call) -> Any:
     return True
 
 
-@expects("gradient-in-integers", "value")
+@expects("derivatives-in-integers", "value")
 def differences_wrap(call: Call) -> Any:
     x = first(call)
     return x.dtype.kind == "i" and int(x.max()) - int(x.min()) > np.iinfo(x.dtype).max
 
 
-@expects("gradient-of-one-point", "not finite")
+@expects("derivatives-of-one-point", "not finite")
 def points_are_the_same(call: Call) -> Any:
     return any((np.diff(x) == 0).any() for x in call.given["spacing"])

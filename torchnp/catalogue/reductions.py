@@ -156,7 +156,7 @@ ROWS = (
         why="Of no floats it is nan in both.",
     ),
     Difference(
-        "gradient-in-integers",
+        "derivatives-in-integers",
         "gradient subtracts integers in their own dtype",
         torch="torch.gradient(torch.tensor([-100, 0, 100], dtype=torch.int8))[0]",
         torch_value="float32[3] [100, -28, 100]",
@@ -167,7 +167,7 @@ ROWS = (
         in_torch="torch.gradient(torch.tensor([-100, 0, 100], dtype=torch.int8).float())[0]",
     ),
     Difference(
-        "gradient-spacings",
+        "derivatives-spacings",
         "gradient wants a spacing for each dimension",
         torch="torch.gradient(torch.ones(2, 2), spacing=[0.1])",
         torch_value="RuntimeError: torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() = 2', since dim argument was not given, but got a list of length 1",
@@ -178,7 +178,7 @@ ROWS = (
         in_torch="torch.gradient(torch.ones(2, 2), spacing=0.1)",
     ),
     Difference(
-        "gradient-of-one-point",
+        "derivatives-of-one-point",
         "gradient over points that are the same is nan",
         torch="torch.gradient(torch.tensor([0.0, 1.0, 3.0]), spacing=[torch.zeros(3)], dim=[0], edge_order=2)[0]",
         torch_value="float32[3] [nan, nan, nan]",

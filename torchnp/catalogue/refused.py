@@ -416,7 +416,7 @@ ROWS = (
         in_torch="torch.ones(2)[torch.tensor([0])]",
     ),
     Difference(
-        "gradient-no-bytes",
+        "derivatives-no-bytes",
         "gradient refuses bools and uint8",
         torch="torch.gradient(torch.ones(3, dtype=torch.uint8))",
         torch_value="RuntimeError: torch.gradient does not support uint8 input.",

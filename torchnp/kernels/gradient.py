@@ -101,24 +101,24 @@ def _by_points(self: ndarray, spacing: Sequence[ndarray], dim: Any, edge_order: 
 # ---------------------------------------------------------------- rows
 
 _OVER = "dimensions, by default all,"
-_DIFFERS = ["int-to-default-float", "gradient-no-bytes", "gradient-in-integers"]
+_DIFFERS = ["int-to-default-float", "derivatives-no-bytes", "derivatives-in-integers"]
 for _names, _body, _doc, *_also in (
     ("gradient.scalarint", _by_steps, f"{_OVER} whose points are a number apart"),
     (
         "gradient.scalarrayint",
         _by_steps,
         f"{_OVER} whose points are as far apart as the numbers say",
-        "gradient-spacings",
+        "derivatives-spacings",
         "half-opmath",
     ),
-    ("gradient.scalararray gradient.scalarrayarray", _by_steps, "the dimensions listed", "gradient-spacings"),
+    ("gradient.scalararray gradient.scalarrayarray", _by_steps, "the dimensions listed", "derivatives-spacings"),
     ("gradient.array", _by_steps, "the dimensions listed, of points one apart"),
     ("gradient.tensorarrayint", _by_points, f"{_OVER} with the coordinates of the points"),
     (
         "gradient.tensorarray",
         _by_points,
         "the dimensions listed, with the coordinates of the points",
-        "gradient-of-one-point",
+        "derivatives-of-one-point",
     ),
 ):
     rows(
