@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
+import op_facts
 from name_pages import SPACES, name_page
 
 import torchnp
@@ -58,14 +59,15 @@ def op_page(packet: str, names: list[str]) -> str:
     lines = ["---", "orphan: true", "---", "", f"# `{packet}`", ""]
     rows = [table[n] for n in names]
     likes = list(dict.fromkeys(filter(None, (public_name(r.like) for r in rows))))
-    if likes:
-        lines += [f"NumPy or SciPy counterpart: {', '.join(f'`{x}`' for x in likes)}.", ""]
+    lines += op_facts.head(packet, likes)
     lines += ["| overload | status | family | made from |", "|---|---|---|---|"]
     lines += [f"| `{r.name}` | {r.status} | {r.family} | {_code(r.derived_from)} |" for r in rows]
     lines.append("")
     for row in rows:
         if row.derived_from is None:
             lines += [f"## `{row.name}`", "", "```text", str(row.schema), "```", "", _doc(row.__doc__), ""]
+            lines += [*op_facts.arguments(row.schema), *op_facts.source(row)]
+    lines += op_facts.judged(names)
     differences = list(dict.fromkeys(d for r in rows for d in r.differences))
     if differences:
         lines += ["## Differences from NumPy", ""]

@@ -1,0 +1,127 @@
+"""What an op's page says beside its schemas: arguments, links, source, on what it was judged, and what is known to differ."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import operator
+import sys
+from collections import defaultdict
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torchnp
+from opinfo_tests.report import counts, gaps
+from torchnp.lookup import facts
+
+PLACES = {
+    "torch": "https://docs.pytorch.org/docs/2.13/generated/",
+    "numpy": "https://numpy.org/doc/stable/reference/generated/",
+    "scipy": "https://docs.scipy.org/doc/scipy/reference/generated/",
+}
+# What stands for an argument's type, as a kernel takes it.
+TYPES = {
+    "Tensor": "ndarray", "Tensor[]": "list of ndarray", "Tensor?[]": "list of ndarray or None", "Scalar": "number",
+    "Scalar[]": "list of numbers", "int": "int", "SymInt": "int", "float": "float", "bool": "bool", "str": "str",
+    "ScalarType": "dtype", "Layout": "str", "Device": "str", "MemoryFormat": "str", "Generator": "torchnp.Generator",
+    "Dimname": "str",
+}  # fmt: skip
+
+
+def head(packet: str, counterparts: list[str]) -> list[str]:
+    """Links to the documentation of torch and of the counterparts, and how often plain NumPy is right."""
+    lines = []
+    caller = facts.callers().get(packet)
+    if caller:
+        lines.append(f"In torch: {_linked(_spelled_out(caller), caller)}.")
+    if counterparts:
+        lines.append(f"NumPy or SciPy counterpart: {', '.join(_linked(x, x) for x in counterparts)}.")
+    tried = [
+        facts.shares()[name] for name in torchnp.table if name.partition(".")[0] == packet and name in facts.shares()
+    ]
+    if tried:
+        calls, right = (sum(column) for column in zip(*tried, strict=True))
+        lines.append(f"Called as it is, the counterpart gives torch's answer on {right:,} of {calls:,} calls tried.")
+    return ["  \n".join(lines), ""] if lines else []
+
+
+def _spelled_out(caller: str) -> str:
+    space, _, rest = caller.removesuffix("()").partition(".")
+    return f"{ {'F': 'torch.nn.functional', 'Tensor': 'torch.Tensor'}.get(space, space) }.{rest}"
+
+
+def _linked(name: str, shown: str) -> str:
+    """A name with a link to its page, if the function has documentation, of which its library makes one."""
+    space = name.partition(".")[0]
+    try:
+        found: Any = operator.attrgetter(name.partition(".")[2])(importlib.import_module(space))
+    except (ImportError, AttributeError):
+        return f"`{shown}`"
+    there = space in PLACES and "__" not in name and bool(found.__doc__)
+    return f"[`{shown}`]({PLACES[space]}{name}.html)" if there else f"`{shown}`"
+
+
+def arguments(schema: Any) -> list[str]:
+    """A table of an overload's arguments."""
+    if not schema.args:
+        return []
+    lines = ["| argument | is | default |", "|---|---|---|"]
+    for a in schema.args:
+        marks = ", written" * a.is_write + ", by keyword" * a.kwonly
+        default = f"`{a.default!r}`" if a.has_default else ""
+        lines.append(f"| `{a.name}` | {_type(a.type)}{marks} | {default} |")
+    return [*lines, ""]
+
+
+def _type(text: str) -> str:
+    optional = text.endswith("?")
+    text = text.removesuffix("?") if optional else text
+    if text in TYPES:
+        said = TYPES[text]
+    elif text.endswith("]"):
+        inner, _, length = text.removesuffix("]").partition("[")
+        one = TYPES.get(inner, inner)
+        said = f"list of {one}" + (f", or one {one}" if length else "")
+    else:
+        said = text
+    return said + (" or None" if optional else "")
+
+
+def source(row: Any) -> list[str]:
+    """Where the kernel's body is."""
+    if row.row is None or row.row.body is None:
+        return []
+    body = inspect.unwrap(row.row.body)
+    place = Path(str(sys.modules[body.__module__].__file__)).relative_to(Path(torchnp.__file__).parent.parent)
+    made = body.__code__.co_filename.startswith("<")  # of a few lines for several rows
+    return [f"Source: `{place}`{'' if made else f', line {body.__code__.co_firstlineno}'}.", ""]
+
+
+def judged(names: list[str]) -> list[str]:
+    """The dtypes that the harness has calls of, and its known gaps."""
+    by_dtype: dict[str, int] = defaultdict(int)
+    for (op, dtype), n in counts.recorded().items():
+        if op in names:
+            by_dtype[dtype] += n
+    lines = []
+    if by_dtype:
+        lines += ["## Judged", "", "Calls recorded beneath torch's own samples, by the dtype of the first tensor:", ""]
+        lines += [f"| {' | '.join(by_dtype)} |", "|---" * len(by_dtype) + "|"]
+        lines += [f"| {' | '.join(f'{n:,}' for n in by_dtype.values())} |", ""]
+    known = [g for g in _gaps() if any(fnmatchcase(name, g.op) for name in names)]
+    if known:
+        lines += ["What is known to differ from torch (`opinfo_tests/gaps.toml`):", ""]
+        lines += [f"- {_escaped(reason)}" for reason in dict.fromkeys(g.reason for g in known)]
+        lines.append("")
+    return lines
+
+
+@cache
+def _gaps() -> list[Any]:
+    return gaps.load(gaps.file_for("table"))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_").replace("[", "\\[")
