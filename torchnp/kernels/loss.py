@@ -160,14 +160,17 @@ def _squeezed(cpu: str, *tensors: ndarray) -> list[ndarray]:
     return squeezed
 
 
+def _scaled(x: ndarray, factor: ndarray) -> ndarray:
+    """What ``x.mul_(factor)`` leaves: sizes are looked at before dtypes."""
+    check_fits(factor, x)
+    return el.in_place(x, mul(x, factor))
+
+
 def _weighted(values: Any, shape: tuple[int, ...], weight: ndarray | None) -> ndarray:
     """A result of squeezed tensors in the input's shape, of a broadcast one the first elements; times weights."""
     values = np.asarray(values)
     values = np.resize(values.ravel("K"), shape) if values.size != math.prod(shape) else values.reshape(shape)
-    if weight is None:
-        return values
-    check_fits(weight, values)
-    return el.in_place(values, mul(values, weight))
+    return values if weight is None else _scaled(values, weight)
 
 
 @kernel("binary_cross_entropy")
@@ -196,21 +199,17 @@ def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None,
     log_sigmoid = log_sigmoid_forward(self)[0]
     if pos_weight is not None:
         log_weight = add_scalar(mul(sub_scalar(pos_weight, 1), target), 1)
-        log_sigmoid = el.in_place(log_sigmoid, mul(log_sigmoid, log_weight))
-    loss = sub(np.ones((), target.dtype), target)
-    loss = el.in_place(loss, mul(loss, self))
+        log_sigmoid = _scaled(log_sigmoid, log_weight)
+    loss = _scaled(sub(np.ones((), target.dtype), target), self)
     loss = el.in_place(loss, sub(loss, log_sigmoid))
-    if weight is not None:
-        loss = el.in_place(loss, mul(loss, weight))
-    return reduce(loss, reduction)
+    return reduce(loss if weight is None else _scaled(loss, weight), reduction)
 
 
 @kernel("soft_margin_loss")
 def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
     """``log(1 + exp(-target * self))``."""
-    value = neg(self)
-    check_fits(target, value)
-    for step in (lambda z: mul(z, target), exp, log1p):
+    value = _scaled(neg(self), target)
+    for step in (exp, log1p):
         value = el.in_place(value, step(value))
     return reduce(value if reduction in (NONE, MEAN, SUM) else value.reshape(-1)[0], reduction)
 
@@ -230,14 +229,10 @@ def soft_margin_loss_backward(grad_output: ndarray, self: ndarray, target: ndarr
 @kernel("kl_div")
 def kl_div(self: ndarray, target: ndarray, reduction: int = 1, *, log_target: bool = False) -> ndarray:
     """``target * (log(target) - self)``."""
-    dtypes = (self.dtype, target.dtype)
-    check(not any(map(dt.is_complex, dtypes)), "kl_div: Complex inputs not supported.")
-    check(all(map(dt.is_floating, dtypes)), "kl_div: Integral inputs not supported.")
-    if log_target:
-        distance = sub(target, self)  # which torch refuses first
-        return reduce(mul(exp(target), distance), reduction)
-    product = mul(target, self)  # so here
-    return reduce(sub(xlogy(target, target), product), reduction)
+    check(not any(dt.is_complex(x.dtype) for x in (self, target)), "kl_div: Complex inputs not supported.")
+    check(all(dt.is_floating(x.dtype) for x in (self, target)), "kl_div: Integral inputs not supported.")
+    second = sub(target, self) if log_target else mul(target, self)  # which torch computes, and refuses, first
+    return reduce(mul(exp(target), second) if log_target else sub(xlogy(target, target), second), reduction)
 
 
 @kernel("poisson_nll_loss")
@@ -334,10 +329,9 @@ def _multi_margin(
     words = "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size)"
     found = f"but got {shape_text(target.shape)}. Input has shape {shape_text(self.shape)}."
     check(target.ndim <= 1 and target.size == n, f"{words}. Expected target size [{n}], {found}")
-    if weight is None:
-        weight = np.ones(c, x.dtype)
-    fits = weight.ndim <= 1 and weight.size == c
-    check(fits, f"inconsistent weight size, expected {c} but got {shape_text(weight.shape)}")
+    weight = np.ones(c, x.dtype) if weight is None else weight
+    words = f"inconsistent weight size, expected {c} but got {shape_text(weight.shape)}"
+    check(weight.ndim <= 1 and weight.size == c, words)
     if x.size:
         require(cpu, self.dtype, el.WIDE)
         check_type(dt.int64, target)

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-import torchnp.device  # noqa: F401  # it registers the device
+import torchnp.device  # it registers the device
 from torchnp.interop.convert import TORCH_DTYPE
 from torchnp.tests import models
 
@@ -38,6 +38,43 @@ def raises(kind: type[Exception], words: str, call) -> None:
 
 
 # ---------------------------------------------------------------- tensors
+
+
+def default_dtypes_are_torchs():
+    calls = [
+        lambda device: torch.ones(2, device=device),
+        lambda device: torch.arange(3, device=device).sin(),
+        lambda device: torch.arange(3, device=device) / 2,
+        lambda device: torch.arange(3, device=device) * 1.5,
+        lambda device: torch.full((2,), 1.5, device=device),
+        lambda device: torch.linspace(0, 1, 3, device=device),
+        lambda device: torch.arange(3, device=device).float() * 1.5,
+    ]
+    for dtype in (torch.float64, torch.float16, torch.bfloat16):
+        torch.set_default_dtype(dtype)
+        try:
+            for call in calls:
+                here, there = call("cpu"), call(D)
+                assert there.dtype == here.dtype
+                same(there.cpu(), here)
+        finally:
+            torch.set_default_dtype(torch.float32)
+    assert torchnp.get_default_dtype() == "float32"
+
+
+def histc_counts_integers():
+    x = torch.tensor([0, 3, 3, 1, 7], dtype=torch.int32, device=D)
+    found = torch.histc(x, bins=4, min=0, max=3)
+    assert found.dtype == torch.int32 and found.cpu().tolist() == [1, 1, 0, 2]
+    y = torch.randn(20)
+    same(torch.histc(y.to(D), 5).cpu(), torch.histc(y, 5))
+    raises(NotImplementedError, "not implemented for 'Bool'", lambda: torch.histc(x > 1, bins=4, min=0, max=3))
+
+
+def a_number_and_a_scaled_tensor():
+    x = torch.randn(3)
+    scale = torch.tensor(2.0, dtype=torch.float64)
+    same(torch.add(scale.to(D), x.to(D), alpha=0.5).cpu(), torch.add(scale, x, alpha=0.5))
 
 
 def every_dtype():
