@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from random import Random
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..case import NAMES, Array, Case, Named, rebuilt, schemas, whole
+from ..case import NAMES, Array, Case, Named, leaves, rebuilt, schemas, whole
 from .constraint_table import constraint_of
 from .constraints import EVERY_DTYPE
 from .crossed import crossed
@@ -54,12 +54,18 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
     if not recorder.wanted(op):
         return
     kept: list[Case] = []
+    seen = set[int | str]()
     for case in draws(op, AMONG, start):
+        usual = len(kept) < BASES
+        if not usual and not arrays_of(case) - seen:
+            continue  # no tensor is given that was left out of those that are kept
         if all(0 not in a.shape for a in case.arrays()) and not oracle.execute(case).error:
             kept.append(case)
-        if len(kept) == BASES:
-            break
-    for case in kept:
+            new, seen = arrays_of(case) - seen, seen | arrays_of(case)
+            if not usual:
+                only = broken(replace(case, source=source, sample_dtype=count), new)
+                yield from offered(chain(*only.values()), recorder)
+    for case in kept[:BASES]:
         once = broken(replace(case, source=source, sample_dtype=count))
         more: list[Case] = []
         if not schemas()[op].is_out:
@@ -69,10 +75,20 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
             more += by_default(replace(case, source=source, sample_dtype=count), oracle.execute)
             more += recast(replace(case, source=source, sample_dtype=count))
             more += paired(replace(case, source=source, sample_dtype=count)) if case is kept[0] else ()
-        for other in [*chain(*once.values()), *more]:
-            recorder.calls[op] += 1
-            recorder.sink(other)
-            yield
+        yield from offered([*chain(*once.values()), *more], recorder)
+
+
+def offered(calls: Iterable[Case], recorder: Any) -> Iterator[None]:
+    for case in calls:
+        recorder.calls[case.op] += 1
+        recorder.sink(case)
+        yield
+
+
+def arrays_of(case: Case) -> set[int | str]:
+    """Return the places and names of the arguments that are tensors, or lists of them."""
+    given: list[tuple[int | str, Any]] = [*enumerate(case.args), *case.kwargs.items()]
+    return {place for place, value in given if any(isinstance(x, Array) for x in leaves(value))}
 
 
 def broken_twice(once: dict[int | str, list[Case]], random: Random) -> Iterator[Case]:
@@ -83,13 +99,18 @@ def broken_twice(once: dict[int | str, list[Case]], random: Random) -> Iterator[
             yield random.choice(random.choice(list(more.values())))
 
 
-def broken(case: Case) -> dict[int | str, list[Case]]:
-    """Return the call with one argument changed: by the place or name of each argument that may be, its changes."""
+def broken(case: Case, places: Collection[int | str] | None = None) -> dict[int | str, list[Case]]:
+    """Return the call with one argument changed: by the place or name of each argument that may be, its changes.
+
+    Of those at ``places`` alone, if they are given.
+    """
     names = [a.name for a in schemas()[case.op].args]
     seen = {case.digest}
     found: dict[int | str, list[Case]] = {}
     left_out = {a.name: a.default for a in schemas()[case.op].args[len(case.args) :] if a.has_default} | case.kwargs
     for place, value in [*enumerate(case.args), *left_out.items()]:
+        if places is not None and place not in places:
+            continue
         a = schemas()[case.op].args[place if isinstance(place, int) else names.index(place)]
         if schemas()[case.op].is_out and not a.is_out:
             continue  # as the functional form's

@@ -85,6 +85,8 @@ s    mkldnn_rnn_layer  (x(5,2,4), x(12,4), x(12,3), x(12), x(12), x(1,2,3), x(1,
 -    _sobol_engine_ff_  (torch.arange(4), 3, torch.quasirandom.SobolEngine(4).sobolstate, 4, 7)
 -    _sobol_engine_initialize_state_  (torch.zeros(40,30,dtype=torch.int64), 40)
 -    _sobol_engine_initialize_state_  (torch.zeros(1,30,dtype=torch.int64), 1)
+-    _sobol_engine_initialize_state_  (torch.zeros(2,30,dtype=torch.float64), 2)
+-    _sobol_engine_initialize_state_  (torch.zeros(2,30,dtype=torch.int32), 2)
 -    _sobol_engine_initialize_state_  (torch.zeros(2,30,dtype=torch.int64), 2)
 -    _sobol_engine_initialize_state_  (torch.zeros(7,30,dtype=torch.int64), 7)
 -    _sobol_engine_initialize_state_  (torch.zeros(9,30,dtype=torch.int64), 5)
