@@ -159,12 +159,13 @@ _FLOAT = ["three-tier-promotion", "int-to-default-float"]
 
 
 def complex_logaddexp(a: ndarray, b: ndarray) -> ndarray:
-    """About the operand of the larger real part, so that nothing overflows."""
+    """About the operand of the larger real part, so that nothing overflows; nan in any part is nan in both."""
     first = a.real >= b.real
     high, low = np.where(first, a, b), np.where(first, b, a)
     value = high + np.log1p(np.exp(low - high))
     infinite = np.isinf(high.real) & (high.real == low.real)
-    return np.where(infinite, np.where(high.real < 0, low, np.log(np.exp(low) + np.exp(high))), value)
+    value = np.where(infinite, np.where(high.real < 0, low, np.log(np.exp(low) + np.exp(high))), value)
+    return np.where(np.isnan(a) | np.isnan(b), value.dtype.type(complex(np.nan, np.nan)), value)
 
 
 _to_float = partial(el.binary, result=el.int_to_float, takes=el.FLOATS, differs=_FLOAT)

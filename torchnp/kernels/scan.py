@@ -138,8 +138,7 @@ def logcumsumexp(self, dim):
 def _complex_logcumsumexp(x: ndarray, axis: int) -> ndarray:
     """The same step by step; NaN stays."""
     start = np.full(x.shape[:axis] + x.shape[axis + 1 :], -np.inf, x.dtype)
-    nan = complex(np.nan, np.nan)
-    step = lambda total, row: np.where(np.isnan(total) | np.isnan(row), nan, complex_logaddexp(row, total))
+    step = lambda total, row: complex_logaddexp(row, total)
     steps = itertools.accumulate(np.moveaxis(x, axis, 0), step, initial=start)
     return np.stack([*steps][1:], axis) if x.shape[axis] else x.copy()
 
