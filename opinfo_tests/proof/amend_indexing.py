@@ -10,11 +10,6 @@ from ..case import schemas
 from .explaining import amends, refuse
 from .natural import Call, along, parsed
 
-
-def first(call: Call) -> np.ndarray:
-    return call.arrays()[0]
-
-
 # ---------------------------------------------------------------- one index for each element
 
 
@@ -63,7 +58,7 @@ def of_all_elements(call: Call) -> Any:
 def round_and_round(call: Call) -> Any:
     if "dim" not in call.given:
         return False
-    call.given["indices"] = call.given["indices"] % first(call).shape[call.given["dim"]]
+    call.given["indices"] = call.given["indices"] % call.first.shape[call.given["dim"]]
     return True
 
 
@@ -116,7 +111,7 @@ def every_duplicate(call: Call) -> Any:
 
 @amends("index-write-overlap", stage=0)
 def written_while_read(call: Call) -> Any:
-    x = first(call)
+    x = call.first
     others = [y for y in call.arrays() if y is not x]
     return refuse(call) if schemas()[call.op].mutates and any(np.shares_memory(x, y) for y in others) else False
 

@@ -10,15 +10,11 @@ from .explaining import amends, refuse
 from .natural import Call
 
 
-def first(call: Call) -> np.ndarray:
-    return call.arrays()[0]
-
-
 @amends("qr-mode-r", stage=3)
 def empty_q(call: Call) -> Any:
     if call.given.get("mode") != "r":
         return False
-    dtype = first(call).dtype
+    dtype = call.first.dtype
     call.after.append(lambda r: (np.empty(0, dtype), r))
     return True
 
@@ -42,7 +38,7 @@ def not_transposed(call: Call) -> Any:
 @amends("svd-without-vectors", stage=3)
 def vectors_of_nothing(call: Call) -> Any:
     """Empty ones, of `svd` zeros."""
-    full, x = call.full(), first(call)
+    full, x = call.full(), call.first
     if full["compute_uv"]:
         return False
     m, n = x.shape[-2:]
@@ -75,13 +71,13 @@ def default_tolerance(call: Call) -> Any:
 
 @amends("rank-of-vectors", stage=0)
 def of_matrices(call: Call) -> Any:
-    return refuse(call) if first(call).ndim < 2 else False
+    return refuse(call) if call.first.ndim < 2 else False
 
 
 @amends("tolerance-tensors", stage=3)
 def of_each_matrix(call: Call) -> Any:
     """Real tolerances that broadcast with the batch."""
-    x, cut = first(call), call.given["rcond"]
+    x, cut = call.first, call.given["rcond"]
     if cut.dtype.kind == "c":
         return refuse(call)
 
@@ -107,14 +103,14 @@ def batch_of_vectors(call: Call) -> Any:
 
 @amends("cond-of-zero", stage=5)
 def zero_by_zero(call: Call) -> Any:
-    nothing = (first(call) == 0).all(axis=(-2, -1))
+    nothing = (call.first == 0).all(axis=(-2, -1))
     call.after.append(lambda out: np.where(nothing, np.asarray(np.nan, out.dtype), out))
     return True
 
 
 @amends("cond-of-singular", stage=3)
 def by_singular_values(call: Call) -> Any:
-    if call.given["p"] != "nuc" or not first(call).size:
+    if call.given["p"] != "nuc" or not call.first.size:
         return False
 
     def ratio(x: Any, p: str) -> Any:
@@ -127,7 +123,7 @@ def by_singular_values(call: Call) -> Any:
 
 @amends("vander-needs-two", stage=0)
 def of_two_at_least(call: Call) -> Any:
-    return refuse(call) if call.given.get("N", first(call).shape[-1:] or (1,)) in (0, 1, (0,), (1,)) else False
+    return refuse(call) if call.given.get("N", call.first.shape[-1:] or (1,)) in (0, 1, (0,), (1,)) else False
 
 
 @amends("vander-increasing", stage=2)
@@ -138,7 +134,7 @@ def increasing_powers(call: Call) -> Any:
 
 @amends("vander-of-rows", stage=3)
 def matrix_of_each_row(call: Call) -> Any:
-    if first(call).ndim == 1:
+    if call.first.ndim == 1:
         return False
     wide = lambda x: x.astype(np.int64) if x.dtype.kind in "bui" else x
     call.f = lambda x, n=None, **_: np.atleast_1d(wide(x))[..., None] ** np.arange(n or x.shape[-1])

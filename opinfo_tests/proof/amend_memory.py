@@ -11,11 +11,6 @@ from .explaining import amends, expects, refuse
 from .natural import Call, parsed
 from .promoting import promoted
 
-
-def first(call: Call) -> np.ndarray:
-    return call.arrays()[0]
-
-
 # ---------------------------------------------------------------- memory
 
 
@@ -78,7 +73,7 @@ def written(out: np.ndarray, values: np.ndarray) -> np.ndarray:
 @amends("conj-of-real", "positive-is-self", stage=3)
 def itself(call: Call) -> Any:
     """The array itself, of any dtype: of complex numbers torch marks the view."""
-    x = first(call)
+    x = call.first
     if x.dtype.kind == "c" and call.f is np.conjugate:
         return False
     call.f = lambda *args, **kwargs: x
@@ -87,7 +82,7 @@ def itself(call: Call) -> Any:
 
 @expects("conj-of-real", "alias")
 def marked_view(call: Call) -> Any:
-    return first(call).dtype.kind == "c"
+    return call.first.dtype.kind == "c"
 
 
 @amends("nonzero-0d", stage=1)
@@ -151,7 +146,7 @@ def casts_anything(call: Call) -> Any:
 @amends("view-dtype-alignment", stage=0)
 def aligned(call: Call) -> Any:
     """The last stride is 1, and the others and the place in memory are whole numbers of the larger elements."""
-    x = first(call)
+    x = call.first
     size = 2 * x.itemsize if "complex" in call.op else np.dtype(call.given["dtype"]).itemsize
     places = [*x.strides[:-1], x.ctypes.data - memory_of(call).ctypes.data]
     apart = size != x.itemsize and x.strides[-1] != x.itemsize
@@ -176,7 +171,7 @@ def largest_float8(call: Call) -> Any:
 def format_fits(call: Call) -> Any:
     """Formats of channels want their number of dimensions, and what keeps a format something to keep it of."""
     named = call.given.get("memory_format", "")
-    ndim = len(call.given["size"]) if "size" in call.given else first(call).ndim
+    ndim = len(call.given["size"]) if "size" in call.given else call.first.ndim
     wants = {"channels_last": 4, "channels_last_3d": 5}.get(named, ndim)
     kept = named == "preserve_format" and "size" in call.given
     return refuse(call) if kept or wants != ndim else False
@@ -185,7 +180,7 @@ def format_fits(call: Call) -> Any:
 @amends("resize-references", stage=3)
 def asks_nobody(call: Call) -> Any:
     """The memory from the first element on, more of it where it does not suffice."""
-    x, memory = first(call), memory_of(call)
+    x, memory = call.first, memory_of(call)
     start = x.ctypes.data - memory.ctypes.data if x.size else 0
 
     def resized_in_place(_: Any, size: Any) -> Any:
@@ -210,13 +205,13 @@ def memory_with_gaps(call: Call) -> Any:
 
 @amends("as-strided-elements", stage=1)
 def in_bytes(call: Call) -> Any:
-    call.given["stride"] = tuple(s * first(call).itemsize for s in call.given["stride"])
+    call.given["stride"] = tuple(s * call.first.itemsize for s in call.given["stride"])
     return True
 
 
 def memory_of(call: Call) -> np.ndarray:
     """Return the memory in which the first array of a call lies, flat and in its dtype."""
-    x = first(call)
+    x = call.first
     memory = next(b for b in call.buffers if np.shares_memory(b, x)) if x.size else x
     return memory.reshape(-1).view(np.uint8)
 
@@ -226,7 +221,7 @@ def from_the_start_of_memory(call: Call) -> Any:
     offset = call.given.get("storage_offset")
     if offset is None:
         return False
-    memory, dtype = memory_of(call), first(call).dtype
+    memory, dtype = memory_of(call), call.first.dtype
 
     def on_memory(_: Any, size: Any, stride: Any) -> Any:
         return np.ndarray(size, dtype, memory, offset * dtype.itemsize, stride)
@@ -237,7 +232,7 @@ def from_the_start_of_memory(call: Call) -> Any:
 
 @amends("as-strided-bounds", stage=0)
 def within_memory(call: Call) -> Any:
-    x, memory = first(call), memory_of(call)
+    x, memory = call.first, memory_of(call)
     offset, size, stride = call.given.get("storage_offset"), call.given["size"], call.given["stride"]
     if len(size) != len(stride) or min((*stride, offset or 0), default=0) < 0:
         return refuse(call)

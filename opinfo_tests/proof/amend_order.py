@@ -11,10 +11,6 @@ from .explaining import amends
 from .natural import Call
 
 
-def first(call: Call) -> np.ndarray:
-    return call.arrays()[0]
-
-
 def same(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return where two arrays are equal, nan and nan too."""
     return (x == y) | ((x != x) & (y != y))
@@ -23,7 +19,7 @@ def same(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 @amends("max-with-indices", stage=5)
 def values_and_places(call: Call) -> Any:
     """The values, and where the first of each is."""
-    dim, keep, x = call.full().get("dim"), call.full().get("keepdim", False), first(call)
+    dim, keep, x = call.full().get("dim"), call.full().get("keepdim", False), call.first
     if not isinstance(dim, int):
         return False
 
@@ -93,7 +89,7 @@ def one_vector(call: Call) -> Any:
 
 @amends("descending-by-negation", stage=4)
 def not_negated(call: Call) -> Any:
-    x = first(call)
+    x = call.first
     if x.dtype.kind != "i" or not (x == np.iinfo(x.dtype).min).any():
         return False
     call.given["self"] = x.astype(np.float64)

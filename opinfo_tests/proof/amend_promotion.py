@@ -25,10 +25,6 @@ def operands(call: Call) -> dict[str, Any]:
     }
 
 
-def first(call: Call) -> np.ndarray:
-    return call.arrays()[0]
-
-
 def lists(call: Call) -> list[np.ndarray]:
     return call.given["tensors"] if isinstance(call.given.get("tensors"), list) else []
 
@@ -102,7 +98,7 @@ def number_wraps(call: Call) -> Any:
 @amends("number-wraps", stage=3)
 def fill_wraps(call: Call) -> Any:
     name = next(n for n in ("fill_value", "value", "s") if n in call.given)
-    dtype = call.given.get("dtype") or first(call).dtype
+    dtype = call.given.get("dtype") or call.first.dtype
     if not isinstance(call.given[name], int) or dtype.kind not in "iu" or fits(call.given[name], dtype):
         return False
     call.given[name] = cast(call.given[name], dtype)
@@ -174,7 +170,7 @@ def integers_as_floats(call: Call) -> Any:
 @expects("int-to-default-float", "not finite")
 def overflows_where_exp_does(call: Call) -> Any:
     """Of float32, cosh and sinh in torch's vectors are infinite from where exp is."""
-    return call.f in (np.cosh, np.sinh) and bool((np.abs(first(call).astype(np.float64)) > 88.72).any())
+    return call.f in (np.cosh, np.sinh) and bool((np.abs(call.first.astype(np.float64)) > 88.72).any())
 
 
 @amends("reciprocal-of-integers", stage=3)
@@ -194,7 +190,7 @@ def prims_divide(call: Call) -> Any:
 @amends("sum-dtype", stage=3)
 def sums_are_int64(call: Call) -> Any:
     """Sums and products of bools and integers are int64."""
-    if first(call).dtype.kind not in INTEGER or "dtype" in call.given:
+    if call.first.dtype.kind not in INTEGER or "dtype" in call.given:
         return False
     call.kwargs["dtype"] = np.int64
     return True
@@ -202,7 +198,7 @@ def sums_are_int64(call: Call) -> Any:
 
 @amends("uint8-truth", stage=5)
 def truth_of_uint8(call: Call) -> Any:
-    if first(call).dtype != np.uint8:
+    if call.first.dtype != np.uint8:
         return False
     call.after.append(lambda out: np.asarray(out).astype(np.uint8))
     return True
@@ -236,7 +232,7 @@ def where_of_numbers(call: Call) -> Any:
 
 @amends("cov-dtype", stage=5)
 def covariances_keep(call: Call) -> Any:
-    dtype = first(call).dtype
+    dtype = call.first.dtype
     if KINDS[dtype.kind] < 2:
         return False
     call.after.append(lambda out: np.asarray(out).astype(dtype))
@@ -245,7 +241,7 @@ def covariances_keep(call: Call) -> Any:
 
 @amends("sign-of-bool", stage=3)
 def sign_of_bool(call: Call) -> Any:
-    if first(call).dtype.kind != "b":
+    if call.first.dtype.kind != "b":
         return False
     call.f = np.copy
     return True

@@ -24,14 +24,10 @@ def refuses(id: str, when: Callable[[Call], Any]) -> None:
     amends(id, stage=0)(amendment)
 
 
-def first(call: Call) -> np.ndarray:
-    return call.arrays()[0]
-
-
 def dims_of(call: Call) -> int:
     """Return along how many dimensions a gradient is asked for."""
     dim = call.given.get("dim")
-    return first(call).ndim if dim is None else len(dim) if isinstance(dim, tuple) else 1
+    return call.first.ndim if dim is None else len(dim) if isinstance(dim, tuple) else 1
 
 
 def takes_bool(call: Call) -> bool:
@@ -44,7 +40,7 @@ def takes_bool(call: Call) -> bool:
 def needs_a_copy(call: Call) -> bool:
     """Whether an array has to be copied for the shape of the result; of isin both, to be flat."""
     flat = "isin" in call.op
-    arrays = [x for x in (call.arrays() if flat else [first(call)]) if x.size]
+    arrays = [x for x in (call.arrays() if flat else [call.first]) if x.size]
     return any(not np.shares_memory(x.reshape(-1 if flat else call().shape), x) for x in arrays)
 
 
@@ -73,13 +69,13 @@ def all_kinds(call: Call, letters: str) -> bool:
 refuses(
     "no-integers",
     lambda c: (
-        (first(c).dtype.kind in "bui" and not to_dtype(c))
+        (c.first.dtype.kind in "bui" and not to_dtype(c))
         or (c.given.get("dtype") is not None and c.given["dtype"].kind in "bui")
     ),
 )
 refuses("no-bool-subtraction", lambda c: any(category(x) == 0 for x in operands(c).values()))
-refuses("no-bool-rounding", lambda c: first(c).dtype.kind == "b")
-refuses("no-bool", lambda c: first(c).dtype.kind == "b")
+refuses("no-bool-rounding", lambda c: c.first.dtype.kind == "b")
+refuses("no-bool", lambda c: c.first.dtype.kind == "b")
 refuses("no-complex", lambda c: "c" in kinds(c))
 refuses("no-complex-order", lambda c: "c" in kinds(c))
 refuses("no-complex-comparison", lambda c: any(category(x) == 3 for x in everything(c)))
@@ -87,9 +83,9 @@ refuses("no-complex-maximum", lambda c: any(category(x) == 3 for x in everything
 refuses("no-mixed-dtypes", lambda c: len(dtypes(c)) > 1)
 refuses(
     "round-decimals-of-integers",
-    lambda c: first(c).dtype.kind in "bui" and "decimals" in {a.name for a in schemas()[c.op].args},
+    lambda c: c.first.dtype.kind in "bui" and "decimals" in {a.name for a in schemas()[c.op].args},
 )
-refuses("imag-of-real", lambda c: first(c).dtype.kind != "c")
+refuses("imag-of-real", lambda c: c.first.dtype.kind != "c")
 refuses("power-of-bools", lambda c: all(category(x) == 0 for x in everything(c)))
 refuses("no-bool-remainder", lambda c: promoted(everything(c)).kind == "b")
 refuses("float-functions-refuse-integers", lambda c: promoted(everything(c)).kind in "bui")
@@ -101,12 +97,12 @@ refuses(
 refuses("no-mixed-products", lambda c: len(dtypes(c)) > 1)
 refuses("no-bool-product", lambda c: kinds(c) == {"b"})
 refuses("slice-step-positive", lambda c: c.full()["step"] < 1)
-refuses("no-half-fft", lambda c: first(c).dtype == np.float16)
-refuses("quantile-dtypes", lambda c: first(c).dtype not in (np.float32, np.float64))
+refuses("no-half-fft", lambda c: c.first.dtype == np.float16)
+refuses("quantile-dtypes", lambda c: c.first.dtype not in (np.float32, np.float64))
 refuses(
     "quantile-methods", lambda c: c.full()["interpolation"] not in ("linear", "lower", "higher", "midpoint", "nearest")
 )
-refuses("quantile-size", lambda c: first(c).size > 2**24)
+refuses("quantile-size", lambda c: c.first.size > 2**24)
 
 
 refuses(
@@ -117,7 +113,7 @@ refuses("where-needs-bool", lambda c: not takes_bool(c))
 refuses("negative-tolerance", lambda c: not (c.full()["rtol"] >= 0 and c.full()["atol"] >= 0))
 refuses("clamp-needs-bound", lambda c: "min" not in c.given and "max" not in c.given)
 refuses("cov-weights", lambda c: "aweights" in c.given and c.given["aweights"].dtype.kind == "c")
-refuses("norm-of-nothing", lambda c: not first(c).size and not 0 <= c.full().get("ord", 2) < np.inf)
+refuses("norm-of-nothing", lambda c: not c.first.size and not 0 <= c.full().get("ord", 2) < np.inf)
 refuses("view-never-copies", lambda c: needs_a_copy(c))
 refuses("missing-kernel", lambda c: lacks(c))
 refuses("embedding-matrix", lambda c: c.given["weight"].ndim != 2)
@@ -131,7 +127,7 @@ refuses(
     "prims-count-from-front",
     lambda c: any(
         n < 0
-        or (name in ("start", "end") and n >= max(first(c).ndim, 1))
+        or (name in ("start", "end") and n >= max(c.first.ndim, 1))
         or c.given.get("end", 0) < c.given.get("start", 0)
         for name in ("dim", "dims", "start", "end", "shape")
         for n in numbers(c.given.get(name, ()))

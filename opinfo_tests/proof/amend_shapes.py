@@ -11,14 +11,10 @@ from .natural import Call, parsed
 from .promoting import promoted
 
 
-def first(call: Call) -> np.ndarray:
-    return call.arrays()[0]
-
-
 @amends("squeeze-size-not-1", stage=2)
 def squeezes_ones_alone(call: Call) -> Any:
     dim = call.given["dim"]
-    x = first(call)
+    x = call.first
     wanted = dim if isinstance(dim, tuple) else (dim,)
     if any(not -max(x.ndim, 1) <= d < max(x.ndim, 1) for d in wanted):
         return refuse(call)
@@ -29,7 +25,7 @@ def squeezes_ones_alone(call: Call) -> Any:
 @amends("chunk-count", stage=2)
 def pieces_rounded_up(call: Call) -> Any:
     full = call.full()
-    n = first(call).shape[full["dim"]]
+    n = call.first.shape[full["dim"]]
     size = max(-(-n // full["chunks"]), 1)
     call.f = lambda x, *_, axis=0: np.split(x, np.arange(size, n, size), axis=axis)
     return True
@@ -38,7 +34,7 @@ def pieces_rounded_up(call: Call) -> Any:
 @amends("split-takes-sizes", stage=2)
 def splits_by_sizes(call: Call) -> Any:
     name = "split_size" if "split_size" in call.given else "split_sizes"
-    sizes, extent = call.given[name], first(call).shape[call.full()["dim"]]
+    sizes, extent = call.given[name], call.first.shape[call.full()["dim"]]
     if isinstance(sizes, int):
         call.given[name] = np.arange(sizes, extent, sizes)
         return "arange" not in call.template.text
@@ -51,7 +47,7 @@ def splits_by_sizes(call: Call) -> Any:
 @amends("repeat-is-tile", stage=2)
 def repeats_the_whole(call: Call) -> Any:
     repeats = call.given["repeats"]
-    if len(repeats) < first(call).ndim:
+    if len(repeats) < call.first.ndim:
         return refuse(call)
     call.f = np.tile
     return True
@@ -69,7 +65,7 @@ def skips_the_empty(call: Call) -> Any:
 
 @amends("expand-minus-1", stage=1)
 def keeps_a_size(call: Call) -> Any:
-    size, x = call.given["size"], first(call)
+    size, x = call.given["size"], call.first
     lead = len(size) - x.ndim
     call.given["size"] = tuple(x.shape[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(size))
     return True
@@ -80,7 +76,7 @@ def steps(call: Call) -> Any:
     dim, step = call.given["dimension"], call.given["step"]
     if step < 1:
         return refuse(call)
-    axis = dim % max(first(call).ndim, 1)
+    axis = dim % max(call.first.ndim, 1)
     call.after.append(lambda out: out[(slice(None),) * axis + (slice(None, None, step),)])
     return True
 
@@ -108,12 +104,12 @@ def of_vectors(call: Call) -> Any:
 @amends("diff-of-number", stage=0)
 def of_one_rank(call: Call) -> Any:
     others = [call.given[n] for n in ("prepend", "append") if n in call.given]
-    return refuse(call) if any(x.ndim != first(call).ndim for x in others) or not first(call).ndim else False
+    return refuse(call) if any(x.ndim != call.first.ndim for x in others) or not call.first.ndim else False
 
 
 @amends("triangle-of-vector", stage=0)
 def of_matrices(call: Call) -> Any:
-    return refuse(call) if first(call).ndim < 2 else False
+    return refuse(call) if call.first.ndim < 2 else False
 
 
 @amends("transpose-pair", stage=0)
@@ -124,7 +120,7 @@ def swaps(call: Call) -> Any:
 
 @amends("t-of-matrices", stage=0)
 def of_two_dims(call: Call) -> Any:
-    return refuse(call) if first(call).ndim > 2 else False
+    return refuse(call) if call.first.ndim > 2 else False
 
 
 @amends("element-is-view", stage=1)
@@ -140,7 +136,7 @@ def view_of_no_dims(call: Call) -> Any:
 @amends("narrow-bounds", stage=0)
 def inside(call: Call) -> Any:
     start, length = call.given["start"], call.given["length"]
-    extent = first(call).shape[call.given["dim"]]
+    extent = call.first.shape[call.given["dim"]]
     begins = start + extent if start < 0 else start
     return False if 0 <= begins <= extent and 0 <= length <= extent - begins else refuse(call)
 
@@ -153,7 +149,7 @@ def of_int64(call: Call) -> Any:
 
 @amends("repeats-keep-dtype", stage=5)
 def indices_of_the_repeats(call: Call) -> Any:
-    dtype = first(call).dtype
+    dtype = call.first.dtype
     call.after.append(lambda out: out.astype(dtype))
     return True
 
@@ -162,14 +158,14 @@ def indices_of_the_repeats(call: Call) -> Any:
 def size_is_right(call: Call) -> Any:
     size, full = call.given.get("output_size"), call.full()
     repeats, dim = full["repeats"], full.get("dim")
-    many = first(call).size if dim is None else first(call).shape[dim]
+    many = call.first.size if dim is None else call.first.shape[dim]
     total = repeats.sum() if isinstance(repeats, np.ndarray) else repeats * many
     return False if size is None or size == total else refuse(call)
 
 
 @amends("repeat-of-number", stage=0)
 def has_no_dim(call: Call) -> Any:
-    return refuse(call) if not first(call).ndim and "dim" in call.given else False
+    return refuse(call) if not call.first.ndim and "dim" in call.given else False
 
 
 def pads_of(call: Call) -> tuple[str, list[tuple[int, int]]]:
@@ -182,7 +178,7 @@ def pads_of(call: Call) -> tuple[str, list[tuple[int, int]]]:
 @amends("pad-order", stage=2)
 def last_dimension_first(call: Call) -> Any:
     name, pairs = pads_of(call)
-    whole = [(0, 0)] * (first(call).ndim - len(pairs)) + pairs[::-1]
+    whole = [(0, 0)] * (call.first.ndim - len(pairs)) + pairs[::-1]
     call.given[name] = tuple(n for pair in whole for n in pair)
     return True
 
@@ -215,13 +211,13 @@ def names_of_modes(call: Call) -> Any:
 @amends("pad-needs-batch", stage=0)
 def one_or_two_before(call: Call) -> Any:
     name, pairs = pads_of(call)
-    odd = len(call.given[name]) % 2 or first(call).ndim - len(pairs) not in (1, 2)
+    odd = len(call.given[name]) % 2 or call.first.ndim - len(pairs) not in (1, 2)
     return refuse(call) if odd and call.full().get("mode", "circular") != "constant" else False
 
 
 @amends("pad-reflect-once", stage=0)
 def no_further_than_the_input(call: Call) -> Any:
-    pairs, shape = pads_of(call)[1], first(call).shape
+    pairs, shape = pads_of(call)[1], call.first.shape
     if call.full().get("mode", "reflect") != "reflect":
         return False
     return refuse(call) if any(max(pair) >= n for pair, n in zip(pairs, shape[::-1])) else False
@@ -243,14 +239,14 @@ def matrix_of_each_row(call: Call) -> Any:
 
 @amends("vander-dtype", stage=5)
 def powers_keep_the_dtype(call: Call) -> Any:
-    dtype = first(call).dtype
+    dtype = call.first.dtype
     call.after.append(lambda out: out.astype(np.int64 if dtype.kind in "bui" else dtype))
     return True
 
 
 @amends("contiguous-0d", stage=5)
 def no_dim_stays(call: Call) -> Any:
-    shape = first(call).shape
+    shape = call.first.shape
     call.after.append(lambda out: out.reshape(shape))
     return True
 

@@ -13,20 +13,16 @@ from .natural import Call
 from .promoting import promoted
 
 
-def first(call: Call) -> np.ndarray:
-    return call.arrays()[0]
-
-
 @amends("erfinv-of-negative-zero", stage=5)
 def zero_stays(call: Call) -> Any:
-    x = first(call)
+    x = call.first
     call.after.append(lambda out: np.where(x == 0, x.astype(out.dtype), out))
     return True
 
 
 @amends("lgamma-of-minus-infinity", stage=5)
 def infinity_of_both(call: Call) -> Any:
-    call.after.append(lambda out: np.where(np.isinf(first(call)), np.asarray(np.inf, out.dtype), out))
+    call.after.append(lambda out: np.where(np.isinf(call.first), np.asarray(np.inf, out.dtype), out))
     return True
 
 
@@ -102,13 +98,13 @@ def of_no_negative_order(call: Call) -> Any:
 
 @expects("trigamma-poles", "not finite", "value")
 def at_a_pole(call: Call) -> Any:
-    x = first(call)
+    x = call.first
     return call.given["n"] == 1 and bool(((x < 0) & (x == np.floor(x))).any())
 
 
 @amends("bessel-of-least", stage=5)
 def half_is_zero(call: Call) -> Any:
-    x, end = first(call), np.inf if call.f.__name__ == "k0e" else np.nan
+    x, end = call.first, np.inf if call.f.__name__ == "k0e" else np.nan
     if x.dtype != np.float32:
         return False
     call.after.append(lambda out: np.where((x > 0) & (x / 2 == 0), np.float32(end), out))
@@ -117,7 +113,7 @@ def half_is_zero(call: Call) -> Any:
 
 @amends("sigmoid-of-complex", stage=4)
 def logistic(call: Call) -> Any:
-    if first(call).dtype.kind != "c":
+    if call.first.dtype.kind != "c":
         return False
     call.f = lambda x: 1 / (1 + np.exp(-x))
     return True
@@ -125,11 +121,11 @@ def logistic(call: Call) -> Any:
 
 @amends("airy-of-large", stage=5)
 def falls_to_zero(call: Call) -> Any:
-    x = first(call)
+    x = call.first
     call.after.append(lambda out: np.where((x > 1e6) & (x < np.inf), np.zeros((), out.dtype), out))
     return True
 
 
 @expects("scipy-in-double", "rounding")
 def each_step_in_half(call: Call) -> Any:
-    return first(call).dtype == np.float16
+    return call.first.dtype == np.float16

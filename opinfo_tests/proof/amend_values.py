@@ -12,11 +12,6 @@ from .explaining import amends, expects, refuse
 from .natural import Call
 from .promoting import cast, promoted
 
-
-def first(call: Call) -> np.ndarray:
-    return call.arrays()[0]
-
-
 # ---------------------------------------------------------------- reductions
 
 
@@ -78,9 +73,9 @@ def narrow(out: Any, wide: Any, dtype: Any) -> Any:
 
 @amends("cumsum-accumulator", stage=4)
 def accumulates_in_double(call: Call) -> Any:
-    if first(call).dtype not in (np.float32, np.complex64):
+    if call.first.dtype not in (np.float32, np.complex64):
         return False
-    dtype = first(call).dtype
+    dtype = call.first.dtype
     call.kwargs["dtype"] = np.float64 if dtype == np.float32 else np.complex128
     call.after.append(lambda out: out.astype(dtype))
     return True
@@ -89,13 +84,13 @@ def accumulates_in_double(call: Call) -> Any:
 @expects("cascade-sum", "rounding", "zero sign")
 def sums_in_cascades(call: Call) -> Any:
     """Rounding alone: the exact result is computed in double precision."""
-    return first(call).dtype.kind in "fc" and first(call).size > 8
+    return call.first.dtype.kind in "fc" and call.first.size > 8
 
 
 @amends("median-of-nothing", stage=6)
 def smallest_of_none(call: Call) -> Any:
-    dtype = first(call).dtype
-    if first(call).size or dtype.kind not in "iu":
+    dtype = call.first.dtype
+    if call.first.size or dtype.kind not in "iu":
         return False
     call.f = lambda x, axis=None, keepdims=False: np.zeros((), dtype)
     return True
@@ -122,9 +117,9 @@ def the_lower_of_two(call: Call) -> Any:
 
 @amends("sign-of-nan", stage=5)
 def sign_of_nan(call: Call) -> Any:
-    if first(call).dtype.kind not in "fc":
+    if call.first.dtype.kind not in "fc":
         return False
-    call.after.append(lambda out: np.where(np.isnan(first(call)), np.zeros((), out.dtype), out))
+    call.after.append(lambda out: np.where(np.isnan(call.first), np.zeros((), out.dtype), out))
     return True
 
 
@@ -136,7 +131,7 @@ def heaviside_of_nan(call: Call) -> Any:
 
 @amends("angle-of-negative-zero", stage=2)
 def angle_of_negative_zero(call: Call) -> Any:
-    if first(call).dtype.kind != "f":
+    if call.first.dtype.kind != "f":
         return False
     call.given["self"] = call.given["self"] + 0
     return True
@@ -211,7 +206,7 @@ def keeps_the_dtype(call: Call) -> Any:
 
 @amends("variance-in-double", stage=4)
 def in_double(call: Call) -> Any:
-    dtype = first(call).dtype
+    dtype = call.first.dtype
     if dtype not in (np.float32, np.complex64):
         return False
     call.kwargs["dtype"] = np.float64 if dtype == np.float32 else np.complex128
@@ -221,7 +216,7 @@ def in_double(call: Call) -> Any:
 
 @amends("variance-of-nothing", stage=6)
 def nan_of_nothing(call: Call) -> Any:
-    if first(call).size:
+    if call.first.size:
         return False
     call.after.append(lambda out: np.full_like(out, np.nan))
     return True
@@ -286,7 +281,7 @@ def rounded_once(call: Call) -> Any:
 
 @amends("half-prod", stage=4)
 def rounded_at_every_step(call: Call) -> Any:
-    if first(call).dtype != np.float16:
+    if call.first.dtype != np.float16:
         return False
 
     def product(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
@@ -302,7 +297,7 @@ def rounded_at_every_step(call: Call) -> Any:
 
 @amends("nan-to-num-fills", stage=2)
 def fills_of_the_dtype(call: Call) -> Any:
-    dtype = first(call).dtype
+    dtype = call.first.dtype
     if dtype.kind != "V":
         return False
     top, zero = ml_dtypes.finfo(dtype).max, np.zeros((), dtype)
@@ -312,7 +307,7 @@ def fills_of_the_dtype(call: Call) -> Any:
 
 @amends("conj-of-bool", stage=3)
 def conjugate_of_bool(call: Call) -> Any:
-    if first(call).dtype.kind != "b":
+    if call.first.dtype.kind != "b":
         return False
     call.f = np.copy
     return True
@@ -338,15 +333,15 @@ def rounded_otherwise(call: Call) -> Any:
 
 @amends("reciprocal-of-complex-zero", stage=5)
 def complex_zero(call: Call) -> Any:
-    if first(call).dtype.kind != "c":
+    if call.first.dtype.kind != "c":
         return False
-    call.after.append(lambda out: np.where(first(call) == 0, np.asarray(complex(np.inf, np.nan), out.dtype), out))
+    call.after.append(lambda out: np.where(call.first == 0, np.asarray(complex(np.inf, np.nan), out.dtype), out))
     return True
 
 
 @expects("derivatives-in-integers", "value")
 def differences_wrap(call: Call) -> Any:
-    x = first(call)
+    x = call.first
     return x.dtype.kind == "i" and int(x.max()) - int(x.min()) > np.iinfo(x.dtype).max
 
 

@@ -126,6 +126,11 @@ class Call:
         """Return torch's arguments, defaults filled in."""
         return {a.name: a.default for a in schemas()[self.op].args if a.has_default} | self.given
 
+    @property
+    def first(self) -> np.ndarray:
+        """The first array argument."""
+        return self.arrays()[0]
+
     def arrays(self) -> list[np.ndarray]:
         """Return the array arguments, those in lists too."""
         return [
