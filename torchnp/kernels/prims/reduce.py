@@ -41,6 +41,8 @@ def _portable(name: str, inp: Array, dims: list[int], **more: Any) -> Array:
     """Reduce an array of another library; an empty list of dimensions means all."""
     axes = tuple(d for d in dims if inp.ndim) or tuple(range(inp.ndim))
     xp = namespace(inp)
+    if name == "sum" and not inp.ndim and xp.isdtype(inp.dtype, "complex floating"):
+        return inp + xp.zeros_like(inp)  # a zero that is added to zero has no sign
     if xp.isdtype(inp.dtype, "bool"):  # the standard adds and orders numbers alone
         found = getattr(xp, name)(xp.astype(inp, xp.int64), axis=axes)
         return xp.astype(found, inp.dtype) if name in ("max", "min") else found
