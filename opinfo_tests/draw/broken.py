@@ -60,12 +60,13 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
         if not usual and not arrays_of(case) - seen:
             continue  # no tensor is given that was left out of those that are kept
         if all(0 not in a.shape for a in case.arrays()) and not oracle.execute(case).error:
-            kept.append(case)
             new, seen = arrays_of(case) - seen, seen | arrays_of(case)
-            if not usual:
+            if usual:
+                kept.append(case)
+            else:
                 only = broken(replace(case, source=source, sample_dtype=count), new)
                 yield from offered(chain(*only.values()), recorder)
-    for case in kept[:BASES]:
+    for case in kept:
         once = broken(replace(case, source=source, sample_dtype=count))
         more: list[Case] = []
         if not schemas()[op].is_out:

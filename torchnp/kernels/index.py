@@ -135,9 +135,8 @@ def _fills(indices: Sequence[ndarray | None], values: ndarray, accumulate: bool)
     return values.size == 1 and not accumulate and len(given) == 1 and given[0].dtype in _MASKS
 
 
-def _check_mask(self: ndarray, indices: Sequence[ndarray | None]) -> None:
+def _check_mask(self: ndarray, d: int, mask: ndarray) -> None:
     """Refuse a mask of too many dimensions: torch asks for the sizes of all of them on this way."""
-    d, mask = next((d, i) for d, i in enumerate(indices) if i is not None)
     if self.ndim > d and mask.shape[: self.ndim - d] == self.shape[d : d + mask.ndim]:
         for place in range(d, d + mask.ndim):
             wrap_dim(place, self.ndim)
@@ -170,11 +169,11 @@ def index_put(self, indices, values, accumulate=False):
         none = "masked_fill_ only supports boolean masks, but got mask with dtype nullptr (uninitialized)"
         raise RuntimeError("sym_strides() called on an undefined Tensor" if self.ndim else none)
     if _fills(indices, values, accumulate):
-        _check_mask(self, indices)
+        d, mask = next((d, i) for d, i in enumerate(indices) if i is not None)
+        _check_mask(self, d, mask)
+        numpy_index(self, indices)  # which refuses a mask that does not fit
+        return _fill(self, d, mask, values)
     where = numpy_index(self, indices) if len(indices) else ()
-    if _fills(indices, values, accumulate):
-        d = next(d for d, i in enumerate(indices) if i is not None)
-        return _fill(self, d, indices[d], values)
     shape = _named(self, where)
     fits = values.ndim <= len(shape) and all(n in (1, m) for n, m in zip(values.shape[::-1], shape[::-1]))
     indexed = [n for n, i in zip(self.shape, where, strict=False) if i is not ALL]
