@@ -131,9 +131,10 @@ def broken(case: Case, places: Collection[int | str] | None = None) -> dict[int 
 def elsewhere(once: dict[int | str, list[Case]], execute: Callable[[Case], Any]) -> Iterator[Case]:
     """Yield what torch takes of the calls with another number or option, in other memory: of each kind in turn."""
     turn = 0
-    for calls in once.values():
-        same = [case for case in calls if [a.shape for a in case.arrays()] == [a.shape for a in calls[0].arrays()]]
-        for case in same if len({tuple(a.dtype for a in c.arrays()) for c in same}) == 1 else ():
+    for place, calls in once.items():
+        for case in calls:
+            if place in arrays_of(case):
+                continue
             if not execute(case).error and (other := relaid(case, PLACES[turn % len(PLACES)])):
                 yield other
             turn += 1
