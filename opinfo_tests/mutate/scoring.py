@@ -7,11 +7,10 @@ import json
 import os
 import random
 import sys
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,10 @@ from ..run import answers
 from ..run.outputs import DRAWS
 from ..run.runner import Options, run_here
 from ..run.workers import run_pool
+from . import written
 from .changes import RULES, Mutant, kernel_modules, mutants
 from .covered import Coverage, Held
-from .trial import Found, Plan, Process, given
+from .trial import Found, Plan, Process, ends, given, trial
 
 GOAL = 0.95
 
@@ -59,9 +59,12 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--through", action="store_true",
                    help="judge all recorded calls of each, and say how many distinguish any")  # fmt: skip
     p.add_argument("--overloads", type=int, default=6, help="that calls are drawn of for a mutant (%(default)s)")
-    p.add_argument("--timeout", type=float, default=300, help="seconds for one mutant (%(default).0f)")
+    p.add_argument("--timeout", type=float, help="seconds for one mutant (300, with --from 1800)")
     p.add_argument("--jobs", type=int, default=2, help="processes (%(default)s)")
     p.add_argument("--report", type=Path, metavar="FILE", help="write a row for each mutant here")
+    p.add_argument("--from", type=Path, nargs="*", metavar="FILE", dest="written",
+                   help="judge faults that were written by hand, each with every call of its overloads: those of these files, "
+                   "or of the blind audits that ship")  # fmt: skip
     p.add_argument("--only", metavar="ID", help="these mutants, by their ids, comma separated")
     p.add_argument("--list", action="store_true", help="print the mutants, and judge nothing")
     return p
@@ -83,6 +86,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(a: argparse.Namespace, console: Console) -> int:
+    if a.written is not None:
+        return run_written(a, console)
     chosen = choice(a)
     if a.list:
         for mutant in chosen:
@@ -107,6 +112,28 @@ def run(a: argparse.Namespace, console: Console) -> int:
             f"{len(told):,} of {len(asked):,} recorded calls tell at least one of these mutants from the original"
         )
     return show(console, rows)
+
+
+def run_written(a: argparse.Namespace, console: Console) -> int:
+    """Judge the faults of files, and show each file's score; the status is that of the worst."""
+    files = a.written or sorted(written.SHIPPED.glob("*.json"))
+    only = set(a.only.split(",")) if a.only else None
+    faults = [(path, f) for path in files for f in written.read(path) if only is None or f.name in only]
+    if a.list:
+        print(*(f"{path.stem}  {f.name}  {', '.join(f.ops)}  {f.why}" for path, f in faults), sep="\n")
+        return 0
+    if stale := [f.name for _, f in faults if f.mutant is None]:
+        console.print(f"{len(stale)} change what the kernels no longer have: {', '.join(stale)}")
+    live = [(f.mutant, path, f) for path, f in faults if f.mutant]
+    starts = [partial(Process, mutant, written.trial, f.ops) for mutant, _, f in live]
+    with Progress(*columns(), console=console, auto_refresh=False) as bar:
+        rows = dict(reported(a, watched(bar, len(starts), ends(starts, a.jobs, a.timeout or 1800))))
+    status = 0
+    for file in files:
+        console.print(f"\n{file.name}")
+        why = {mutant: f.why for mutant, path, f in live if path == file}
+        status = max(status, show(console, [(mutant, rows[mutant]) for mutant in why], why))
+    return status
 
 
 def columns() -> tuple[Any, ...]:
@@ -202,26 +229,25 @@ def sought(a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar:
 def judged(
     a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar: Progress
 ) -> Iterator[tuple[Mutant, Found]]:
-    """Yield what became of each mutant."""
-    job = bar.add_task("judging mutants", total=len(chosen))
-    waiting, running = chosen[::-1], list[Process]()
-    counts: Counter[str] = Counter()
+    """Return what becomes of each mutant."""
     how = Plan(a.draws, a.probes, a.seed, a.through)
-    while waiting or running:
-        while waiting and len(running) < max(1, a.jobs):
-            mutant = waiting.pop()
-            place = mutant.module, mutant.function
-            ops = coverage.ops(place, a.overloads)
-            running.append(Process(mutant, coverage.of(place), ops, how))
-        time.sleep(0.02)
-        for process in running.copy():
-            found = process.ended(a.timeout)
-            if found:
-                running.remove(process)
-                counts[found.outcome] += 1
-                text = ", ".join(f"{n} {outcome}" for outcome, n in counts.items())
-                bar.update(job, advance=1, description=f"judging mutants: {text}", refresh=True)
-                yield process.mutant, found
+
+    def start(mutant: Mutant) -> Process:
+        place = mutant.module, mutant.function
+        return Process(mutant, trial, coverage.of(place), coverage.ops(place, a.overloads), how)
+
+    return watched(bar, len(chosen), ends([partial(start, m) for m in chosen], a.jobs, a.timeout or 300))
+
+
+def watched(bar: Progress, total: int, rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
+    """Pass the rows on as they come, and say so."""
+    job = bar.add_task("judging mutants", total=total)
+    counts: Counter[str] = Counter()
+    for mutant, found in rows:
+        counts[found.outcome] += 1
+        text = ", ".join(f"{n} {outcome}" for outcome, n in counts.items())
+        bar.update(job, advance=1, description=f"judging mutants: {text}", refresh=True)
+        yield mutant, found
 
 
 # ---------------------------------------------------------------- what is said of them
@@ -252,13 +278,14 @@ def told_apart(outcomes: Counter[str]) -> int:
     return outcomes["caught"] + outcomes["survived"] + outcomes["unrun"]
 
 
-def show(console: Console, rows: list[tuple[Mutant, Found]]) -> int:
-    """Print the survivors, the score by family and by rule, and in all."""
+def show(console: Console, rows: list[tuple[Mutant, Found]], why: dict[Mutant, str] | None = None) -> int:
+    """Print the survivors, each with what tells it from the original or with why it is wrong, the score by family and by rule, and in all."""
     for mutant, found in rows:
-        if found.outcome in ("survived", "unrun"):
+        if found.outcome in ("survived", "unrun", "undecided"):
             console.print(f"{found.outcome:8}  {mutant}", style="red", markup=False)
-            console.print(f"          told by {found.by}" if found.by else "          no call runs it", markup=False)
-    for what, of in (("family", lambda m: m.family), ("rule", lambda m: m.rule)):
+            text = why[mutant] if why else f"told by {found.by}" if found.by else "no call runs it"
+            console.print(f"          {text}", markup=False)
+    for what, of in (("family", lambda m: m.family), ("rule", lambda m: m.rule)) if why is None else ():
         groups: dict[str, Counter[str]] = defaultdict(Counter)
         for mutant, found in rows:
             groups[of(mutant)][found.outcome] += 1
@@ -273,5 +300,6 @@ def show(console: Console, rows: list[tuple[Mutant, Found]]) -> int:
         f"\n{total['caught']} of {told} caught: {score(total):.1%}. Of {len(rows)} mutants, {total['unrun']} are run by no call, "
         f"{total['same']} are the same as the "
         f"original on every probe and {total['within']} differ only within their operators' class; neither is counted."
+        + (f" {total['undecided']} did not end in time." if total["undecided"] else "")
     )
     return 0 if score(total) >= GOAL else 1

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -32,7 +32,7 @@ from ..schemas import written_arrays
 from .changes import ROOT, Mutant
 from .covered import FORK, Held
 
-OUTCOMES = ("caught", "survived", "unrun", "within", "same")
+OUTCOMES = ("caught", "survived", "unrun", "within", "same", "undecided")
 SECONDS = 20  # for one call of a mutant: what takes longer is caught
 MEMORY = 4 << 30  # bytes that a mutant may take beside what is there
 
@@ -45,7 +45,8 @@ class Found:
     ----------
     outcome : str
         ``caught`` by the judge, or by a test where no call runs it, ``survived`` though a probe tells it from the original,
-        ``unrun`` by any call and not caught by a test, ``within`` what the operator's class allows wherever they differ, or the ``same`` on every probe.
+        ``unrun`` by any call and not caught by a test, ``within`` what the operator's class allows wherever they differ, the ``same`` on every probe,
+        or ``undecided`` in the time it has.
     by : str
         What caught it, or the call that tells it from the original.
     calls : int
@@ -224,7 +225,7 @@ class limited:
 # ---------------------------------------------------------------- processes
 
 
-def serve(pipe: Connection, *arguments: Any) -> None:
+def serve(pipe: Connection, of: Callable[..., Found], *arguments: Any) -> None:
     import faulthandler
 
     faulthandler.disable()
@@ -234,16 +235,16 @@ def serve(pipe: Connection, *arguments: Any) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pipe.send(trial(*arguments))
+        pipe.send(of(*arguments))
 
 
 class Process:
-    """A mutant being judged."""
+    """A mutant being judged: what ``of`` finds of it."""
 
-    def __init__(self, mutant: Mutant, *arguments: Any) -> None:
+    def __init__(self, mutant: Mutant, of: Callable[..., Found], *arguments: Any) -> None:
         self.mutant, self.since = mutant, time.monotonic()
         self.pipe, there = FORK.Pipe(duplex=False)
-        self.process = FORK.Process(target=serve, args=(there, mutant, *arguments), daemon=True)
+        self.process = FORK.Process(target=serve, args=(there, of, mutant, *arguments), daemon=True)
         self.process.start()
         there.close()
 
@@ -260,5 +261,19 @@ class Process:
         if time.monotonic() - self.since > timeout:
             self.process.kill()
             self.process.join()
-            return Found("caught", f"no end after {timeout:.0f} s")
+            return Found("undecided", f"no end after {timeout:.0f} s")
         return None
+
+
+def ends(starts: Sequence[Callable[[], Process]], jobs: int, timeout: float) -> Iterator[tuple[Mutant, Found]]:
+    """Start processes, as many at a time as there are jobs; yield each mutant with what became of it."""
+    waiting, running = list(starts)[::-1], list[Process]()
+    while waiting or running:
+        while waiting and len(running) < max(1, jobs):
+            running.append(waiting.pop()())
+        time.sleep(0.02)
+        for process in running.copy():
+            found = process.ended(timeout)
+            if found:
+                running.remove(process)
+                yield process.mutant, found

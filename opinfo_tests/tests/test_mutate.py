@@ -1,15 +1,17 @@
 """The mutation tool: its mutants are Python, a wrong one is caught in a process of its own, a harmless one is told to be none."""
 
+import json
 import random
 from collections import Counter
 
 import pytest
 
 from opinfo_tests.backends.torch_backend import TorchDevice
+from opinfo_tests.case import schemas
 from opinfo_tests.draw.strategies import draws
-from opinfo_tests.mutate import changes, covered, scoring
+from opinfo_tests.mutate import changes, covered, scoring, written
 from opinfo_tests.mutate.changes import Mutant, kernel_modules, mutants, source_of
-from opinfo_tests.mutate.trial import Plan, Process
+from opinfo_tests.mutate.trial import Plan, Process, trial
 
 MODULE = "torchnp.kernels.bitwise"
 
@@ -40,40 +42,42 @@ def end(process):
 
 
 def test_a_wrong_one_is_caught(held):
-    found = end(Process(mutant("np.bitwise_and", "np.bitwise_or"), held, [], Plan(0, 0)))
+    found = end(Process(mutant("np.bitwise_and", "np.bitwise_or"), trial, held, [], Plan(0, 0)))
     assert found.outcome == "caught" and found.by.startswith("wrong-value aten::bitwise_and.Tensor(")
 
 
 def test_one_that_nothing_tells_apart(held):
-    found = end(Process(mutant("np.bitwise_and", "(np.bitwise_and)"), held, [], Plan(0, 0)))
+    found = end(Process(mutant("np.bitwise_and", "(np.bitwise_and)"), trial, held, [], Plan(0, 0)))
     assert found.outcome == "same" and found.calls == len(held)
 
 
 def test_one_that_no_call_reaches_survives_where_a_probe_does(held):
     """Judged by no call at all, it is told from the original by those that are drawn for probes."""
-    found = end(Process(mutant("np.bitwise_and", "np.bitwise_or"), [], ["aten::bitwise_and.Tensor"], Plan(0, 30)))
+    found = end(
+        Process(mutant("np.bitwise_and", "np.bitwise_or"), trial, [], ["aten::bitwise_and.Tensor"], Plan(0, 30))
+    )
     assert found.outcome == "survived" and "bitwise_and" in found.by
 
 
 def test_one_that_only_a_test_runs():
     """Of what torch's CPU has no kernel of, no call is recorded or drawn."""
     wrong = mutant("1 / p if p else 0.0", "2 / p if p else 0.0", "torchnp.kernels.captured")
-    found = end(Process(wrong, [], [], Plan(0, 0)))
+    found = end(Process(wrong, trial, [], [], Plan(0, 0)))
     assert found.outcome == "caught" and found.by.startswith("the test torchnp/tests/test_captured.py::")
 
 
 def test_one_that_nothing_runs():
-    assert end(Process(mutant("np.bitwise_and", "np.bitwise_or"), [], [], Plan(0, 0))).outcome == "unrun"
+    assert end(Process(mutant("np.bitwise_and", "np.bitwise_or"), trial, [], [], Plan(0, 0))).outcome == "unrun"
 
 
 def test_judging_goes_on_after_the_first_that_tells(held):
     wrong = mutant("np.bitwise_and", "np.bitwise_or")
-    first, through = (end(Process(wrong, held, [], Plan(0, 0, through=t))) for t in (False, True))
+    first, through = (end(Process(wrong, trial, held, [], Plan(0, 0, through=t))) for t in (False, True))
     assert len(first.told) == 1 and through.calls == len(held) > len(through.told) > 1
 
 
 def test_one_that_does_not_load_is_caught(held):
-    found = end(Process(mutant("np.bitwise_and", "np.no_such_function"), held, [], Plan(0, 0)))
+    found = end(Process(mutant("np.bitwise_and", "np.no_such_function"), trial, held, [], Plan(0, 0)))
     assert found.outcome == "caught"
 
 
@@ -104,3 +108,33 @@ def test_a_wrong_command(capsys):
     with pytest.raises(SystemExit):
         scoring.main(["--rules", "nonesuch"])
     assert "no rule nonesuch: there are constant, " in capsys.readouterr().err
+
+
+def test_faults_written_by_hand(tmp_path, capsys):
+    """One is caught, one survives since it is none, and one changes what is not there; the status is that of the score."""
+    place = {"file": "torchnp/kernels/bitwise.py", "ops": ["aten::bitwise_and.Tensor"], "why": "a test"}
+    one, two, three = (
+        {"id": f"T{i}", "old": old, "new": new, **place}
+        for i, (old, new) in enumerate([("np.bitwise_and", "np.bitwise_or"), ("np.bitwise_and", "(np.bitwise_and)"), ("no such text", "")])
+    )  # fmt: skip
+    file = tmp_path / "faults.json"
+    file.write_text(json.dumps([one, two, three]))
+    report = tmp_path / "report.jsonl"
+    assert scoring.main(["--from", str(file), "--jobs", "1", "--report", str(report)]) == 1
+    told = {row["rule"]: row for row in map(json.loads, report.read_text().splitlines())}
+    assert told["T0"]["outcome"] == "caught" and "wrong-value aten::bitwise_and.Tensor(" in told["T0"]["by"]
+    assert told["T1"]["outcome"] == "survived" and told["T1"]["calls"] > 300
+    shown = capsys.readouterr().out
+    assert "1 change what the kernels no longer have: T2" in shown and "1 of 2 caught" in shown
+
+
+def test_what_is_no_file_of_faults(tmp_path, capsys):
+    (tmp_path / "x.json").write_text('[{"id": "T"}]')
+    assert scoring.main(["--from", str(tmp_path / "x.json")]) == 2
+    assert "is no list of faults: KeyError: 'file'" in capsys.readouterr().err
+
+
+def test_the_faults_that_ship_can_be_read():
+    found = [fault for path in sorted(written.SHIPPED.glob("*.json")) for fault in written.read(path)]
+    assert len({f.name for f in found}) == len(found) > 100
+    assert {op for f in found for op in f.ops} <= schemas().keys()
