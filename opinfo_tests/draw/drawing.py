@@ -36,7 +36,7 @@ INT_EXTREMES = [127, 128, 255, 256, -128, 2**31 - 1, 2**53 + 1]
 EMPTY = 40  # percent of the sizes that are none in a call that is to have such
 BETWEEN = 15  # percent of the arrays of floating point numbers that have none of these
 MAGNITUDES = (1.0, 1.0, 0.1, 10.0, 100.0)
-LAYOUTS = ["c"] * 6 + ["t", "step", "offset", "expand"]
+LAYOUTS = ["c"] * 6 + ["t", "step", "offset", "expand", "last", "swap"]
 
 
 def elements(dt: np.dtype, values: str) -> list[Any]:
@@ -63,6 +63,10 @@ def lay_out(a: np.ndarray, layout: str) -> tuple[np.ndarray, tuple[int, ...], in
     if layout == "t" and a.ndim > 1:
         held = np.ascontiguousarray(a.T)
         return raw(held), held.strides[::-1], 0
+    if layout in ("last", "swap") and a.ndim > 2:  # channels innermost, or the last two dimensions the other way round
+        moved = np.ascontiguousarray(np.moveaxis(a, 1, -1) if layout == "last" else a.swapaxes(-1, -2))
+        back = np.moveaxis(moved, -1, 1) if layout == "last" else moved.swapaxes(-1, -2)
+        return raw(moved), back.strides, 0
     if layout == "step" and a.ndim:
         held = np.zeros((*a.shape, 2), a.dtype)
         held[..., 0] = a

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -84,13 +84,33 @@ class Loader(importlib.machinery.SourceFileLoader):
         return compile(self.source, self.path, "exec", dont_inherit=True)
 
 
-def mutated_table(mutant: Mutant) -> Table:
-    """Return our table as a backend, loaded again with one module made wrong."""
-    for name in [n for n in sys.modules if n == "torchnp" or n.startswith("torchnp.")]:
-        del sys.modules[name]
-    sys.meta_path.insert(0, Altered(mutant))
-    module = importlib.import_module("torchnp")
-    return Table(module.table, "mutant", strides=True)
+def modules_taken() -> dict[str, ModuleType]:
+    """Take the package's modules out of those that are loaded, and return them."""
+    return {n: sys.modules.pop(n) for n in [*sys.modules] if n == "torchnp" or n.startswith("torchnp.")}
+
+
+class Original:
+    """Our table as it is, beside a mutated one: what runs within finds the package's modules as they are, if it imports any."""
+
+    def __init__(self) -> None:
+        self.table = own_table()
+        self.modules: dict[str, ModuleType] = {}
+
+    def __enter__(self) -> Table:
+        self.others = modules_taken()
+        sys.modules.update(self.modules)
+        return self.table
+
+    def __exit__(self, *_: Any) -> None:
+        self.modules = modules_taken()
+        sys.modules.update(self.others)
+
+    def mutated(self, mutant: Mutant) -> Table:
+        """Return our table as a backend, loaded again with one module made wrong."""
+        self.modules = modules_taken()
+        sys.meta_path.insert(0, Altered(mutant))
+        module = importlib.import_module("torchnp")
+        return Table(module.table, "mutant", strides=True)
 
 
 @dataclass(frozen=True)
@@ -115,10 +135,10 @@ class Plan:
 
 def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], plan: Plan) -> Found:
     """Judge a mutant; where nothing catches it, look for a call that tells it from the original."""
-    original, oracle = own_table(), TorchDevice("cpu")
+    original, oracle = Original(), TorchDevice("cpu")
     try:
         with limited():
-            wrong = mutated_table(mutant)
+            wrong = original.mutated(mutant)
     except Exception as e:
         return Found("caught", f"import: {type(e).__name__}: {e}")
     count, asked, told, by = 0, [], list[str](), ""
@@ -129,7 +149,11 @@ def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], plan: Plan) 
         asked.append(case)
         with limited():
             verdict, _ = run_case(case, oracle, wrong, want)
-        if verdict.outcome not in GOOD and run_case(case, oracle, original, want)[0].outcome in GOOD:
+        if verdict.outcome in GOOD:
+            continue
+        with original as right:
+            passes = run_case(case, oracle, right, want)[0].outcome in GOOD
+        if passes:
             told.append(case.id)
             by = by or f"{verdict.outcome} {case.describe()}: {verdict.message}"
             if not plan.through:
@@ -138,8 +162,10 @@ def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], plan: Plan) 
         return Found("caught", by, count, tuple(told))
     differ = False
     for case in [*asked, *(case for case, _ in given((), ops, plan.probes, None, plan.seed + 1))]:
+        with limited(), original as right:
+            theirs = right.execute(case)
         with limited():
-            theirs, mine = original.execute(case), wrong.execute(case)
+            mine = wrong.execute(case)
         if judge(case, theirs, mine, written_arrays(case)).outcome not in GOOD:
             return Found("survived", case.describe(400), count)
         differ = differ or not alike(theirs, mine)

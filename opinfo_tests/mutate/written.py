@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ..backends.backend import Seen, Table
-from ..backends.load import own_table
 from ..backends.torch_backend import TorchDevice
 from ..case import Case
 from ..draw.reach import plan
@@ -18,7 +17,7 @@ from ..report.report import GOOD
 from ..run.outputs import DRAWS, drawn_tasks
 from ..run.runner import Judge, Options, run_case, run_one
 from .changes import ROOT, Mutant, source_of
-from .trial import Found, limited, mutated_table
+from .trial import Found, Original, limited
 
 SHIPPED = Path(__file__).parents[1] / "data" / "faults"  # the blind audits, a file for each
 
@@ -82,16 +81,20 @@ class Limited(Table):
 
 def trial(mutant: Mutant, ops: Sequence[str]) -> Found:
     """Judge every call of the full tier, to the first that the mutant does not pass and the original does."""
-    original, oracle = own_table(), TorchDevice("cpu")
+    original, oracle = Original(), TorchDevice("cpu")
     try:
         with limited():
-            wrong = Limited(mutated_table(mutant).table, "mutant", strides=True)
+            wrong = Limited(original.mutated(mutant).table, "mutant", strides=True)
     except Exception as e:
         return Found("caught", f"import: {type(e).__name__}: {e}")
     asked: list[Case] = []
 
     def look(row: dict[str, Any]) -> None:
-        if row["outcome"] not in GOOD and run_case(asked[-1], oracle, original)[0].outcome in GOOD:
+        if row["outcome"] in GOOD:
+            return
+        with original as right:
+            passes = run_case(asked[-1], oracle, right)[0].outcome in GOOD
+        if passes:
             raise CaughtError(f"{row['outcome']} {row['call']}: {row['message']}")
 
     judge = Judge(wrong, Options(frozenset(ops)), look, before=asked.append)
