@@ -13,7 +13,7 @@ import numpy as np
 from ..case import NAMES, Array, Case, Named, leaves, rebuilt, schemas, whole
 from .constraint_table import constraint_of
 from .constraints import EVERY_DTYPE
-from .crossed import crossed
+from .crossed import combined, crossed
 from .defaults import by_default
 from .drawable import looks_at_sizes
 from .mixed import paired
@@ -42,6 +42,7 @@ GIVEN: dict[str, tuple] = {
 }  # fmt: skip
 PLACES = ("all last", "all sliced", "first swapped", "all spread", "all mixed", "second last", "first last")
 AMONG = 20  # draws, of which they are
+SOUGHT = 200  # draws, among which are sought those with a tensor that none of these has
 TWICE = 24  # calls of each of these with two changes
 BASES = 2  # calls that torch takes, of each overload, whose arguments are changed
 
@@ -55,7 +56,10 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
         return
     kept: list[Case] = []
     seen = set[int | str]()
-    for case in draws(op, AMONG, start):
+    optional = {a.name for a in schemas()[op].args if a.type == "Tensor?"}
+    for turn, case in enumerate(draws(op, SOUGHT if optional else AMONG, start)):
+        if turn >= AMONG and optional <= names_of(op, seen):
+            break
         usual = len(kept) < BASES
         if not usual and not arrays_of(case) - seen:
             continue  # no tensor is given that was left out of those that are kept
@@ -72,6 +76,7 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
         if not schemas()[op].is_out:
             more += broken_twice(once, Random(f"{op} {start} twice"))
             more += crossed(once, Random(f"{op} {start} crossed"), oracle.execute) if case is kept[0] else ()
+            more += combined(once, Random(f"{op} {start} combined"), oracle.execute) if case is kept[0] else ()
             more += elsewhere(once, oracle.execute)
             more += by_default(replace(case, source=source, sample_dtype=count), oracle.execute)
             more += recast(replace(case, source=source, sample_dtype=count))
@@ -90,6 +95,11 @@ def arrays_of(case: Case) -> set[int | str]:
     """Return the places and names of the arguments that are tensors, or lists of them."""
     given: list[tuple[int | str, Any]] = [*enumerate(case.args), *case.kwargs.items()]
     return {place for place, value in given if any(isinstance(x, Array) for x in leaves(value))}
+
+
+def names_of(op: str, places: Iterable[int | str]) -> set[str]:
+    """Return the names of an overload's arguments that are given at places, or by name."""
+    return {schemas()[op].args[place].name if isinstance(place, int) else place for place in places}
 
 
 def broken_twice(once: dict[int | str, list[Case]], random: Random) -> Iterator[Case]:

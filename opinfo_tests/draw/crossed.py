@@ -1,5 +1,5 @@
-"""Calls with two faults, by rule: for every two arguments each pair of faults that are refused in other words, so that the
-order of an operator's checks is seen."""
+"""Calls with two arguments changed, by rule: faults that are refused in other words, so that the order of an operator's checks
+is seen, and changes that torch takes, so that two options meet that alone say nothing."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .constraint_table import constraint_of
 
 FAULTS = 6  # of each argument, refused in words of their own
 CROSSED = 120  # calls of an overload
+COMBINED = 8  # calls of every two arguments, with changes that torch takes
 # What in a refusal says which value was wrong, not which check found it.
 WHICH = re.compile(
     r"[-+\d.]+|'\w+'|c10::\w+|\b(Bool|Byte|Char|Short|Int|Long|Half|BFloat16|Float|Double|Complex\w+|UInt\d+)\b"
@@ -40,6 +41,17 @@ def crossed(once: dict[int | str, list[Case]], random: Random, execute: Callable
         for a, b in product(faults[one], faults[two])
         if a != b
     ]
+    found = [case for case in found if not constraint_of(case.op).dies(case)]
+    yield from random.sample(found, min(CROSSED, len(found)))
+
+
+def combined(once: dict[int | str, list[Case]], random: Random, execute: Callable[[Case], Any]) -> Iterator[Case]:
+    """Yield some calls with two arguments changed, each change one that torch takes alone; see `crossed` for the arguments."""
+    taken = {place: [case for case in calls if not execute(case).error] for place, calls in once.items()}
+    found = []
+    for one, two in combinations(taken, 2):
+        pairs = [*product(taken[one], taken[two])]
+        found += [joined(a, b, two) for a, b in random.sample(pairs, min(COMBINED, len(pairs)))]
     found = [case for case in found if not constraint_of(case.op).dies(case)]
     yield from random.sample(found, min(CROSSED, len(found)))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from typing import NamedTuple
 
 import numpy as np
@@ -163,17 +165,35 @@ def wants_channels_last(input: ndarray, weight: ndarray) -> bool:
     return is_channels_last(input) or is_channels_last(weight)
 
 
-def result_strides(shape: layout.Shape, input: ndarray, weight: ndarray, vendor: bool) -> layout.Strides:
-    """torch's strides of a result: channels innermost where input or weight suggest it, but of volumes only oneDNN's."""
-    found = [layout.layout_of(input), layout.layout_of(weight)]
+def result_strides(
+    shape: layout.Shape, input: ndarray, weight: ndarray, vendor: bool, groups: int = 1
+) -> layout.Strides:
+    """torch's strides of a result: channels innermost where input or weight suggest it, but of volumes only oneDNN's.
+
+    torch's own code joins what it makes of each group.
+    """
+    groups = 1 if vendor else groups
+    x, w = input[:, : input.shape[1] // groups], weight[: len(weight) // groups]
+    found = [layout.layout_of(x), layout.layout_of(w)]
     rows = len(shape) == 3
     if rows:
-        if not layout.is_contiguous(*found[0]):
-            found[0] = input.shape, layout.contiguous(input.shape)
+        if not layout.is_contiguous(*layout.layout_of(input)):
+            found[0] = x.shape, layout.contiguous(input.shape)
         found, shape = [layout.as_image(*x) for x in found], (*shape[:2], 1, shape[2])
     last = any(layout.suggested(*x) != "contiguous_format" for x in found) and (len(shape) == 4 or vendor)
-    strides = layout.in_order(shape, layout.CHANNELS_LAST[len(shape)], empty=True) if last else layout.contiguous(shape)
+    order = layout.CHANNELS_LAST[len(shape)]
+    if last and groups > 1:
+        part = (shape[0], shape[1] // groups, *shape[2:])
+        last = layout.suggested(part, layout.in_order(part, order, empty=True)) != "contiguous_format"
+    strides = layout.in_order(shape, order, empty=True) if last else layout.contiguous(shape)
     return (*strides[:2], strides[3]) if rows else strides
+
+
+def check_weight_written(weight: ndarray) -> None:
+    """torch's own code writes the gradient in the format that the weight suggests, and wants its channels innermost."""
+    shape, strides = layout.layout_of(weight)
+    strides = layout.in_format(shape, layout.suggested(shape, strides))
+    check(layout.is_channels_last(shape, strides), "slow_conv2d: grad_weight must be contiguous")
 
 
 def sizes_back(sizes: Ints, kernel: Ints, g: Geometry) -> list[int]:
@@ -199,7 +219,13 @@ def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, groups: int, 
     unit = (1,) if len(sizes) == 1 else ()
     if not weight.shape[1]:
         raise no_channels((len(weight) // groups, *weight.shape[1:]))
-    check(min(out) >= 0 or not vendor, "could not construct a memory descriptor using a format tag")
+    if vendor and min(out) < 0:
+        last = result_strides((1, 2, *[2] * len(out)), input, weight, True)[1] == 1
+        counts = itertools.accumulate(
+            (n % (1 << 64) for n in (len(input), weight.shape[1] * groups, *out)), operator.mul
+        )
+        check(not last or max(counts) < 1 << 64, "numel: integer multiplication overflow")
+        raise RuntimeError(f"could not construct a memory descriptor using {'strides' if last else 'a format tag'}")
     if min(out) < 1 and not vendor:
         raise small_output((*unit, *sizes), (*unit, *out))
     return out

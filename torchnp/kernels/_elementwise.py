@@ -225,7 +225,7 @@ def _of_two(
             raise
         single = not isinstance(b, ndarray) or b.size == 1
         exact = exact_scalar and common != dt.complex32 and single  # torch rounds to complex32 first
-        if exact and common in FLOAT8 and not isinstance(b, np.generic):  # but one that is held as such
+        if exact_scalar and common in FLOAT8 and _is_one(b):
             raise not_implemented(f"{cpu}_reduced_float", common)
         try:
             function, common, inner, out = plan_of(common)
@@ -244,6 +244,13 @@ def _of_two(
             raise
 
     return run
+
+
+def _is_one(b: Any) -> bool:
+    """Whether torch takes an operand for one number: not one that is held as such, but an array that repeats one."""
+    if isinstance(b, ndarray):
+        return b.size > 0 and not any(s for s, n in zip(b.strides, b.shape) if n > 1)
+    return not isinstance(b, np.generic)
 
 
 def unary(names: str, ufunc: Ufunc, result: Rule = same, **given: Any) -> Callable[[Any], ndarray]:

@@ -25,6 +25,7 @@ from torchnp.errors import (
     EMPTY_FILTER,
     ambiguous_view,
     by,
+    cannot_cast,
     dense_dtype,
     no_primitive,
     shape_text,
@@ -57,7 +58,7 @@ def _convolve(input, weight, bias, stride, padding, dilation, transposed, output
     bias_shape = None if bias is None else bias.shape
     g = checks.geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
     if 0 in input.shape:
-        return _convolve_nothing(input, weight, g, transposed, groups)
+        return _convolve_nothing(input, weight, bias, g, transposed, groups)
     vendor = not own and checks.by_vendor(input, weight, g, transposed, groups)
     if vendor:  # whose check of the dtypes comes first
         checks.check_dtypes(input, weight, bias, transposed, g, groups, vendor)
@@ -79,10 +80,12 @@ def _convolve(input, weight, bias, stride, padding, dilation, transposed, output
         y = correlate(x, w, g.stride, g.padding, g.padding, g.dilation, groups, channels_last)
     if bias is not None:
         y += dt.cast(bias, inner).reshape(-1, *[1] * (y.ndim - 2))
-    return layout.place(dt.cast(y, input.dtype), checks.result_strides(y.shape, input, weight, vendor))
+    return layout.place(dt.cast(y, input.dtype), checks.result_strides(y.shape, input, weight, vendor, groups))
 
 
-def _convolve_nothing(input: ndarray, weight: ndarray, g: checks.Geometry, transposed: bool, groups: int) -> ndarray:
+def _convolve_nothing(
+    input: ndarray, weight: ndarray, bias: ndarray | None, g: checks.Geometry, transposed: bool, groups: int
+) -> ndarray:
     """An empty batch, or no channels; torch's result has no channels then."""
     n, c, *sizes = input.shape
     seen = (n, c, 1, *sizes) if len(sizes) == 1 else input.shape
@@ -102,7 +105,11 @@ def _convolve_nothing(input: ndarray, weight: ndarray, g: checks.Geometry, trans
         strides = layout.iterated([layout.as_image(*own) if flat else own, ((), ())])
     strides = (*strides[:2], strides[3]) if flat else strides
     by = np.empty((), weight.dtype) if c else weight  # of an empty batch torch multiplies by one number
-    return layout.empty((n, outputs, *out), dt.result_type(input, by), strides)
+    y = layout.empty((n, outputs, *out), dt.result_type(input, by), strides)
+    total = y.dtype if bias is None else dt.result_type(y, np.empty((), bias.dtype))  # torch adds its first to nothing
+    if not dt.can_cast(total, y.dtype):
+        raise cannot_cast(total, y.dtype)
+    return y
 
 
 _SWITCHES = "`convolution` with switches for other devices."
@@ -243,7 +250,8 @@ def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
     if not len(self):
         require(checks.COLUMNS[n], self.dtype, checks.WITH_COLUMNS)
         check_type(self.dtype, weight)
-    return _plain(self, weight, bias, stride, padding, (1,) * n)
+    y = _plain(self, weight, bias, stride, padding, (1,) * n)
+    return y if len(self) else layout.place(y, checks.result_strides(y.shape, self, weight, False))
 
 
 def _as_window(self, weight, kernel_size, bias, stride, padding, n):
@@ -377,8 +385,14 @@ def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, paddin
     if output_mask[2] and not output_mask[0]:
         refuse("sum_cpu", grad_output.dtype, RARE_OR_CHALF)
     window = _as_window(self, weight, kernel_size, None, stride, padding, 2)
-    rest = (stride, padding, (1, 1), False, (0, 0), 1, output_mask)
-    of_x, of_w, of_b = gradients(grad_output, self, window, [len(weight)], *rest, own=True)
+    rest = (stride, padding, (1, 1), False, (0, 0), 1)
+    given = [layout.layout_of(x) for x in (self, weight) if x.ndim == 4]
+    last = any(layout.suggested(*x) != "contiguous_format" for x in given)
+    if last and output_mask[1]:
+        if output_mask[0]:  # whose turn is first
+            gradients(grad_output, self, window, [len(weight)], *rest, (True, False, False), own=True)
+        checks.check_weight_written(weight)
+    of_x, of_w, of_b = gradients(grad_output, self, window, [len(weight)], *rest, output_mask, own=True)
     return of_x, None if of_w is None or not output_mask[1] else of_w.reshape(weight.shape), of_b
 
 

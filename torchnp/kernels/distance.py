@@ -99,7 +99,7 @@ def _slope(d: ndarray, length: ndarray, p: float) -> ndarray:
     length = length[..., None]
     if p == 2:
         slope = d / length
-    elif p == math.inf:
+    elif math.isinf(p):
         return np.sign(d) * (1 - np.minimum(1, np.ceil(np.abs(np.abs(d) - length))))
     elif p < 2:
         slope = np.sign(d) * np.abs(d) ** d.dtype.type(p - 1) / length ** d.dtype.type(p - 1)
@@ -143,7 +143,8 @@ def _pdist_forward(self, p=2.0):
         return np.zeros(len(i), self.dtype)
     require("pdist", self.dtype, (dt.float32, dt.float64))
     rows = self.reshape(-1)[: n * self.shape[1]].reshape(self.shape[:2])  # of more dimensions the first elements
-    return _lengths(rows[i] - rows[j], number(p, self.dtype).item())
+    p = number(p, self.dtype).item()
+    return _lengths(rows[i] - rows[j], math.inf if math.isinf(p) else p)  # to torch the sign of infinity is one
 
 
 @kernel("pdist")

@@ -49,21 +49,25 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
     if not places.size:
         return self
     wrong = places[(places < -n) | (places >= n)]
-    if not wrong.size or places[0] != wrong[0]:
-        norm_of(self[places[0]], norm_type)  # torch goes row by row, and may refuse the first
-    if wrong.size:
-        words = f"index {wrong[0]} out of range for tensor of size {shape_text(self.shape)} at dimension 0"
-        raise IndexError(f"select(): {words}")
+    named = places[: np.searchsorted(places, wrong[0])] if wrong.size else places  # torch goes row by row
+    parts = [named[named < 0], named[named >= 0]]  # a row that is named both ways is scaled twice
+    if n > 1 and not self.strides[0]:
+        parts = [named[i : i + 1] for i in range(len(named))]
     wide = opmath(self.dtype)
-    for named in (places[places < 0], places[places >= 0]):  # a row that is named both ways is scaled twice
-        rows = self[named]
+    for part in parts:
+        if not len(part):
+            continue
+        rows = self[part]
         norms = cast(norm_of(rows, norm_type, [1]), float64)
         large = norms > max_norm
         if large.any():
             check_target(self[0])  # torch scales row by row
             refuse("mul_cpu_reduced_float", self.dtype, FLOAT8S)
         scale = cast(max_norm / (norms[large] + 1e-7), self.dtype)
-        self[named[large]] = cast(cast(rows[large], wide) * cast(scale, wide)[:, None], self.dtype)
+        self[part[large]] = cast(cast(rows[large], wide) * cast(scale, wide)[:, None], self.dtype)
+    if wrong.size:
+        words = f"index {wrong[0]} out of range for tensor of size {shape_text(self.shape)} at dimension 0"
+        raise IndexError(f"select(): {words}")
     return self
 
 

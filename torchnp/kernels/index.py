@@ -47,7 +47,7 @@ def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...
                 warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
             for j, n in enumerate(i.shape):
                 place = len(out) + j
-                if place >= x.ndim or n != x.shape[place]:
+                if n != x.shape[wrap_dim(place, x.ndim)]:
                     words = f"The shape of the mask {shape_text(i.shape)} at index {j} does not match the shape of the"
                     raise IndexError(f"{words} indexed tensor {shape_text(x.shape)} at index {place}")
             out.extend(i.nonzero() if i.ndim else ())

@@ -34,7 +34,10 @@ def _log1p(z: ndarray) -> ndarray:
     out.imag = np.arctan2(y, x + 1)
     # torch divides by what 1 + z has left of z, where that is not all: inf by inf.
     rounded = (z.real + 1) - 1 != z.real
-    out[np.isnan(x) | np.isnan(y) | (np.isinf(y) & np.isfinite(x) & rounded)] = complex(np.nan, np.nan)
+    lost = np.isinf(y) & np.isfinite(x) & rounded
+    # And by an imaginary part whose inverse is infinite, where nothing is left of the real one.
+    lost |= (z.real + 1 == 1) & (x != 0) & (y != 0) & np.isinf(1 / z.imag)
+    out[np.isnan(x) | np.isnan(y) | lost] = complex(np.nan, np.nan)
     return out
 
 

@@ -13,6 +13,7 @@ from torchnp.checks import check, check_filled, dim_of, require
 from torchnp.errors import expected_true, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for, in_format, is_channels_last, pad, tap_slices, taps
+from torchnp.kernels.view import unsqueeze
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -301,7 +302,7 @@ def max_pool1d_with_indices(self, kernel_size, stride=(), padding=(0,), dilation
     """Maximum over windows of a sequence, and its index."""
     kernel, step, border = _of_sequence(self, "max_pool1d", kernel_size, stride, padding)
     spread = one_int(dilation, "max_pool1d", "dilation")
-    best, indices = max_pool_of(self[..., None, :], (1, kernel), (1, step), (0, border), (1, spread), ceil_mode, n=2)
+    best, indices = max_pool_of(unsqueeze(self, -2), (1, kernel), (1, step), (0, border), (1, spread), ceil_mode, n=2)
     return np.squeeze(best, -2), np.squeeze(indices, -2)
 
 
@@ -370,7 +371,7 @@ rows("avg_pool2d avg_pool3d", _avg_pool, _DOC, differs=["pool-windows", "pool-co
 def avg_pool1d(self, kernel_size, stride=(), padding=(0,), ceil_mode=False, count_include_pad=True):
     """Mean over windows of a sequence."""
     kernel, step, border = _of_sequence(self, "avg_pool1d", kernel_size, stride, padding)
-    x = self[..., None, :]
+    x = unsqueeze(self, -2)
     return np.squeeze(_avg_pool(x, (1, kernel), (1, step), (0, border), ceil_mode, count_include_pad, n=2), -2)
 
 

@@ -18,6 +18,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for
 from torchnp.kernels.pool import Windows, check_sequence, max_pool, one_int, result
 from torchnp.kernels.reduce import mean_dim
+from torchnp.kernels.view import unsqueeze
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
 
@@ -138,7 +139,7 @@ def adaptive_avg_pool1d(self: ndarray, output_size: Ints) -> ndarray:
     """Mean over bins of a sequence."""
     check_sequence(self, "adaptive_avg_pool1d")
     out = one_int(output_size, "adaptive_avg_pool1d", "output_size")
-    return np.squeeze(_or_mean(self[..., None, :], (1, out), n=2), -2)
+    return np.squeeze(_or_mean(unsqueeze(self, -2), (1, out), n=2), -2)
 
 
 # ---------------------------------------------------------------- maximum
@@ -198,7 +199,7 @@ def adaptive_max_pool1d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndar
     check_sequence(self, "adaptive_max_pool1d")
     out = one_int(output_size, "adaptive_max_pool1d", "output_size")
     check_filled(self, "adaptive_max_pool1d(): Expected input", "input has sizes ")
-    best, indices = _adaptive_max(self[..., None, :], (1, out), n=2)
+    best, indices = _adaptive_max(unsqueeze(self, -2), (1, out), n=2)
     return np.squeeze(best, -2), np.squeeze(indices, -2)
 
 

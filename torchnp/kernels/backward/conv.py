@@ -79,13 +79,15 @@ def gradients(
         grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
     # torch's own code goes by the weight in that format, which one that has it already keeps as it is.
     image = layout.layout_of(weight) if weight.ndim > 3 else layout.as_image(*layout.layout_of(weight))
-    kept = not vendor and layout.is_channels_last(*image)
+    kept = not vendor and (transposed or set(g.dilation) == {1}) and layout.is_channels_last(*image)
     given = (weight, weight) if kept else (input, weight)
-    return _laid(grad_input, input, weight, vendor), _laid(grad_weight, *given, vendor), grad_bias
+    if of_weight and kept and channels_last and weight.ndim == 4 and not transposed:
+        checks.check_weight_written(weight)
+    return _laid(grad_input, input, weight, vendor, groups), _laid(grad_weight, *given, vendor), grad_bias
 
 
-def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool) -> ndarray | None:
-    return x if x is None else layout.place(x, checks.result_strides(x.shape, input, weight, vendor))
+def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool, groups: int = 1) -> ndarray | None:
+    return x if x is None else layout.place(x, checks.result_strides(x.shape, input, weight, vendor, groups))
 
 
 def _check_by_vendor(

@@ -9,6 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_fits, dim_of, require, wrap_dim
 from torchnp.kernels import _elementwise as el
+from torchnp.kernels._conv_checks import Geometry, sizes_back
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import sigmoid
@@ -127,7 +128,8 @@ def _weight_norm_differentiable_backward(grad_w, saved_v, saved_g, saved_norms, 
     along = view(mul(grad_w, saved_v), (-1, n) if dim else (n, -1))
     along = sum_dim(along, [0 if dim else 1]).reshape([n if d == dim else 1 for d in range(saved_v.ndim)])
     across = sub(grad_w, mul(saved_v, div(along, mul(norms, norms))))
-    return mul(div(saved_g, norms), across), div(along, norms)
+    strides = iterated(((along.shape, contiguous(along.shape)), layout_of(saved_norms)))
+    return mul(div(saved_g, norms), across), place(div(along, norms), strides)
 
 
 @kernel("_batch_norm_impl_index_backward")
@@ -182,6 +184,10 @@ def _each(value: Any, n: int) -> tuple[int, ...]:
     return tuple(value) * n if len(value) == 1 else tuple(value)
 
 
+def _sum(a: ndarray, b: ndarray) -> ndarray:
+    return place(add(a, b), iterated((layout_of(a), layout_of(b))))
+
+
 @kernel("_convolution_double_backward")
 def _convolution_double_backward(
     ggI, ggW, ggb, gO, weight, self, stride, padding, dilation, transposed, output_padding, groups, output_mask
@@ -192,14 +198,12 @@ def _convolution_double_backward(
     def through(x: ndarray, w: ndarray, mask: tuple[bool, bool, bool]) -> Any:
         return convolution_backward(*(gO, x, w, None, *rest, mask))
 
-    of_grad = None
-    for x, w in ((ggI, weight), (self, ggW)):
-        if x is not None and w is not None:
-            part = convolution(x, w, None, *rest)
-            of_grad = part if of_grad is None else add(of_grad, part)
+    parts = [convolution(x, w, None, *rest) for x, w in ((ggI, weight), (self, ggW)) if x is not None and w is not None]
     if ggb is not None:
-        bias = expand(view(np.ascontiguousarray(ggb), (1, ggb.size, *(1,) * (gO.ndim - 2))), gO.shape)
-        of_grad = bias if of_grad is None else add(of_grad, bias)
+        parts.append(expand(view(np.ascontiguousarray(ggb), (1, ggb.size, *(1,) * (gO.ndim - 2))), gO.shape))
+    of_grad = None
+    for part in parts:
+        of_grad = part if of_grad is None else _sum(of_grad, part)
 
     def cut(x: ndarray, image: ndarray, places: Any, *numbers: Any) -> ndarray:
         """As torch cuts it out of what a convolution of ``image`` with ``places`` leaves."""
@@ -210,12 +214,16 @@ def _convolution_double_backward(
         room[...] = x
         return room
 
-    if ggW is not None and gO.dtype != ggW.dtype:  # torch convolves the one with the other, which refuses them
-        convolution(gO, ggW, None, stride, padding, dilation, not transposed, [0], groups)
-    of_input = through(self, ggW, (True, False, False))[0] if ggW is not None else None
-    if of_input is not None and transposed and any(_each(output_padding, gO.ndim - 2)):
-        of_input = cut(of_input, gO, ggW, dilation, padding, stride)
-    of_weight = None
+    of_input = of_weight = None
+    if ggW is not None:  # torch convolves the gradient with it, the other way
+        numbers = [_each(v, gO.ndim - 2) for v in (stride, padding, dilation, [0] if transposed else output_padding)]
+        back = [0] * len(numbers[0])
+        if not transposed:
+            sizes = sizes_back(gO.shape[2:], ggW.shape[2:], Geometry(*numbers))
+            back = [n - m for n, m in zip(self.shape[2:], sizes)]
+        of_input = convolution(gO, ggW, None, *numbers[:3], not transposed, back, groups)
+        if transposed:  # as it is where no padding was added
+            of_input = of_input[(..., *map(slice, self.shape[2:]))]
     if ggI is not None:  # torch has it with input and output channels exchanged
         of_weight = through(ggI, weight, (False, True, False))[1].swapaxes(0, 1)
         both = (gO, ggI) if transposed else (ggI, gO)

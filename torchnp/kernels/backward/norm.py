@@ -137,11 +137,13 @@ def native_batch_norm_backward(
     parameter = next((p.dtype for p in (weight, save_mean, running_mean) if p is not None), input.dtype)
     grad_input = None
     if output_mask[0]:
-        scale = invstd if weight is None else invstd * inner(weight)
         if train:
             n = kind(input.size // input.shape[1])
             grad = grad - per_channel(total / n, x) - d * per_channel(along * invstd / n, x)
-        grad_input = dt.cast(grad * per_channel(scale, x), input.dtype)
+        grad = grad * per_channel(invstd, x)
+        if weight is not None:
+            grad *= per_channel(inner(weight), x)
+        grad_input = dt.cast(grad, input.dtype)
     grad_weight = dt.cast(along, parameter) if output_mask[1] else None
     grad_bias = dt.cast(total, parameter) if output_mask[2] else None
     return grad_input, grad_weight, grad_bias
