@@ -213,6 +213,8 @@ def _make_inplace_list(
     def run(bound: Bound) -> list[ndarray] | None:
         targets = bound[schema.args[0].name]
         check_lists(schema, bound, writes)
+        if isinstance(bound.get("scalars"), ndarray):  # numbers as they were before anything is written
+            bound = bound | {"scalars": bound["scalars"].copy()}
         narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, *FLOAT8S, complex32) for t in targets)
         single = narrow or writes.inplace is not None or _one_by_one(targets, bound)
         for step in _steps(targets, bound) if single else [bound]:

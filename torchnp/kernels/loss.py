@@ -128,10 +128,11 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
 def _huber(self: ndarray, target: ndarray, delta: float) -> ndarray:
     check(delta > 0, "huber_loss does not support non-positive values for delta.")
     el.check_broadcast(self, target)
-    el.check_result_dtype(dt.result_type(self, target), self.dtype)
+    common = dt.result_type(self, target)
+    el.check_result_dtype(common, self.dtype)
     (x, t), _ = _operands("huber_cpu", el.FLOATS, (dt.bfloat16,), self, target)
     z, d, half = np.abs(x - t), number(float(delta), x.dtype), number(0.5, x.dtype)
-    return el.finish(np.where(z <= d, half * z * z, d * (z - half * d)), self.dtype)
+    return dt.cast(el.finish(np.where(z <= d, half * z * z, d * (z - half * d)), common), self.dtype)
 
 
 _DOC = "Quadratic where the difference is at most ``delta``, linear beyond; in the dtype of the input."

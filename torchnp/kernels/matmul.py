@@ -191,7 +191,8 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix."""
     base = _base_of_batches(self, batch1, batch2)
     if not (batch1.size and batch2.size):
-        return dt.cast(without_product(base, beta), batch2.dtype)
+        base = dt.cast(base, batch2.dtype)  # torch scales what it copied
+        return dt.cast(without_product(base, beta), base.dtype)
     check_products("baddbmm", self.dtype)
     for x in (beta, alpha):
         scalar(x, dt.opmath(self.dtype))

@@ -106,6 +106,7 @@ rows("linalg_norm.ord_str", _norm, "Frobenius or nuclear norm of matrices.", **_
 def linalg_cond(self, p=None):
     """Norm of matrices times the norm of their inverses."""
     check(self.ndim >= 2, "linalg.cond: The input tensor must have at least 2 dimensions.")
+    spelled = f"{p:f}" if isinstance(p, float) else p
     p = None if p is None else real(p)
     by_values = p is None or abs(p) == 2
     if not by_values and abs(p) not in (1, math.inf):
@@ -116,7 +117,7 @@ def linalg_cond(self, p=None):
         s = linalg_svdvals(self)
         first, last = s[..., 0], s[..., -1]
         return np.asarray(first / last if p is None or p > 0 else last / first)
-    linalg.check_square(f"linalg.cond(ord={p:g})", self)
+    linalg.check_square(f"linalg.cond(ord={spelled})", self)
     return _cond(self, p)
 
 

@@ -321,11 +321,15 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         refuse("index_func_", self.dtype, _NO_INDEX_REDUCE)
     elif index.size:
         select(self, dim, 0)  # torch's first window
+        if accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None:  # it goes from slice to slice
+            _refuse_index_reduce(self, reduce)
     check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     out = np.array(self, order="C", copy=True)
     if not index.size:
         return out
     _refuse_index_reduce(self, reduce)
+    if reduce == "mean":
+        _refuse_division(self.dtype)
     shape = out.shape or (1,)
     i = np.broadcast_to(index.reshape([-1 if d == dim else 1 for d in range(len(shape))]), source.shape or (1,))
     places = accumulate.linear(i, shape, dim)
@@ -346,7 +350,6 @@ def _refuse_index_reduce(x: ndarray, reduce: str) -> None:
     """Each reduction is made of other ops, which leave out dtypes of their own."""
     if reduce == "mean":
         refuse("add_stub", x.dtype, RARE)
-        _refuse_division(x.dtype)
     elif reduce != "prod":
         name = "maximum_cpu" if reduce == "amax" else "minimum_cpu"
         refuse(name, x.dtype, RARE | frozenset(COMPLEXES))

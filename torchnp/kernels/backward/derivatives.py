@@ -14,7 +14,6 @@ from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import sigmoid
 from torchnp.kernels.arithmetic import add, div, mul, sub
-from torchnp.kernels.backward.activation import logistic
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
 from torchnp.kernels.backward.pool import _adaptive_avg_pool3d_backward, max_pool2d_with_indices_backward
@@ -27,6 +26,7 @@ from torchnp.kernels.join import cat
 from torchnp.kernels.linalg import check_square
 from torchnp.kernels.mask import masked_fill
 from torchnp.kernels.matrixnorm import linalg_matrix_exp
+from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.pool import max_pool2d_with_indices
 from torchnp.kernels.rearrange import flip, sum_to_size
 from torchnp.kernels.reduce import sum_dim
@@ -97,8 +97,8 @@ def glu_jvp(glu, x, dx, dim):
     el.check_broadcast(glu, b, da, db)
     el.check_same_dtype(glu, b, da, db)
     require("glu_jvp_cpu", x.dtype, (dt.float32, dt.float64))
-    gate = logistic(b)
-    return da * gate + glu * (db - gate * db)
+    gate = sigmoid(b)
+    return fma(glu, fma(-gate, db, db), da * gate)
 
 
 @kernel("glu_backward_jvp")

@@ -93,7 +93,7 @@ def without_product(base: ndarray, beta: Any, skips_empty: bool = True) -> ndarr
     common = dt.result_type(base, beta)
     if beta != 0 and not dt.can_cast(common, base.dtype):
         raise cannot_cast(common, base.dtype)
-    return beta_times(base, beta)
+    return beta_times(base, beta, always=True)
 
 
 def weighted(base: ndarray, beta: Any, alpha: Any, a: ndarray, b: ndarray, batches: bool = False) -> ndarray:
