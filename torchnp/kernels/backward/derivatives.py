@@ -194,10 +194,6 @@ def _convolution_double_backward(
 ):  # fmt: skip
     """Gradients of `convolution_backward` in the gradient, the input and the weight."""
     rest = (stride, padding, dilation, transposed, output_padding, groups)
-
-    def through(x: ndarray, w: ndarray, mask: tuple[bool, bool, bool]) -> Any:
-        return convolution_backward(*(gO, x, w, None, *rest, mask))
-
     parts = [convolution(x, w, None, *rest) for x, w in ((ggI, weight), (self, ggW)) if x is not None and w is not None]
     if ggb is not None:
         parts.append(expand(view(np.ascontiguousarray(ggb), (1, ggb.size, *(1,) * (gO.ndim - 2))), gO.shape))
@@ -205,29 +201,27 @@ def _convolution_double_backward(
     for part in parts:
         of_grad = part if of_grad is None else _sum(of_grad, part)
 
-    def cut(x: ndarray, image: ndarray, places: Any, *numbers: Any) -> ndarray:
-        """As torch cuts it out of what a convolution of ``image`` with ``places`` leaves."""
-        along = zip(image.shape[2:], places.shape[2:], *(_each(v, gO.ndim - 2) for v in numbers), strict=True)
-        whole = [(s + 2 * p - t * (n - 1) - 1) // d + 1 for s, n, t, p, d in along]
-        left: Any = (..., *map(slice, x.shape[2:]))
-        room = np.empty((*x.shape[:2], *whole), x.dtype)[left]
-        room[...] = x
-        return room
-
     of_input = of_weight = None
     if ggW is not None:  # torch convolves the gradient with it, the other way
-        numbers = [_each(v, gO.ndim - 2) for v in (stride, padding, dilation, [0] if transposed else output_padding)]
-        back = [0] * len(numbers[0])
+        back = [0]
         if not transposed:
+            numbers = [_each(v, gO.ndim - 2) for v in (stride, padding, dilation, output_padding)]
             sizes = sizes_back(gO.shape[2:], ggW.shape[2:], Geometry(*numbers))
             back = [n - m for n, m in zip(self.shape[2:], sizes)]
-        of_input = convolution(gO, ggW, None, *numbers[:3], not transposed, back, groups)
+        of_input = convolution(gO, ggW, None, stride, padding, dilation, not transposed, back, groups)
         if transposed:  # as it is where no padding was added
-            of_input = of_input[(..., *map(slice, self.shape[2:]))]
+            part: Any = (..., *map(slice, self.shape[2:]))
+            of_input = of_input[part]
     if ggI is not None:  # torch has it with input and output channels exchanged
-        of_weight = through(ggI, weight, (False, True, False))[1].swapaxes(0, 1)
-        both = (gO, ggI) if transposed else (ggI, gO)
-        of_weight = cut(of_weight, *both, stride, padding, dilation).swapaxes(0, 1)
+        found: Any = convolution_backward(gO, ggI, weight, None, *rest, (False, True, False))[1]
+        found = found.swapaxes(0, 1)
+        image, places = (gO, ggI) if transposed else (ggI, gO)  # and cuts it out of what their convolution leaves
+        along = zip(image.shape[2:], places.shape[2:], *(_each(v, gO.ndim - 2) for v in (stride, padding, dilation)))
+        whole = [(s + 2 * p - t * (n - 1) - 1) // d + 1 for s, n, t, p, d in along]
+        part = (..., *map(slice, found.shape[2:]))
+        of_weight = np.empty((*found.shape[:2], *whole), found.dtype)[part]
+        of_weight[...] = found
+        of_weight = of_weight.swapaxes(0, 1)
     return of_grad, of_input, of_weight  # whatever is asked for
 
 
