@@ -210,16 +210,16 @@ def _convolution_double_backward(
             back = [n - m for n, m in zip(self.shape[2:], sizes)]
         of_input = convolution(gO, ggW, None, stride, padding, dilation, not transposed, back, groups)
         if transposed:  # as it is where no padding was added
-            part: Any = (..., *map(slice, self.shape[2:]))
-            of_input = of_input[part]
+            window: Any = (..., *map(slice, self.shape[2:]))
+            of_input = of_input[window]
     if ggI is not None:  # torch has it with input and output channels exchanged
         found: Any = convolution_backward(gO, ggI, weight, None, *rest, (False, True, False))[1]
         found = found.swapaxes(0, 1)
         image, places = (gO, ggI) if transposed else (ggI, gO)  # and cuts it out of what their convolution leaves
         along = zip(image.shape[2:], places.shape[2:], *(_each(v, gO.ndim - 2) for v in (stride, padding, dilation)))
         whole = [(s + 2 * p - t * (n - 1) - 1) // d + 1 for s, n, t, p, d in along]
-        part = (..., *map(slice, found.shape[2:]))
-        of_weight = np.empty((*found.shape[:2], *whole), found.dtype)[part]
+        window = (..., *map(slice, found.shape[2:]))
+        of_weight = np.empty((*found.shape[:2], *whole), found.dtype)[window]
         of_weight[...] = found
         of_weight = of_weight.swapaxes(0, 1)
     return of_grad, of_input, of_weight  # whatever is asked for
