@@ -149,7 +149,7 @@ RULES: dict[str, Rule] = {
         Rule("close", "torch's series for 20 < a < 300 is wrong by up to 4.2e-10, of which SciPy has 4e-16", double=1e-9),
     ),
     **rows(
-        "linalg_matrix_exp matrix_exp",
+        "linalg_matrix_exp matrix_exp matrix_exp_backward",
         Rule("close", "squared again and again, by polynomials of torch's degrees or SciPy's", zero_sign=False, double=1e-10),
     ),
     **rows(

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, check_expand, check_type, require
 from torchnp.errors import expected_true, shape_text
 from torchnp.kernels._elementwise import in_place
@@ -85,7 +86,8 @@ def native_dropout(input, p, train):
         return clone(input), laid_like(input, np.ones(input.size, dt.bool_))
     keep = 1.0 - p
     mask = laid_like(input, bernoulli_values(input.size, dt.bool_, keep, None))
-    return _stepped(mul, mul(input, mask), 0.0 if keep == 0 else 1.0 / keep), mask
+    strides = layout.iterated((layout.layout_of(input), layout.layout_of(mask)))
+    return layout.place(_stepped(mul, mul(input, mask), 0.0 if keep == 0 else 1.0 / keep), strides), mask
 
 
 def _stepped(op: Callable[..., ndarray], x: ndarray, value: float) -> ndarray:
@@ -142,8 +144,10 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
     if not training:
         require("leaky_relu_cpu", dtype, FLOATS)
         x = dt.cast(self, wide)
-        both = lower or upper if lower is True and upper is True else lower + upper  # torch adds bools as bools
-        if isinstance(both, int):
+        both = lower + upper
+        if isinstance(lower, bool) and isinstance(upper, bool):
+            both = int(lower or upper)  # torch adds bools as bools
+        elif isinstance(both, int):
             both = int(np.add(int(lower), int(upper), dtype=np.int64))  # and integers within 64 bits
         return dt.cast(np.where(x > 0, x, x * scalar(both / 2, wide)), dtype), noise.copy("K")
     require(_RRELU, dtype, _RRELU_TAKES)

@@ -130,7 +130,8 @@ def check_vendor(x: ndarray, ih: ndarray, hh: ndarray, bias: ndarray | None, h: 
             raise RuntimeError("itensor_view_from_dense expects float, bfloat16 or half tensor input")
     same = {a.dtype for a in (x, h, ih, hh)} == {x.dtype}
     own = c.dtype == x.dtype or (x.dtype == dt.bfloat16 and c.dtype == dt.float32)
-    check(same and own, no_primitive("LSTM"))
+    fits = bias is None or bias.dtype in (x.dtype, dt.float32)
+    check(same and own and fits, no_primitive("LSTM"))
 
 
 def run(

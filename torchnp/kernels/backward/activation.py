@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, check_fits
 from torchnp.errors import dense_dtype, found_dtype
 from torchnp.kernels import _elementwise as el
@@ -124,8 +125,13 @@ def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any
 def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
     """``g`` times the slopes that forward drew, or the mean slope in evaluation."""
     if training:
-        return mul(noise, grad_output)
-    return leaky_relu_backward(grad_output, self, (real(lower) + real(upper)) / 2, self_is_result)
+        out, read = mul(noise, grad_output), (noise, grad_output)
+    else:
+        slope = (real(lower) + real(upper)) / 2
+        out, read = leaky_relu_backward(grad_output, self, slope, self_is_result), (self, grad_output)
+    found = [layout.layout_of(x) for x in read]  # of which torch converts those of another dtype, densely
+    found = [(n, s if x.dtype == out.dtype else layout.preserved(n, s)) for x, (n, s) in zip(read, found)]
+    return layout.place(out, layout.iterated(found))
 
 
 @kernel("_prelu_kernel_backward")

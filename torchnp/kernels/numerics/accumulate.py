@@ -107,6 +107,8 @@ def reduce_at(
         out[places] = _identity(reduce, wide)
     if places.size:
         _UFUNC[reduce].at(out, places, values)
+    if reduce in ("amax", "amin") and wide.kind == "f":
+        _keep_first_zeros(out, flat if include_self else None, places, values)
     if reduce == "mean":
         counts = np.full(out.shape, 1 if include_self else 0, int64)
         np.add.at(counts, places, 1)
@@ -116,6 +118,15 @@ def reduce_at(
         else:  # the sum is rounded before it is divided
             out = cast(cast(out, dtype), wide) / cast(cast(counts, dtype), wide)
     return cast(out, dtype)
+
+
+def _keep_first_zeros(out: ndarray, before: ndarray | None, places: ndarray, values: ndarray) -> None:
+    """Of zeros of both signs at one place the first stays, as with std::min; NumPy keeps the last."""
+    zeros = np.flatnonzero((out[places] == 0) & (values == 0))[::-1]
+    out[places[zeros]] = values[zeros]  # the first comes last
+    if before is not None:
+        kept = (out == 0) & (before == 0)
+        out[kept] = before[kept]
 
 
 def _identity(reduce: str, dtype: np.dtype) -> object:
