@@ -3994,7 +3994,7 @@ class _aten__index_put_impl_:
 class _aten__int_mm:
     """Product of two int8 matrices in int32, which wraps; the first may be of uint8.
 
-    Like ``numpy.matmul``, with no known difference: ``torchnp explain _int_mm``."""
+    Like ``numpy.matmul``, with 2 known differences: ``torchnp explain _int_mm``."""
     @overload
     def __call__(_, /, self: _Tensor, mat2: _Tensor) -> _Array: ...
     @overload
@@ -5836,7 +5836,7 @@ class _aten__triton_scaled_dot_attention:
 class _aten__unique:
     """Distinct elements in order, and where each element went.
 
-    Like ``numpy.unique``, with 1 known differences: ``torchnp explain _unique``."""
+    Like ``numpy.unique``, with 3 known differences: ``torchnp explain _unique``."""
     @overload
     def __call__(_, /, self: _Tensor, sorted: _bool = ..., return_inverse: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
@@ -5856,7 +5856,7 @@ class _aten__unique:
 class _aten__unique2:
     """Distinct elements in order, where each element went, and how often each occurs; no NaN equals another.
 
-    Like ``numpy.unique``, with 1 known differences: ``torchnp explain _unique2``."""
+    Like ``numpy.unique``, with 3 known differences: ``torchnp explain _unique2``."""
     @overload
     def __call__(_, /, self: _Tensor, sorted: _bool = ..., return_inverse: _bool = ..., return_counts: _bool = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
@@ -8258,7 +8258,7 @@ class _aten_binary_cross_entropy_with_logits:
 class _aten_bincount:
     """How often each integer from 0 occurs, or the sum of its weights.
 
-    Like ``numpy.bincount``, with 1 known differences: ``torchnp explain bincount``."""
+    Like ``numpy.bincount``, with 2 known differences: ``torchnp explain bincount``."""
     @overload
     def __call__(_, /, self: _Tensor, weights: _Tensor | None = ..., minlength: _int = ...) -> _Array: ...
     @overload
@@ -8780,7 +8780,7 @@ class _aten_broadcast_to:
 class _aten_bucketize:
     """Index of the bucket of each value; a boundary belongs to the bucket below it, or above if ``right``.
 
-    Like ``numpy.digitize``, with 2 known differences: ``torchnp explain bucketize``."""
+    Like ``numpy.digitize``, with 4 known differences: ``torchnp explain bucketize``."""
     @overload
     def __call__(_, /, self: _Tensor, boundaries: _Tensor, *, out_int32: _bool = ..., right: _bool = ...) -> _Array: ...
     @overload
@@ -10564,7 +10564,7 @@ class _aten_diagonal_scatter:
 class _aten_diff:
     """Differences of neighbours along a dimension, n times; of bools whether they differ.
 
-    Like ``numpy.diff``, with 1 known differences: ``torchnp explain diff``."""
+    Like ``numpy.diff``, with 4 known differences: ``torchnp explain diff``."""
     @overload
     def __call__(_, /, self: _Tensor, n: _int = ..., dim: _int = ..., prepend: _Tensor | None = ..., append: _Tensor | None = ...) -> _Array: ...
     @overload
@@ -13639,7 +13639,7 @@ class _aten_hinge_embedding_loss:
 class _aten_histc:
     """How many elements fall in each of ``bins`` equal bins; NaN and elements out of range in none.
 
-    Like ``numpy.histogram``, with 2 known differences: ``torchnp explain histc``."""
+    Like ``numpy.histogram``, with 4 known differences: ``torchnp explain histc``."""
     @overload
     def __call__(_, /, self: _Tensor, bins: _int = ..., min: _Scalar = ..., max: _Scalar = ...) -> _Array: ...
     @overload
@@ -13659,7 +13659,7 @@ class _aten_histc:
 class _aten_histogram:
     """Counts or sums of weights in equal bins, or given ones, and the edges.
 
-    Like ``numpy.histogram``, with 1 known differences: ``torchnp explain histogram``."""
+    Like ``numpy.histogram``, with 6 known differences: ``torchnp explain histogram``."""
     @overload
     def __call__(_, /, self: _Tensor, bins: _Tensor, *, weight: _Tensor | None = ..., density: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
@@ -13693,7 +13693,7 @@ class _aten_histogram:
 class _aten_histogramdd:
     """Counts or sums of weights in boxes of equal size, and the edges of each dimension.
 
-    Like ``numpy.histogramdd``, with 1 known differences: ``torchnp explain histogramdd``."""
+    Like ``numpy.histogramdd``, with 4 known differences: ``torchnp explain histogramdd``."""
     @overload
     def __call__(_, /, self: _Tensor, bins: Sequence[_int], range: Sequence[_float] | None = ..., weight: _Tensor | None = ..., density: _bool = ...) -> tuple[_Array, _list[_Array]]: ...
     @overload
@@ -15433,7 +15433,7 @@ class _aten_linalg_lstsq:
     "gels" takes every matrix to be regular and leaves ``rcond`` alone, "gelsy" counts the first column whatever
     ``rcond`` says, and for "gelsd" a negative ``rcond`` or one of 1 and more is the machine's epsilon.
 
-    Like ``numpy.linalg.lstsq``, with 2 known differences: ``torchnp explain linalg_lstsq``."""
+    Like ``numpy.linalg.lstsq``, with 4 known differences: ``torchnp explain linalg_lstsq``."""
     @overload
     def __call__(_, /, self: _Tensor, b: _Tensor, rcond: _float | None = ..., *, driver: _str | None = ...) -> tuple[_Array, _Array, _Array, _Array]: ...
     @overload
@@ -18416,7 +18416,7 @@ class _aten_nanmedian:
 class _aten_nanquantile:
     """`quantile` of the elements that are not NaN.
 
-    Like ``numpy.nanquantile``, with 4 known differences: ``torchnp explain nanquantile``."""
+    Like ``numpy.nanquantile``, with 5 known differences: ``torchnp explain nanquantile``."""
     @overload
     def __call__(_, /, self: _Tensor, q: _Tensor, dim: _int | None = ..., keepdim: _bool = ..., *, interpolation: _str = ...) -> _Array: ...
     @overload
@@ -21550,7 +21550,7 @@ class _aten_scatter_reduce_:
 class _aten_searchsorted:
     """Where each value would go among sorted ones; before equal ones, or after them if ``right``.
 
-    Like ``numpy.searchsorted``, with 2 known differences: ``torchnp explain searchsorted``."""
+    Like ``numpy.searchsorted``, with 4 known differences: ``torchnp explain searchsorted``."""
     @overload
     def __call__(_, /, sorted_sequence: _Tensor, self: _Tensor, *, out_int32: _bool = ..., right: _bool = ..., side: _str | None = ..., sorter: _Tensor | None = ...) -> _Array: ...
     @overload
@@ -25054,7 +25054,7 @@ class _aten_transpose_copy:
 class _aten_trapezoid:
     """Area under the points (x, y) along a dimension.
 
-    Like ``numpy.trapezoid``, with 1 known differences: ``torchnp explain trapezoid``."""
+    Like ``numpy.trapezoid``, with 4 known differences: ``torchnp explain trapezoid``."""
     @overload
     def __call__(_, /, y: _Tensor, x: _Tensor, *, dim: _int = ...) -> _Array: ...
     @overload
@@ -25074,7 +25074,7 @@ class _aten_trapezoid:
 class _aten_trapz:
     """Area under the points (x, y) along a dimension.
 
-    Like ``numpy.trapezoid``, with 1 known differences: ``torchnp explain trapz``."""
+    Like ``numpy.trapezoid``, with 4 known differences: ``torchnp explain trapz``."""
     @overload
     def __call__(_, /, y: _Tensor, x: _Tensor, *, dim: _int = ...) -> _Array: ...
     @overload
@@ -25473,7 +25473,7 @@ class _aten_unique_consecutive:
 class _aten_unique_dim:
     """Distinct slices along a dimension in lexicographic order, where each went, and how often each occurs.
 
-    Like ``numpy.unique``, with 1 known differences: ``torchnp explain unique_dim``."""
+    Like ``numpy.unique``, with 2 known differences: ``torchnp explain unique_dim``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, sorted: _bool = ..., return_inverse: _bool = ..., return_counts: _bool = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    amend_counts,
     amend_indexing,
     amend_linalg,
     amend_memory,
@@ -20,6 +21,7 @@ from .explaining import AMENDMENTS, EXPECTATIONS
 __all__ = [
     "AMENDMENTS",
     "EXPECTATIONS",
+    "amend_counts",
     "amend_indexing",
     "amend_linalg",
     "amend_memory",

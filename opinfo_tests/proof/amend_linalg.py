@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .explaining import amends, refuse
+from .explaining import amends, expects, refuse
 from .natural import Call
 
 
@@ -139,3 +139,68 @@ def matrix_of_each_row(call: Call) -> Any:
     wide = lambda x: x.astype(np.int64) if x.dtype.kind in "bui" else x
     call.f = lambda x, n=None, **_: np.atleast_1d(wide(x))[..., None] ** np.arange(n or x.shape[-1])
     return True
+
+
+# ---------------------------------------------------------------- least squares
+
+
+def unexplained(call: Call, x: np.ndarray) -> np.ndarray:
+    """Return the sums of squares that solutions leave."""
+    a, b = call.given["self"], call.given["b"]
+    vectors = b.ndim == a.ndim - 1
+    left = (b[..., None] - a @ x[..., None]) if vectors else b - a @ x
+    return (np.abs(left) ** 2).sum(-2)
+
+
+@amends("lstsq-results", stage=4)
+def of_each_driver(call: Call) -> Any:
+    """Residuals of every driver but gelsy, ranks of every one but gels, singular values of gelsd and gelss."""
+    real, driver = call.first.real.dtype, call.given.get("driver", "gelsy")
+    m, n = call.first.shape[-2:]
+
+    def shown(out: Any) -> Any:
+        x, _, rank, values = out
+        told = m > n and driver != "gelsy" and (driver == "gels" or np.all(rank == n))
+        residuals = np.atleast_1d(unexplained(call, x)) if told else np.empty(0, real)
+        ranks = np.empty(0, np.int64) if driver == "gels" else np.asarray(rank).astype(np.int64)
+        return x, residuals, ranks, values if driver in ("gelsd", "gelss") else np.empty(0, real)
+
+    call.after.append(shown)
+    return True
+
+
+@amends("lstsq-tolerance", stage=2)
+def of_its_own_epsilon(call: Call) -> Any:
+    if "rcond" in call.given:
+        return False
+    call.kwargs["rcond"] = np.finfo(call.first.dtype).eps * max(call.first.shape[-2:])
+    return True
+
+
+@amends("lstsq-batches", stage=3)
+def one_after_the_other(call: Call) -> Any:
+    a, b = call.given["self"], call.given["b"]
+    if a.ndim < 3:
+        return False
+    vectors = b.ndim == a.ndim - 1 and a.shape[:-1] == b.shape
+    b = b[..., None] if vectors else b
+    batch, f = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), call.f
+    a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+
+    def solved(*_: Any, **how: Any) -> Any:
+        found = [f(a[i], b[i], **how) for i in np.ndindex(*batch)]
+        x, _, rank, values = (
+            np.reshape([np.asarray(r[k]) for r in found], (*batch, *np.shape(found[0][k]))) for k in (0, 0, 2, 3)
+        )
+        return x[..., 0] if vectors else x, None, rank, values
+
+    call.f = solved
+    return True
+
+
+@expects("lstsq-drivers", "value", "shape")
+def ranks_of_their_own(call: Call) -> Any:
+    """What gels takes to be regular, and limits beyond what a ratio of singular values can be."""
+    limit, sizes = call.given.get("rcond", 0.5), call.first.shape[-2:]
+    deficient = (np.linalg.matrix_rank(call.first) < min(sizes)).any()
+    return not 0 < limit < 1 or (call.given.get("driver") == "gels" and deficient)

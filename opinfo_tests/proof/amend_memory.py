@@ -96,7 +96,7 @@ def places_of_a_number(call: Call) -> Any:
 
 @amends("flip-copies", "copy-forms", stage=6)
 def copied(call: Call) -> Any:
-    call.after.append(np.copy)
+    call.after.append(lambda out: tuple(map(np.copy, out)) if isinstance(out, tuple) else np.copy(out))
     return True
 
 

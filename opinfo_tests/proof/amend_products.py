@@ -97,3 +97,45 @@ def sums_over_what_is_left_out(call: Call) -> Any:
     letters = "ABCDEFGH"[: max(ranks)]
     call.given["equation"] = f"{given.replace('...', letters)}->{wanted}"
     return True
+
+
+@amends("int-mm-widens", stage=2)
+def bytes_in_int32(call: Call) -> Any:
+    x, y = call.given["self"], call.given["mat2"]
+    if x.dtype not in (np.int8, np.uint8) or y.dtype != np.int8:
+        return refuse(call)
+    call.given |= {"self": x.astype(np.int32), "mat2": y.astype(np.int32)}
+    return True
+
+
+# ---------------------------------------------------------------- convolution
+
+
+@amends("correlation", stage=2)
+def neither_flips_nor_conjugates(call: Call) -> Any:
+    """np.convolve turns the kernel round, np.correlate conjugates it."""
+    if call.f is np.correlate and call.first.dtype.kind != "c":
+        return False
+    call.f = lambda x, w, mode="valid": np.correlate(x, w.conj(), mode)
+    return True
+
+
+@amends("conv-layout", stage=3)
+def of_each_channel(call: Call) -> Any:
+    """The sum over the channels, of each item of a batch; "same" is the size of the input, with more zeros at the end."""
+    x, w, f = call.given["input"], call.given["weight"], call.f
+    if x.ndim not in (2, 3) or w.ndim != 3 or x.shape[-2] != w.shape[1]:
+        return refuse(call)
+    whole = w.shape[-1] - 1 if call.given.get("padding") == "same" else 0
+
+    def convolved(*_: Any) -> Any:
+        wide = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(whole // 2, whole - whole // 2)])
+        items = wide if x.ndim == 3 else wide[None]
+        if wide.shape[-1] < w.shape[-1]:
+            raise ValueError("the kernel is longer than the input")
+        out = [[sum(f(c, k, "valid") for c, k in zip(item, bank, strict=True)) for bank in w] for item in items]
+        shaped = np.reshape(out, (len(items), len(w), wide.shape[-1] - w.shape[-1] + 1)).astype(x.dtype)
+        return shaped if x.ndim == 3 else shaped[0]
+
+    call.f = convolved
+    return True

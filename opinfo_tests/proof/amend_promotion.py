@@ -12,7 +12,7 @@ from .promoting import DEFAULT, KINDS, cast, category, promoted
 
 # The arguments whose dtypes decide the result's: of other names, numbers such as alpha are beside it.
 OPERANDS = ("self", "other", "exponent", "min", "max", "condition_self", "elements", "test_elements", "element", "test_element",
-            "vec2", "y", "x", "a", "b", "tensors", "value", "values")  # fmt: skip
+            "vec2", "y", "x", "a", "b", "tensors", "value", "values", "sorted_sequence", "boundaries")  # fmt: skip
 INTEGER = "bui"
 
 

@@ -115,6 +115,7 @@ refuses("clamp-needs-bound", lambda c: "min" not in c.given and "max" not in c.g
 refuses("cov-weights", lambda c: "aweights" in c.given and c.given["aweights"].dtype.kind == "c")
 refuses("norm-of-nothing", lambda c: not c.first.size and not 0 <= c.full().get("ord", 2) < np.inf)
 refuses("view-never-copies", lambda c: needs_a_copy(c))
+refuses("nanquantile-of-nothing", lambda c: not c.first.size)
 refuses("missing-kernel", lambda c: lacks(c))
 refuses("embedding-matrix", lambda c: c.given["weight"].ndim != 2)
 refuses(

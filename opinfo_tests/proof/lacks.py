@@ -12,7 +12,7 @@ LACKS = {
     "e", "_linalg_svd": "e", "_sample_dirichlet": "Ubceiu", "_sparse_mm": "Ub", "_standard_gamma": "Ubceiu",
     "_unique": "c", "_unique2": "c", "abs": "Ub", "absolute": "Ub", "add": "U", "amax": "Uc", "amin": "Uc",
     "arange": "Uc", "arctan2": "c", "argmax": "U", "argmin": "U", "argwhere": "U", "atan2": "c", "bernoulli": "Ubciu", "bernoulli_":
-    "Uc", "bincount": "Ubcef", "binomial": "e", "bitwise_and": "cef", "bitwise_left_shift": "Ubcef", "bitwise_not":
+    "Uc", "bincount": "Ubcef", "binomial": "e", "bucketize": "Ubc", "bitwise_and": "cef", "bitwise_left_shift": "Ubcef", "bitwise_not":
     "Ucef", "bitwise_or": "cef", "bitwise_right_shift": "Ubcef", "bitwise_xor": "cef", "ceil": "b", "cholesky":
     "Ubeiu", "clamp": "bUc", "clamp_max": "bUc", "clamp_min": "bUc", "clip": "bUc", "copysign": "c",
     "count_nonzero": "U", "cummax": "Uc", "cummin": "Uc", "cumprod": "U", "cumsum": "U", "det": "e", "diff": "U",
@@ -40,7 +40,7 @@ LACKS = {
     "ce", "special_psi": "c", "special_round": "Ubciu", "special_scaled_modified_bessel_k0": "ce",
     "special_scaled_modified_bessel_k1": "ce", "special_spherical_bessel_j0": "ce", "special_xlog1py": "c",
     "special_xlogy": "c", "special_zeta": "ce", "square": "U", "sub": "U", "subtract": "U", "sum": "U", "svd": "e",
-    "trace": "Ub", "trapezoid": "U", "trapz": "U", "tril": "U", "triu": "U", "trunc": "b", "uniform": "Ubiu",
+    "trace": "Ub", "trapezoid": "Ub", "trapz": "Ub", "tril": "U", "triu": "U", "trunc": "b", "uniform": "Ubiu",
     "unique_dim": "c", "where": "U", "xlogy": "c",
     **dict.fromkeys(("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"), "c"),
     "eye": "U", "scatter": "U", "range": "Uc", "linspace": "Ub", "logspace": "Ub", "tril_indices": "Ubcef", "triu_indices": "Ubcef",

@@ -127,7 +127,9 @@ MAPPING: dict[str, tuple[str, ...]] = {
         "f(self, return_inverse=return_inverse, return_counts=return_counts)",
         "f(self, axis=dim, return_inverse=return_inverse, return_counts=return_counts)",
     ),
-    "numpy.histogram": ("f(self, bins=bins)[0]", "f(self, bins=bins, range=(min, max))[0]"),
+    "numpy.histogram": tuple(
+        f"f(self, bins=bins{range})[0]" for range in ("", ", range=(0, max)", ", range=(min, 0)", ", range=(min, max)")
+    ),
     "numpy.histogramdd": ("f(self, bins=bins, range=pairs_of(range), weights=weight, density=density)",),
     "numpy.bincount": ("f(self, weights=weights, minlength=minlength)",),
     "numpy.extract": ("f(mask, self)",),

@@ -5,14 +5,14 @@ from torchnp.differences import Difference
 ROWS = (
     Difference(
         "flip-copies",
-        "flip, rot90, diag and matrix_power copy",
+        "flip, rot90, diag, matrix_power, diff and histogram copy",
         torch="torch.flip(x := torch.zeros(2), [0]).add_(1)[0] - x[0]",
         torch_value="float32[] 1",
         numpy="(y := np.flip(x := np.zeros(2, np.float32)), y.__iadd__(1))[0][0] - x[1]",
         numpy_value="float32[] 0",
         kernel="aten.flip(x := np.zeros(2, np.float32), [0])[0] + 1 - x[1]",
         array_api="xp.flip(x)",
-        why="np.flip is a view, and writing to it writes to its base. np.diag of a matrix is one that cannot be written, the first power of one itself.",
+        why="np.flip is a view, and writing to it writes to its base. np.diag of a matrix is one that cannot be written; the first power of one, its differences of order 0 and the edges of a histogram are what was given.",
         in_numpy="(y := np.flip(x := np.zeros(2, np.float32)).copy(), y.__iadd__(1))[0][0] - x[1]",
     ),
     Difference(

@@ -27,7 +27,7 @@ from torchnp.scalars import real
 ndarray = np.ndarray
 
 
-@kernel("bincount", like=np.bincount, differs=["bincount-weights"])
+@kernel("bincount", like=np.bincount, differs=["bincount-weights", "missing-kernel"])
 def bincount(self, weights=None, minlength=0):
     """How often each integer from 0 occurs, or the sum of its weights."""
     if not dt.is_integral(self.dtype) or self.dtype in dt.BARE_UNSIGNED:
@@ -49,7 +49,7 @@ def _check_bins(bins: int, axis: int) -> None:
     check(bins > 0, f"torch.histogram(): bins must be > 0, but got {bins} for dimension {axis}")
 
 
-@kernel("histc", like=np.histogram, differs=["histc-range", "histc-dtype"])
+@kernel("histc", like=np.histogram, differs=["histc-range", "histc-dtype", "histogram-bins", "missing-kernel"])
 def histc(self, bins=100, min=0, max=0):
     """How many elements fall in each of ``bins`` equal bins; NaN and elements out of range in none."""
     _check_bins(bins, 0)
@@ -186,7 +186,8 @@ def _histogramdd(self, bins, range, weight, density):
     return _counted(self, edges, weight, density), edges
 
 
-_row = partial(rows, like=np.histogram, differs=["histc-dtype"])
+_DIFFERS = ["histc-dtype", "histogram-edges-unsorted", "missing-kernel"]
+_row = partial(rows, like=np.histogram, differs=[*_DIFFERS, "histogram-bins", "histogram-of-one-edge", "flip-copies"])
 _COUNTS = "Counts or sums of weights in"
 _row("histogram.bin_ct histogram.bins_tensor", _histogram, f"{_COUNTS} equal bins, or given ones, and the edges.")
 _edges = lambda x, bins, limits, *_: _equal_edges(x, bins, limits)
@@ -195,10 +196,16 @@ _counts = lambda x, bins, limits, *how: _counted(x, _equal_edges(x, bins, limits
 rows("_histogramdd_from_bin_cts", _counts, f"{_COUNTS} boxes of equal size.")
 rows("_histogramdd_from_bin_tensors", _counted, f"{_COUNTS} boxes between given edges.")
 _DOC = f"{_COUNTS} boxes of equal size, and the edges of each dimension."
-_row("histogramdd histogramdd.int_bins", _histogramdd, _DOC, like=np.histogramdd)
+_row(
+    "histogramdd histogramdd.int_bins",
+    _histogramdd,
+    _DOC,
+    like=np.histogramdd,
+    differs=[*_DIFFERS, "histogramdd-batches"],
+)
 _given = lambda x, edges, _, *how: (_counted(x, edges, *how), list(edges))
 _DOC = "`histogramdd` between given edges, which are returned as they are."
-_row("histogramdd.TensorList_bins", _given, _DOC, like=np.histogramdd)
+_row("histogramdd.TensorList_bins", _given, _DOC, like=np.histogramdd, differs=[*_DIFFERS, "histogramdd-batches"])
 
 # ---------------------------------------------------------------- quantiles
 
@@ -243,8 +250,15 @@ def _quantile(x: ndarray, q: Any, dim: int | None, keepdim: bool, interpolation:
     return out if q.ndim else np.asarray(out[0])
 
 
-_row = partial(rows, differs=["quantile-dtypes", "quantile-methods", "quantile-size", "zero-dim-axis"])
+_DIFFERS = ["quantile-dtypes", "quantile-methods", "quantile-size", "zero-dim-axis"]
+_row = partial(rows, differs=_DIFFERS)
 _DOC = "Values below which a fraction q of the elements lies; NaN if one is."
 _row("quantile quantile.scalar", _quantile, _DOC, like=np.quantile)
 _DOC = "`quantile` of the elements that are not NaN."
-_row("nanquantile nanquantile.scalar", _quantile, _DOC, like=np.nanquantile)
+_row(
+    "nanquantile nanquantile.scalar",
+    _quantile,
+    _DOC,
+    like=np.nanquantile,
+    differs=[*_DIFFERS, "nanquantile-of-nothing"],
+)

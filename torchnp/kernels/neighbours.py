@@ -31,7 +31,12 @@ def _look_diff(bound: Bound, outs: list[ndarray]) -> None:
         check(any(p.shape[axis] for p in parts), words, IndexError)
 
 
-@kernel("diff", like=np.diff, differs=["diff-of-number"], writes=Writes(out=_look_diff))
+@kernel(
+    "diff",
+    like=np.diff,
+    differs=["diff-of-number", "flip-copies", "complex-infinities", "missing-kernel"],
+    writes=Writes(out=_look_diff),
+)
 def diff(self, n=1, dim=-1, prepend=None, append=None):
     """Differences of neighbours along a dimension, n times; of bools whether they differ."""
     check(self.ndim >= 1, "diff expects input to be at least one-dimensional")
@@ -97,9 +102,16 @@ def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
     return mul(sub(sum_dim(y, axis), mul(ends, 0.5)), x)
 
 
-_OF_AREA = {"like": np.trapezoid, "differs": ["three-tier-promotion"]}
+_PROMOTION = ["int-to-default-float", "int-float-promotion"]
+_OF_AREA = {"like": np.trapezoid, "differs": [*_PROMOTION, "trapezoid-of-nothing", "missing-kernel"]}
 rows("trapezoid.x trapz.x", _area, "Area under the points (x, y) along a dimension.", by="x", **_OF_AREA)
-rows("trapezoid.dx trapz.dx", _area, "Area under points at equal distances along a dimension.", by="dx", **_OF_AREA)
+rows(
+    "trapezoid.dx trapz.dx",
+    _area,
+    "Area under points at equal distances along a dimension.",
+    by="dx",
+    **_OF_AREA | {"differs": [*_OF_AREA["differs"], "trapezoid-ends"]},
+)
 
 
 def _running(y: ndarray, x: ndarray | None = None, *, dx: Any = 1, dim: int) -> ndarray:
@@ -114,7 +126,7 @@ def _running(y: ndarray, x: ndarray | None = None, *, dx: Any = 1, dim: int) -> 
     return div(cumsum(mul(_neighbours(y, axis), widths), axis), 2.0)
 
 
-_OF_AREA = {"differs": ["three-tier-promotion"]}
+_OF_AREA = {"differs": _PROMOTION}
 rows("cumulative_trapezoid.x", _running, "Running areas under the points (x, y) along a dimension.", **_OF_AREA)
 _DOC = "Running areas under points at equal distances along a dimension."
 rows("cumulative_trapezoid.dx", _running, _DOC, **_OF_AREA)

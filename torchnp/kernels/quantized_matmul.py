@@ -40,7 +40,7 @@ def _look_int_mm(bound: Bound, outs: list[ndarray]) -> None:
     check(out.ndim == 2, f"int_mm_out_cpu: Expected result to be of dimension 2 but got {out.ndim}")
 
 
-@kernel("_int_mm", like=np.matmul, writes=Writes(out=_look_int_mm))
+@kernel("_int_mm", like=np.matmul, differs=["int-mm-widens", "matrix-only"], writes=Writes(out=_look_int_mm))
 def _int_mm(self, mat2):
     """Product of two int8 matrices in int32, which wraps; the first may be of uint8."""
     dim_of(self, 0), dim_of(mat2, 1)

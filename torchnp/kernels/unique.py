@@ -45,7 +45,7 @@ def _of_elements(x: ndarray, order: Any, return_inverse: bool, return_counts: bo
     return values, inverse.reshape(x.shape) if return_inverse else _none(), counts if return_counts else _none()
 
 
-@kernel("_unique2", like=np.unique, differs=["unique-nan"])
+@kernel("_unique2", like=np.unique, differs=["unique-nan", "unique-results", "missing-kernel"])
 def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
     """Distinct elements in order, where each element went, and how often each occurs; no NaN equals another."""
     return _of_elements(self, lambda flat: stable_order(flat, 0, False), return_inverse, return_counts)
@@ -53,7 +53,7 @@ def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
 
 rows(
     "_unique", _unique2, "Distinct elements in order, and where each element went.", part=slice(2), by_name=True,
-    like=np.unique, differs=["unique-nan"],
+    like=np.unique, differs=["unique-nan", "unique-results", "missing-kernel"],
 )  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def _in_order(rows: ndarray) -> ndarray:
 rows(
     "unique_dim", lambda x, dim, *_: _of_slices(x, dim, _in_order),
     "Distinct slices along a dimension in lexicographic order, where each went, and how often each occurs.",
-    like=np.unique, differs=["unique-nan"],
+    like=np.unique, differs=["unique-nan", "unique-results"],
 )  # fmt: skip
 (unique_dim_consecutive,) = rows(
     "unique_dim_consecutive", lambda x, dim, *_: _of_slices(x, dim, _as_it_is),
@@ -196,7 +196,7 @@ def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None
 _ABOUT = "Where each value would go among sorted ones; before equal ones, or after them if ``right``."
 rows(
     "searchsorted.Tensor searchsorted.Scalar", _searchsorted, _ABOUT, like=np.searchsorted,
-    differs=["searchsorted-batches", "searchsorted-nan"],
+    differs=["searchsorted-batches", "searchsorted-nan", "sorter-in-range", "missing-kernel"],
 )  # fmt: skip
 
 
@@ -208,5 +208,5 @@ def _bucketize(self, boundaries, out_int32, right):
 rows(
     "bucketize.Tensor bucketize.Scalar", _bucketize,
     "Index of the bucket of each value; a boundary belongs to the bucket below it, or above if ``right``.",
-    like=np.digitize, differs=["bucketize-side", "searchsorted-nan"],
+    like=np.digitize, differs=["bucketize-side", "bucketize-unsorted", "searchsorted-nan", "missing-kernel"],
 )  # fmt: skip
