@@ -1360,7 +1360,7 @@ class _aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams:
 class _aten__fft_c2c:
     """Complex transform over dimensions.
 
-    Like ``numpy.fft.fftn``, with 1 known differences: ``torchnp explain _fft_c2c``."""
+    Like ``numpy.fft.fftn``, with 2 known differences: ``torchnp explain _fft_c2c``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int], normalization: _int, forward: _bool) -> _Array: ...
     @overload
@@ -1400,7 +1400,7 @@ class _aten__fft_c2r:
 class _aten__fft_r2c:
     """Transform of real input over dimensions; one-sided, the last of them keeps n // 2 + 1 frequencies.
 
-    Like ``numpy.fft.rfftn``, with 1 known differences: ``torchnp explain _fft_r2c``."""
+    Like ``numpy.fft.rfftn``, with 2 known differences: ``torchnp explain _fft_r2c``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int], normalization: _int, onesided: _bool) -> _Array: ...
     @overload
@@ -4262,7 +4262,7 @@ class _aten__lu_with_info:
 class _aten__make_dep_token:
     """A value that only stands for an order of calls.
 
-    Like ``numpy.empty``, with no known difference: ``torchnp explain _make_dep_token``."""
+    Like ``numpy.empty``, with 2 known differences: ``torchnp explain _make_dep_token``."""
     def __call__(_, /, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(*, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
@@ -4924,7 +4924,7 @@ class _aten__safe_softmax:
 class _aten__sample_dirichlet:
     """Dirichlet values of the concentrations along the last dimension.
 
-    Like ``numpy.random.dirichlet``, with 1 known differences: ``torchnp explain _sample_dirichlet``."""
+    Like ``numpy.random.dirichlet``, with 5 known differences: ``torchnp explain _sample_dirichlet``."""
     @overload
     def __call__(_, /, self: _Tensor, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -4946,7 +4946,7 @@ class _aten__saturate_weight_to_fp16:
 
     Of more than two dimensions only the first values change, as many as the first two hold; not contiguous, none do.
 
-    Like ``numpy.clip``, with no known difference: ``torchnp explain _saturate_weight_to_fp16``."""
+    Like ``numpy.clip``, with 1 known differences: ``torchnp explain _saturate_weight_to_fp16``."""
     def __call__(_, /, weight: _Tensor) -> _Array: ...
     @staticmethod
     def default(weight: _Tensor) -> _Array:
@@ -5345,7 +5345,7 @@ class _aten__stack:
 class _aten__standard_gamma:
     """Gamma values of the shapes that stand in each place, and of scale 1.
 
-    Like ``numpy.random.standard_gamma``, with 1 known differences: ``torchnp explain _standard_gamma``."""
+    Like ``numpy.random.standard_gamma``, with 4 known differences: ``torchnp explain _standard_gamma``."""
     @overload
     def __call__(_, /, self: _Tensor, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -8126,7 +8126,7 @@ class _aten_batch_norm_update_stats:
 class _aten_bernoulli:
     """1 with the probability that stands in each place, else 0.
 
-    Like ``numpy.random.binomial``, with 1 known differences: ``torchnp explain bernoulli``."""
+    Like ``numpy.random.binomial``, with 3 known differences: ``torchnp explain bernoulli``."""
     @overload
     def __call__(_, /, self: _Tensor, *, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -8174,7 +8174,7 @@ class _aten_bernoulli:
 class _aten_bernoulli_:
     """``aten::bernoulli.Tensor``, written into its first argument.
 
-    Like ``numpy.random.binomial``, with 1 known differences: ``torchnp explain bernoulli_``."""
+    Like ``numpy.random.binomial``, with 3 known differences: ``torchnp explain bernoulli_``."""
     @overload
     def __call__(_, /, self: _Array, p: _Tensor, *, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -8278,7 +8278,7 @@ class _aten_bincount:
 class _aten_binomial:
     """Successes in `count` trials of probability `prob`.
 
-    Like ``numpy.random.binomial``, with 1 known differences: ``torchnp explain binomial``."""
+    Like ``numpy.random.binomial``, with 3 known differences: ``torchnp explain binomial``."""
     @overload
     def __call__(_, /, count: _Tensor, prob: _Tensor, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -8856,7 +8856,7 @@ class _aten_cat:
 class _aten_cauchy:
     """Cauchy values around a median.
 
-    Like ``numpy.random.standard_cauchy``, with 1 known differences: ``torchnp explain cauchy``."""
+    Like ``numpy.random.standard_cauchy``, with 4 known differences: ``torchnp explain cauchy``."""
     @overload
     def __call__(_, /, self: _Tensor, median: _float = ..., sigma: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -8876,7 +8876,7 @@ class _aten_cauchy:
 class _aten_cauchy_:
     """``aten::cauchy``, written into its first argument.
 
-    Like ``numpy.random.standard_cauchy``, with 1 known differences: ``torchnp explain cauchy_``."""
+    Like ``numpy.random.standard_cauchy``, with 4 known differences: ``torchnp explain cauchy_``."""
     def __call__(_, /, self: _Array, median: _float = ..., sigma: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, median: _float = ..., sigma: _float = ..., *, generator: Any | None = ...) -> _Array:
@@ -11438,7 +11438,7 @@ class _aten_expm1_:
 class _aten_exponential:
     """Exponential values.
 
-    Like ``numpy.random.exponential``, with 1 known differences: ``torchnp explain exponential``."""
+    Like ``numpy.random.exponential``, with 3 known differences: ``torchnp explain exponential``."""
     @overload
     def __call__(_, /, self: _Tensor, lambd: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -11458,7 +11458,7 @@ class _aten_exponential:
 class _aten_exponential_:
     """``aten::exponential``, written into its first argument.
 
-    Like ``numpy.random.exponential``, with 1 known differences: ``torchnp explain exponential_``."""
+    Like ``numpy.random.exponential``, with 3 known differences: ``torchnp explain exponential_``."""
     def __call__(_, /, self: _Array, lambd: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, lambd: _float = ..., *, generator: Any | None = ...) -> _Array:
@@ -12820,7 +12820,7 @@ class _aten_gelu_backward:
 class _aten_geometric:
     """Trials up to the first success, each of probability p.
 
-    Like ``numpy.random.geometric``, with 1 known differences: ``torchnp explain geometric``."""
+    Like ``numpy.random.geometric``, with 4 known differences: ``torchnp explain geometric``."""
     @overload
     def __call__(_, /, self: _Tensor, p: _float, *, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -12840,7 +12840,7 @@ class _aten_geometric:
 class _aten_geometric_:
     """``aten::geometric``, written into its first argument.
 
-    Like ``numpy.random.geometric``, with 1 known differences: ``torchnp explain geometric_``."""
+    Like ``numpy.random.geometric``, with 4 known differences: ``torchnp explain geometric_``."""
     def __call__(_, /, self: _Array, p: _float, *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, p: _float, *, generator: Any | None = ...) -> _Array:
@@ -16252,7 +16252,7 @@ class _aten_log_:
 class _aten_log_normal:
     """Exponentials of normal values.
 
-    Like ``numpy.random.lognormal``, with 1 known differences: ``torchnp explain log_normal``."""
+    Like ``numpy.random.lognormal``, with 5 known differences: ``torchnp explain log_normal``."""
     @overload
     def __call__(_, /, self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -16272,7 +16272,7 @@ class _aten_log_normal:
 class _aten_log_normal_:
     """``aten::log_normal``, written into its first argument.
 
-    Like ``numpy.random.lognormal``, with 1 known differences: ``torchnp explain log_normal_``."""
+    Like ``numpy.random.lognormal``, with 5 known differences: ``torchnp explain log_normal_``."""
     def __call__(_, /, self: _Array, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array:
@@ -18211,7 +18211,7 @@ class _aten_multilabel_margin_loss_forward:
 class _aten_multinomial:
     """Indices drawn in proportion to the weights of each row.
 
-    Like ``numpy.random.choice``, with 1 known differences: ``torchnp explain multinomial``."""
+    Like ``numpy.random.choice``, with 5 known differences: ``torchnp explain multinomial``."""
     @overload
     def __call__(_, /, self: _Tensor, num_samples: _int, replacement: _bool = ..., *, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -19190,7 +19190,7 @@ class _aten_norm_except_dim:
 class _aten_normal:
     """Normal values of a mean each.
 
-    Like ``numpy.random.normal``, with 1 known differences: ``torchnp explain normal``."""
+    Like ``numpy.random.normal``, with 4 known differences: ``torchnp explain normal``."""
     @overload
     def __call__(_, /, mean: _Tensor, std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -19259,7 +19259,7 @@ class _aten_normal:
 class _aten_normal_:
     """Write normal values; memory that is not contiguous is filled one value at a time, from other words.
 
-    Like ``numpy.random.normal``, with 1 known differences: ``torchnp explain normal_``."""
+    Like ``numpy.random.normal``, with 4 known differences: ``torchnp explain normal_``."""
     def __call__(_, /, self: _Array, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array:
@@ -19271,7 +19271,7 @@ class _aten_normal_:
 class _aten_normal_functional:
     """Normal values shaped and laid out like a tensor; a complex variance is shared by both parts.
 
-    Like ``numpy.random.normal``, with 1 known differences: ``torchnp explain normal_functional``."""
+    Like ``numpy.random.normal``, with 4 known differences: ``torchnp explain normal_functional``."""
     def __call__(_, /, self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array:
@@ -19643,7 +19643,7 @@ class _aten_pixel_unshuffle:
 class _aten_poisson:
     """Poisson values of the rates that stand in each place.
 
-    Like ``numpy.random.poisson``, with 1 known differences: ``torchnp explain poisson``."""
+    Like ``numpy.random.poisson``, with 3 known differences: ``torchnp explain poisson``."""
     @overload
     def __call__(_, /, self: _Tensor, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -19977,7 +19977,7 @@ class _aten_rad2deg_:
 class _aten_rand:
     """Uniform values in [0, 1).
 
-    Like ``numpy.random.rand``, with 2 known differences: ``torchnp explain rand``."""
+    Like ``numpy.random.rand``, with 5 known differences: ``torchnp explain rand``."""
     @overload
     def __call__(_, /, size: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -20043,7 +20043,7 @@ class _aten_rand_like:
 class _aten_randint:
     """Integers in [low, high), by default from 0.
 
-    Like ``numpy.random.randint``, with 2 known differences: ``torchnp explain randint``."""
+    Like ``numpy.random.randint``, with 3 known differences: ``torchnp explain randint``."""
     @overload
     def __call__(_, /, high: _int, size: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -20193,7 +20193,7 @@ class _aten_randint_like:
 class _aten_randn:
     """Standard normal values.
 
-    Like ``numpy.random.randn``, with 2 known differences: ``torchnp explain randn``."""
+    Like ``numpy.random.randn``, with 5 known differences: ``torchnp explain randn``."""
     @overload
     def __call__(_, /, size: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -20259,7 +20259,7 @@ class _aten_randn_like:
 class _aten_random:
     """Integers in [from, to), by default from 0; without `to`, up to the largest.
 
-    Like ``numpy.random.randint``, with 1 known differences: ``torchnp explain random``."""
+    Like ``numpy.random.randint``, with 4 known differences: ``torchnp explain random``."""
     @overload
     def __call__(_, /, self: _Tensor, from_: _int, to: _int | None, *, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -20302,7 +20302,7 @@ class _aten_random:
 class _aten_random_:
     """``aten::random.from``, written into its first argument.
 
-    Like ``numpy.random.randint``, with 1 known differences: ``torchnp explain random_``."""
+    Like ``numpy.random.randint``, with 4 known differences: ``torchnp explain random_``."""
     @overload
     def __call__(_, /, self: _Array, from_: _int, to: _int | None, *, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -20324,7 +20324,7 @@ class _aten_random_:
 class _aten_randperm:
     """A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step.
 
-    Like ``numpy.random.permutation``, with 2 known differences: ``torchnp explain randperm``."""
+    Like ``numpy.random.permutation``, with 3 known differences: ``torchnp explain randperm``."""
     @overload
     def __call__(_, /, n: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -25423,7 +25423,7 @@ class _aten_unfold_copy:
 class _aten_uniform:
     """Uniform values in [from, to); complex ones have both parts there.
 
-    Like ``numpy.random.uniform``, with 1 known differences: ``torchnp explain uniform``."""
+    Like ``numpy.random.uniform``, with 6 known differences: ``torchnp explain uniform``."""
     @overload
     def __call__(_, /, self: _Tensor, from_: _float = ..., to: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -25443,7 +25443,7 @@ class _aten_uniform:
 class _aten_uniform_:
     """``aten::uniform``, written into its first argument.
 
-    Like ``numpy.random.uniform``, with 1 known differences: ``torchnp explain uniform_``."""
+    Like ``numpy.random.uniform``, with 6 known differences: ``torchnp explain uniform_``."""
     def __call__(_, /, self: _Array, from_: _float = ..., to: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, from_: _float = ..., to: _float = ..., *, generator: Any | None = ...) -> _Array:
@@ -28826,7 +28826,7 @@ class _prims_nextafter:
 class _prims_normal:
     """Normal values; nothing here records gradients.
 
-    Like ``numpy.random.normal``, with 1 known differences: ``torchnp explain normal``."""
+    Like ``numpy.random.normal``, with 3 known differences: ``torchnp explain normal``."""
     def __call__(_, /, shape: Sequence[_int], *, mean: _Scalar, std: _Scalar, dtype: _ScalarType, device: Any, requires_grad: _bool, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(shape: Sequence[_int], *, mean: _Scalar, std: _Scalar, dtype: _ScalarType, device: Any, requires_grad: _bool, generator: Any | None = ...) -> _Array:
@@ -29166,7 +29166,7 @@ class _prims_trunc:
 class _prims_uniform:
     """Uniform values in [low, high), in memory of the strides that are asked for.
 
-    Like ``numpy.random.uniform``, with 1 known differences: ``torchnp explain uniform``."""
+    Like ``numpy.random.uniform``, with 2 known differences: ``torchnp explain uniform``."""
     def __call__(_, /, shape: Sequence[_int], *, low: _Scalar, high: _Scalar, dtype: _ScalarType, device: Any, stride: Sequence[_int], generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(shape: Sequence[_int], *, low: _Scalar, high: _Scalar, dtype: _ScalarType, device: Any, stride: Sequence[_int], generator: Any | None = ...) -> _Array:

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..case import schemas
 from .explaining import amends, refuse
-from .natural import Call, along, parsed
+from .natural import Call, parsed
+from .words import along
 
 # ---------------------------------------------------------------- one index for each element
 

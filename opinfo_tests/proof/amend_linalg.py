@@ -187,11 +187,10 @@ def one_after_the_other(call: Call) -> Any:
     batch, f = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), call.f
     a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
 
-    def solved(*_: Any, **how: Any) -> Any:
+    def solved(*args: Any, **how: Any) -> Any:
         found = [f(a[i], b[i], **how) for i in np.ndindex(*batch)]
-        x, _, rank, values = (
-            np.reshape([np.asarray(r[k]) for r in found], (*batch, *np.shape(found[0][k]))) for k in (0, 0, 2, 3)
-        )
+        together = lambda k: np.reshape([np.asarray(r[k]) for r in found], (*batch, *np.shape(found[0][k])))
+        x, rank, values = together(0), together(2), together(3)
         return x[..., 0] if vectors else x, None, rank, values
 
     call.f = solved
@@ -204,3 +203,20 @@ def ranks_of_their_own(call: Call) -> Any:
     limit, sizes = call.given.get("rcond", 0.5), call.first.shape[-2:]
     deficient = (np.linalg.matrix_rank(call.first) < min(sizes)).any()
     return not 0 < limit < 1 or (call.given.get("driver") == "gels" and deficient)
+
+
+# ---------------------------------------------------------------- transforms by number
+
+
+@amends("fft-of-nothing", stage=0)
+def of_something(call: Call) -> Any:
+    return False if call.first.size else refuse(call)
+
+
+@amends("fft-normalization", stage=2)
+def none_of_their_own(call: Call) -> Any:
+    """What is neither 0 nor 1 is 1 / n, and a backward transform's own is none."""
+    asked = call.given["normalization"]
+    scale = asked if asked in (0, 1) else 2
+    call.given["normalization"] = scale if call.given.get("forward", "onesided" in call.given) else 2 - scale
+    return call.given["normalization"] != asked

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..case import schemas
 from .explaining import amends, expects, refuse
 from .natural import Call, parsed
 from .promoting import promoted
@@ -32,7 +33,7 @@ def narrows(call: Call) -> Any:
 
 @amends("overlap-inplace", stage=0)
 def written_twice(call: Call) -> Any:
-    out = call.kwargs.get("out")
+    out = call.kwargs.get("out", call.first if schemas()[call.op].mutates else None)
     return refuse(call) if out is not None and overlaps_itself(out) else False
 
 
@@ -171,9 +172,10 @@ def largest_float8(call: Call) -> Any:
 def format_fits(call: Call) -> Any:
     """Formats of channels want their number of dimensions, and what keeps a format something to keep it of."""
     named = call.given.get("memory_format", "")
-    ndim = len(call.given["size"]) if "size" in call.given else call.first.ndim
+    sized = "size" in call.given or not call.arrays()
+    ndim = len(call.given.get("size", ())) if sized else call.first.ndim
     wants = {"channels_last": 4, "channels_last_3d": 5}.get(named, ndim)
-    kept = named == "preserve_format" and "size" in call.given
+    kept = named == "preserve_format" and sized
     return refuse(call) if kept or wants != ndim else False
 
 

@@ -152,7 +152,8 @@ def letters(dtype: np.dtype) -> set[str]:
 
 def lacks(call: Call) -> bool:
     """Return whether an operator has no kernel for the dtype that it would compute in."""
-    wanted = set(LACKS.get(call.op.rpartition("::")[2].partition(".")[0], ""))
+    name = call.op.rpartition("::")[2]
+    wanted = set(LACKS.get(name, LACKS.get(name.partition(".")[0], "")))
     operands = everything(call) or call.arrays()
     found = [x for x in call.given.values() if isinstance(x, np.dtype)] or ([promoted(operands)] if operands else [])
     if "isin" in call.op:

@@ -256,3 +256,54 @@ def shape_and_strides_too(call: Call) -> Any:
     place = [(x.shape, x.strides, x.ctypes.data) for x in call.arrays()]
     call.after.append(lambda out: out and place[0] == place[1])
     return True
+
+
+@amends("blocks-as-columns", stage=5)
+def windows_before_places(call: Call) -> Any:
+    batch = call.first.shape[:-3]
+
+    def columns(out: Any) -> Any:
+        c, rows, cols, *window = out.shape[len(batch) :]
+        n = len(batch)
+        moved = np.moveaxis(out, (-2, -1), (n + 1, n + 2))
+        return moved.reshape(*batch, c * window[0] * window[1], rows * cols).copy()
+
+    call.after.append(columns)
+    return True
+
+
+@amends("segments-by-length", stage=3)
+def of_segments(call: Call) -> Any:
+    """Of lengths, or of offsets; of nothing what does not change a result, and the mean nan."""
+    full, data = call.full(), call.given["data"]
+    lengths, axis = full["lengths"], full["axis"]
+    if lengths is None:
+        lengths = np.diff(full["offsets"], axis=-1)
+    elif not full["unsafe"] and ((lengths < 0).any() or (lengths.sum(-1) != data.shape[axis]).any()):
+        return refuse(call)
+    if axis != lengths.ndim - 1 or full["reduce"] not in SEGMENTS:
+        return refuse(call)
+    of_one, nothing = SEGMENTS[full["reduce"]]
+
+    def reduced(*_: Any, **__: Any) -> Any:
+        out = np.full((*lengths.shape, *data.shape[axis + 1 :]), nothing, data.dtype)
+        for batch in np.ndindex(*lengths.shape[:-1]):
+            ends = np.cumsum(lengths[batch])
+            for i, (start, end) in enumerate(zip((0, *ends), ends)):
+                if end > start:
+                    out[(*batch, i)] = of_one(data[batch][start:end], axis=0)
+        return out
+
+    call.template = parsed("f(data, lengths)")
+    call.given["lengths"] = lengths
+    call.f = reduced
+    return True
+
+
+SEGMENTS = {
+    "sum": (np.sum, 0),
+    "mean": (np.mean, np.nan),
+    "prod": (np.prod, 1),
+    "max": (np.max, -np.inf),
+    "min": (np.min, np.inf),
+}

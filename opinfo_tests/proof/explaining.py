@@ -105,7 +105,9 @@ def explain(
         return Explanation("foretold", tuple(dict.fromkeys(i for _, i, _ in steps)))
     for i in ids:
         if any(left.kind in e.kinds and holds(e.when, call) for e in EXPECTATIONS.get(i, ())):
-            return Explanation("by condition", (i,))
+            same = lambda chosen: (remaining(case, want, chosen, make, oracle, exact) or found).kind == left.kind
+            made = needed(steps, same) if left.kind != found.kind else []
+            return Explanation("by condition", tuple(dict.fromkeys((*(id for _, id, _ in made), i))))
         if any(found.kind in e.kinds and holds(e.when, call) for e in EXPECTATIONS.get(i, ())):
             return Explanation("by condition", (i,))
     alone = [d.id for d in listed if d.id not in AMENDMENTS and d.id not in EXPECTATIONS and kind_of(d) == found.kind]
@@ -132,13 +134,18 @@ def foretelling(
 
     for chosen in selections(steps):
         if right(chosen):
-            kept = list(chosen)
-            for step in chosen:
-                fewer = [s for s in kept if s is not step]
-                if fewer and right(fewer):
-                    kept = fewer
-            return tuple(dict.fromkeys(i for _, i, _ in kept))
+            return tuple(dict.fromkeys(i for _, i, _ in needed(chosen, right)))
     return ()
+
+
+def needed(steps: Iterable[Any], do: Callable[[list[Any]], bool]) -> list[Any]:
+    """Return those of some amendments without which they no longer do."""
+    kept = list(steps)
+    for step in steps:
+        fewer = [s for s in kept if s is not step]
+        if fewer and do(fewer):
+            kept = fewer
+    return kept
 
 
 def remaining(

@@ -58,7 +58,8 @@ MORE = {
     "empty-dim": ("{f}(torch.ones(2, 3), 2, [])",),
     "missing-kernel": (
         "{f}(torch.ones(2, 2, dtype=torch.uint32), torch.ones(2, 2, dtype=torch.uint32))", "{f}(torch.ones(2, 2, dtype=torch.uint32))",
-        "{f}(torch.tensor([1j]), decimals=1)", "{f}(torch.ones(2, dtype=torch.uint32), 0)", "{f}(2, dtype=torch.complex64)",),
+        "{f}(torch.tensor([1j]), decimals=1)", "{f}(torch.ones(2, dtype=torch.uint32), 0)", "{f}(2, dtype=torch.complex64)",
+        "{f}([2], mean=0.0, std=1.0, dtype=torch.int64, device='cpu', requires_grad=False)", "{f}([2], low=0.0, high=1.0, dtype=torch.int64, device='cpu', stride=[1])",),
     "gather-negative": ("{f}(torch.ones(2, 2), torch.tensor([-1]))", "{f}(torch.ones(2), 0, torch.tensor([-1]), torch.ones(1))",),
     "index-uint8-mask": ("{f}(torch.arange(3), [torch.tensor([0, 1, 1], dtype=torch.uint8)], torch.tensor([5, 6]))",),
     "index-write-overlap": ("torch.ops.aten.scatter_((x := torch.ones(2)), 0, torch.tensor([0, 1]), x)", "torch.ops.aten.scatter_add_((x := torch.ones(2)), 0, torch.tensor([0, 1]), x)", "torch.ops.aten.index_put_((x := torch.ones(2)), [torch.tensor([0, 1])], x)"),
@@ -77,6 +78,7 @@ MORE = {
     "split-takes-sizes": ("{f}(torch.arange(6), 2)",), "default-dtype": ("{f}([2])",), "svd-reduced": ("{f}(torch.ones(2, 1))",),
     "qr-mode-r": ("{f}(torch.ones(2, 2), 'r')",), "cast-is-itself": ("{f}(torch.zeros(1, dtype=torch.int32))",),
 
+    "log-normal-defaults": ("{f}(torch.ones(1000))",), "random-complex": ("{f}(torch.ones(1000, dtype=torch.complex64))",),
     "negative-tolerance": ("{f}(torch.ones(1), torch.ones(1), rtol=-1.0)",),
 }  # fmt: skip
 

@@ -10,8 +10,6 @@ Defaults are left alone: ``var`` without a correction is ``np.var(self)``. That 
 
 from __future__ import annotations
 
-from itertools import product
-
 # What says where and how a result is kept, and how random numbers are drawn: no code that uses NumPy says it.
 UNSAID = frozenset(
     {"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad", "sparse_grad",
@@ -42,14 +40,6 @@ FFT_N = ("f(self, s=several(s), axes=several(dim), norm=norm)",)
 LIKE = ("f(self, dtype=dtype)",)
 SIZED = ("f(size, dtype=dtype)", "f(size, self.dtype)", "f(size, given(dtype, self))", "f(shape, dtype=dtype)")
 TAKES_N = ("f(self, sections)", "f(self, indices)")
-SLICES = tuple(
-    f"slot({dim}, slice({start}, {end}, {step}))"
-    for dim, start, end, step in product(("dim", "0"), ("start", "None"), ("end", "None"), ("step", "None"))
-)
-WRITE_AT = (
-    "wrote(f(self, index_of(indices), values), self)",
-    "wrote(f(self, index_of(indices), added(self, index_of(indices), values, accumulate)), self)",
-)
 INDICES_OF = tuple(
     text.format(f"f(row, {offset}, col)")
     for offset in ("offset", "0")
@@ -97,7 +87,6 @@ MAPPING: dict[str, tuple[str, ...]] = {
     "numpy.quantile": ("f(self, q, axis=dim, keepdims=keepdim, method=interpolation)",),
     "numpy.nanquantile": ("f(self, q, axis=dim, keepdims=keepdim, method=interpolation)",),
     "numpy.trapezoid": ("f(y, x, axis=dim)", "f(y, dx=dx, axis=dim)"),
-    "numpy.add.reduceat": ("f(data, lengths, axis=axis)", "f(data, indices, axis=axis)", "f(data, offsets, axis=axis)"),
     # ---------------------------------------------------------------- sorting and searching
     "numpy.sort": (
         "f(self, axis=dim, stable=stable)",
@@ -334,24 +323,52 @@ MAPPING: dict[str, tuple[str, ...]] = {
     "numpy.linalg.norm": ("f(self, ord=ord, axis=dim, keepdims=keepdim)", "f(self, ord=p, axis=dim, keepdims=keepdim)"),
     "numpy.linalg.vector_norm": ("f(self, ord=ord, axis=dim, keepdims=keepdim)",),
     # ---------------------------------------------------------------- random numbers, of a generator with torch's seed
-    "numpy.random.rand": ("f(*size)", "f(*size).astype(dtype)"),
-    "numpy.random.randn": ("f(*size)", "f(*size).astype(dtype)"),
+    "numpy.random.rand": ("f(*size)", "np.asarray(f(*size)).astype(dtype)"),
+    "numpy.random.randn": ("f(*size)", "np.asarray(f(*size)).astype(dtype)"),
     "numpy.random.randint": (
         "f(high, size=size)",
         "f(low, high, size=size)",
         "f(high, size=size, dtype=dtype)",
         "f(low, high, size=size, dtype=dtype)",
+        "f(to, size=self.shape)",
+        "f(from_, to, size=self.shape)",
+        "f(from_, limit_of(self) + 1, size=self.shape)",
+        "f(limit_of(self) + 1, size=self.shape)",
     ),
     "numpy.random.permutation": ("f(n)", "f(n).astype(dtype)"),
-    "numpy.random.uniform": ("f(low, high, size=shape)",),
-    "numpy.random.normal": ("f(mean, std)", "f(mean)", "f(mean, std, size=size)", "f(mean, std, size=shape)"),
-    "numpy.random.binomial": ("f(1, p, size=self.shape)", "f(count, prob)", "f(1, self)"),
+    "numpy.random.uniform": (
+        "f(size=self.shape)",
+        "f(from_, size=self.shape)",
+        "f(high=to, size=self.shape)",
+        "f(from_, to, size=self.shape)",
+        "stored(f(low, high, size=shape), np.ndarray(shape, dtype, strides=[n * dtype.itemsize for n in stride]))",
+    ),
+    "numpy.random.normal": (
+        "f(mean, std)",
+        "f(mean)",
+        "f(mean, std, size=size)",
+        "np.asarray(f(mean, std, size=size)).astype(dtype)",
+        "np.asarray(f(mean, std, size=shape)).astype(dtype)",
+        *(f"f({how}size=self.shape)" for how in ("", "mean, ", "scale=std, ", "mean, std, ")),
+    ),
+    "numpy.random.binomial": ("f(1, p, size=self.shape)", "f(count.astype(int), prob)", "f(1, self)"),
     "numpy.random.poisson": ("f(self)",),
     "numpy.random.standard_gamma": ("f(self)",),
     "numpy.random.dirichlet": ("f(self)",),
+    "numpy.random.standard_cauchy": (
+        "f(self.shape)",
+        "median + f(self.shape)",
+        "sigma * f(self.shape)",
+        "median + sigma * f(self.shape)",
+    ),
+    "numpy.random.exponential": ("f(size=self.shape)", "f(1 / lambd, self.shape)"),
+    "numpy.random.geometric": ("f(p, self.shape)",),
+    "numpy.random.lognormal": tuple(
+        f"f({how}size=self.shape)" for how in ("", "mean=mean, ", "sigma=std, ", "mean=mean, sigma=std, ")
+    ),
     "numpy.random.choice": (
-        "f(len(self), num_samples, replace=replacement, p=self)",
         "f(len(self), num_samples, p=self)",
+        "f(len(self), num_samples, replace=replacement, p=self)",
     ),
     # ---------------------------------------------------------------- Fourier transforms
     "numpy.fft.fftn": (*FFT_N, "f(self, axes=several(dim))"),
@@ -384,65 +401,4 @@ SPELLINGS = {
     "nonzero-rows": "np.nonzero(self)",
     "transpose-pair": "np.transpose(self, (dim0, dim1))",
     "half-power-is-sqrt": "f(self, np.full(self.shape, exponent, self.dtype))",
-}
-
-OVERLOADS: dict[str, tuple[str, ...]] = {
-    "aten::flatten_dense_tensors": ("f([x.ravel() for x in tensors])",),
-    "aten::msort": ("f(self, axis=0)",),
-    "aten::rsub.Tensor": ("f(other, self)", "f(other, alpha * self)"),
-    "aten::rsub.Scalar": ("f(other, self)", "f(other, alpha * self)"),
-    "aten::sum_to_size": (
-        "self if self.ndim and not added_axes(self, size) else f(self, axis=added_axes(self, size), keepdims=True).reshape(size)",
-    ),
-    "aten::histogram.bins_tensor": ("f(self, bins, weights=weight, density=density)",),
-    "aten::histogram.bin_ct": ("f(self, bins=bins, range=range, weights=weight, density=density)",),
-    "aten::_foreach_norm.Scalar": ("[f(x) for x in self]", "[f(x, ord=ord) for x in self]"),
-    "aten::_foreach_max": ("[f(x) for x in self]",),
-    "aten::index.Tensor": ("f(self, index_of(indices))",),
-    "aten::_unsafe_index.Tensor": ("f(self, index_of(indices))",),
-    "aten::index_put": WRITE_AT,
-    "aten::_unsafe_index_put": WRITE_AT,
-    "aten::index_fill.int_Tensor": ("wrote(f(self, slot_index(self, dim, index), value, dim), self)",),
-    "aten::index_fill.int_Scalar": ("wrote(f(self, slot_index(self, dim, index), value, dim), self)",),
-    "aten::index_copy": ("wrote(f(self, slot_index(self, dim, index), source, dim), self)",),
-    "aten::take": ("f(self, index)",),
-    "aten::repeat": ("f(self, repeats)",),
-    "aten::_shape_as_tensor": ("np.array(f(self), int)",),
-    "aten::_test_autograd_multiple_dispatch.ntonly": ("f(self, *(() if b else ()))",),
-    "aten::_test_functorch_fallback": ("f(self, *(() if other is None else ()))",),
-    **{
-        f"aten::gradient.{name}": ("f(self, *spacing, axis=dim, edge_order=edge_order)",)
-        for name in ("scalarrayint", "scalarrayarray", "tensorarrayint", "tensorarray")
-    },
-    "aten::nuclear_norm": ("f(self, 'nuc', keepdims=keepdim)",),
-    "aten::nuclear_norm.dim": ("f(self, 'nuc', axis=dim, keepdims=keepdim)",),
-    "aten::split.sizes": ("f(self, split_size, axis=dim)",),
-    "aten::_conj": ("f(self)",),
-    "aten::nonzero_static": (),
-    "aten::view_as_complex": ("f(self, complex_of(self))[..., 0]",),
-    "aten::view_as_real": ("f(self[..., None], real_of(self))",),
-    "aten::prims::broadcast_in_dim": (),
-    "aten::_convert_indices_from_csr_to_coo": (),
-    **{
-        f"aten::_cast_{torch}": (f"f(self, np.{name})",)
-        for torch, name in (
-            ("Byte", "uint8"),
-            ("Char", "int8"),
-            ("Double", "float64"),
-            ("Float", "float32"),
-            ("Half", "float16"),
-            ("Int", "int32"),
-            ("Long", "int64"),
-            ("Short", "int16"),
-        )
-    },
-    **{
-        f"aten::{pad}_pad{n}d": (f"f(self, pairs_of(padding), mode='{mode}')",)
-        for n in (1, 2, 3)
-        for pad, mode in (("reflection", "reflect"), ("replication", "edge"))
-    },
-    "aten::_pad_circular": ("f(self, pairs_of(pad), mode='wrap')",),
-    "aten::slice.Tensor": tuple(f"f(self, {place})" for place in SLICES),
-    "aten::slice_scatter": tuple(f"wrote(f(self, {place}, src), self)" for place in SLICES),
-    "aten::_dim_arange": ("f(like.shape[dim])",),
 }

@@ -14,7 +14,9 @@ import numpy as np
 import torchnp
 
 from ..case import DTYPES, Array, Case, Named, Seeded, map_tree, schemas
-from . import mapping
+from . import mapping, overloads
+from .streams import python_name, seed_of
+from .words import HELPERS, WORDS
 
 FOREIGN = frozenset(n for n, dt in DTYPES.items() if dt.type.__module__.partition(".")[0] != "numpy")
 
@@ -95,6 +97,8 @@ class Call:
         Further keywords, in the place of the template's.
     after : list of callable
         What is done to the result, in order.
+    seed : int, optional
+        Of a call that draws, the seed that NumPy's generator has as torch's has.
     """
 
     op: str
@@ -102,6 +106,7 @@ class Call:
     f: Callable
     template: Template
     buffers: list[np.ndarray]
+    seed: int | None = None
     kwargs: dict[str, Any] = field(default_factory=dict)
     before: list[Callable[[list[Any], dict[str, Any]], None]] = field(default_factory=list)
     after: list[Callable[[Any], Any]] = field(default_factory=list)
@@ -115,6 +120,8 @@ class Call:
         kwargs = {k: eval(code, names) for k, code, n in self.template.kwargs if n <= self.given.keys()} | self.kwargs
         for change in self.before:
             change(args, kwargs)
+        if self.seed is not None:
+            np.random.seed(self.seed)
         out = None if self.template.whole else self.f(*args, **kwargs)
         if self.template.then is not None:
             out = eval(self.template.then, {**names, "_": out})
@@ -124,7 +131,7 @@ class Call:
 
     def full(self) -> dict[str, Any]:
         """Return torch's arguments, defaults filled in."""
-        return {a.name: a.default for a in schemas()[self.op].args if a.has_default} | self.given
+        return defaults(self.op) | self.given
 
     @property
     def first(self) -> np.ndarray:
@@ -136,6 +143,11 @@ class Call:
         return [
             x for v in self.given.values() for x in (v if isinstance(v, list) else [v]) if isinstance(x, np.ndarray)
         ]
+
+
+def defaults(op: str) -> dict[str, Any]:
+    """Return torch's defaults by argument."""
+    return {python_name(a.name): a.default for a in schemas()[op].args if a.has_default}
 
 
 def arguments(case: Case) -> tuple[dict[str, Any], list[np.ndarray]]:
@@ -151,7 +163,7 @@ def arguments(case: Case) -> tuple[dict[str, Any], list[np.ndarray]]:
 
     declared = [a.name for a in schemas()[case.op].args]
     named = dict(zip(declared, case.args, strict=False)) | case.kwargs
-    return {k: tupled(map_tree(leaf, v)) for k, v in named.items() if v is not None}, buffers
+    return {python_name(k): tupled(map_tree(leaf, v)) for k, v in named.items() if v is not None}, buffers
 
 
 def tupled(x: Any) -> Any:
@@ -164,18 +176,19 @@ def tupled(x: Any) -> Any:
 def templates_of(op: str, counterpart: str) -> tuple[str, ...]:
     """Return the templates of an overload: its own, its counterpart's, or what the schema requires in its order."""
     required = ", ".join(a.name for a in schemas()[op].args if not a.has_default and a.name not in mapping.UNSAID)
-    return mapping.OVERLOADS.get(op, mapping.MAPPING.get(counterpart, (f"f({required})",)))
+    return overloads.OVERLOADS.get(op, mapping.MAPPING.get(counterpart, (f"f({required})",)))
 
 
 def said(op: str, given: dict[str, Any]) -> frozenset[str]:
     """Return the names of arguments that a natural call has to speak of: those given that are not their defaults."""
     found = set()
     for a in schemas()[op].args:
-        if a.name in given and a.name not in mapping.UNSAID:
-            value, default = given[a.name], tupled(a.default) if a.has_default else None
+        name = python_name(a.name)
+        if name in given and name not in mapping.UNSAID:
+            value, default = given[name], tupled(a.default) if a.has_default else None
             plain = default is not None and not isinstance(value, (np.ndarray, list))
             if not (plain and value == default):
-                found.add(a.name)
+                found.add(name)
     return frozenset(found)
 
 
@@ -200,7 +213,7 @@ def build(case: Case, f: Callable, counterpart: str, foreign: bool = False, spel
         missed = min((must - t.names for t in known), key=len, default=must)
         raise NoNaturalCallError(f"no words for {', '.join(sorted(missed)) or 'these arguments'}")
     # That which says most of what is given, defaults too; of several the first.
-    call = Call(case.op, given, f, max(fit, key=lambda t: len(t.names & given.keys())), buffers)
+    call = Call(case.op, given, f, max(fit, key=lambda t: len(t.names & given.keys())), buffers, seed_of(case))
     if "wrote(" in call.template.text:
         call.given["self"] = given["self"].copy()
     if source != case.op and not inplace:
@@ -214,104 +227,3 @@ def source_of(op: str) -> str:
     """Return the overload that a form which writes is made of, itself for others."""
     row = torchnp.table.get(op)
     return (row.derived_from or op) if row is not None else op
-
-
-# ---------------------------------------------------------------- words of the templates
-
-
-def wrote(_: Any, x: np.ndarray) -> np.ndarray:
-    """Return what a call has written: into a copy, as torch's functional forms leave the input alone."""
-    return x.copy()
-
-
-def itself(_: Any, x: np.ndarray) -> np.ndarray:
-    """Return the array that a call has written."""
-    return x
-
-
-def divided(quotient: Any, x: Any, y: Any, mode: str) -> Any:
-    """Return a quotient as ``rounding_mode`` asks: x // y, or truncated."""
-    if mode not in ("floor", "trunc"):
-        raise ValueError(mode)
-    return np.floor_divide(x, y) if mode == "floor" else np.trunc(quotient)
-
-
-def given_or(dtype: Any, x: np.ndarray) -> Any:
-    return x.dtype if dtype is None else dtype
-
-
-def added_axes(x: np.ndarray, size: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the dimensions that broadcasting to the shape of ``x`` added or stretched."""
-    front = x.ndim - len(size)
-    return (*range(front), *(front + i for i, n in enumerate(size) if n == 1 and x.shape[front + i] != 1))
-
-
-def several(x: Any) -> Any:
-    """Return one number as several, as torch takes it."""
-    return (x,) if isinstance(x, int) else x
-
-
-def side_of(right: bool) -> str:
-    return "right" if right else "left"
-
-
-def reversed_along(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
-    return np.flip(x, dim) if descending else x
-
-
-def kth(x: np.ndarray, k: int, dim: int, keepdim: bool) -> np.ndarray:
-    found = np.take(x, k - 1, dim)
-    return np.expand_dims(found, dim) if keepdim else found
-
-
-def pairs_of(x: tuple) -> list[tuple[Any, Any]]:
-    """Return a flat list of numbers in pairs, as NumPy takes pads and ranges: the first dimension's first."""
-    return list(zip(x[::2], x[1::2]))
-
-
-def sizes_of(x: np.ndarray, dim: int) -> int:
-    return x.shape[dim]
-
-
-def slot(dim: int, index: Any) -> tuple[Any, ...]:
-    """Return an index along one dimension, counted from the front or from the end."""
-    return (*(slice(None),) * dim, index) if dim >= 0 else (..., index, *(slice(None),) * (-1 - dim))
-
-
-def along(x: np.ndarray, index: np.ndarray, dim: int) -> tuple[Any, ...]:
-    grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
-    grid[dim] = index
-    return tuple(grid)
-
-
-def slot_index(x: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray:
-    """Return a vector of indices with as many dimensions as an array has."""
-    return index.reshape([-1 if i == dim % x.ndim else 1 for i in range(x.ndim)])
-
-
-def index_of(indices: list[Any]) -> tuple[Any, ...]:
-    return tuple(slice(None) if i is None else i for i in indices)
-
-
-def added(x: np.ndarray, index: Any, values: np.ndarray, accumulate: bool) -> np.ndarray:
-    return x[index] + values if accumulate else values
-
-
-def complex_of(x: np.ndarray) -> np.dtype:
-    return np.result_type(x.dtype, np.complex64)
-
-
-def real_of(x: np.ndarray) -> np.dtype:
-    return x.real.dtype
-
-
-def periodic_of(window: np.ndarray, periodic: bool) -> np.ndarray:
-    return window[:-1] if periodic else window
-
-
-HELPERS: dict[str, Any] = {
-    f.__name__: f
-    for f in (wrote, itself, divided, added_axes, several, side_of, reversed_along, kth, pairs_of, sizes_of, slot, along, slot_index,
-              index_of, added, complex_of, real_of, periodic_of)
-} | {"np": np, "given": given_or}  # fmt: skip
-WORDS = frozenset({*HELPERS, "f", "_", "int", "len", "tuple", "list", "slice"})

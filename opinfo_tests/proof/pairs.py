@@ -17,13 +17,14 @@ from ..case import Case, is_inexact, leaves
 from ..judge.tolerances import Rule, rule_of
 from ..judge.unspecified import second_opinion
 from ..judge.verdict import Verdict, check_all_values, check_form, check_values, input_scale
-from .natural import Call
+from .natural import Call, arguments, defaults
+from .streams import alike
 
 # How two answers disagree, in the order in which it is looked for. Both refusing agrees, whatever the words.
 KINDS = ("torch refuses", "numpy refuses", "results", "dtype", "shape", "value", "alias", "read-only", "strides")
 # Other values, told apart: in the sign of zeros alone, where something is not finite alone,
-# in the last digits alone, and of float64 in the last half of the digits.
-VALUES = ("zero sign", "not finite", "rounding", "coarse", "value")
+# in the last digits alone, and of float64 in the last half of the digits; random ones as samples are, in `streams`.
+VALUES = ("stream", "zero sign", "not finite", "rounding", "coarse", "value")
 NEARLY = {2: 2e-2, 4: 1e-3, 8: 1e-9}  # of the largest value, by the bytes of a real number
 COARSE = NEARLY | {8: 1e-5}  # float64 that is hardly better than float32
 NONE = frozenset[int]()
@@ -91,9 +92,13 @@ def compare(
     mine.after = want.after
     verdict = check_all_values(case, want, mine, EXACT if exact else rule_of(case), NONE)
     if verdict.outcome != "pass":
-        if oracle is not None and settled(case, oracle, want, mine, verdict):
-            return None
-        return Disagreement(kind_of_values(case, want, mine), verdict.message)
+        promised = case.draws or oracle is None or not settled(case, oracle, want, mine, verdict)
+        return Disagreement(kind_of_values(case, want, mine), verdict.message) if promised else None
+    return compare_memory(case, want, mine, exact)
+
+
+def compare_memory(case: Case, want: Seen, mine: Seen, exact: bool) -> Disagreement | None:
+    """Return how two answers of the same values disagree in the memory that holds them."""
     resized = any(w.shape != a.shape for w, a in zip(want.after, case.arrays()))
     for i, m in enumerate(mine.results):
         if not isinstance(m, np.ndarray) or not m.size or resized:
@@ -112,6 +117,8 @@ def compare(
 def kind_of_values(case: Case, want: Seen, mine: Seen) -> str:
     """Return in which of `VALUES` two answers of one form disagree."""
     rule = rule_of(case)
+    if case.draws:
+        return "stream" if alike(case.op, defaults(case.op) | arguments(case)[0], want, mine) else "value"
     pairs = [(w, m) for w, m in zip(want.results, mine.results, strict=True) if isinstance(w, np.ndarray)]
     if rule.kind == "factors" or not all(is_inexact(w.dtype) for w, _ in pairs):
         return "value"

@@ -167,7 +167,16 @@ ROWS = (
         numpy_value="complex64[2] [1+0j, 0+0j]",
         kernel="aten._fft_c2c(np.ones(2, np.complex64), [0], 0, False)",
         array_api="xp.fft.ifft(x, norm='forward')",
-        why="0 is no scale, 1 is 1 / sqrt(n), 2 is 1 / n. torch.fft.ifft is NumPy's.",
+        why="0 is no scale, 1 is 1 / sqrt(n), any other number 1 / n. torch.fft.ifft is NumPy's.",
+    ),
+    Difference(
+        "fft-of-nothing",
+        "_fft_c2c of nothing is refused by the library beneath",
+        torch="torch.ops.aten._fft_c2c(torch.ones(3, 0, dtype=torch.complex64), [0], 0, True)",
+        torch_value="RuntimeError: MKL FFT error: Intel oneMKL DFTI ERROR: Inconsistent configuration parameters",
+        numpy="np.fft.fft(np.ones((3, 0), np.complex64), axis=0)",
+        numpy_value="complex64[3, 0] [[], [], []]",
+        kernel="aten._fft_c2c(np.ones((3, 0), np.complex64), [0], 0, True)",
     ),
     Difference(
         "rank-of-vectors",

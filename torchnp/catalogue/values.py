@@ -46,6 +46,16 @@ ROWS = (
         why="ml_dtypes, NumPy's extension for these types, gives nan.",
     ),
     Difference(
+        "saturates-matrices",
+        "_saturate_weight_to_fp16 is of contiguous float32 matrices",
+        torch="torch.ops.aten._saturate_weight_to_fp16(torch.full((2, 2), 1e6).T[:1])",
+        torch_value="float32[1, 2] [[1000000, 1000000]]",
+        numpy="np.clip(np.full((2, 2), 1e6, np.float32).T[:1], -65504, 65504)",
+        numpy_value="float32[1, 2] [[65504, 65504]]",
+        kernel="aten._saturate_weight_to_fp16(np.full((2, 2), 1e6, np.float32).T[:1])",
+        why="It takes no vector, leaves what is not contiguous as it is, and looks at as many values as the first two dimensions hold.",
+    ),
+    Difference(
         "sign-of-nan",
         "sign and sgn of nan are 0",
         torch="torch.sign(torch.tensor([float('nan')]))",

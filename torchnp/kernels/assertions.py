@@ -61,7 +61,7 @@ for _name, _body, _names in (
     rows(_name, _with_token, f"`{_body.__name__}`, with a token that keeps calls in order.", body=_body, called=_names)
 
 
-@kernel("_make_dep_token", like=np.empty)
+@kernel("_make_dep_token", like=np.empty, differs=["default-dtype", "memory-format-fits"])
 def _make_dep_token(*, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """A value that only stands for an order of calls."""
     options = {"layout": layout, "device": device, "pin_memory": pin_memory, "memory_format": memory_format}

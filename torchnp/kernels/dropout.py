@@ -64,13 +64,14 @@ def _look_drawn(bound: Bound, outs: list[ndarray]) -> None:
         require("bernoulli_tensor_cpu_self_", outs[0].dtype, _DRAWN)
 
 
-_declare = partial(rows, like=np.random.binomial, differs=["random-stream"])
+_declare = partial(rows, like=np.random.binomial, differs=["random-stream", "random-dtype", "missing-kernel"])
 _DOC = "1 with the probability that stands in each place, else 0."
 _declare("bernoulli", lambda x, source: _each(x.shape, x.dtype, x, None, source), _DOC, writes=Writes(out=_look_drawn))
 _DOC = "1 with probability p, else 0."
 _declare("bernoulli.p", lambda x, p, source: bernoulli_values(x.size, x.dtype, p, source).reshape(x.shape), _DOC)
 _DOC = "Write 1 with probability p, else 0, in the order of memory (bernoulli.p goes row by row)."
-_declare("bernoulli_.float", lambda x, p, source: fill(x, bernoulli_values(x.size, x.dtype, p, source)), _DOC)
+_write = lambda x, p, source: fill(x, bernoulli_values(x.size, x.dtype, p, source))
+_declare("bernoulli_.float", _write, _DOC, differs=["random-stream", "overlap-inplace", "missing-kernel"])
 _DOC = "1 with the probability that stands in p, else 0, in the dtype of self."
 _declare("bernoulli.Tensor", lambda x, p, source: _each(x.shape, x.dtype, p, memory_order(x), source), _DOC)
 

@@ -376,7 +376,7 @@ _dequantized = lambda x: dt.cast(clone(x) if dt.is_complex(x.dtype) else x, dt.f
 rows("dequantize.self", _dequantized, "Values in float32; those that are need no copy.")
 
 
-@kernel("_saturate_weight_to_fp16", like=np.clip)
+@kernel("_saturate_weight_to_fp16", like=np.clip, differs=["saturates-matrices"])
 def _saturate_weight_to_fp16(weight):
     """The weight itself, brought within the range of float16: torch writes into it, though the schema does not say so.
 

@@ -52,7 +52,7 @@ def _check_plan(x: ndarray, dim: Sequence[int]) -> None:
     check(x.size > 0, "MKL FFT error: Intel oneMKL DFTI ERROR: Inconsistent configuration parameters")
 
 
-@kernel("_fft_c2c", like=np.fft.fftn, differs=["fft-normalization"])
+@kernel("_fft_c2c", like=np.fft.fftn, differs=["fft-normalization", "fft-of-nothing"])
 def _fft_c2c(self, dim, normalization, forward):
     """Complex transform over dimensions."""
     _check_fft(self, True)
@@ -69,7 +69,7 @@ def _laid_out(out: ndarray, x: ndarray, dim: Sequence[int], whole: bool = False)
     return layout.place(out, layout.transformed(layout.layout_of(x), out.shape, dims, whole))
 
 
-@kernel("_fft_r2c", like=np.fft.rfftn, differs=["fft-normalization"])
+@kernel("_fft_r2c", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign"])
 def _fft_r2c(self, dim, normalization, onesided):
     """Transform of real input over dimensions; one-sided, the last of them keeps n // 2 + 1 frequencies."""
     half = _one_sided(self, dim, normalization)
@@ -161,7 +161,7 @@ rows("_fft_c2c.out", lambda *args: copied(args[-1], _fft_c2c(*args[:-1])), _COPI
 rows("_fft_c2r.out", lambda *args: copied(args[-1], _fft_c2r(*args[:-1])), _COPIED, like=np.fft.irfftn, **_NORMALIZED)
 
 
-@kernel("_fft_r2c.out", like=np.fft.rfftn, differs=["fft-normalization"])
+@kernel("_fft_r2c.out", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign"])
 def _fft_r2c_out(self, dim, normalization, onesided, *, out):
     """`_fft_r2c`, copied into out; only a one-sided spectrum goes into every dtype."""
     half = _one_sided(self, dim, normalization)

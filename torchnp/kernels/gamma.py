@@ -59,14 +59,22 @@ def _at_least_tiny(x: ndarray) -> ndarray:
     return np.where(x > tiny, x, tiny)
 
 
-@kernel("_standard_gamma", like=np.random.standard_gamma, differs=["random-stream"])
+@kernel(
+    "_standard_gamma",
+    like=np.random.standard_gamma,
+    differs=["random-stream", "random-dtype", "gamma-above-zero", "missing-kernel"],
+)
 def _standard_gamma(self, generator=None):
     """Gamma values of the shapes that stand in each place, and of scale 1."""
     require("gamma_cpu", self.dtype, _TAKES)
     return _at_least_tiny(cast(np.array(_gammas(self, generator), float64), self.dtype)).reshape(self.shape)
 
 
-@kernel("_sample_dirichlet", like=np.random.dirichlet, differs=["random-stream"])
+@kernel(
+    "_sample_dirichlet",
+    like=np.random.dirichlet,
+    differs=["random-stream", "random-dtype", "dirichlet-rows", "gamma-above-zero", "missing-kernel"],
+)
 def _sample_dirichlet(self, generator=None):
     """Dirichlet values of the concentrations along the last dimension."""
     require("dirichlet", self.dtype, _TAKES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,15 +104,12 @@ def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
 
 
 _PROMOTION = ["int-to-default-float", "int-float-promotion"]
-_OF_AREA = {"like": np.trapezoid, "differs": [*_PROMOTION, "trapezoid-of-nothing", "missing-kernel"]}
-rows("trapezoid.x trapz.x", _area, "Area under the points (x, y) along a dimension.", by="x", **_OF_AREA)
-rows(
-    "trapezoid.dx trapz.dx",
-    _area,
-    "Area under points at equal distances along a dimension.",
-    by="dx",
-    **_OF_AREA | {"differs": [*_OF_AREA["differs"], "trapezoid-ends"]},
-)
+_DIFFERS = [*_PROMOTION, "trapezoid-of-nothing", "missing-kernel"]
+_row = partial(rows, like=np.trapezoid)
+_row("trapezoid.x trapz.x", _area, "Area under the points (x, y) along a dimension.", by="x", differs=_DIFFERS)
+_DIFFERS = [*_DIFFERS, "trapezoid-ends"]
+_DOC = "Area under points at equal distances along a dimension."
+_row("trapezoid.dx trapz.dx", _area, _DOC, by="dx", differs=_DIFFERS)
 
 
 def _running(y: ndarray, x: ndarray | None = None, *, dx: Any = 1, dim: int) -> ndarray:

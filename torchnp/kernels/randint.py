@@ -45,7 +45,7 @@ def _from_int64(values: ndarray, dtype: np.dtype) -> ndarray:
     return values if dtype == dt.int64 else dt.cast(values, dtype)
 
 
-@kernel("random", like=np.random.randint, differs=["random-stream"])
+@kernel("random", like=np.random.randint, differs=["random-stream", "random-dtype", "missing-kernel"])
 def random(self, *, generator=None):
     """Integers from 0 to the largest value, or to 2**digits in floating types."""
     dtype, n, source = self.dtype, self.size, generator or default_generator
@@ -64,8 +64,9 @@ def _random_from(self, *, from_=0, to, generator):
 
 
 _DOC = "Integers in [from, to), by default from 0; without `to`, up to the largest."
+_DIFFERS = ["random-stream", "random-dtype", "random-bounds", "missing-kernel"]
 _LOOK = Writes(inplace=lambda bound, targets: check_target(targets[0]))  # before torch looks at the range
-rows("random.from random.to", _random_from, _DOC, like=np.random.randint, differs=["random-stream"], writes=_LOOK)
+rows("random.from random.to", _random_from, _DOC, like=np.random.randint, differs=_DIFFERS, writes=_LOOK)
 
 
 def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generator: Generator | None) -> ndarray:
@@ -153,8 +154,9 @@ def _randint_like(self, *, low=0, high, **options):
 
 
 _DOC = "Integers in [low, high), by default from 0"
+_DIFFERS = ["randint-modulo", "randint-of-floats", "randint-is-float"]
 _FORMS = "randint randint.generator randint.low randint.low_generator"
-rows(_FORMS, _randint, f"{_DOC}.", like=np.random.randint, differs=["random-stream", "randint-modulo"])
+rows(_FORMS, _randint, f"{_DOC}.", like=np.random.randint, differs=_DIFFERS)
 _FORMS = (
     "randint_like randint_like.generator randint_like.Tensor randint_like.Tensor_generator randint_like.low_dtype "
     "randint_like.low_generator_dtype"
@@ -178,7 +180,7 @@ def _randperm(n, *, generator=None, dtype, layout, device, pin_memory):
 
 
 _DOC = "A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step."
-_DIFFERS = ["random-stream", "randperm-swaps-forward"]
+_DIFFERS = ["randperm-swaps-forward", "randperm-fits", "missing-kernel"]
 rows("randperm randperm.generator", _randperm, _DOC, like=np.random.permutation, differs=_DIFFERS)
 
 _MANY = (2**32 - 1) // 20  # from here on torch draws 64-bit words

@@ -139,7 +139,12 @@ def _affine(z: ndarray, std: float, mean: float) -> ndarray:
 # ---------------------------------------------------------------- of a size, or like a tensor
 
 
-@kernel("uniform", like=np.random.uniform, differs=["random-stream"], writes=Writes(code_first=True))
+@kernel(
+    "uniform",
+    like=np.random.uniform,
+    differs=["random-stream", "random-dtype", "random-complex", "random-parameters", "random-bounds", "missing-kernel"],
+    writes=Writes(code_first=True),
+)
 def uniform(self, from_=0.0, to=1.0, *, generator=None):
     """Uniform values in [from, to); complex ones have both parts there."""
     return laid_like(self, uniform_values(self.size, self.dtype, from_, to, generator))
@@ -165,17 +170,18 @@ def _normals(mean: float, std: float) -> Callable[..., ndarray]:
     return lambda n, dtype, contiguous, generator: normal_values(n, dtype, mean, std, contiguous, generator)
 
 
+_MADE = ["default-dtype", "random-complex", "missing-kernel"]
 for _name, _like, _values, _differs, _doc in (
     ("rand", np.random.rand, _units, "random-float64", "Uniform values in [0, 1)"),
     ("randn", np.random.randn, _normals(0.0, 1.0), "randn-box-muller", "Standard normal values"),
 ):
-    _of = {"like": _like, "differs": ["random-stream", _differs], "values": _values}
+    _of = {"like": _like, "differs": ["random-stream", _differs, *_MADE], "values": _values}
     rows(f"{_name} {_name}.generator", filled, f"{_doc}.", **_of)
     _doc = f"{_doc}, shaped and laid out like a tensor."
     rows(f"{_name}_like {_name}_like.generator", filled_like, _doc, differs=["random-stream"], values=_values)
 
 
-@kernel("prims::uniform", like=np.random.uniform, differs=["random-stream"])
+@kernel("prims::uniform", like=np.random.uniform, differs=["random-stream", "missing-kernel"])
 def prims_uniform(shape, *, low, high, dtype, device, stride, generator=None):
     """Uniform values in [low, high), in memory of the strides that are asked for."""
     shape, dtype = strided_size(shape, None, device, None), dt.as_dtype(dtype)
@@ -187,7 +193,7 @@ def prims_uniform(shape, *, low, high, dtype, device, stride, generator=None):
     return fill(out, uniform_values(out.size, dtype, low, high, generator))
 
 
-@kernel("prims::normal", like=np.random.normal, differs=["random-stream"])
+@kernel("prims::normal", like=np.random.normal, differs=["random-stream", "random-complex", "missing-kernel"])
 def prims_normal(shape, *, mean, std, dtype, device, requires_grad, generator=None):
     """Normal values; nothing here records gradients."""
     check_normal(shape, mean, std, dt.as_dtype(dtype))
@@ -197,7 +203,8 @@ def prims_normal(shape, *, mean, std, dtype, device, requires_grad, generator=No
 
 # ---------------------------------------------------------------- normal
 
-_declare = partial(rows, like=np.random.normal, differs=["random-stream"])
+_DIFFERS = ["random-stream", "random-complex", "missing-kernel"]
+_declare = partial(rows, like=np.random.normal, differs=[*_DIFFERS, "random-dtype"])
 
 
 def _write_normal(self, mean, std, generator):
@@ -228,9 +235,11 @@ def _mean_tensor(mean: Any, dtype: np.dtype) -> ndarray:
 
 
 _numbers = lambda mean, std, size, **options: filled(size, values=_normals(mean, std), **options)
-_declare("normal.float_float", _numbers, "Normal values of one mean and deviation.")
+_declare(
+    "normal.float_float", _numbers, "Normal values of one mean and deviation.", differs=[*_DIFFERS, "default-dtype"]
+)
 _DOC = "Write normal values; memory that is not contiguous is filled one value at a time, from other words."
-_declare("normal_", _write_normal, _DOC)
+_declare("normal_", _write_normal, _DOC, differs=[*_DIFFERS, "overlap-inplace"])
 _like_tensor = lambda x, mean, std, generator: filled_like(x, values=_normals(mean, std), generator=generator)
 _DOC = "Normal values shaped and laid out like a tensor; a complex variance is shared by both parts."
 _declare("normal_functional", _like_tensor, _DOC)

@@ -82,15 +82,25 @@ def _geometric(self: ndarray, p: float) -> Sample:
     return lambda source, n: np.ceil(log(source.uniform64(n)) / math.log1p(-p))
 
 
-_declare = partial(rows, differs=["random-stream"])
+_DIFFERS = ["random-stream", "random-dtype", "missing-kernel"]
+_declare = partial(rows, differs=_DIFFERS)
 _like: Any = np.random.exponential
 _written = {"writes": Writes(inplace=_look_exponential)}
 (exponential,) = _declare("exponential", _sampled, "Exponential values.", draw=_exponential, like=_like, **_written)
 _like = np.random.standard_cauchy
-_declare("cauchy", _sampled, "Cauchy values around a median.", draw=_cauchy, like=_like)
-_declare("log_normal", _sampled, "Exponentials of normal values.", draw=_log_normal, like=np.random.lognormal)
+_declare(
+    "cauchy",
+    _sampled,
+    "Cauchy values around a median.",
+    draw=_cauchy,
+    like=_like,
+    differs=[*_DIFFERS, "random-parameters"],
+)
+_written = {"like": np.random.lognormal, "differs": [*_DIFFERS, "random-parameters", "log-normal-defaults"]}
+_declare("log_normal", _sampled, "Exponentials of normal values.", draw=_log_normal, **_written)
 _DOC = "Trials up to the first success, each of probability p."
-_declare("geometric", _sampled, _DOC, draw=_geometric, like=np.random.geometric)
+_written = {"like": np.random.geometric, "differs": [*_DIFFERS, "random-parameters"]}
+_declare("geometric", _sampled, _DOC, draw=_geometric, **_written)
 
 
 # ---------------------------------------------------------------- multinomial
@@ -99,7 +109,11 @@ _declare("geometric", _sampled, _DOC, draw=_geometric, like=np.random.geometric)
 _NO_WEIGHT = "invalid multinomial distribution (sum of probabilities <= 0)"
 
 
-@kernel("multinomial", like=np.random.choice, differs=["random-stream"])
+@kernel(
+    "multinomial",
+    like=np.random.choice,
+    differs=["random-stream", "multinomial-weights", "multinomial-replacement", "multinomial-rows", "missing-kernel"],
+)
 def multinomial(self, num_samples, replacement=False, *, generator=None):
     """Indices drawn in proportion to the weights of each row."""
     check(0 < self.ndim <= 2, "prob_dist must be 1 or 2 dim")
@@ -152,7 +166,7 @@ def _race(weights: ndarray, samples: int, generator: Generator | None) -> ndarra
 # ---------------------------------------------------------------- rejection: the number of words depends on their values
 
 
-@kernel("poisson", like=np.random.poisson, differs=["random-stream"])
+@kernel("poisson", like=np.random.poisson, differs=["random-stream", "random-dtype", "missing-kernel"])
 def poisson(self, generator=None):
     """Poisson values of the rates that stand in each place."""
     require("poisson_cpu", self.dtype, FLOATS)
@@ -202,7 +216,7 @@ def _transformed(
             return k
 
 
-@kernel("binomial", like=np.random.binomial, differs=["random-stream"])
+@kernel("binomial", like=np.random.binomial, differs=["random-stream", "random-dtype", "missing-kernel"])
 def binomial(count, prob, generator=None):
     """Successes in `count` trials of probability `prob`."""
     for name, x in (("count", count), ("prob", prob)):

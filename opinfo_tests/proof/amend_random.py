@@ -1,0 +1,257 @@
+"""Amendments for random numbers: dtypes, defaults, rows; and torch's streams, made of the words of NumPy's own generator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .explaining import amends, expects, refuse
+from .natural import Call
+from .promoting import DEFAULT
+
+# ---------------------------------------------------------------- what does not depend on the stream
+
+
+@amends("random-dtype", stage=6)
+def dtype_of_the_tensor(call: Call) -> Any:
+    dtype = call.first.dtype
+    call.after.append(lambda out: np.asarray(out).astype(dtype))
+    return True
+
+
+@amends("random-complex", stage=3)
+def both_parts(call: Call) -> Any:
+    """Of normal ones the variance is shared; the mean is of both."""
+    f, dtype = call.f, call.given.get("dtype") or call.first.dtype
+    if dtype.kind != "c":
+        return False
+    share = 1.0 if f is np.random.rand or f is np.random.uniform else np.sqrt(0.5)
+
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        mean, *rest = args if f is np.random.normal and args else (None, *args)
+        x, y = (np.asarray(f(*(rest if mean is None else (0.0, *rest)), **kwargs)) * share for _ in range(2))
+        return x + 1j * y + (0 if mean is None else mean if np.iscomplexobj(mean) else mean * (1 + 1j))
+
+    call.f = drawn
+    return True
+
+
+@amends("randint-of-floats", stage=3)
+def whole_floats(call: Call) -> Any:
+    dtype = call.given.get("dtype")
+    if dtype is None or dtype.kind != "f":
+        return False
+    del call.given["dtype"]
+    call.after.append(lambda out: np.asarray(out).astype(dtype))
+    return True
+
+
+@amends("randint-is-float", stage=1)
+def floats_by_default(call: Call) -> Any:
+    if "dtype" in call.given:
+        return False
+    call.given["dtype"] = DEFAULT[2]
+    call.after.append(lambda out: np.asarray(out).astype(DEFAULT[2]))
+    return True
+
+
+@amends("log-normal-defaults", stage=2)
+def mean_of_one(call: Call) -> Any:
+    if {"mean", "std"} <= call.given.keys():
+        return False
+    full = call.full()
+    call.kwargs |= {"mean": full["mean"], "sigma": full["std"]}
+    return True
+
+
+@amends("randperm-fits", stage=0)
+def largest_fits(call: Call) -> Any:
+    n, dtype = call.given["n"], call.given.get("dtype", np.dtype(np.int64))
+    most = 2 ** (np.finfo(dtype).nmant + 1) + 1 if dtype.kind == "f" else np.iinfo(dtype).max + 1
+    return refuse(call) if n > most else False
+
+
+@amends("dirichlet-rows", stage=3)
+def of_each_row(call: Call) -> Any:
+    f = call.f
+    if call.first.ndim == 1:
+        return False
+    rows = call.first.reshape(-1, call.first.shape[-1]) if call.first.size and call.first.ndim else []
+    call.f = lambda x: np.reshape([f(row) for row in rows], x.shape) if len(rows) else np.ones(x.shape)
+    return True
+
+
+@amends("gamma-above-zero", stage=7)
+def least_normal_number(call: Call) -> Any:
+    """And shares are below 1."""
+    info = np.finfo(call.first.dtype)
+    top = 1 - info.epsneg if call.given["self"].ndim and "dirichlet" in call.op else info.max
+    call.after.append(lambda out: np.clip(out, info.tiny, top))
+    return True
+
+
+def parameters_degenerate(call: Call) -> Any:
+    """Whether there is no deviation, no failure, or no room between the bounds."""
+    full = call.full()
+    tests = {
+        np.random.standard_cauchy: lambda: not full["sigma"] > 0,
+        np.random.lognormal: lambda: not full["std"] > 0,
+        np.random.geometric: lambda: not 0 < full["p"] < 1,
+        np.random.uniform: lambda: full["from_"] > full["to"],
+    }
+    return tests[call.f]()
+
+
+@amends("random-parameters", stage=0)
+def of_no_extent(call: Call) -> Any:
+    return refuse(call) if parameters_degenerate(call) else False
+
+
+@amends("random-bounds", stage=0)
+def bounds_of_the_dtype(call: Call) -> Any:
+    full, dtype = call.full(), call.first.dtype
+    low, high = full.get("from_", 0), full.get("to")
+    info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(np.uint8 if dtype.kind == "b" else dtype)
+    least, most = (0, 1) if dtype.kind == "b" else (info.min, info.max)
+    last = low if high is None else high - (call.f is np.random.randint)
+    return False if least <= low <= most and least <= last <= most else refuse(call)
+
+
+@amends("multinomial-weights", stage=3)
+def weights_of_any_sum(call: Call) -> Any:
+    f = call.f
+
+    def drawn(n: int, size: int, replace: bool = True, p: Any = None) -> Any:
+        wide = np.asarray(p, np.float64)
+        return f(n, size, replace=replace, p=wide / wide.sum())
+
+    call.f = drawn
+    return True
+
+
+@amends("multinomial-replacement", stage=2)
+def each_once(call: Call) -> Any:
+    if "replacement" in call.given:
+        return False
+    call.kwargs["replace"] = False
+    return True
+
+
+@amends("multinomial-rows", stage=4)
+def from_each_row(call: Call) -> Any:
+    f, x = call.f, call.first
+    if x.ndim != 2:
+        return False
+
+    def drawn(_: int, size: int, p: Any = None, **how: Any) -> Any:
+        return np.array([f(x.shape[1], size, p=row, **how) for row in x], np.int64).reshape(len(x), size)
+
+    call.f = drawn
+    return True
+
+
+# ---------------------------------------------------------------- the streams
+
+
+@expects("random-stream", "stream")
+def other_numbers(call: Call) -> Any:
+    return True
+
+
+def words(call: Call, n: int) -> np.ndarray:
+    """Return words of 32 bits of the Mersenne Twister with torch's seed."""
+    return np.random.RandomState(call.seed).randint(0, 2**32, n, np.uint32)
+
+
+def pairs_of_words(call: Call, n: int) -> np.ndarray:
+    """Return words of 64 bits, the high half first."""
+    both = words(call, 2 * n).astype(np.uint64)
+    return both[::2] << np.uint64(32) | both[1::2]
+
+
+def doubles(call: Call, n: int) -> np.ndarray:
+    return (pairs_of_words(call, n) & np.uint64(2**53 - 1)) * 2.0**-53
+
+
+def singles(call: Call, n: int) -> np.ndarray:
+    return ((words(call, n) & np.uint32(2**24 - 1)) * np.float32(2**-24)).astype(np.float32)
+
+
+def dtype_asked(call: Call) -> np.dtype:
+    return call.given.get("dtype", np.dtype(np.float32))
+
+
+@amends("random-stream", stage=4)
+def low_bits(call: Call) -> Any:
+    """Of uniform float32 the low 24 bits of a word."""
+    if call.f is not np.random.rand or dtype_asked(call) != np.float32:
+        return False
+    call.f = lambda *size: singles(call, int(np.prod(size))).reshape(size).astype(np.float64)
+    return True
+
+
+@amends("random-float64", stage=4)
+def high_word_first(call: Call) -> Any:
+    if dtype_asked(call) != np.float64:
+        return False
+    call.f = lambda *size: doubles(call, int(np.prod(size))).reshape(size)
+    return True
+
+
+@amends("randn-box-muller", stage=4)
+def radius_and_angle(call: Call) -> Any:
+    """Few values in double from two uniform ones each; 16 and more in blocks, the first half of one with the second."""
+    dtype = dtype_asked(call)
+    if dtype not in (np.float32, np.float64):
+        return False
+
+    def few(n: int) -> np.ndarray:
+        angle, u = doubles(call, n + n % 2).reshape(-1, 2).T
+        radius, angle = np.sqrt(-2 * np.log1p(-u)), 2 * np.pi * angle
+        return np.stack([radius * np.cos(angle), radius * np.sin(angle)], -1).ravel()[:n]
+
+    def blocks(u: np.ndarray) -> np.ndarray:
+        u, angle = u.reshape(-1, 2, 8).astype(np.float64).swapaxes(0, 1)
+        radius, angle = np.sqrt(-2 * np.log(1 - u)), 2 * np.pi * angle
+        return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).ravel()
+
+    def normal(*size: int) -> np.ndarray:
+        n, draw = int(np.prod(size)), singles if dtype == np.float32 else doubles
+        if n < 16:
+            return few(n).reshape(size)
+        u = draw(call, n if n % 16 == 0 else n + 16)  # the last block is drawn again if it is not whole
+        values = np.empty(n)
+        values[: n - n % 16] = blocks(u[: n - n % 16])
+        values[n - 16 :] = blocks(u[-16:])
+        return values.reshape(size)
+
+    call.f = normal
+    return True
+
+
+@amends("randint-modulo", stage=2)
+def words_modulo(call: Call) -> Any:
+    """Of floats between those that they can tell apart."""
+    full, dtype = call.full(), call.given.get("dtype", np.dtype(np.int64))
+    low, high, size = full.get("low", 0), full["high"], full["size"]
+    if dtype.kind == "f" and float(dtype.type(high - 1)) >= high:
+        high = int(np.nextafter(dtype.type(high), dtype.type(0)))
+    if not low < high:
+        return False
+    n, span = int(np.prod(size)), high - low
+    found = (pairs_of_words if span >= 2**28 else words)(call, n).astype(np.uint64) % np.uint64(span)
+    values = (found + np.uint64(low % 2**64)).view(np.int64).reshape(size)
+    call.f = lambda *args, dtype=np.int64, **kwargs: values.astype(dtype)
+    return True
+
+
+@amends("randperm-swaps-forward", stage=4)
+def swapped_with_a_later_one(call: Call) -> Any:
+    n = call.given["n"]
+    order, drawn = np.arange(n), words(call, max(n - 1, 0))
+    for i, word in enumerate(drawn.tolist()):
+        j = i + word % (n - i)
+        order[[i, j]] = order[[j, i]]
+    call.f = lambda n: order
+    return True

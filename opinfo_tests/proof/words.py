@@ -1,0 +1,152 @@
+"""The words of the templates besides NumPy's own: short functions of what is around the call of a counterpart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def wrote(_: Any, x: np.ndarray) -> np.ndarray:
+    """Return what a call has written: into a copy, as torch's functional forms leave the input alone."""
+    return x.copy()
+
+
+def itself(_: Any, x: np.ndarray) -> np.ndarray:
+    """Return the array that a call has written."""
+    return x
+
+
+def stored(values: Any, x: np.ndarray) -> np.ndarray:
+    """Return an array that values have been written to."""
+    x[...] = values
+    return x
+
+
+def limit_of(x: np.ndarray) -> int:
+    """Return the largest integer that `random_` draws: of floats, up to which all are whole."""
+    return (
+        1
+        if x.dtype.kind == "b"
+        else 2 ** (np.finfo(x.dtype).nmant + 1)
+        if x.dtype.kind == "f"
+        else int(np.iinfo(x.dtype).max)
+    )
+
+
+def divided(quotient: Any, x: Any, y: Any, mode: str) -> Any:
+    """Return a quotient as ``rounding_mode`` asks: x // y, or truncated."""
+    if mode not in ("floor", "trunc"):
+        raise ValueError(mode)
+    return np.floor_divide(x, y) if mode == "floor" else np.trunc(quotient)
+
+
+def given_or(dtype: Any, x: np.ndarray) -> Any:
+    return x.dtype if dtype is None else dtype
+
+
+def added_axes(x: np.ndarray, size: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the dimensions that broadcasting to the shape of ``x`` added or stretched."""
+    front = x.ndim - len(size)
+    return (*range(front), *(front + i for i, n in enumerate(size) if n == 1 and x.shape[front + i] != 1))
+
+
+def several(x: Any) -> Any:
+    """Return one number as several, as torch takes it."""
+    return (x,) if isinstance(x, int) else x
+
+
+def side_of(right: bool) -> str:
+    return "right" if right else "left"
+
+
+def reversed_along(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
+    return np.flip(x, dim) if descending else x
+
+
+def kth(x: np.ndarray, k: int, dim: int, keepdim: bool) -> np.ndarray:
+    found = np.take(x, k - 1, dim)
+    return np.expand_dims(found, dim) if keepdim else found
+
+
+def pairs_of(x: tuple) -> list[tuple[Any, Any]]:
+    """Return a flat list of numbers in pairs, as NumPy takes pads and ranges: the first dimension's first."""
+    return list(zip(x[::2], x[1::2]))
+
+
+def sizes_of(x: np.ndarray, dim: int) -> int:
+    return x.shape[dim]
+
+
+def slot(dim: int, index: Any) -> tuple[Any, ...]:
+    """Return an index along one dimension, counted from the front or from the end."""
+    return (*(slice(None),) * dim, index) if dim >= 0 else (..., index, *(slice(None),) * (-1 - dim))
+
+
+def along(x: np.ndarray, index: np.ndarray, dim: int) -> tuple[Any, ...]:
+    grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+    grid[dim] = index
+    return tuple(grid)
+
+
+def slot_index(x: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray:
+    """Return a vector of indices with as many dimensions as an array has."""
+    return index.reshape([-1 if i == dim % x.ndim else 1 for i in range(x.ndim)])
+
+
+def index_of(indices: list[Any]) -> tuple[Any, ...]:
+    return tuple(slice(None) if i is None else i for i in indices)
+
+
+def added(x: np.ndarray, index: Any, values: np.ndarray, accumulate: bool) -> np.ndarray:
+    return x[index] + values if accumulate else values
+
+
+def complex_of(x: np.ndarray) -> np.dtype:
+    return np.result_type(x.dtype, np.complex64)
+
+
+def real_of(x: np.ndarray) -> np.dtype:
+    return x.real.dtype
+
+
+def norm_of(normalization: int) -> str:
+    """Return NumPy's name of a scale: none, 1 / sqrt(n), 1 / n."""
+    return {0: "backward", 1: "ortho", 2: "forward"}[normalization]
+
+
+def pair_of(x: Any) -> tuple[int, int]:
+    """Return one or two numbers as two."""
+    return (x, x) if isinstance(x, int) else tuple(x) * (2 // len(x))
+
+
+def with_zeros(x: np.ndarray, padding: Any) -> np.ndarray:
+    """Return images with rows and columns of zeros around them."""
+    return np.pad(x, [(0, 0)] * (x.ndim - 2) + [(n, n) for n in pair_of(padding)])
+
+
+def spans(kernel_size: Any, dilation: Any) -> tuple[int, ...]:
+    """Return how far windows with holes reach."""
+    return tuple((n - 1) * d + 1 for n, d in zip(pair_of(kernel_size), pair_of(dilation)))
+
+
+def spaced(windows: np.ndarray, stride: Any, dilation: Any) -> np.ndarray:
+    """Return every how many windows, and every how many elements of them."""
+    (a, b), (c, d) = pair_of(stride), pair_of(dilation)
+    return windows[..., ::a, ::b, ::c, ::d]
+
+
+def reduction(reduce: str) -> np.ufunc:
+    return {"prod": np.multiply, "max": np.maximum, "min": np.minimum}[reduce]
+
+
+def periodic_of(window: np.ndarray, periodic: bool) -> np.ndarray:
+    return window[:-1] if periodic else window
+
+
+HELPERS: dict[str, Any] = {
+    f.__name__: f
+    for f in (wrote, itself, stored, limit_of, divided, added_axes, several, side_of, reversed_along, kth, pairs_of, sizes_of, slot, along, slot_index,
+              index_of, added, complex_of, real_of, norm_of, with_zeros, spans, spaced, reduction, periodic_of)
+} | {"np": np, "given": given_or}  # fmt: skip
+WORDS = frozenset({*HELPERS, "f", "_", "int", "len", "tuple", "list", "slice"})
