@@ -159,6 +159,40 @@ def test_dtypes_that_numpy_lacks_are_counted_apart():
     assert account_of("aten::sin", other).foreign == 1
 
 
+@pytest.mark.parametrize(
+    "op, args",
+    [("rand", ([3],)), ("randn", ([3],)), ("randn", ([40],)), ("randint", (10, [20])), ("randperm", (30,))],
+)
+def test_streams_are_foretold_from_the_words_of_numpy_s_generator(op, args):
+    assert account_of(f"aten::{op}", case_of(f"aten::{op}", *args)).how == {"foretold": 1}
+
+
+@pytest.mark.parametrize(
+    "change, how",
+    [
+        (lambda x: x, "by condition"),
+        (lambda x: x[::-1].copy(), "by condition"),  # what is a sample is not looked at further
+        (lambda x: x + 1e-3 * (x > 1.999), "unexplained"),  # the upper end does not belong to it
+        (lambda x: x**3 / 4, "unexplained"),
+        (lambda x: x.astype(np.float32), "unexplained"),
+    ],
+)
+def test_other_random_numbers_are_compared_as_samples(change, how):
+    op = "aten::uniform"
+    case = case_of(op, np.zeros(5000), 0.0, 2.0)
+    want, found = account.oracle().execute(case), Account(op)
+    want.results = [change(want.results[0])]
+    take(found, case, want, account.listed_of(op), *counterpart(op))
+    assert found.how == {how: 1}
+
+
+def test_families_without_proof_have_counterparts_and_no_pairs():
+    families = {torchnp.table[op].family for op in account.provable()}
+    assert tier.WITHOUT.keys() < families
+    left = account.provable() - tier.proved()
+    assert left and not any(a.pairs for a in prove(left, 20).values())
+
+
 def test_amendments_are_of_differences_that_there_are():
     assert AMENDMENTS.keys() | EXPECTATIONS.keys() <= CATALOGUE.keys()
 
