@@ -77,7 +77,7 @@ def of_each_row(call: Call) -> Any:
     f = call.f
     if call.first.ndim == 1:
         return False
-    rows = call.first.reshape(-1, call.first.shape[-1]) if call.first.size and call.first.ndim else []
+    rows: Any = call.first.reshape(-1, call.first.shape[-1]) if call.first.size and call.first.ndim else []
     call.f = lambda x: np.reshape([f(row) for row in rows], x.shape) if len(rows) else np.ones(x.shape)
     return True
 

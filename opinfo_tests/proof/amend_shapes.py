@@ -300,7 +300,7 @@ def of_segments(call: Call) -> Any:
     return True
 
 
-SEGMENTS = {
+SEGMENTS: dict[str, tuple[Any, float]] = {
     "sum": (np.sum, 0),
     "mean": (np.mean, np.nan),
     "prod": (np.prod, 1),

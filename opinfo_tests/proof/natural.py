@@ -15,7 +15,7 @@ import torchnp
 
 from ..case import DTYPES, Array, Case, Named, Seeded, map_tree, schemas
 from . import mapping, overloads
-from .streams import python_name, seed_of
+from .chance import python_name, seed_of
 from .words import HELPERS, WORDS
 
 FOREIGN = frozenset(n for n, dt in DTYPES.items() if dt.type.__module__.partition(".")[0] != "numpy")

@@ -18,12 +18,12 @@ from ..judge.tolerances import Rule, rule_of
 from ..judge.unspecified import second_opinion
 from ..judge.verdict import Verdict, check_all_values, check_form, check_values, input_scale
 from .natural import Call, arguments, defaults
-from .streams import alike
+from .chance import alike
 
 # How two answers disagree, in the order in which it is looked for. Both refusing agrees, whatever the words.
 KINDS = ("torch refuses", "numpy refuses", "results", "dtype", "shape", "value", "alias", "read-only", "strides")
 # Other values, told apart: in the sign of zeros alone, where something is not finite alone,
-# in the last digits alone, and of float64 in the last half of the digits; random ones as samples are, in `streams`.
+# in the last digits alone, and of float64 in the last half of the digits; random ones as samples are, in `chance`.
 VALUES = ("stream", "zero sign", "not finite", "rounding", "coarse", "value")
 NEARLY = {2: 2e-2, 4: 1e-3, 8: 1e-9}  # of the largest value, by the bytes of a real number
 COARSE = NEARLY | {8: 1e-5}  # float64 that is hardly better than float32

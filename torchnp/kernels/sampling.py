@@ -87,20 +87,13 @@ _declare = partial(rows, differs=_DIFFERS)
 _like: Any = np.random.exponential
 _written = {"writes": Writes(inplace=_look_exponential)}
 (exponential,) = _declare("exponential", _sampled, "Exponential values.", draw=_exponential, like=_like, **_written)
+_DIFFERS = [*_DIFFERS, "random-parameters"]
 _like = np.random.standard_cauchy
-_declare(
-    "cauchy",
-    _sampled,
-    "Cauchy values around a median.",
-    draw=_cauchy,
-    like=_like,
-    differs=[*_DIFFERS, "random-parameters"],
-)
-_written = {"like": np.random.lognormal, "differs": [*_DIFFERS, "random-parameters", "log-normal-defaults"]}
-_declare("log_normal", _sampled, "Exponentials of normal values.", draw=_log_normal, **_written)
+_declare("cauchy", _sampled, "Cauchy values around a median.", draw=_cauchy, like=_like, differs=_DIFFERS)
 _DOC = "Trials up to the first success, each of probability p."
-_written = {"like": np.random.geometric, "differs": [*_DIFFERS, "random-parameters"]}
-_declare("geometric", _sampled, _DOC, draw=_geometric, **_written)
+_declare("geometric", _sampled, _DOC, draw=_geometric, like=np.random.geometric, differs=_DIFFERS)
+_like, _DIFFERS = np.random.lognormal, [*_DIFFERS, "log-normal-defaults"]
+_declare("log_normal", _sampled, "Exponentials of normal values.", draw=_log_normal, like=_like, differs=_DIFFERS)
 
 
 # ---------------------------------------------------------------- multinomial
