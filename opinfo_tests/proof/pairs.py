@@ -17,8 +17,8 @@ from ..case import Case, is_inexact, leaves
 from ..judge.tolerances import Rule, rule_of
 from ..judge.unspecified import second_opinion
 from ..judge.verdict import Verdict, check_all_values, check_form, check_values, input_scale
-from .natural import Call, arguments, defaults
 from .chance import alike
+from .natural import Call, arguments, defaults
 
 # How two answers disagree, in the order in which it is looked for. Both refusing agrees, whatever the words.
 KINDS = ("torch refuses", "numpy refuses", "results", "dtype", "shape", "value", "alias", "read-only", "strides")
