@@ -1400,7 +1400,7 @@ class _aten__fft_c2r:
 class _aten__fft_r2c:
     """Transform of real input over dimensions; one-sided, the last of them keeps n // 2 + 1 frequencies.
 
-    Like ``numpy.fft.rfftn``, with 2 known differences: ``torchnp explain _fft_r2c``."""
+    Like ``numpy.fft.rfftn``, with 3 known differences: ``torchnp explain _fft_r2c``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int], normalization: _int, onesided: _bool) -> _Array: ...
     @overload
@@ -18416,7 +18416,7 @@ class _aten_nanmedian:
 class _aten_nanquantile:
     """`quantile` of the elements that are not NaN.
 
-    Like ``numpy.nanquantile``, with 5 known differences: ``torchnp explain nanquantile``."""
+    Like ``numpy.nanquantile``, with 6 known differences: ``torchnp explain nanquantile``."""
     @overload
     def __call__(_, /, self: _Tensor, q: _Tensor, dim: _int | None = ..., keepdim: _bool = ..., *, interpolation: _str = ...) -> _Array: ...
     @overload
@@ -19911,7 +19911,7 @@ class _aten_qr:
 class _aten_quantile:
     """Values below which a fraction q of the elements lies; NaN if one is.
 
-    Like ``numpy.quantile``, with 4 known differences: ``torchnp explain quantile``."""
+    Like ``numpy.quantile``, with 5 known differences: ``torchnp explain quantile``."""
     @overload
     def __call__(_, /, self: _Tensor, q: _Tensor, dim: _int | None = ..., keepdim: _bool = ..., *, interpolation: _str = ...) -> _Array: ...
     @overload

@@ -183,6 +183,11 @@ def rows_of_points(call: Call) -> Any:
 # ---------------------------------------------------------------- quantiles
 
 
+@expects("quantile-of-negative-zero", "zero sign")
+def between_negative_zeros(call: Call) -> Any:
+    return (np.signbit(call.first) & (call.first == 0)).any()
+
+
 @amends("zero-dim-axis", stage=1)
 def quantiles_of_a_number(call: Call) -> Any:
     """As of a vector of one element; as many as are asked for."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 LACKS = {
     "cbrt": "bce",
     "__and__": "cef", "__lshift__": "Ubcef", "__or__": "cef", "__rshift__": "Ubcef", "__xor__": "cef",
-    "_conj_physical": "U", "_convert_indices_from_csr_to_coo": "Ubcef", "_linalg_eigh": "Ubeiu", "_linalg_eigvals":
+    "_conj_physical": "U", "_convert_indices_from_csr_to_coo": "Ubcef", "_linalg_eigh": "Ubeiu", "_fft_r2c": "Ubui", "_linalg_eigvals":
     "e", "_linalg_svd": "e", "_sample_dirichlet": "Ubceiu", "_sparse_mm": "Ub", "_standard_gamma": "Ubceiu",
     "_unique": "c", "_unique2": "c", "abs": "Ub", "absolute": "Ub", "add": "U", "amax": "Uc", "amin": "Uc",
     "arange": "Uc", "arctan2": "c", "argmax": "U", "argmin": "U", "argwhere": "U", "atan2": "c", "bernoulli": "Ubciu", "bernoulli_":

@@ -141,6 +141,15 @@ ROWS = (
         kernel="aten.nanquantile(np.ones((0, 2), np.float32), 0.5, 0)",
     ),
     Difference(
+        "quantile-of-negative-zero",
+        "The quantile of negative zeros is 0",
+        torch="torch.nanquantile(torch.tensor(-0.0), 0.1)",
+        torch_value="float32[] 0",
+        numpy="np.nanquantile(np.float32(-0.0), 0.1)",
+        numpy_value="float32[] -0",
+        kernel="aten.nanquantile(np.array(-0.0, np.float32), 0.1)",
+    ),
+    Difference(
         "trapezoid-ends",
         "trapezoid at equal distances takes half of both ends from the sum",
         torch="torch.trapezoid(torch.tensor([1.0, torch.inf]))",

@@ -69,7 +69,7 @@ def _laid_out(out: ndarray, x: ndarray, dim: Sequence[int], whole: bool = False)
     return layout.place(out, layout.transformed(layout.layout_of(x), out.shape, dims, whole))
 
 
-@kernel("_fft_r2c", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign"])
+@kernel("_fft_r2c", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign", "missing-kernel"])
 def _fft_r2c(self, dim, normalization, onesided):
     """Transform of real input over dimensions; one-sided, the last of them keeps n // 2 + 1 frequencies."""
     half = _one_sided(self, dim, normalization)

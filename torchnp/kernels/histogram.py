@@ -250,7 +250,7 @@ def _quantile(x: ndarray, q: Any, dim: int | None, keepdim: bool, interpolation:
     return out if q.ndim else np.asarray(out[0])
 
 
-_DIFFERS = ["quantile-dtypes", "quantile-methods", "quantile-size", "zero-dim-axis"]
+_DIFFERS = ["quantile-dtypes", "quantile-methods", "quantile-size", "quantile-of-negative-zero", "zero-dim-axis"]
 _row = partial(rows, differs=_DIFFERS)
 _DOC = "Values below which a fraction q of the elements lies; NaN if one is."
 _row("quantile quantile.scalar", _quantile, _DOC, like=np.quantile)
