@@ -143,6 +143,8 @@ class Case:
         A hash of all that the call is made of; computed if not given.
     default_dtype : str, optional
         The dtype of Python's floats during the call, as torch names it.
+    known : Seen, optional
+        torch's answer to a call that is not to be asked again in this process.
     """
 
     op: str
@@ -153,6 +155,7 @@ class Case:
     sample_dtype: str = ""
     digest: str = ""
     default_dtype: str = USUAL
+    known: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.digest:

@@ -139,6 +139,10 @@ class TorchDevice(Backend):
     def set_default_dtype(self, name: str) -> None:
         torch.set_default_dtype(TORCH_DTYPES[name])
 
+    def execute(self, case: Case) -> Seen:
+        """Run ``case``, or say what it was seen to give where it is not to be run in this process."""
+        return case.known if case.known is not None and self.is_cpu else super().execute(case)
+
     def _execute(self, case: Case) -> Seen:
         # Memory of torch's own, which out= may resize.
         storages = [torch.from_numpy(b).clone() for b in case.buffers] if self.is_cpu else self.moved(case)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..case import NAMES, Array, Case, Named, leaves, rebuilt, schemas, whole
+from .asked import is_trusting, run_asked
 from .constraint_table import constraint_of
 from .constraints import EVERY_DTYPE
 from .crossed import combined, crossed
@@ -52,6 +53,9 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
     from ..backends.torch_backend import TorchDevice
 
     op, oracle = source.removeprefix(BROKEN), TorchDevice("cpu")
+    if is_trusting(op):
+        yield from run_asked(op, count, recorder, start)
+        return
     if not recorder.wanted(op):
         return
     kept: list[Case] = []
@@ -110,10 +114,10 @@ def broken_twice(once: dict[int | str, list[Case]], random: Random) -> Iterator[
             yield random.choice(random.choice(list(more.values())))
 
 
-def broken(case: Case, places: Collection[int | str] | None = None) -> dict[int | str, list[Case]]:
+def broken(case: Case, places: Collection[int | str] | None = None, sized: bool = False) -> dict[int | str, list[Case]]:
     """Return the call with one argument changed: by the place or name of each argument that may be, its changes.
 
-    Of those at ``places`` alone, if they are given.
+    Of those at ``places`` alone, if they are given. Sizes and numbers are changed where torch looks at them, or ``sized``.
     """
     names = [a.name for a in schemas()[case.op].args]
     seen = {case.digest}
@@ -127,7 +131,7 @@ def broken(case: Case, places: Collection[int | str] | None = None) -> dict[int 
             continue  # as the functional form's
         buffers = list(case.buffers)
         calls = []
-        for other in others(value, a, case, buffers):
+        for other in others(value, a, case, buffers, sized):
             args = tuple(other if i == place else v for i, v in enumerate(case.args))
             kwargs = case.kwargs if isinstance(place, int) else {**case.kwargs, place: other}
             made = replace(rebuilt(case, args, kwargs, buffers), digest="")
@@ -160,10 +164,10 @@ def recast(case: Case) -> Iterator[Case]:
             yield (turn % 2 and relaid(other, "all last")) or other
 
 
-def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterator[Any]:
+def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray], sized: bool) -> Iterator[Any]:
     """Yield what may stand in the place of an argument; new memory is added to ``buffers``."""
     row = constraint_of(case.op)
-    sized = a.name not in row.unchecked and looks_at_sizes(case.op)
+    sized = sized or (a.name not in row.unchecked and looks_at_sizes(case.op))
     if sized and value is not None and a.type.endswith("?"):
         yield None
     if isinstance(value, Array):
@@ -171,7 +175,7 @@ def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterato
         for other in [*arrays_like(x, sized), *(indices_like(x, case) if sized and row.wild_values else ())]:
             yield added(other, buffers)
     elif isinstance(value, list) and value and isinstance(value[0], Array):
-        yield from [[]] * sized
+        yield from ([], value[:-1], [*value, value[0]]) if sized else ()
         for x in arrays_like(value[0].on(case.buffers), sized):
             yield [added(x, buffers), *value[1:]]
         if len(value) > 1 and isinstance(value[-1], Array):
@@ -244,8 +248,13 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
 
 
 def indices_like(x: np.ndarray, case: Case) -> Iterator[np.ndarray]:
-    """Yield arrays whose last element would be out of range, just so or by far, or from the end, if they were indices."""
+    """Yield arrays whose last element would be out of range, just so or by far, or from the end, if they were indices, and
+    one whose last ones are the same."""
     for n in dict.fromkeys([*INDICES, *edges(case)]) if x.dtype in (np.int64, np.int32) else ():
         made = x.copy()
         made.reshape(-1)[-1:] = n
+        yield made
+    if x.ndim and x.shape[-1] > 1 and x.dtype in (np.int64, np.int32):
+        made = x.copy()
+        made[..., -1] = made[..., -2]
         yield made

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..backends.torch_backend import TORCH_DTYPES
+from ..case import Case
 from .own_rows import ROWS
 from .record import Recorder
 from .task import reseed
@@ -76,10 +77,28 @@ def own_dtypes() -> set[str]:
 def run_own(dtype: str, recorder: Recorder) -> Iterator[None]:
     """Offer all rows of one dtype, one for each step."""
     recorder.source, recorder.sample_dtype = SOURCE, dtype
-    make = Make(dtype)
     for dtypes, op, call in rows():
         if dtype in dtypes:
-            reseed(op + call)
-            args, kwargs = eval(f"call{call}", {**make.names(), "x": make.x, "p": make.p, "ends": make.ends})
-            recorder.see(op, args, kwargs)
+            see(op, call, dtype, recorder)
             yield
+
+
+def see(op: str, call: str, dtype: str, recorder: Recorder) -> None:
+    """Offer the call of one row in one dtype."""
+    make = Make(dtype)
+    reseed(op + call)
+    args, kwargs = eval(f"call{call}", {**make.names(), "x": make.x, "p": make.p, "ends": make.ends})
+    recorder.see(op, args, kwargs)
+
+
+def own_cases(op: str, most: int) -> list[Case]:
+    """Return some of the calls that rows make of one overload: rows first, then dtypes."""
+    found: list[Case] = []
+    mine = [(sorted(dtypes), call) for dtypes, name, call in rows() if name == op]
+    recorder = Recorder(op.__eq__, found.append, relay=False)
+    recorder.source = SOURCE
+    for turn in range(max((len(dtypes) for dtypes, _ in mine), default=0)):
+        for dtypes, call in mine:
+            if turn < len(dtypes) and len(found) < most:
+                see(op, call, dtypes[turn], recorder)
+    return found

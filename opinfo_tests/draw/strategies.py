@@ -28,9 +28,11 @@ from hypothesis import strategies as st
 from ..case import Case, Named, Seeded, schemas
 from ..schemas import bound, is_fragile
 from . import constraints as con
+from .asked import is_trusting
 from .constraint_table import constraint_of
 from .drawable import drawable, functional_form, looks_at_sizes, may_break
 from .drawing import Call
+from .own import SOURCE, own_reach
 from .planted import KINDS as VALUES
 from .planted import planted, uneven
 from .relaid import enlarged, longest, relaid, retyped
@@ -290,9 +292,11 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
 def plan(ops: Iterable[str], count: int) -> list[Task]:
     """Return the tasks that draw ``count`` calls of each overload, and that change arguments of some of them."""
     names = sorted(drawable(ops), key=lambda op: (drawn_as(op), op))
-    return [
+    tasks = [
         Task(kind + op, str(count), drawn_as(op))
         for op in names
         for kind in (DRAWN, BROKEN)
         if kind == DRAWN or may_break(op)
     ]
+    called = own_reach()[SOURCE]
+    return tasks + [Task(BROKEN + op, str(count)) for op in sorted(ops) if op in called and is_trusting(op)]
