@@ -7,6 +7,7 @@ as many.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import random
 import sys
@@ -445,9 +446,15 @@ def compare(seed: int, session: rpc.Session) -> str:
 
 
 def main() -> None:
-    first, last = (int(a) for a in (["0", *sys.argv[1:]])[-2:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "seeds", type=int, nargs="+", help="how many programs, or the first seed and the one after the last"
+    )
+    first, last = ([0, *parser.parse_args().seeds])[-2:]
     found = 0
     for seed in range(first, last):
+        if sys.stderr.isatty():
+            print(f"\rprogram {seed} of {last}, {found} differ", end="", file=sys.stderr, flush=True)
         with rpc.local() as session:
             said = compare(seed, session)
             session.channel.close()
