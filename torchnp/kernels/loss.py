@@ -66,8 +66,8 @@ def _slope(
     return g, x - t, scalar(scale, x.dtype)
 
 
-def _reduced_loss(name: str, elements: Callable[..., ndarray], doc: str) -> None:
-    """Declare a loss of elements, or of their mean or sum, which torch takes in the dtype of an out that they fit."""
+def _reduced_loss(name: str, elements: Callable[..., ndarray], doc: str, rounds: bool = False) -> None:
+    """Declare a loss, whose mean or sum torch takes in the dtype of an out; a half's mean in float32, or it ``rounds``."""
 
     def body(self: ndarray, target: ndarray, reduction: int, *option: float) -> ndarray:
         return reduce(elements(self, target, *option), reduction)
@@ -78,7 +78,8 @@ def _reduced_loss(name: str, elements: Callable[..., ndarray], doc: str) -> None
         if reduction not in (MEAN, SUM) or not dt.can_cast(bound["self"].dtype, d):
             return ()
         losses = elements(**{k: v for k, v in bound.items() if k not in ("reduction", "out")})
-        return store(outs[0], reduce(dt.cast(losses, d), reduction))
+        wide = dt.float32 if d in dt.HALVES and reduction == MEAN and not rounds else d
+        return store(outs[0], dt.cast(reduce(dt.cast(losses, wide), reduction), d))
 
     rows(name, body, doc, writes=Writes(out=look))
 
@@ -135,8 +136,7 @@ def _huber(self: ndarray, target: ndarray, delta: float) -> ndarray:
     return dt.cast(el.finish(np.where(z <= d, half * z * z, d * (z - half * d)), common), self.dtype)
 
 
-_DOC = "Quadratic where the difference is at most ``delta``, linear beyond; in the dtype of the input."
-_reduced_loss("huber_loss", _huber, _DOC)
+_reduced_loss("huber_loss", _huber, "Quadratic up to ``delta``, linear beyond; in the dtype of the input.", rounds=True)
 
 
 @kernel("huber_loss_backward")
