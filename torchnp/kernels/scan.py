@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, refuse, require, wrap_dim
+from torchnp.checks import check, check_type, dim_of, refuse, require, wrap_dim
+from torchnp.kernels._memory import element_strides
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.power import complex_logaddexp
 from torchnp.kernels.reduce import look_told
 from torchnp.kernels.scatter import scatter_add
+from torchnp.kernels.view import as_strided
 from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -163,8 +165,17 @@ def _running(x: ndarray, dim: int, *, op: str, ufunc: np.ufunc) -> tuple[ndarray
     return np.take_along_axis(x, index, axis), index
 
 
-def _written(self, values, indices, dim, *, running):
-    values[...], indices[...] = running(self, dim)
+def _written(self, values, indices, dim, *, op, running):
+    refuse(f"{op}_cpu", self.dtype, NOT_ORDERED)
+    check_type(self.dtype, values)
+    check_type(dt.int64, indices)
+    axis, *_ = (dim_of(x, dim) for x in (self, values, indices))
+    for d in range(self.ndim):
+        for x in (values, indices) if d != axis else ():
+            wrap_dim(d, x.ndim)
+    for target, value in zip((values, indices), running(self, dim), strict=True):
+        # torch walks the targets by their own strides in the shape of self.
+        as_strided(target, self.shape, element_strides(target)[: self.ndim])[...] = value
 
 
 for _name, _ufunc, _word in (("cummax", np.maximum, "maxima"), ("cummin", np.minimum, "minima")):
@@ -177,7 +188,7 @@ for _name, _ufunc, _word in (("cummax", np.maximum, "maxima"), ("cummin", np.min
         like=_ufunc.accumulate,
         differs=["cummax-indices", "zero-dim-axis", "missing-kernel"],
     )
-    rows(f"_{_name}_helper", _written, f"`{_name}` written into two tensors.", running=_body)
+    rows(f"_{_name}_helper", _written, f"`{_name}` written into two tensors.", op=_name, running=_body)
 
 
 @kernel("cummaxmin_backward")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_fits, check_type, refuse, require, wrap_dim
 from torchnp.errors import expected_true, invalid_view, no_dimensions, unknown_reduction
-from torchnp.kernels._memory import empty_in_order
+from torchnp.kernels._memory import check_size, empty_in_order
 from torchnp.kernels.extrema import min_all
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
 from torchnp.kernels.slicing import select, slice_tensor
@@ -106,6 +107,17 @@ def _pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first):
 _SINGLE = "only a single jagged dim is supported for now"
 
 
+def _ends(name: str, offsets: ndarray) -> ndarray:
+    words = f"{name}(): expected 1D offsets, but got offsets.dim() == {offsets.ndim}"
+    check(offsets.ndim == 1, words)
+    return dt.cast(offsets, dt.int64)
+
+
+def _copy_rows(target: ndarray, source: ndarray) -> None:
+    check_fits(source, target)
+    target[...] = source
+
+
 @kernel("_jagged_to_padded_dense_forward")
 def _jagged_to_padded_dense_forward(values, offsets, max_lengths, padding_value=0.0):
     """Rows of unequal length as rows of one length, the rest padded; longer rows are cut."""
@@ -113,13 +125,15 @@ def _jagged_to_padded_dense_forward(values, offsets, max_lengths, padding_value=
     name = "_jagged_to_padded_dense_forward"
     asserted = "offsets_list.size() == 1 && max_lengths.size() == 1 INTERNAL ASSERT FAILED"
     check(single, f"{asserted}: {name}(): {_SINGLE}")
+    ends, most = _ends(name, offsets[0]), max_lengths[0]
+    check(values.ndim, "vector::_M_range_insert", ValueError)
     refuse(f"{name}_cpu", values.dtype, (*dt.COMPLEXES, *dt.BARE_UNSIGNED, *dt.FLOAT8S))
-    ends, length = offsets[0].astype(np.int64), max_lengths[0]
     padding = dt.cast(np.asarray(padding_value, np.float64), values.dtype)
-    out = np.full((len(ends) - 1, length, *values.shape[1:]), padding)
-    for row, start, end in zip(out, ends[:-1], ends[1:], strict=True):
-        part = values[start : min(end, start + length)]
-        row[: len(part)] = part
+    out = empty_in_order(check_size((len(ends) - 1, most, *values.shape[1:])), values.dtype, None)
+    out[...] = padding
+    for row, (start, end) in zip(out, itertools.pairwise(ends.tolist()), strict=True):
+        length = min(end - start, most)
+        _copy_rows(slice_tensor(row, 0, 0, length), slice_tensor(values, 0, start, start + length))
     return out
 
 
@@ -128,14 +142,19 @@ def _padded_dense_to_jagged_forward(dense, offsets, total_L=None):
     """The beginnings of padded rows one after the other."""
     name = "_padded_dense_to_jagged_forward"
     check(len(offsets) == 1, f"offsets_list.size() == 1 INTERNAL ASSERT FAILED: {name}(): {_SINGLE}")
-    ends, most = offsets[0].astype(np.int64), dense.shape[1]
-    check(total_L is None or ends[-1] == total_L, f"{name}(): final offset should match total_L value")
-    lengths = np.diff(ends)
-    for length in lengths[lengths > most][:1]:
-        words = f"found batch item of length {length} when max length specified by padded input is {most}"
-        raise RuntimeError(f"{name}(): {words}")
-    parts = [row[:length] for row, length in zip(dense, lengths, strict=True)]
-    return np.concatenate(parts, dtype=dense.dtype)
+    ends = _ends(name, offsets[0])
+    total = int(select(ends, 0, -1))
+    check(total_L is None or total == total_L, f"{name}(): final offset should match total_L value")
+    words = f"{name}(): expected padded dim >= 2, but padded.dim() == {dense.ndim}"
+    check(dense.ndim >= 2, words)
+    most = dense.shape[1]
+    out = empty_in_order(check_size((total, *dense.shape[2:])), dense.dtype, None)
+    out[...] = 0
+    for i, (start, end) in enumerate(itertools.pairwise(ends.tolist())):
+        words = f"found batch item of length {end - start} when max length specified by padded input is {most}"
+        check(end - start <= most, f"{name}(): {words}")
+        _copy_rows(slice_tensor(out, 0, start, end), slice_tensor(select(dense, 0, i), 0, 0, end - start))
+    return out
 
 
 @kernel("_nested_compute_contiguous_strides_offsets")
