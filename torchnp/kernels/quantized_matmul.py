@@ -6,7 +6,10 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, dim_of
+from torchnp.kernels._memory import check_size
 from torchnp.kernels.numerics.products import product
+from torchnp.kernels.slicing import narrow
+from torchnp.layout import dense
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
 
@@ -52,18 +55,20 @@ def _int_mm(self, mat2):
 def _weight_int8pack_mm(self, mat2, scales):
     """self @ mat2.T with int8 weights, each row of which has a scale."""
     name = "_weight_int8pack_mm_cpu"
+    dim_of(self, 0)
     rows, inner = mat2.shape[dim_of(mat2, 0)], self.shape[dim_of(self, 1)]
     check(self.dtype in _FLOATS, f"{name} : expect A to be either 32-bit or 16-bit float tensor.")
     check(self.ndim == 2, f"{name} : expect A to be 2D tensor.")
-    dense = self.strides[1] == self.itemsize or 0 in self.shape
-    check(dense, f"{name} : A must be contiguous on the last dimension.")
+    rowwise = self.strides[1] == self.itemsize or 0 in self.shape
+    check(rowwise, f"{name} : A must be contiguous on the last dimension.")
     check(mat2.dtype == dt.int8, f"{name} : expect B to be int8 tensor.")
     check(mat2.flags.c_contiguous, f"{name} : expect B to be contiguous.")
     check(mat2.shape[dim_of(mat2, 1)] == inner, f"{name} : expect B.size(1) == {inner}")
     check(scales.shape == (rows,), f"{name} : expect scales to be 1d tensor with size {rows}")
     check_type(self.dtype, scales)
-    total = np.matmul(dt.cast(self, dt.float32), mat2.T.astype(np.float32))
-    return dt.cast(total * dt.cast(scales, dt.float32), self.dtype)
+    weights = mat2.reshape(-1)[: rows * inner].reshape(rows, inner)  # more dimensions than two go unseen
+    total = np.matmul(dt.cast(self, dt.float32), weights.T.astype(np.float32))
+    return dense(dt.cast(total * dt.cast(scales, dt.float32), self.dtype))
 
 
 # ---------------------------------------------------------------- 4 bits
@@ -85,7 +90,7 @@ def _convert_weight_to_int4pack_for_cpu(self, innerKTiles):
         block = self[start : start + _BLOCK].astype(np.uint8)
         low, high = _halves(block)
         out[start : start + _BLOCK] = ((high << np.uint8(4)) | low).T.reshape(len(block), inner // 2)
-    return out
+    return dense(out)
 
 
 def _halves(block: ndarray) -> tuple[ndarray, ndarray]:
@@ -108,6 +113,7 @@ def _unpacked(packed: ndarray) -> ndarray:
 def _weight_int4pack_mm_for_cpu(self, mat2, qGroupSize, qScaleAndZeros):
     """self @ weights.T with weights that `_convert_weight_to_int4pack_for_cpu` packed, a scale and a zero for each group."""
     name = "_weight_int4pack_mm_cpu"
+    dim_of(self, 0)
     rows, inner = mat2.shape[dim_of(mat2, 0)], self.shape[dim_of(self, 1)]
     check(self.dtype in _FLOATS, f"{name} : expect A to be either 32-bit or 16-bit float tensor.")
     check(self.flags.c_contiguous, f"{name} : expect A to be contiguous.")
@@ -123,8 +129,9 @@ def _weight_int4pack_mm_for_cpu(self, mat2, qGroupSize, qScaleAndZeros):
     check(right, f"{name}: expect qScaleAndZeros to be 3d tensor with sizes [:, {rows}, 2]")
     check_type(self.dtype, qScaleAndZeros)
     both = dt.cast(qScaleAndZeros[: inner // qGroupSize], dt.float32).repeat(qGroupSize, 0)
-    weights = _unpacked(mat2).T * both[..., 0] + both[..., 1]
-    return dt.cast(np.matmul(dt.cast(self, dt.float32), weights), self.dtype)
+    packed = mat2.reshape(-1)[: rows * (inner // 2)].reshape(rows, inner // 2)
+    weights = _unpacked(packed).T * both[..., 0] + both[..., 1]
+    return dense(dt.cast(np.matmul(dt.cast(self, dt.float32), weights), self.dtype))
 
 
 # ---------------------------------------------------------------- 4 bits, with operands quantized on the way
@@ -154,20 +161,27 @@ def _dyn_quant_matmul_4bit(inp, packed_weights, block_size, in_features, out_fea
     known = inp.dtype == dt.float32 or (half and block_size == in_features)
     check(known, f"{name} : expect input to be float32 or bfloat16 tensor.")
     _check_group(name, block_size, in_features)
-    size, groups = out_features * in_features // 2, in_features // block_size
-    packed = packed_weights.reshape(-1)
-    pairs = dt.cast(packed[:size], dt.uint8).reshape(out_features, in_features // 2)
+    dim_of(inp, 0)
+    check_size((len(inp), out_features))
+    groups = in_features // block_size
+    size, count = out_features * in_features // 2, out_features * groups
+    check(packed_weights.size >= size + count, "Invalid packed weight tensor size")
+    head, tail = narrow(packed_weights, 0, 0, size), narrow(packed_weights, 0, size, len(packed_weights) - size)
+    scales = dt.cast(narrow(tail, 0, 0, count), dt.float32).reshape(-1)[:count].reshape(out_features, groups)
+    left = packed_weights.size - size - count
+    bias = dt.cast(narrow(tail, 0, count, left), dt.float32).reshape(-1) if left else None
+    check(bias is None or left == out_features, "Expected bias length to match output dimension")
+    pairs = dt.cast(head.reshape(-1)[:size], dt.uint8).reshape(out_features, in_features // 2)
     weights = np.stack([pairs & 15, pairs >> 4], -1).reshape(out_features, in_features).astype(np.int32) - 8
-    scales = packed[size : size + out_features * groups].reshape(out_features, groups)
-    rows, scale, offset = _quantized_rows(dt.cast(inp.reshape(-1, in_features)[: len(inp)], dt.float32))
+    values = dt.cast(np.resize(inp, (len(inp), in_features)), dt.float32)
+    rows, scale, offset = _quantized_rows(values)
     total = np.zeros((len(inp), out_features), np.float32)
     for group in range(groups):
         part = slice(group * block_size, (group + 1) * block_size)
         sums = product(rows[:, part] + offset, weights[:, part].T)
         total = total + sums.astype(np.float32) * scales[:, group]
     total = total * scale
-    bias = packed[size + scales.size :]
-    total = total + bias if bias.size else total
+    total = dense(total if bias is None else total + bias)
     if not half:
         return total
     limit = np.float32(3.38953139e38)
@@ -178,7 +192,7 @@ def _dyn_quant_matmul_4bit(inp, packed_weights, block_size, in_features, out_fea
 def _quantized_rows(x: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     """Rows as integers of 8 bits, with what each row's integers are worth and where its zero is."""
     one = np.float32
-    low, high = np.minimum(x.min(1, keepdims=True), 0), np.maximum(x.max(1, keepdims=True), 0)
+    low, high = x.min(1, keepdims=True, initial=0), x.max(1, keepdims=True, initial=0)
     factor = np.where(low == high, one(1), one(255) / (high - low))
     bottom, top = low * factor, high * factor
     zero = np.where((-128 + bottom) + (127 + top) > 0, -128 - bottom, 127 - top)

@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
-from torchnp.errors import dense_dtype, no_dimensions, shape_text
+from torchnp.checks import broadcast_shapes, check, check_fits, dim_of
+from torchnp.errors import dense_dtype, no_primitive, output_shape, shape_text
+from torchnp.kernels._elementwise import check_result_dtype
 from torchnp.kernels._memory import element_strides
+from torchnp.kernels.view import matrix_transposed
+from torchnp.layout import dense
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
-_ONEDNN = frozenset({dt.float8_e4m3fn, dt.float8_e5m2, dt.float16, dt.bfloat16, dt.float32, dt.int8})
+_ONEDNN = frozenset({dt.float8_e4m3fn, dt.float8_e5m2, dt.float16, dt.bfloat16, dt.float32, dt.int8, dt.uint8})
 _SCALED_RESULTS = (dt.float8_e4m3fn, dt.float8_e5m2)
 
 
@@ -28,65 +31,80 @@ def _scaled_mm(
     operands are scaled in float32 and the result saturates.
     """
     out = self.dtype if out_dtype is None else dt.as_dtype(out_dtype)
-    alone = scale_result is None or (scale_result.size == 1 and scale_result.dtype == dt.float32)
-    check(alone, "scale_result must be a float scalar")
-    scale_result = scale_result if out_dtype is not None and out in _SCALED_RESULTS else None
-    single = scale_a.size == 1 == scale_b.size
-    if self.dtype == mat2.dtype and single:
-        return _by_onednn(self, mat2, scale_a, scale_b, bias, scale_result, out)
-    if not _joint_scaling(self, mat2, scale_a, scale_b):
+    by_onednn = self.dtype == mat2.dtype and scale_a.size == 1 == scale_b.size
+    if not (by_onednn or _joint_scaling(self, mat2, scale_a, scale_b)):
         raise ValueError(_invalid("", self, mat2, scale_a, scale_b))
-    return _emulated(self, mat2, scale_a, scale_b, bias, scale_result, out)
+    _check_operands(("mat1", "mat2") if by_onednn else ("mat_a", "mat_b"), self, mat2, scale_result, bias)
+    scale_result = scale_result if out_dtype is not None and out in _SCALED_RESULTS else None
+    run = _by_onednn if by_onednn else _emulated
+    return run(self, mat2, scale_a, scale_b, bias, scale_result, out)
 
 
 def _by_onednn(
     a: ndarray, b: ndarray, scale_a: ndarray, scale_b: ndarray, bias: Any, scale_result: Any, out: np.dtype
 ) -> ndarray:
-    _check_operands("mat1", "mat2", a, b, bias)
     for name, mat in (("mat1", a), ("mat2", b)):
         check(mat.dtype in dt.FLOAT8S, f"Expected {name} to be Float8 matrix got {dt.scalar_name(mat.dtype)}")
     for dtype in (a.dtype, b.dtype, out, *([bias.dtype] if bias is not None else [])):
         check(dtype in _ONEDNN, dense_dtype(dtype))
+    if bias is not None:
+        row = bias.ndim < 2 or bias.shape == (1, b.shape[1])
+        check(row and bias.dtype not in (dt.int8, dt.uint8), no_primitive("matmul"))
     total = np.matmul(a.astype(np.float32), b.astype(np.float32))
     total *= scale_a.reshape(()).astype(np.float32) * scale_b.reshape(()).astype(np.float32)
     if bias is not None:
         total += bias.reshape(-1).astype(np.float32)
     if scale_result is not None:
         total = total / scale_result.reshape(())
-    return total.astype(out) if out in dt.FLOAT8S else dt.cast(total, out)
+    return dense(total.astype(out) if out in dt.FLOAT8S else dt.cast(total, out))
 
 
 def _emulated(
     a: ndarray, b: ndarray, scale_a: ndarray, scale_b: ndarray, bias: Any, scale_result: Any, out: np.dtype
 ) -> ndarray:
-    _check_operands("mat_a", "mat_b", a, b, bias)
     one = scale_a.size == 1 == scale_b.size
     rows, columns = (scale_a.reshape(()), scale_b.reshape(())) if one else (scale_a, scale_b)
+    broadcast_shapes(b.shape, columns.shape)
     total = np.matmul(dt.cast(a, dt.float32) * rows, dt.cast(b, dt.float32) * columns)
-    if bias is not None:
-        total = total + dt.cast(bias, dt.float32)
+    check(total.ndim == 2, output_shape((a.shape[0], b.shape[1]), total.shape))
+    total = total if bias is None else _plus(total, bias)
     if scale_result is not None:
         total = total * (np.float32(1) / scale_result.reshape(()))
-    return dt.cast(total, out)
+    return dense(dt.cast(total, out))
 
 
-def _check_operands(name_a: str, name_b: str, a: ndarray, b: ndarray, bias: Any) -> None:
-    check(a.ndim == 2, f"{name_a} must be a matrix")
-    check(b.ndim == 2, f"{name_b} must be a matrix")
+def _plus(total: ndarray, bias: ndarray) -> ndarray:
+    """A bias of any dtype, added as in place."""
+    check_fits(bias, total)
+    wide = dt.promote_types(total.dtype, bias.dtype)
+    check_result_dtype(wide, total.dtype)
+    return dt.cast(dt.cast(total, wide) + dt.cast(bias, wide), total.dtype)
+
+
+def _check_operands(names: tuple[str, str], a: ndarray, b: ndarray, scale_result: Any, bias: Any) -> None:
+    check(a.ndim == 2, "mat1 must be a matrix")
+    check(b.ndim == 2, "mat2 must be a matrix")
     sizes = f"{a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]}"
-    check(a.shape[1] == b.shape[0], f"{name_a} and {name_b} shapes cannot be multiplied ({sizes})")
+    check(a.shape[1] == b.shape[0], f"{names[0]} and {names[1]} shapes cannot be multiplied ({sizes})")
+    alone = scale_result is None or (scale_result.size == 1 and scale_result.dtype == dt.float32)
+    check(alone, "scale_result must be a float scalar")
     if bias is not None:
         check(bias.size == b.shape[1], f"Bias must be size {b.shape[1]} but got {bias.size}")
 
 
 def _joint_scaling(a: ndarray, b: ndarray, scale_a: ndarray, scale_b: ndarray) -> bool:
-    if not (a.dtype in dt.FLOAT8S and b.dtype in dt.FLOAT8S and scale_a.dtype == dt.float32 == scale_b.dtype):
-        return False
-    if scale_a.size == 1 == scale_b.size:
-        return True
-    rows = scale_a.shape == (a.shape[0], 1) and scale_a.flags.c_contiguous
-    columns = scale_b.shape == (1, b.shape[-1]) and scale_b.T.flags.c_contiguous
-    return rows and columns
+    """Whether both have one scale, or one for each row and each column; the second are looked at if the first fit."""
+    turned = lambda fits: fits(*[matrix_transposed(x) for x in (scale_b, b)][::-1])
+    return any(fits(a, scale_a) and turned(fits) for fits in (_one_scale, _scale_of_rows))
+
+
+def _one_scale(x: ndarray, scale: ndarray) -> bool:
+    return x.dtype in dt.FLOAT8S and scale.dtype == dt.float32 and scale.size == 1
+
+
+def _scale_of_rows(x: ndarray, scale: ndarray) -> bool:
+    known = x.dtype in dt.FLOAT8S and scale.dtype == dt.float32 and scale.ndim == 2
+    return known and scale.shape == (x.shape[dim_of(x, 0)], 1) and scale.flags.c_contiguous
 
 
 def _invalid(index: str, a: ndarray, b: ndarray, scale_a: ndarray, scale_b: ndarray) -> str:
@@ -95,12 +113,13 @@ def _invalid(index: str, a: ndarray, b: ndarray, scale_a: ndarray, scale_b: ndar
         f"{scale}{index}.size()={shape_text(s.shape)}"
         for name, x, scale, s in (("a", a, "scale_a", scale_a), ("b", b, "scale_b", scale_b))
     ]
+    wanted = a.shape[dim_of(a, 0)], b.shape[dim_of(b, 1)]
     stride_a, stride_b = shape_text(element_strides(scale_a)), shape_text(element_strides(scale_b))
     return (
         "Invalid scaling configuration.\n"
         "- For TensorWise scaling, a and b should be float8, scales should be float and singletons.\n"
         "- For RowWise scaling, a and b should be float8, scales should be float, scale_a should be "
-        f"({a.shape[0]}, 1) and scale_b should be (1, {b.shape[1]}), and both should be contiguous.\n"
+        f"({wanted[0]}, 1) and scale_b should be (1, {wanted[1]}), and both should be contiguous.\n"
         f"Got mat_{found[0]}, scale_a{index}.stride()={stride_a}, mat_{found[1]} and scale_b{index}.stride()={stride_b}"
     )
 
@@ -118,19 +137,20 @@ def _scaled_mm_v2(
     check(self.ndim == 2, "mat_a must be a matrix", ValueError)
     check(mat2.ndim == 2, "mat_b must be a matrix", ValueError)
     if 0 in (*self.shape, mat2.shape[1]):
-        return np.zeros((self.shape[0], mat2.shape[1]), out)
+        return dense(np.zeros((self.shape[0], mat2.shape[1]), out))
     _check_contraction(self, mat2, tuple(contraction_dim))
     if bias is not None:
         words = f"Bias must be size {mat2.shape[1]} but got {bias.size}"
         check(bias.size == mat2.shape[1], words, ValueError)
         words = f"Bias must be Float32 or BFloat16 or Half, but got {dt.scalar_name(bias.dtype)}"
         check(bias.dtype in (dt.float32, dt.bfloat16, dt.float16), words, ValueError)
-    check(swizzle_a[0] == 0 == swizzle_b[0], "CPU does not support swizzle.", ValueError)
+    check(not any((*swizzle_a[:1], *swizzle_b[:1])), "CPU does not support swizzle.", ValueError)
     lists = (scale_a, recipe_a, scale_b, recipe_b)
     alike = all(len(x) == 1 for x in lists) and recipe_a[0] == recipe_b[0] and recipe_a[0] in (0, 1)
     float8 = self.dtype in dt.FLOAT8S and mat2.dtype in dt.FLOAT8S
     if not (alike and float8 and scale_a[0].dtype == dt.float32 == scale_b[0].dtype):
-        raise ValueError(_invalid("[0]", self, mat2, scale_a[0], scale_b[0]))
+        nothing = [np.empty(0, np.float32)]
+        raise ValueError(_invalid("[0]", self, mat2, *((x or nothing)[0] for x in (scale_a, scale_b))))
     _check_scales(recipe_a[0], self, mat2, scale_a[0], scale_b[0])
     return _emulated(self, mat2, scale_a[0], scale_b[0], bias, None, out)
 
@@ -142,7 +162,7 @@ def _check_contraction(a: ndarray, b: ndarray, dims: tuple[int, ...]) -> None:
         return
     check(len(dims) == 2, "contraction_dim must have exactly 2 elements", ValueError)
     words = f"{words} with contraction dims mat_a: {dims[0]}, mat_b: {dims[1]}"
-    check(a.shape[dims[0]] == b.shape[dims[1]], words, ValueError)
+    check(a.shape[dim_of(a, dims[0])] == b.shape[dim_of(b, dims[1])], words, ValueError)
 
 
 def _check_scales(recipe: int, a: ndarray, b: ndarray, scale_a: ndarray, scale_b: ndarray) -> None:
@@ -150,15 +170,12 @@ def _check_scales(recipe: int, a: ndarray, b: ndarray, scale_a: ndarray, scale_b
         check(scale_a.size == 1, "scale_a must have 1 Float element", ValueError)
         check(scale_b.size == 1, "scale_b must have 1 Float element", ValueError)
         return
-    for scale in (scale_a, scale_b):
-        if scale.ndim == 0:
-            raise no_dimensions(0)
     rows, shape = a.shape[0], shape_text(scale_a.shape)
-    right = scale_a.shape[0] == rows and scale_a.ndim > 1 and scale_a.shape[1] == 1
+    right = scale_a.shape[dim_of(scale_a, 0)] == rows and scale_a.shape[dim_of(scale_a, 1)] == 1
     check(right, f"scale_a must have shape [{rows}, 1], got [{shape}]", ValueError)
     check(scale_a.size == rows, f"scale_a must have {rows} Float elements, got {scale_a.size}", ValueError)
     words = f"scale_b must have {b.shape[1]} Float elements, got {scale_b.size}"
     check(scale_b.size == b.shape[1], words, ValueError)
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
-        step = element_strides(scale)[1]
+        step = element_strides(scale)[dim_of(scale, 1)]
         check(step == 1, f"expected {name}.stride(1) to be 1, but got {step}", ValueError)

@@ -9,7 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, refuse, require, wrap_dim, wrap_dims
 from torchnp.errors import dim_out_of_range, empty_list, expected_true
-from torchnp.kernels._memory import RARE_OR_CHALF, storage
+from torchnp.kernels._memory import RARE_OR_CHALF, check_size, empty_in_order, storage
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul, sub
 from torchnp.kernels.conv import convolution
@@ -91,11 +91,26 @@ rows("_nnpack_available", lambda: True, "Whether `_nnpack_spatial_convolution` c
 
 @kernel("_nnpack_spatial_convolution")
 def _nnpack_spatial_convolution(input, weight, bias, padding, stride=(1, 1)):
-    """`convolution` of images in single precision with stride 1."""
+    """`convolution` of images in single precision, with a padding less than the filter."""
+    sides = zip(input.shape[2:], weight.shape[2:], padding, stride)
+    shape = (*input.shape[:1], *weight.shape[:1], *(int((n + 2 * p - k) / s) + 1 for n, k, p, s in sides if s))
+    check_size(shape)
     check(input.ndim == 4, "NNPack convolutionOutput expects 4D input Tensor N,C,H,W")
-    check(input.dtype == dt.float32, "Mismatched Tensor types in NNPack convolutionOutput")
-    check(tuple(stride) == (1, 1), "NNPACK SpatialConvolution_updateOutput failed")
-    return convolution(input, weight, bias, stride, padding, (1, 1), False, (0, 0), 1)
+    check(weight.ndim == 4, "NNPack convolutionOutput expects 4D weight Tensor oC,iC,kH,kW")
+    channels = f"in input Tensor ({input.shape[1]}) and weight Tensor ({weight.shape[1]})"
+    words = f"Mismatch between number of input channels {channels} in NNPack convolutionOutput"
+    check(input.shape[1] == weight.shape[1], words)
+    single = all(x is None or x.dtype == dt.float32 for x in (input, weight, bias))
+    check(single, "Mismatched Tensor types in NNPack convolutionOutput")
+    steps = tuple(stride[:2]) != (1, 1)
+    small = (steps or len(input) == 1 or max(weight.shape[2:]) <= 16) and input.size and weight.size
+    fits = small and all(0 <= p < k for p, k in zip(padding, weight.shape[2:]))
+    idle = steps and not len(input)
+    check(fits or idle, "NNPACK SpatialConvolution_updateOutput failed")
+    if idle:
+        return empty_in_order(shape, input.dtype, None)
+    row = None if bias is None else np.resize(bias, len(weight))  # its shape is not looked at
+    return convolution(input, weight, row, stride[:2], padding[:2], (1, 1), False, (0, 0), 1)
 
 
 # ---------------------------------------------------------------- of other devices: the CPU has no kernel
