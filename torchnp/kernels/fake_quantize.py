@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type, dim_of, require
+from torchnp.checks import broadcast_shapes, check, check_type, dim_of, require, wrap_dim
 from torchnp.errors import expected_true
 from torchnp.kernels import pointwise
 from torchnp.kernels._rows import rows
@@ -19,6 +19,7 @@ from torchnp.kernels.limits import clamp
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.kernels.shape import item
 from torchnp.kernels.slicing import select
+from torchnp.layout import cloned
 from torchnp.registry import kernel
 from torchnp.scalars import scalar, whole
 from torchnp.writes import Writes, resize
@@ -327,6 +328,7 @@ def _followed(running: ndarray, now: ndarray, rate: float) -> ndarray:
     """The moving average of an end of the range; an infinite one has not begun."""
     check_type(dt.float32, running)
     out, old = running.copy(), running.reshape(-1)[: now.size]
+    now = now[: old.size]
     out.reshape(-1)[: now.size] = np.where(np.isinf(old), now, old + one(rate) * (now - old))
     return out
 
@@ -337,23 +339,30 @@ def _fused_moving_avg_obs_fq_helper_functional(
     quant_max, ch_axis, per_row_fake_quant=False, symmetric_quant=False,
 ):  # fmt: skip
     """Fake-quantized values with their mask; the range, followed; and its scale and zero point."""
-    low, high, scale, zero_point = (x.copy("K") for x in (running_min, running_max, scale, zero_point))
-    if per_row_fake_quant and not low.size:  # not begun: torch makes room for each row
-        low, high = (np.full(len(self), end, np.float32) for end in (np.inf, -np.inf))
-        scale, zero_point = np.resize(scale, len(self)), np.resize(zero_point, len(self))
-    if int(item(observer_on)):
-        if per_row_fake_quant:
-            words = "Per-channel FakeQuant in fused_moving_avg_obs_fake_quant is only supported on axis == 0"
-            check(ch_axis == 0, words)
-        now = aminmax(self, dim=1 if per_row_fake_quant else None)
+    name = "fused_moving_avg_obs_fake_quant"
+    check(ch_axis < self.ndim, f"Error in {name}_cpu: ch_axis must be < self.dim()")
+    low, high, scale, zero_point = (cloned(x) for x in (running_min, running_max, scale, zero_point))
+    observed, values = scalar(item(observer_on), dt.int32), self
+    if per_row_fake_quant:
+        count = self.shape[dim_of(self, ch_axis)]
+        wrap_dim(1, self.ndim)
+        if not low.size:  # not begun: torch makes room for each row
+            low, high = np.full(count, np.inf, low.dtype), np.full(count, -np.inf, high.dtype)
+            scale, zero_point = np.resize(scale, count), np.resize(zero_point, count)
+        values = self.reshape(len(self), math.prod(self.shape[1:]))
+    if observed:
+        words = f"Per-channel FakeQuant in {name} is only supported on axis == 0"
+        check(ch_axis == 0 or not per_row_fake_quant, words)
+        now = aminmax(values, dim=1 if per_row_fake_quant else None)
         check_type(dt.float32, self)
         low, high = (_followed(x, end.reshape(-1), averaging_const) for x, end in zip((low, high), now, strict=True))
-    if not int(item(fake_quant_on)):
+    if not scalar(item(fake_quant_on), dt.int32):
         return clone(self), np.ones_like(self, np.bool_), low, high, scale, zero_point
     if per_row_fake_quant:
         check_type(dt.float32, low, high)
         for i in range(low.size):
-            scale[i], zero_point[i] = _choose(low.flat[i], high.flat[i], quant_min, quant_max, symmetric_quant)
+            step, zero = select(scale, 0, i), select(zero_point, 0, i)
+            step[...], zero[...] = _choose(low.flat[i], high.flat[i], quant_min, quant_max, symmetric_quant)
         out = fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, ch_axis, quant_min, quant_max)
     else:
         chosen = _choose(item(low), item(high), quant_min, quant_max, symmetric_quant)

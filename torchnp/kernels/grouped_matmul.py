@@ -8,10 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import errors
 from torchnp.checks import check
 from torchnp.errors import shape_text
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels.numerics.products import product
+from torchnp.layout import empty
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -31,10 +33,11 @@ def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
     same = out_dtype is None or dt.as_dtype(out_dtype) == self.dtype
     check(same, "Grouped gemm output dtype must match `mat_a` dtype")
     out = _padded(_grouped_shape(self, mat2, offs), self.dtype)
-    if self.dtype != mat2.dtype:
-        names = " != ".join(dt.c_name(x.dtype) for x in (self, mat2))
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {names}")
+    same = self.dtype == mat2.dtype
+    check(same or self.ndim + mat2.ndim < 6, errors.out_dtype(mat2.dtype, self.dtype))
+    names = " != ".join(dt.c_name(x.dtype) for x in (self, mat2))
     for a, b, c in _groups(self, mat2, offs, out):
+        check(same, f"expected m1 and m2 to have the same dtype, but got: {names}")
         c[...] = product(a, b)
     return out
 
@@ -82,7 +85,10 @@ def _grouped_shape(a: ndarray, b: ndarray, offs: ndarray | None) -> tuple[int, .
 def _padded(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
     """Zeros whose rows start at multiples of 16 bytes."""
     step = 16 // dtype.itemsize
-    return np.zeros((*shape[:-1], -(-shape[-1] // step) * step), dtype)[..., : shape[-1]]
+    width = -(-shape[-1] // step) * step
+    if 0 in shape:
+        return empty(shape, dtype, (shape[-2] * width, width, 1)[-len(shape) :])
+    return np.zeros((*shape[:-1], width), dtype)[..., : shape[-1]]
 
 
 def _groups(a: ndarray, b: ndarray, offs: ndarray | None, out: ndarray) -> Iterator[tuple[ndarray, ndarray, ndarray]]:
