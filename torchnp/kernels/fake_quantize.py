@@ -347,7 +347,7 @@ def _fused_moving_avg_obs_fq_helper_functional(
         count = self.shape[dim_of(self, ch_axis)]
         wrap_dim(1, self.ndim)
         if not low.size:  # not begun: torch makes room for each row
-            low, high = np.full(count, np.inf, low.dtype), np.full(count, -np.inf, high.dtype)
+            low, high = (np.full(count, scalar(end, x.dtype)) for x, end in ((low, np.inf), (high, -np.inf)))
             scale, zero_point = np.resize(scale, count), np.resize(zero_point, count)
         values = self.reshape(len(self), math.prod(self.shape[1:]))
     if observed:
@@ -365,13 +365,16 @@ def _fused_moving_avg_obs_fq_helper_functional(
             step[...], zero[...] = _choose(low.flat[i], high.flat[i], quant_min, quant_max, symmetric_quant)
         out = fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, ch_axis, quant_min, quant_max)
     else:
-        chosen = _choose(item(low), item(high), quant_min, quant_max, symmetric_quant)
+        bottom, top = (scalar(item(x), dt.float32) for x in (low, high))
+        chosen = _choose(bottom, top, quant_min, quant_max, symmetric_quant)
         select(scale, 0, 0)[...], select(zero_point, 0, 0)[...] = chosen
         out = _by_tensors(self, scale, zero_point, quant_min, quant_max)
     return *out, low, high, scale, zero_point
 
 
 def _observed(self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, *options):
+    if not self.size:
+        return clone(self)
     written = (running_min, running_max, scale, zero_point)
     out, _, *new = _fused_moving_avg_obs_fq_helper_functional(self, observer_on, fake_quant_on, *written, *options)
     for target, value in zip(written, new, strict=True):

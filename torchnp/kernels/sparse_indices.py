@@ -15,6 +15,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, dim_of, require
 from torchnp.errors import found_dtype, shape_text
 from torchnp.kernels._rows import rows
+from torchnp.kernels.extrema import smallest
 from torchnp.kernels.matmul import addmm
 from torchnp.registry import kernel
 
@@ -64,9 +65,10 @@ def _validate_compressed_sparse_indices(is_crow, compressed_idx, plain_idx, cdim
     for x, name, size, wanted in (
         (compressed_idx, compressed, f"n{outer}s + 1", cdim + 1), (plain_idx, plain, "nnz", nnz)
     ):  # fmt: skip
-        words = f"{name} have wrong shape: {name}.shape[-1] = {x.shape[-1]} is not equal to {size} = {wanted}"
-        check(x.shape[-1] == wanted, words)
-    require("compressed_index_invariance_checks_cpu", compressed_idx.dtype, (dt.int32, dt.int64))
+        length = x.shape[dim_of(x, -1)]
+        words = f"{name} have wrong shape: {name}.shape[-1] = {length} is not equal to {size} = {wanted}"
+        check(length == wanted, words)
+    require("compressed_index_invariance_checks_cpu", plain_idx.dtype, (dt.int32, dt.int64))
     if compressed_idx.dtype != plain_idx.dtype:
         raise found_dtype(compressed_idx.dtype, plain_idx.dtype)
     check(((plain_idx >= 0) & (plain_idx < dim)).all(), f"`0 <= {plain} < n{inner}s` is not satisfied.")
@@ -94,8 +96,7 @@ def _check_compressed(
 ) -> None:
     name, plain_name, outer, _ = _names(is_crow)
     outers = {"row": "rows", "col": "columns"}[outer]
-    for x, what in ((compressed, name), (plain, plain_name)):
-        check(x.ndim >= 1, f"{what} must have dimensionality >= 1 but got {x.ndim}")
+    check(compressed.ndim >= 1, f"{name} must have dimensionality >= 1 but got {compressed.ndim}")
     dims = f"{compressed.ndim} and {plain.ndim}, respectively"
     check(compressed.ndim == plain.ndim, f"{name} and {plain_name} dimensionalities must be equal but got {dims}")
     batch, block_ndim = compressed.ndim - 1, 2 if block else 0
@@ -109,9 +110,9 @@ def _check_compressed(
     check(plain.shape[-1] == nnz, f"{words}, but got {plain.shape[-1]}")
     shape = list(size[batch : batch + 2])
     for i in range(2) if block else ():
-        edge = values.shape[batch + 1 + i]
+        edge = values.shape[batch + 1 + i] or 1  # blocks of nothing count as single places
         words = f"tensor shape[{batch + i}] (={shape[i]}) must be divisible with blocksize[{i}] (={edge})"
-        check(edge and shape[i] % edge == 0, f"{words} as defined by values shape")
+        check(shape[i] % edge == 0, f"{words} as defined by values shape")
         shape[i] //= edge
     count, other = shape if is_crow else shape[::-1]
     kind = f"{outers.removesuffix('s')} blocks" if block else outers
@@ -154,11 +155,12 @@ def _validate_sparse_compressed_tensor_args(
 def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, check_pinning=None) -> None:
     """Refuse indices that lie outside a size, or do not fit it."""
     check(indices.ndim == 2, f"indices must be sparse_dim x nnz, but got: {shape_text(indices.shape)}")
-    sparse, dense = indices.shape[0], values.ndim - 1
+    sparse, dense = indices.shape[0], max(values.ndim - 1, 0)
     found = f"len(size) = {len(size)}, sparse_dim = {sparse}, dense_dim = {dense}"
     check(len(size) == sparse + dense, f"'len(size) == sparse_dim + dense_dim' is not satisfied: {found}")
     if not indices.size:
         return
+    smallest(indices, 1)
     check_type(dt.int64, indices)
     for i, row in enumerate(indices):
         check(row.min() >= 0, f"found negative index {row.min()} for dim {i}")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp._private import sobol_directions
-from torchnp.checks import check, dim_of, require
-from torchnp.dtypes import FLOATS, cast, float32, float64, int64, scalar_name, uint64
+from torchnp.checks import check, check_fits, check_type, dim_of, require, wrap_dim
+from torchnp.dtypes import FLOATS, INTS, cast, float32, float64, int64, is_integral, scalar_name, uint64
 from torchnp.errors import shape_text
 from torchnp.kernels._memory import check_size, factory_dtype
 from torchnp.registry import kernel
@@ -131,7 +131,7 @@ def _long(**tensors: ndarray) -> None:
 def _steps(state: ndarray, n: int, drawn: int) -> ndarray:
     """What each of the next n points is exclusive-ored with: the direction of the lowest zero bit of its number."""
     numbers = np.arange(drawn, drawn + n, dtype=np.int64)
-    lowest = np.bitwise_count(numbers & ~(numbers + 1)).astype(np.int64)
+    lowest = np.where(numbers < 0, 0, np.bitwise_count(numbers & ~(numbers + 1)).astype(np.int64))
     rows, columns = dim_of(state, 0), dim_of(state, 1)
     return state.take(lowest, columns).swapaxes(rows, columns)
 
@@ -151,15 +151,29 @@ def _sobol_engine_draw(quasi, n, sobolstate, dimension, num_generated, dtype):
 def _sobol_engine_ff_(self, n, sobolstate, dimension, num_generated):
     """The integers of a point moved on by n points."""
     _long(sobolstate=sobolstate, quasi=self)
-    self ^= np.bitwise_xor.reduce(_steps(sobolstate, n, num_generated), 0)
+    dim_of(self, 0)
+    dim_of(sobolstate, 0), dim_of(sobolstate, 1)
+    # Of more dimensions than are meant torch sees the first positions.
+    state, count = sobolstate[(..., *[0] * (sobolstate.ndim - 2))], max(dimension, 0)
+    point = self[(..., *[0] * (self.ndim - 1))][:count]
+    point ^= np.bitwise_xor.reduce(_steps(state, max(n, 0), num_generated), 0)[:count]
     return self
+
+
+def _matrix(x: ndarray) -> None:
+    check(x.ndim == 2, f"TensorAccessor expected 2 dims but tensor has {x.ndim}")
 
 
 @kernel("_sobol_engine_initialize_state_")
 def _sobol_engine_initialize_state_(self, dimension):
-    """The direction numbers of Joe and Kuo, which SciPy has too."""
+    """The direction numbers of Joe and Kuo, which SciPy has too; the first are there in any case, the rest is scaled."""
     _long(sobolstate=self)
-    self[:dimension] = sobol_directions(dimension, _BITS)
+    _matrix(self)
+    powers = 1 << np.arange(_BITS - 1, -1, -1)
+    check_fits(powers, self)
+    count = max(dimension, 1)
+    self[count:] *= powers
+    self[:count] = sobol_directions(count, _BITS)
     return self
 
 
@@ -167,8 +181,18 @@ def _sobol_engine_initialize_state_(self, dimension):
 def _sobol_engine_scramble_(self, ltm, dimension):
     """Each direction's bits times a lower triangular matrix of bits, with ones on the diagonal."""
     _long(sobolstate=self)
-    matrix = (ltm[:dimension] | np.eye(_BITS, dtype=np.int64)) & 1
-    places = np.arange(_BITS - 1, -1, -1)
-    bits = self[:dimension, None, :] >> places[:, None] & 1
-    self[:dimension] = ((matrix @ bits & 1) << places[:, None]).sum(1)
+    _matrix(self)
+    wrap_dim(-2, ltm.ndim)
+    require("arange_cpu", ltm.dtype, (*INTS, *FLOATS))
+    matrix = ltm.copy()
+    edge = np.arange(min(ltm.shape[-2:]))
+    matrix[..., edge, edge] = 1
+    powers = cast(1 << np.arange(ltm.shape[-1] - 1, -1, -1), ltm.dtype)
+    rows = np.sum(matrix * powers, -1, dtype=int64 if is_integral(ltm.dtype) else ltm.dtype)
+    _matrix(rows)
+    check_type(int64, rows)
+    count = max(dimension, 0)
+    common = self[:count, :_BITS, None] & rows[:count, None, :_BITS] & ((1 << _BITS) - 1)
+    odd = np.bitwise_count(common).astype(np.int64) & 1
+    self[:count, :_BITS] = (odd << np.arange(_BITS - 1, -1, -1)).sum(-1)
     return self
