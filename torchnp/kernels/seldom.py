@@ -18,6 +18,7 @@ from torchnp.kernels.extrema import aminmax
 from torchnp.kernels.fft_kernels import copied
 from torchnp.kernels.vectornorm import linalg__powsum
 from torchnp.kernels.view import view
+from torchnp.layout import dense
 from torchnp.overlap import check_apart
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -110,7 +111,7 @@ def _nnpack_spatial_convolution(input, weight, bias, padding, stride=(1, 1)):
     if idle:
         return empty_in_order(shape, input.dtype, None)
     row = None if bias is None else np.resize(bias, len(weight))  # its shape is not looked at
-    return convolution(input, weight, row, stride[:2], padding[:2], (1, 1), False, (0, 0), 1)
+    return dense(convolution(input, weight, row, stride[:2], padding[:2], (1, 1), False, (0, 0), 1))
 
 
 # ---------------------------------------------------------------- of other devices: the CPU has no kernel

@@ -74,7 +74,8 @@ def _validate_compressed_sparse_indices(is_crow, compressed_idx, plain_idx, cdim
     check(((plain_idx >= 0) & (plain_idx < dim)).all(), f"`0 <= {plain} < n{inner}s` is not satisfied.")
     check((compressed_idx[..., 0] == 0).all(), f"`{compressed}[..., 0] == 0` is not satisfied.")
     check((compressed_idx[..., -1] == nnz).all(), f"`{compressed}[..., -1] == nnz` is not satisfied.")
-    for starts, numbers in zip(_rows(compressed_idx), _rows(plain_idx), strict=True):
+    # torch counts the batches of the first tensor, and does not ask whether the second has as many.
+    for starts, numbers in zip(_rows(compressed_idx), _rows(plain_idx), strict=False):
         for start, end in itertools.pairwise(starts.tolist()):
             words = f"`0 <= {compressed}[..., 1:] - {compressed}[..., :-1] <= n{inner}s` is not satisfied."
             check(0 <= end - start <= dim, words)
@@ -102,6 +103,9 @@ def _check_compressed(
     batch, block_ndim = compressed.ndim - 1, 2 if block else 0
     blocks = f"batch and block dimensionalities (={batch} + {block_ndim})"
     check(values.ndim > batch + block_ndim, f"values must have dimensionality > sum of {blocks} but got {values.ndim}")
+    for x, what in ((plain, plain_name), (compressed, name)):
+        run = x.strides[-1] == x.itemsize or (x is plain and not x.size)
+        check(run, f"expected {what} to be a contiguous tensor per batch")
     dense = values.ndim - batch - block_ndim - 1
     words = f"tensor dimensionality must be sum of batch, base, and dense dimensionalities (={batch} + 2 + {dense})"
     check(len(size) == batch + 2 + dense, f"{words} but got {len(size)}")
