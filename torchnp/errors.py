@@ -260,9 +260,9 @@ def small_output(sizes: Shape, out: Shape) -> RuntimeError:
     return RuntimeError(f"{words} Output size is too small")
 
 
-def no_primitive(name: str) -> RuntimeError:
-    """oneDNN has no code for the sizes of a convolution."""
+def no_primitive(name: str, kind: str = " forward propagation") -> RuntimeError:
+    """oneDNN has no code for the sizes of a convolution or a product."""
     return RuntimeError(
-        f"could not create a primitive descriptor for the {name} forward propagation primitive. Run workload with "
+        f"could not create a primitive descriptor for the {name}{kind} primitive. Run workload with "
         "environment variable ONEDNN_VERBOSE=all to get additional diagnostic information."
     )

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from torchnp.checks import check
+from torchnp.checks import check, check_strides
+from torchnp.errors import shape_text
 from torchnp.kernels._memory import element_strides, storage
 from torchnp.kernels._rows import rows
 from torchnp.kernels.create import resize_
@@ -37,7 +38,17 @@ def set_source_tensor(self, source):
 def set_source_tensor_storage_offset(self, source, storage_offset, size, stride=()):
     """``source``'s memory by an offset, a shape and strides in elements, read in the dtype of ``self``."""
     check(source.flags.c_contiguous, "passed in tensor to be used as storage must be contiguous")
-    return _window(self, source, storage_offset, size, stride)
+    words = f"unequal size length ({len(size)}) and stride length ({len(stride)})"
+    check(not stride or len(size) == len(stride), words)
+    check(min(size, default=0) >= 0, "numel: integer multiplication overflow")
+    if stride:
+        check_strides(size, stride)
+        return _window(self, source, storage_offset, size, stride)
+    try:
+        return _window(self, source, storage_offset, size, stride)
+    except RuntimeError as error:  # torch names the strides that it was given: none
+        words = str(error).replace(f"strides {shape_text(contiguous(size))}", "strides []")
+        raise RuntimeError(words) from None
 
 
 rows("set set_", lambda x: np.empty(0, x.dtype), "Memory of no elements, of the dtype of ``self``.")

@@ -49,7 +49,7 @@ def _by_onednn(
         check(dtype in _ONEDNN, dense_dtype(dtype))
     if bias is not None:
         row = bias.ndim < 2 or bias.shape == (1, b.shape[1])
-        check(row and bias.dtype not in (dt.int8, dt.uint8), no_primitive("matmul"))
+        check(row and bias.dtype not in (dt.int8, dt.uint8), no_primitive("matmul", ""))
     total = np.matmul(a.astype(np.float32), b.astype(np.float32))
     total *= scale_a.reshape(()).astype(np.float32) * scale_b.reshape(()).astype(np.float32)
     if bias is not None:

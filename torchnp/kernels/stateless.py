@@ -153,10 +153,12 @@ def _sobol_engine_ff_(self, n, sobolstate, dimension, num_generated):
     _long(sobolstate=sobolstate, quasi=self)
     dim_of(self, 0)
     dim_of(sobolstate, 0), dim_of(sobolstate, 1)
+    if n <= 0 or dimension <= 0:
+        return self
     # Of more dimensions than are meant torch sees the first positions.
-    state, count = sobolstate[(..., *[0] * (sobolstate.ndim - 2))], max(dimension, 0)
-    point = self[(..., *[0] * (self.ndim - 1))][:count]
-    point ^= np.bitwise_xor.reduce(_steps(state, max(n, 0), num_generated), 0)[:count]
+    state = sobolstate[(..., *[0] * (sobolstate.ndim - 2))]
+    point = self[(..., *[0] * (self.ndim - 1))][:dimension]
+    point ^= np.bitwise_xor.reduce(_steps(state, n, num_generated), 0)[:dimension]
     return self
 
 
