@@ -18,6 +18,7 @@ from signal import SIGKILL
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..case import Case, schemas
 from .constraint_quantized import UNCHECKED
@@ -97,6 +98,7 @@ def answer(cases: list[Case], pipe: Connection) -> None:
     from ..judge.unspecified import in_other_memory
 
     faulthandler.disable()
+    torch._nnpack_available()  # until it has been asked, NNPACK refuses all
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     oracle = TorchDevice("cpu")
     for case in cases:

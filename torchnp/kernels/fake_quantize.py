@@ -290,10 +290,10 @@ def fbgemm_linear_quantize_weight(input):
 def _loss(x: ndarray, low: np.float32, high: np.float32, bits: int) -> np.float32:
     """The norm of what is lost when values between two ends are held in a few bits."""
     low = one(np.float16(low))
-    span = one(high - low)
-    scale = one(1) if span == 0 else one(np.float16(span / one((1 << bits) - 1)))
+    span, most = one(high - low), (1 << (bits & 31)) - 1  # a processor shifts an int so
+    scale = one(1) if span == 0 else one(np.float16(span / one(most)))
     inverse = one(1) if scale == 0 else one(1) / scale
-    held = np.clip(np.rint((x - low) * inverse), 0, (1 << bits) - 1) * scale + low
+    held = np.clip(np.rint((x - low) * inverse), 0, most) * scale + low
     squares = (x - held) * (x - held)
     return np.sqrt(np.add.accumulate(squares)[-1]) if x.size else one(0)
 
@@ -301,8 +301,8 @@ def _loss(x: ndarray, low: np.float32, high: np.float32, bits: int) -> np.float3
 @kernel("choose_qparams_optimized")
 def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
     """The upper and lower end of the range in which a few bits hold the first values best, by a greedy search."""
-    check(0 <= numel <= input.size, "numel is out of the bound of input tensor")
     check_type(dt.float32, input)
+    check(0 <= numel <= input.size, "numel is out of the bound of input tensor")
     x = input.reshape(-1)[:numel]
     low, high = (x.min(), x.max()) if numel else (input.reshape(-1)[0], input.reshape(-1)[0])
     best_low, best_high = low, high
