@@ -4166,7 +4166,7 @@ class _aten__linalg_solve_ex:
 class _aten__linalg_svd:
     """Left singular vectors, singular values in descending order, and right singular vectors, conjugated.
 
-    Like ``numpy.linalg.svd``, with 3 known differences: ``torchnp explain _linalg_svd``."""
+    Like ``numpy.linalg.svd``, with 4 known differences: ``torchnp explain _linalg_svd``."""
     @overload
     def __call__(_, /, A: _Tensor, full_matrices: _bool = ..., compute_uv: _bool = ..., *, driver: _str | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
@@ -4568,14 +4568,14 @@ class _aten__nnpack_available:
     def overloads(self) -> list[str]: ...
 
 class _aten__nnpack_spatial_convolution:
-    """`convolution` of images in single precision with stride 1."""
+    """`convolution` of images in single precision, with a padding less than the filter."""
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None, padding: Sequence[_int] | _int, stride: Sequence[_int] | _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None, padding: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor, bias: _Tensor | None, padding: Sequence[_int] | _int, stride: Sequence[_int] | _int = ...) -> _Array:
-        """`convolution` of images in single precision with stride 1.
+        """`convolution` of images in single precision, with a padding less than the filter.
 
         ``aten::_nnpack_spatial_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[2] padding, SymInt[2] stride=[1, 1]) -> Tensor``"""
     @staticmethod
@@ -5237,11 +5237,11 @@ class _aten__sobol_engine_ff_:
     def overloads(self) -> list[str]: ...
 
 class _aten__sobol_engine_initialize_state_:
-    """The direction numbers of Joe and Kuo, which SciPy has too."""
+    """The direction numbers of Joe and Kuo, which SciPy has too; the first are there in any case, the rest is scaled."""
     def __call__(_, /, self: _Array, dimension: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, dimension: _int) -> _Array:
-        """The direction numbers of Joe and Kuo, which SciPy has too.
+        """The direction numbers of Joe and Kuo, which SciPy has too; the first are there in any case, the rest is scaled.
 
         ``aten::_sobol_engine_initialize_state_(Tensor(a!) self, int dimension) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -5696,7 +5696,7 @@ class _aten__thnn_fused_lstm_cell_backward_impl:
 class _aten__to_copy:
     """A copy in another dtype and memory format.
 
-    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _to_copy``."""
+    Like ``numpy.ndarray.astype``, with 2 known differences: ``torchnp explain _to_copy``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., non_blocking: _bool = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -5898,7 +5898,7 @@ class _aten__unsafe_index:
 class _aten__unsafe_index_put:
     """`index_put`.
 
-    Like ``numpy.ndarray.__setitem__``, with 2 known differences: ``torchnp explain _unsafe_index_put``."""
+    Like ``numpy.ndarray.__setitem__``, with 3 known differences: ``torchnp explain _unsafe_index_put``."""
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array:
@@ -9490,7 +9490,7 @@ class _aten_constant_pad_nd:
 class _aten_contiguous:
     """The tensor itself if it is dense in the format, else a copy that is.
 
-    Like ``numpy.ascontiguousarray``, with 1 known differences: ``torchnp explain contiguous``."""
+    Like ``numpy.ascontiguousarray``, with 2 known differences: ``torchnp explain contiguous``."""
     def __call__(_, /, self: _Tensor, *, memory_format: Any = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, memory_format: Any = ...) -> _Array:
@@ -12628,7 +12628,7 @@ class _aten_full:
 class _aten_full_like:
     """One number in another tensor's shape and dtype.
 
-    Like ``numpy.full_like``, with 2 known differences: ``torchnp explain full_like``."""
+    Like ``numpy.full_like``, with 3 known differences: ``torchnp explain full_like``."""
     @overload
     def __call__(_, /, self: _Tensor, fill_value: _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -13758,14 +13758,14 @@ class _aten_hstack:
     def overloads(self) -> list[str]: ...
 
 class _aten_huber_loss:
-    """Quadratic where the difference is at most ``delta``, linear beyond; in the dtype of the input."""
+    """Quadratic up to ``delta``, linear beyond; in the dtype of the input."""
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, reduction: _int = ..., delta: _float = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, reduction: _int = ..., delta: _float = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, target: _Tensor, reduction: _int = ..., delta: _float = ...) -> _Array:
-        """Quadratic where the difference is at most ``delta``, linear beyond; in the dtype of the input.
+        """Quadratic up to ``delta``, linear beyond; in the dtype of the input.
 
         ``aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor``"""
     @staticmethod
@@ -13976,7 +13976,7 @@ class _aten_index:
 class _aten_index_add:
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names.
 
-    Like ``numpy.add.at``, with 5 known differences: ``torchnp explain index_add``."""
+    Like ``numpy.add.at``, with 7 known differences: ``torchnp explain index_add``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -13996,7 +13996,7 @@ class _aten_index_add:
 class _aten_index_add_:
     """``aten::index_add``, written into its first argument.
 
-    Like ``numpy.add.at``, with 5 known differences: ``torchnp explain index_add_``."""
+    Like ``numpy.add.at``, with 7 known differences: ``torchnp explain index_add_``."""
     def __call__(_, /, self: _Array, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _Scalar = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _Scalar = ...) -> _Array:
@@ -14008,7 +14008,7 @@ class _aten_index_add_:
 class _aten_index_copy:
     """The tensor with the source's slices written at the positions that a vector names.
 
-    Like ``numpy.put_along_axis``, with 3 known differences: ``torchnp explain index_copy``."""
+    Like ``numpy.put_along_axis``, with 4 known differences: ``torchnp explain index_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, source: _Tensor) -> _Array: ...
     @overload
@@ -14028,7 +14028,7 @@ class _aten_index_copy:
 class _aten_index_copy_:
     """``aten::index_copy``, written into its first argument.
 
-    Like ``numpy.put_along_axis``, with 3 known differences: ``torchnp explain index_copy_``."""
+    Like ``numpy.put_along_axis``, with 4 known differences: ``torchnp explain index_copy_``."""
     def __call__(_, /, self: _Array, dim: _int, index: _Tensor, source: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, dim: _int, index: _Tensor, source: _Tensor) -> _Array:
@@ -14040,7 +14040,7 @@ class _aten_index_copy_:
 class _aten_index_fill:
     """The tensor with the number of a 0-d tensor in the slices that a vector names.
 
-    Like ``numpy.put_along_axis``, with 1 known differences: ``torchnp explain index_fill``."""
+    Like ``numpy.put_along_axis``, with 2 known differences: ``torchnp explain index_fill``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, value: _Tensor) -> _Array: ...
     @overload
@@ -14074,7 +14074,7 @@ class _aten_index_fill:
 class _aten_index_fill_:
     """``aten::index_fill.int_Tensor``, written into its first argument.
 
-    Like ``numpy.put_along_axis``, with 1 known differences: ``torchnp explain index_fill_``."""
+    Like ``numpy.put_along_axis``, with 2 known differences: ``torchnp explain index_fill_``."""
     @overload
     def __call__(_, /, self: _Array, dim: _int, index: _Tensor, value: _Tensor) -> _Array: ...
     @overload
@@ -14094,7 +14094,7 @@ class _aten_index_fill_:
 class _aten_index_put:
     """The tensor with values written, or added, at positions that come as tensors.
 
-    Like ``numpy.ndarray.__setitem__``, with 3 known differences: ``torchnp explain index_put``."""
+    Like ``numpy.ndarray.__setitem__``, with 4 known differences: ``torchnp explain index_put``."""
     @overload
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array: ...
     @overload
@@ -14114,7 +14114,7 @@ class _aten_index_put:
 class _aten_index_put_:
     """``aten::index_put``, written into its first argument.
 
-    Like ``numpy.ndarray.__setitem__``, with 3 known differences: ``torchnp explain index_put_``."""
+    Like ``numpy.ndarray.__setitem__``, with 4 known differences: ``torchnp explain index_put_``."""
     def __call__(_, /, self: _Array, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array:
@@ -16886,7 +16886,7 @@ class _aten_masked_fill_:
 class _aten_masked_scatter:
     """The tensor with elements of ``source``, one after the other, where the mask is true.
 
-    Like ``numpy.place``, with 3 known differences: ``torchnp explain masked_scatter``."""
+    Like ``numpy.place``, with 4 known differences: ``torchnp explain masked_scatter``."""
     @overload
     def __call__(_, /, self: _Tensor, mask: _Tensor, source: _Tensor) -> _Array: ...
     @overload
@@ -16906,7 +16906,7 @@ class _aten_masked_scatter:
 class _aten_masked_scatter_:
     """``aten::masked_scatter``, written into its first argument.
 
-    Like ``numpy.place``, with 3 known differences: ``torchnp explain masked_scatter_``."""
+    Like ``numpy.place``, with 4 known differences: ``torchnp explain masked_scatter_``."""
     def __call__(_, /, self: _Array, mask: _Tensor, source: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, mask: _Tensor, source: _Tensor) -> _Array:
@@ -18211,7 +18211,7 @@ class _aten_multilabel_margin_loss_forward:
 class _aten_multinomial:
     """Indices drawn in proportion to the weights of each row.
 
-    Like ``numpy.random.choice``, with 5 known differences: ``torchnp explain multinomial``."""
+    Like ``numpy.random.choice``, with 6 known differences: ``torchnp explain multinomial``."""
     @overload
     def __call__(_, /, self: _Tensor, num_samples: _int, replacement: _bool = ..., *, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -19425,7 +19425,7 @@ class _aten_ones:
 class _aten_ones_like:
     """Ones in another tensor's shape and dtype.
 
-    Like ``numpy.ones_like``, with no known difference: ``torchnp explain ones_like``."""
+    Like ``numpy.ones_like``, with 1 known differences: ``torchnp explain ones_like``."""
     @overload
     def __call__(_, /, self: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -19859,7 +19859,7 @@ class _aten_promote_types:
 class _aten_put:
     """The tensor with elements written, or added, at positions of the flattened tensor.
 
-    Like ``numpy.put``, with 1 known differences: ``torchnp explain put``."""
+    Like ``numpy.put``, with 2 known differences: ``torchnp explain put``."""
     @overload
     def __call__(_, /, self: _Tensor, index: _Tensor, source: _Tensor, accumulate: _bool = ...) -> _Array: ...
     @overload
@@ -19879,7 +19879,7 @@ class _aten_put:
 class _aten_put_:
     """``aten::put``, written into its first argument.
 
-    Like ``numpy.put``, with 1 known differences: ``torchnp explain put_``."""
+    Like ``numpy.put``, with 2 known differences: ``torchnp explain put_``."""
     def __call__(_, /, self: _Array, index: _Tensor, source: _Tensor, accumulate: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, index: _Tensor, source: _Tensor, accumulate: _bool = ...) -> _Array:
@@ -20938,7 +20938,7 @@ class _aten_resize:
 class _aten_resize_:
     """Another shape in place, keeping the elements in memory; NumPy can do so for arrays that own their memory.
 
-    Like ``numpy.ndarray.resize``, with 1 known differences: ``torchnp explain resize_``."""
+    Like ``numpy.ndarray.resize``, with 2 known differences: ``torchnp explain resize_``."""
     def __call__(_, /, self: _Array, size: Sequence[_int], *, memory_format: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, size: Sequence[_int], *, memory_format: Any | None = ...) -> _Array:
@@ -20950,7 +20950,7 @@ class _aten_resize_:
 class _aten_resize_as:
     """`resize` to the shape of another tensor.
 
-    Like ``numpy.resize``, with no known difference: ``torchnp explain resize_as``."""
+    Like ``numpy.resize``, with 1 known differences: ``torchnp explain resize_as``."""
     @overload
     def __call__(_, /, self: _Tensor, the_template: _Tensor, *, memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -20970,7 +20970,7 @@ class _aten_resize_as:
 class _aten_resize_as_:
     """`resize_` to the shape of another tensor.
 
-    Like ``numpy.ndarray.resize``, with 1 known differences: ``torchnp explain resize_as_``."""
+    Like ``numpy.ndarray.resize``, with 2 known differences: ``torchnp explain resize_as_``."""
     def __call__(_, /, self: _Array, the_template: _Tensor, *, memory_format: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, the_template: _Tensor, *, memory_format: Any | None = ...) -> _Array:
@@ -21456,7 +21456,7 @@ class _aten_scatter:
 class _aten_scatter_:
     """``aten::scatter.src``, written into its first argument.
 
-    Like ``numpy.put_along_axis``, with 3 known differences: ``torchnp explain scatter_``."""
+    Like ``numpy.put_along_axis``, with 4 known differences: ``torchnp explain scatter_``."""
     @overload
     def __call__(_, /, self: _Array, dim: _int, index: _Tensor, src: _Tensor) -> _Array: ...
     @overload
@@ -21490,7 +21490,7 @@ class _aten_scatter_:
 class _aten_scatter_add:
     """The tensor with ``src``'s elements added along a dimension at the positions of the index.
 
-    Like ``numpy.add.at``, with 4 known differences: ``torchnp explain scatter_add``."""
+    Like ``numpy.add.at``, with 5 known differences: ``torchnp explain scatter_add``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, src: _Tensor) -> _Array: ...
     @overload
@@ -21510,7 +21510,7 @@ class _aten_scatter_add:
 class _aten_scatter_add_:
     """``aten::scatter_add``, written into its first argument.
 
-    Like ``numpy.add.at``, with 4 known differences: ``torchnp explain scatter_add_``."""
+    Like ``numpy.add.at``, with 5 known differences: ``torchnp explain scatter_add_``."""
     def __call__(_, /, self: _Array, dim: _int, index: _Tensor, src: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, dim: _int, index: _Tensor, src: _Tensor) -> _Array:
@@ -28516,7 +28516,7 @@ class _prims_full:
 class _prims_full_like:
     """An array of the shape of another that holds one number.
 
-    Like ``numpy.full_like``, with 2 known differences: ``torchnp explain full_like``."""
+    Like ``numpy.full_like``, with 3 known differences: ``torchnp explain full_like``."""
     def __call__(_, /, a: _Tensor, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(a: _Tensor, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
@@ -28562,7 +28562,7 @@ class _prims_gt:
 class _prims_hypot:
     """Elementwise ``hypot`` of two operands of one dtype and shape.
 
-    Like ``numpy.hypot``, with 1 known differences: ``torchnp explain hypot``."""
+    Like ``numpy.hypot``, with 2 known differences: ``torchnp explain hypot``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28814,7 +28814,7 @@ class _prims_neg:
 class _prims_nextafter:
     """Elementwise ``nextafter`` of two operands of one dtype and shape.
 
-    Like ``numpy.nextafter``, with 1 known differences: ``torchnp explain nextafter``."""
+    Like ``numpy.nextafter``, with 2 known differences: ``torchnp explain nextafter``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28838,7 +28838,7 @@ class _prims_normal:
 class _prims_pow:
     """Elementwise ``pow`` of two operands of one dtype and shape.
 
-    Like ``numpy.power``, with 2 known differences: ``torchnp explain pow``."""
+    Like ``numpy.power``, with 3 known differences: ``torchnp explain pow``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28966,7 +28966,7 @@ class _prims_scalar_tensor:
 class _prims_shift_left:
     """Elementwise ``shift_left`` of two operands of one dtype and shape.
 
-    Like ``numpy.left_shift``, with 1 known differences: ``torchnp explain shift_left``."""
+    Like ``numpy.left_shift``, with 2 known differences: ``torchnp explain shift_left``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28978,7 +28978,7 @@ class _prims_shift_left:
 class _prims_shift_right_arithmetic:
     """Elementwise ``shift_right_arithmetic`` of two operands of one dtype and shape.
 
-    Like ``numpy.right_shift``, with 1 known differences: ``torchnp explain shift_right_arithmetic``."""
+    Like ``numpy.right_shift``, with 2 known differences: ``torchnp explain shift_right_arithmetic``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:

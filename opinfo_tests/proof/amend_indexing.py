@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..case import schemas
+from .amend_promotion import overflows
 from .explaining import amends, refuse
 from .natural import Call, parsed
+from .promoting import KINDS, cast, category
 from .words import along
 
 # ---------------------------------------------------------------- one index for each element
@@ -70,6 +72,23 @@ def same_but_in_one_dim(call: Call) -> Any:
     return False if x.ndim == source.ndim and around[0] == around[1] else refuse(call)
 
 
+@amends("index-add-alpha", stage=3)
+def alpha_is_converted(call: Call) -> Any:
+    alpha, dtype = call.given["alpha"], call.given["self"].dtype
+    if category(alpha) <= KINDS[dtype.kind]:
+        return False
+    if overflows(alpha, dtype):
+        return refuse(call)
+    call.given["alpha"] = cast(alpha, dtype)
+    return True
+
+
+@amends("no-mixed-writes", stage=0)
+def of_one_dtype(call: Call) -> Any:
+    written = next(call.given[n] for n in ("src", "source", "values") if n in call.given)
+    return refuse(call) if written.dtype != call.given["self"].dtype else False
+
+
 @amends("index-copy-long", stage=0)
 def of_int64(call: Call) -> Any:
     return refuse(call) if call.given["index"].dtype != np.int64 else False
@@ -126,7 +145,7 @@ def a_row_for_each(call: Call) -> Any:
     return True
 
 
-@amends("masked-fill-0d", stage=0)
+@amends("fill-0d", stage=0)
 def of_one_value(call: Call) -> Any:
     return refuse(call) if call.given["value"].ndim else False
 

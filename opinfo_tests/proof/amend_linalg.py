@@ -50,7 +50,7 @@ def vectors_of_nothing(call: Call) -> Any:
 
 @amends("svd-driver", stage=0)
 def of_another_device(call: Call) -> Any:
-    return refuse(call) if "driver" in call.given else False
+    return refuse(call) if "driver" in call.given and call.first.size else False
 
 
 @amends("rank-tolerance", stage=2)

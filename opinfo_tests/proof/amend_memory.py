@@ -173,9 +173,9 @@ def format_fits(call: Call) -> Any:
     """Formats of channels want their number of dimensions, and what keeps a format something to keep it of."""
     named = call.given.get("memory_format", "")
     sized = "size" in call.given or not call.arrays()
-    ndim = len(call.given.get("size", ())) if sized else call.first.ndim
+    ndim = len(call.given.get("size", ())) if sized else call.given.get("the_template", call.first).ndim
     wants = {"channels_last": 4, "channels_last_3d": 5}.get(named, ndim)
-    kept = named == "preserve_format" and sized
+    kept = named == "preserve_format" and (sized or call.op == "aten::contiguous")
     return refuse(call) if kept or wants != ndim else False
 
 

@@ -138,6 +138,23 @@ def each_once(call: Call) -> Any:
     return True
 
 
+@amends("multinomial-zero-weights", stage=1)
+def what_is_left(call: Call) -> Any:
+    """Those without a weight after all others, in any order."""
+    f = call.f
+    weighted = np.count_nonzero(np.atleast_2d(call.first), axis=-1)
+    if call.given.get("replacement") or not ((weighted > 0) & (weighted < call.given["num_samples"])).any():
+        return False
+
+    def drawn(n: int, size: int, replace: bool = True, p: Any = None) -> Any:
+        most = min(size, int(np.count_nonzero(p)))
+        rest = np.random.permutation(np.flatnonzero(np.equal(p, 0)))
+        return np.concatenate([f(n, most, replace=replace, p=p), rest[: size - most]])
+
+    call.f = drawn
+    return True
+
+
 @amends("multinomial-rows", stage=4)
 def from_each_row(call: Call) -> Any:
     f, x = call.f, call.first

@@ -31,7 +31,7 @@ LACKS = {
     "Ubc", "nansum": "U", "neg": "U", "negative": "U", "nextafter": "Ubciu", "nonzero": "U", "nonzero_numpy": "U",
     "normal": "Ubiu", "normal_": "Ubiu", "normal_functional": "Ubiu", "poisson": "Ubciu", "pow": "Ub", "prod": "U",
     "qr": "e", "random": "Uc", "random.from": "c", "random.to": "c", "cauchy": "Ubuic", "exponential": "Ubuic", "geometric": "bc", "rand": "Ubui", "randn": "Ubui", "randint": "c", "randperm": "bc", "remainder": "Ubc", "repeat_interleave": "Ubcefu", "rot90": "U", "round": "bc",
-    "rsub": "U", "searchsorted": "Ubc", "sgn": "U", "sign": "cU", "signbit": "c", "special_airy_ai": "ce",
+    "rsub": "U", "searchsorted": "Ubc", "sgn": "U", "shift_left": "Ubcef", "shift_right_arithmetic": "Ubcef", "sign": "cU", "signbit": "c", "special_airy_ai": "ce",
     "special_bessel_j0": "ce", "special_bessel_j1": "ce", "special_bessel_y0": "ce", "special_bessel_y1": "ce",
     "special_digamma": "c", "special_entr": "c", "special_erf": "c", "special_erfc": "c", "special_erfcx": "ce",
     "special_erfinv": "c", "special_gammainc": "Ubciu", "special_gammaincc": "Ubciu", "special_gammaln": "c",

@@ -39,6 +39,15 @@ MORE = {
             (", 0.5, 0", ", 0.5, 0", ", 0.5, 0"), (", 1, 0", ", 0, 0", ", 1, 0"), (", 0, 0", ", 0, 0", ", [0], [0]"),
         )
     ],
+    "fill-0d": [
+        ("torch.zeros(2), torch.ones(1)", "np.zeros(2, np.float32), np.ones(1, np.float32)", "np.zeros(2, np.float32), np.ones(1, np.float32)"),
+        ("torch.zeros(2), 0, torch.tensor([0]), torch.ones(1)", "(x := np.zeros(2, np.float32), {f}(x, np.array([0]), np.ones(1, np.float32), 0))[0]", "np.zeros(2, np.float32), 0, np.array([0]), np.ones(1, np.float32)"),
+    ],
+    "no-mixed-writes": [
+        ("torch.zeros(2), 0, torch.tensor([0]), torch.ones(1, dtype=torch.float64)", "(x := np.zeros(2, np.float32), {f}(x, np.array([0]), np.ones(1), 0))[0]", "np.zeros(2, np.float32), 0, np.array([0]), np.ones(1)"),
+        ("torch.zeros(2), torch.tensor([0]), torch.ones(1, dtype=torch.float64)", "(x := np.zeros(2, np.float32), {f}(x, np.array([0]), np.ones(1)))[0]", "np.zeros(2, np.float32), np.array([0]), np.ones(1)"),
+        ("torch.zeros(1, dtype=torch.float64), torch.tensor([True]), torch.ones(1)", "(x := np.zeros(1), {f}(x, np.array([True]), np.ones(1, np.float32)))[0]", "np.zeros(1), np.array([True]), np.ones(1, np.float32)"),
+    ],
     "max-with-indices": [
         (f"torch.tensor([1.0, 3.0, 2.0]){a}", f"np.array([1.0, 3.0, 2.0], np.float32){b}", f"np.array([1.0, 3.0, 2.0], np.float32){a}")
         for a, b in ((", 0", ", 0"), (", 2, 0", ", 1, 0"))
@@ -338,8 +347,8 @@ def asked_of(made: Difference) -> dict[str, str]:
 
 
 def lasting(made: Difference) -> bool:
-    """Whether NumPy gives the same every time: what it draws is seeded, or can be nothing else."""
-    return "random" not in made.numpy or len({run(made, ["numpy"])["numpy"] for _ in range(99)}) == 1
+    """Whether both give the same every time: what they draw is seeded, or can be nothing else."""
+    return "random" not in made.numpy or len({(*run(made, ["torch", "numpy"]).values(),) for _ in range(99)}) == 1
 
 
 def _if_can(text: str, *how) -> str:

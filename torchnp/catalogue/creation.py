@@ -211,6 +211,16 @@ ROWS = (
         in_torch="torch.multinomial(torch.ones(2) / 2, 3, replacement=True).shape[0]",
     ),
     Difference(
+        "multinomial-zero-weights",
+        "multinomial without replacement draws zero weights when no others are left",
+        torch="torch.multinomial(torch.tensor([1.0, 0.0]), 2)",
+        torch_value="int64[2] [0, 1]",
+        numpy="np.random.choice(2, 2, replace=False, p=np.array([1.0, 0.0]))",
+        numpy_value="ValueError: Fewer non-zero entries in p than size",
+        kernel="aten.multinomial(np.array([1.0, 0.0], np.float32), 2)",
+        why="Of what has no weight, which is drawn is not promised.",
+    ),
+    Difference(
         "multinomial-rows",
         "multinomial draws from each row of weights",
         torch="torch.multinomial(torch.eye(2), 1)",

@@ -67,7 +67,7 @@ rows("_copy_from", lambda x, dst, _: copy(dst, x), "``self`` in the shape and dt
 # ---------------------------------------------------------------- conversion
 
 
-@kernel("_to_copy", like=np.ndarray.astype, differs=["cast-float8-saturates"])
+@kernel("_to_copy", like=np.ndarray.astype, differs=["cast-float8-saturates", "memory-format-fits"])
 def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
     """A copy in another dtype and memory format."""
     if layout is not None or device is not None:  # of a copy on the CPU torch pins nothing, whatever is asked
@@ -113,9 +113,9 @@ def _to(
 _OTHER = "The tensor in another dtype; the only device is the CPU."
 rows("to.device", _to, _OTHER, like=np.ndarray.astype, differs=["memory-format-fits"])
 _DOC = "The tensor in the dtype of another."
-rows("to.other", _to, _DOC, like=np.ndarray.astype)
+rows("to.other", _to, _DOC, like=np.ndarray.astype, differs=["memory-format-fits"])
 rows("type_as", _to, _DOC, like=np.ndarray.astype, differs=["cast-is-itself"])
-rows("to.dtype_layout", _to, _ANOTHER, like=np.ndarray.astype)
+rows("to.dtype_layout", _to, _ANOTHER, like=np.ndarray.astype, differs=["memory-format-fits"])
 rows("chalf", lambda x, to: convert(x, dt.complex32, False, to), "The tensor in complex32.")
 
 
@@ -145,7 +145,7 @@ rows("_autocast_to_full_precision", _full, "Half types in float32, where autocas
 rows("_to_cpu", list, "The tensors themselves: there is no other device.")
 
 
-@kernel("contiguous", like=np.ascontiguousarray, differs=["contiguous-0d"])
+@kernel("contiguous", like=np.ascontiguousarray, differs=["contiguous-0d", "memory-format-fits"])
 def contiguous(self, *, memory_format=0):
     """The tensor itself if it is dense in the format, else a copy that is."""
     name = format_name(memory_format)

@@ -117,7 +117,7 @@ def _zeros(size, **options):
 
 
 _DEFAULT = ["default-dtype"]
-_OF_FULL = ["fill-overflow", "number-wraps"]
+_FITS, _OF_FULL = ["memory-format-fits"], ["fill-overflow", "number-wraps"]
 zeros, _ = rows("zeros _efficientzerotensor", _zeros, "Zeros.", like=np.zeros, differs=_DEFAULT)
 _ones = lambda size, dtype: filled(np.empty(check_size(size), dtype), 1)
 (ones,) = rows("ones", _made, "Ones.", factory=_ones, like=np.ones, differs=_DEFAULT)
@@ -149,10 +149,10 @@ def _filled_like(self, value, **options):
 
 
 _DOC = "{} in another tensor's shape and dtype."
-rows("full_like", _filled_like, _DOC.format("One number"), like=np.full_like, differs=_OF_FULL)
+rows("full_like", _filled_like, _DOC.format("One number"), like=np.full_like, differs=[*_OF_FULL, *_FITS])
 rows("fill.Scalar", _filled_like, _DOC.format("One number"), like=np.full_like, differs=_OF_FULL)
 _ones_like = partial(_filled_like, value=1)
-rows("ones_like", _ones_like, _DOC.format("Ones"), like=np.ones_like)
+rows("ones_like", _ones_like, _DOC.format("Ones"), like=np.ones_like, differs=_FITS)
 
 
 @kernel("zeros_like", like=np.zeros_like, differs=["memory-format-fits"])
@@ -196,7 +196,7 @@ rows(
 
 
 # torch reads the number before it writes.
-@kernel("fill.Tensor", like=np.full_like, writes=Writes(free=("value",)))
+@kernel("fill.Tensor", like=np.full_like, differs=["fill-0d"], writes=Writes(free=("value",)))
 def fill_tensor(self, value):
     """The number in a 0-d tensor, in another tensor's shape and dtype."""
     if value.ndim:
@@ -260,7 +260,7 @@ def _resize_order(size: Sequence[int], memory_format: Any) -> tuple[int, ...] | 
     return format_order(memory_format, len(size))
 
 
-@kernel("resize_", like=np.ndarray.resize, differs=["resize-references"], writes=Writes(resizes=True))
+@kernel("resize_", like=np.ndarray.resize, differs=["resize-references", *_FITS], writes=Writes(resizes=True))
 def resize_(self, size, *, memory_format=None):
     """Another shape in place, keeping the elements in memory; NumPy can do so for arrays that own their memory."""
     order = _resize_order(size, memory_format)
@@ -294,13 +294,13 @@ def _template_format(template: ndarray, memory_format: Any) -> Any:
     return suggested(*layout_of(template)) if asked == "preserve_format" else memory_format
 
 
-@kernel("resize_as_", like=np.ndarray.resize, differs=["resize-references"], writes=Writes(resizes=True))
+@kernel("resize_as_", like=np.ndarray.resize, differs=["resize-references", *_FITS], writes=Writes(resizes=True))
 def resize_as_(self, the_template, *, memory_format=None):
     """`resize_` to the shape of another tensor."""
     return resize_(self, the_template.shape, memory_format=_template_format(the_template, memory_format))
 
 
-@kernel("resize_as", like=np.resize)
+@kernel("resize_as", like=np.resize, differs=_FITS)
 def resize_as(self, the_template, *, memory_format=None):
     """`resize` to the shape of another tensor."""
     return resize(self, the_template.shape, memory_format=_template_format(the_template, memory_format))

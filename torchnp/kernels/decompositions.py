@@ -193,7 +193,7 @@ for _name, _like, _doc in (
 # ---------------------------------------------------------------- singular values
 
 
-@kernel("_linalg_svd", like=np.linalg.svd, differs=[*_NO_INTEGERS, "svd-reduced", "svd-without-vectors"])
+@kernel("_linalg_svd", like=np.linalg.svd, differs=[*_NO_INTEGERS, "svd-reduced", "svd-without-vectors", "svd-driver"])
 def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     """Left singular vectors, singular values in descending order, and right singular vectors, conjugated."""
     check_matrix("linalg.svd", A)

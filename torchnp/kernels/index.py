@@ -160,7 +160,7 @@ def _check_source_dtype(self: ndarray, values: ndarray) -> None:
 
 @kernel(
     "index_put", like=np.ndarray.__setitem__,
-    differs=["index-put-accumulates", "index-uint8-mask", "index-write-overlap"],
+    differs=["index-put-accumulates", "index-uint8-mask", "no-mixed-writes", "index-write-overlap"],
     writes=Writes(free=("values",), after=_look_apart, expanded=_write_expanded),
 )  # fmt: skip
 def index_put(self, indices, values, accumulate=False):
@@ -198,7 +198,7 @@ def index_put(self, indices, values, accumulate=False):
 
 rows(
     "_unsafe_index_put", index_put, "`index_put`.", like=np.ndarray.__setitem__,
-    differs=["index-put-accumulates", "index-uint8-mask"],
+    differs=["index-put-accumulates", "index-uint8-mask", "no-mixed-writes"],
     writes=Writes(free=("values",), after=_look_apart, expanded=_write_expanded),
 )  # fmt: skip
 
@@ -332,7 +332,7 @@ def _look_put(bound: Bound, targets: list[ndarray]) -> None:
     look_apart(bound, targets)
 
 
-@kernel("put", like=np.put, differs=["put-as-many"], writes=Writes(inplace=_look_put))
+@kernel("put", like=np.put, differs=["put-as-many", "no-mixed-writes"], writes=Writes(inplace=_look_put))
 def put(self, index, source, accumulate=False):
     """The tensor with elements written, or added, at positions of the flattened tensor."""
     _check_put(self, index, source)

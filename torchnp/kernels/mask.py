@@ -60,7 +60,7 @@ def masked_fill(self, mask, value):
 @kernel(
     "masked_fill.Tensor",
     like=np.where,
-    differs=["masked-fill-truncates", "fill-overflow", "masked-fill-0d"],
+    differs=["masked-fill-truncates", "fill-overflow", "fill-0d"],
     writes=Writes(inplace=_look_at_mask, free=("value",)),
 )
 def masked_fill_tensor(self, mask, value):
@@ -101,7 +101,7 @@ def _check_source(self: ndarray, source: ndarray) -> None:
 @kernel(
     "masked_scatter",
     like=np.place,
-    differs=["masks-broadcast", "masked-scatter-enough", "where-needs-bool"],
+    differs=["masks-broadcast", "masked-scatter-enough", "where-needs-bool", "no-mixed-writes"],
     writes=Writes(inplace=_look_mask, free=("source",)),
 )
 def masked_scatter(self, mask, source):

@@ -105,7 +105,14 @@ _NO_WEIGHT = "invalid multinomial distribution (sum of probabilities <= 0)"
 @kernel(
     "multinomial",
     like=np.random.choice,
-    differs=["random-stream", "multinomial-weights", "multinomial-replacement", "multinomial-rows", "missing-kernel"],
+    differs=[
+        "random-stream",
+        "multinomial-weights",
+        "multinomial-replacement",
+        "multinomial-zero-weights",
+        "multinomial-rows",
+        "missing-kernel",
+    ],
 )
 def multinomial(self, num_samples, replacement=False, *, generator=None):
     """Indices drawn in proportion to the weights of each row."""

@@ -110,7 +110,7 @@ _WRITES = Writes(inplace=_look_scatter)
 _AT = "along a dimension at the positions of the index."
 (scatter,) = rows(
     "scatter.src", _scattered, f"The tensor with ``src``'s elements written {_AT}", like=np.put_along_axis,
-    differs=["gather-negative", "gather-crops", "index-write-overlap"], writes=_WRITES,
+    differs=["gather-negative", "gather-crops", "no-mixed-writes", "index-write-overlap"], writes=_WRITES,
 )  # fmt: skip
 rows(
     "scatter.value", _scattered, f"The tensor with one number written {_AT}", like=np.put_along_axis,
@@ -121,7 +121,8 @@ rows("scatter.reduce", _scattered, _DOC.format("a tensor"), writes=_WRITES)
 rows("scatter.value_reduce", _scattered, _DOC.format("one number"), writes=_WRITES)
 (scatter_add,) = rows(
     "scatter_add", _scattered, f"The tensor with ``src``'s elements added {_AT}", reduce="sum", known=_ANY,
-    like=np.add.at, differs=["gather-negative", "gather-crops", "half-opmath", "index-write-overlap"], writes=_WRITES,
+    like=np.add.at, writes=_WRITES,
+    differs=["gather-negative", "gather-crops", "no-mixed-writes", "half-opmath", "index-write-overlap"],
 )  # fmt: skip
 _DOC = f"The tensor with ``src``'s elements reduced into it {_AT}"
 rows("scatter_reduce.two", _scattered, _DOC, known=_ANY, differs=["half-opmath"], writes=_WRITES)
@@ -160,7 +161,15 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     "index_add",
     like=np.add.at,
     writes=_APART_LAST,
-    differs=["gather-negative", "zero-dim-axis", "number-wraps", "index-add-shapes", "index-write-overlap"],
+    differs=[
+        "gather-negative",
+        "zero-dim-axis",
+        "number-wraps",
+        "index-add-alpha",
+        "index-add-shapes",
+        "no-mixed-writes",
+        "index-write-overlap",
+    ],
 )
 def index_add(self, dim, index, source, *, alpha=1):
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
@@ -228,7 +237,7 @@ def _check_window(self: ndarray, dim: int, n: int) -> None:
 @kernel(
     "index_copy",
     like=np.put_along_axis,
-    differs=["gather-negative", "zero-dim-axis", "index-copy-long"],
+    differs=["gather-negative", "zero-dim-axis", "index-copy-long", "no-mixed-writes"],
     writes=Writes(inplace=_look_index_copy),
 )
 def index_copy(self, dim, index, source):
@@ -299,7 +308,7 @@ def check_filler(value: ndarray) -> None:
     check(value.ndim == 0, words)
 
 
-@kernel("index_fill.int_Tensor", like=np.put_along_axis, differs=["zero-dim-axis"], writes=_FILL)
+@kernel("index_fill.int_Tensor", like=np.put_along_axis, differs=["zero-dim-axis", "fill-0d"], writes=_FILL)
 def index_fill_tensor(self, dim, index, value):
     """The tensor with the number of a 0-d tensor in the slices that a vector names."""
     check_filler(value)

@@ -69,7 +69,7 @@ rows(
 rows(
     "prims::full_like", either, "An array of the shape of another that holds one number.",
     native=partial(_made, of="full_like"), portable=lambda xp, a, fill_value, **_: xp.full_like(a, fill_value),
-    like=np.full_like, differs=["fill-overflow", "only-floats-derive"],
+    like=np.full_like, differs=["fill-overflow", "number-wraps", "only-floats-derive"],
 )  # fmt: skip
 
 
