@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..case import Case, schemas
-from .constraint_quantized import UNCHECKED
+from ..case import Case
+from .broken import broken, offered
 from .own import own_cases
 from .task import BROKEN
 
@@ -32,20 +32,14 @@ SECONDS = 5  # for one call
 ENDLESS = 3  # calls without an answer in that time, after which no others are asked
 
 
-def is_trusting(op: str) -> bool:
-    """Return whether torch takes an overload's arguments on trust."""
-    return bool(UNCHECKED & {schemas()[op].base, op.partition("::")[2]})
-
-
-def run_asked(op: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
+def run_asked(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
     """Offer some of the changed calls of an overload's own rows."""
-    from .broken import broken, offered
-
+    op = source.removeprefix(BROKEN)
     if not recorder.wanted(op):
         return
     found: dict[str, Case] = {}
     for case in own_cases(op, BASES):
-        for made in chain(*broken(replace(case, source=BROKEN + op, sample_dtype=count), sized=True).values()):
+        for made in chain(*broken(replace(case, source=source, sample_dtype=count), sized=True).values()):
             found[made.digest] = made
     calls = list(found.values())
     chosen = Random(f"{op} {start} asked").sample(calls, min(ASKED, len(calls)))

@@ -57,7 +57,7 @@ def undrawn(name: str) -> str:
         return f"it {why}"
     if con.UNDRAWN & names:
         return "it needs a device, another layout or what arrays have not"
-    if UNCHECKED & names:
+    if is_trusting(name):
         return "torch does not check its arguments, or changes what it is given: own rows call it"
     if family(name) in NO_CPU_FAMILIES:
         return "torch has no kernel of it on the CPU"
@@ -65,6 +65,11 @@ def undrawn(name: str) -> str:
         return "it writes the memory of an array that it does not own: own rows call it"
     types = sorted({a.type for a in s.args if a.type.startswith(UNDRAWN)})
     return f"no case can hold a {types[0]}" if types else ""
+
+
+def is_trusting(name: str) -> bool:
+    """Return whether torch takes an overload's arguments on trust."""
+    return bool(UNCHECKED & {schemas()[name].base, name.partition("::")[2]})
 
 
 def functional_forms(name: str) -> list[str]:

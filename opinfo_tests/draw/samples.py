@@ -176,11 +176,15 @@ def samples_of(
         yield from given.run_given(task.source, task.dtype, recorder)
         return
     if task.is_drawn:
+        from .asked import run_asked
         from .broken import run_broken
+        from .drawable import is_trusting
         from .strategies import run_drawn
 
         recorder.source, recorder.sample_dtype = task.source, task.dtype
-        run = run_broken if task.source.startswith(BROKEN) else run_drawn
+        run = run_drawn
+        if task.source.startswith(BROKEN):
+            run = run_asked if is_trusting(task.source.removeprefix(BROKEN)) else run_broken
         yield from run(task.source, task.dtype, recorder, seed)
         return
     op = opinfos()[task.source]

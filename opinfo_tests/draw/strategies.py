@@ -28,9 +28,8 @@ from hypothesis import strategies as st
 from ..case import Case, Named, Seeded, schemas
 from ..schemas import bound, is_fragile
 from . import constraints as con
-from .asked import is_trusting
 from .constraint_table import constraint_of
-from .drawable import drawable, functional_form, looks_at_sizes, may_break
+from .drawable import drawable, functional_form, is_trusting, looks_at_sizes, may_break
 from .drawing import Call
 from .own import SOURCE, own_reach
 from .planted import KINDS as VALUES

@@ -53,7 +53,7 @@ def test_changed_calls_of_a_trusting_operator_are_planned_and_not_asked_again():
     op = "aten::_validate_sparse_coo_tensor_args"
     assert [t.source for t in plan([op], 1)] == [BROKEN + op]
     found = []
-    for _ in asked.run_asked(op, "1", Recorder(op.__eq__, found.append)):
+    for _ in asked.run_asked(BROKEN + op, "1", Recorder(op.__eq__, found.append)):
         pass
     assert len(found) > 100 and all(c.known is not None for c in found)
     assert len({c.known.error for c in found}) > 5

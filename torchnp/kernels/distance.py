@@ -99,7 +99,7 @@ def _slope(d: ndarray, length: ndarray, p: float) -> ndarray:
     length = length[..., None]
     if p == 2:
         slope = d / length
-    elif math.isinf(p):
+    elif p == math.inf:
         return np.sign(d) * (1 - np.minimum(1, np.ceil(np.abs(np.abs(d) - length))))
     elif p < 2:
         slope = np.sign(d) * np.abs(d) ** d.dtype.type(p - 1) / length ** d.dtype.type(p - 1)
