@@ -340,7 +340,9 @@ def test_nnpacks_convolution_is_the_convolution(padding):
         same([aten._nnpack_spatial_convolution(*n(x, w, bias), padding)], [F.conv2d(x, w, bias, 1, padding)])
     for stride in ([1, 1], [2, 1], [1, 2]):
         same([aten._nnpack_spatial_convolution(*n(x, w, b), padding, stride)], [F.conv2d(x, w, b, stride, padding)])
-    with pytest.raises(RuntimeError, match="NNPACK SpatialConvolution_updateOutput failed"):  # padding of a whole window
+    with pytest.raises(
+        RuntimeError, match="NNPACK SpatialConvolution_updateOutput failed"
+    ):  # padding of a whole window
         aten._nnpack_spatial_convolution(*n(x, w, b), [3, 0])
     rows = [
         (n(x[0], w, b), "NNPack convolutionOutput expects 4D input Tensor N,C,H,W"),
