@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .explaining import amends, expects, refuse
+from .explaining import amends, expects, left_out, refuse
 from .natural import Call
 from .promoting import promoted
 
@@ -101,12 +101,7 @@ def all_of_the_sorter(call: Call) -> Any:
     return refuse(call) if ((sorter < 0) | (sorter >= n)).any() else False
 
 
-@amends("bucketize-side", stage=2)
-def to_the_bucket_below(call: Call) -> Any:
-    if "right" in call.given:
-        return False
-    call.kwargs["right"] = True
-    return True
+left_out("bucketize-side", "right", right=True, stage=2)
 
 
 @amends("bucketize-unsorted", stage=4)
@@ -148,12 +143,7 @@ def range_of_the_data(call: Call) -> Any:
     return True
 
 
-@amends("histogram-bins", stage=2)
-def hundred_bins(call: Call) -> Any:
-    if "bins" in call.given:
-        return False
-    call.kwargs["bins"] = 100
-    return True
+left_out("histogram-bins", "bins", bins=100, stage=2)
 
 
 @amends("histogram-of-one-edge", stage=0)

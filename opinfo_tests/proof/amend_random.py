@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .explaining import amends, expects, refuse
+from .explaining import amends, expects, left_out, refuse
 from .natural import Call
 from .promoting import DEFAULT
 
@@ -130,12 +130,7 @@ def weights_of_any_sum(call: Call) -> Any:
     return True
 
 
-@amends("multinomial-replacement", stage=2)
-def each_once(call: Call) -> Any:
-    if "replacement" in call.given:
-        return False
-    call.kwargs["replace"] = False
-    return True
+left_out("multinomial-replacement", "replacement", replace=False, stage=2)
 
 
 @amends("multinomial-zero-weights", stage=1)

@@ -50,6 +50,15 @@ def amends(*ids: str, stage: int = 1) -> Callable[[Amendment], Amendment]:
     return register
 
 
+def left_out(id: str, name: str, stage: int = 1, **said: Any) -> None:
+    """Register what NumPy's counterpart has to be told where torch's argument ``name`` is left out."""
+
+    @amends(id, stage=stage)
+    def tell(call: Call) -> Any:
+        call.kwargs |= {} if name in call.given else said
+        return name not in call.given
+
+
 def expects(id: str, *kinds: str) -> Callable[[Callable[[Call], Any]], Callable[[Call], Any]]:
     """Register of which calls a difference that cannot be computed makes which kinds of disagreement."""
 
