@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def _leaving_at_once() -> Iterator[None]:
+    """While torch is imported Ctrl-C ends the process there and then: raised inside its C++, it would abort it.
+
+    Nothing has begun that wants an end. Another thread than the main one is not interrupted and changes nothing.
+    """
+
+    def leave(*_: Any) -> None:
+        os.write(2, b"interrupted\n")
+        os._exit(130)
+
+    ours = threading.current_thread() is threading.main_thread() and "torch" not in sys.modules
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # a parent may have it ignored
+        yield
+        return
+    signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
     """Run, print, and return the exit status."""
     try:
-        from .run.command import main as judge
+        with _leaving_at_once():
+            from .run.command import main as judge
 
         return judge(argv, prog)
     except KeyboardInterrupt:

@@ -77,7 +77,7 @@ def test_products_of_a_report(tmp_path, capsys):
     assert "1 of 1 calls pass" in summary.read_text() and "| aten::fft | 3 |" in summary.read_text()
 
 
-@pytest.mark.parametrize("after", [0.7, 6.0])
+@pytest.mark.parametrize("after", [0.3, 0.7, 1.1, 1.5, 1.9, 6.0])
 def test_interrupted_quietly(after, tmp_path):
     """While torch is imported and in the control, of which the workers know nothing."""
     arguments = [sys.executable, "-m", "opinfo_tests", "--ops", "add*", "--report", str(tmp_path / "r.jsonl")]
