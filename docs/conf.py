@@ -6,6 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torchnp
+from torchnp.lookup import published
 
 project = "torchnp"
 author = "the torchnp developers"
@@ -31,18 +32,10 @@ html_theme_options = {
 }
 html_sidebars = {"**": []}  # the header links every chapter; a thousand links beside every op page would be the build
 html_copy_source = False
+html_extra_path = [str(path) for path in published.files()]  # the reference as data, at the site's root
 
 
 def setup(app):
     import op_pages
 
     app.connect("builder-inited", lambda app: op_pages.write(Path(app.srcdir)))
-    app.connect("build-finished", publish)
-
-
-def publish(app, failure):
-    """Put the reference as data beside the pages."""
-    from torchnp.lookup import published
-
-    for name, text in published.files().items() if failure is None else ():
-        (Path(app.outdir) / name).write_text(text, encoding="utf-8")

@@ -38,11 +38,9 @@ def head(packet: str, counterparts: list[str]) -> list[str]:
         lines.append(f"In torch: {_linked(_spelled_out(caller), caller)}.")
     if counterparts:
         lines.append(f"NumPy or SciPy counterpart: {', '.join(_linked(x, x) for x in counterparts)}.")
-    tried = [
-        facts.shares()[name] for name in torchnp.table if name.partition(".")[0] == packet and name in facts.shares()
-    ]
+    tried = facts.tried(name for name in torchnp.table if name.partition(".")[0] == packet)
     if tried:
-        calls, right = (sum(column) for column in zip(*tried, strict=True))
+        calls, right = tried["calls"], tried["right"]
         lines.append(f"Called as it is, the counterpart gives torch's answer on {right:,} of {calls:,} calls tried.")
     return ["  \n".join(lines), ""] if lines else []
 

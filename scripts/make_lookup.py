@@ -1,41 +1,60 @@
-"""Write what `torchnp explain` reads in place of the table: ops.tsv, callers.tsv and examples.tsv in torchnp/data.
+"""Write what `torchnp explain`, `torchnp ops` and `torchnp differences` read in place of the table, in torchnp/data.
 
     python scripts/make_lookup.py [--check] [--examples]
 
-Run it after a change of ``like=``, ``differs=`` or a docstring of a kernel; a test compares. ``--examples`` asks torch
-again for the example that each operator has of each of its differences, which takes a minute; without it the examples
-of pairs that are no longer declared are dropped, and those of new pairs are added.
+These are ops.json, differences.json, callers.tsv and examples.tsv. Run it after a change of ``like=``, ``differs=``, a docstring
+of a kernel, the catalogue or what the proof counted; a test compares. ``--examples`` asks torch again for the example that
+each operator has of each of its differences, which takes a minute; without it the examples of pairs that are no longer
+declared are dropped, and those of new pairs are added.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from asking import examples
 
 import torchnp
-from torchnp.lookup.naming import public_name
-from torchnp.registry import REGISTERED
+from opinfo_tests.proof import tier
+from torchnp.catalogue import CHAPTERS
+from torchnp.differences import Difference
+from torchnp.lookup import facts
 
 DATA = Path(torchnp.__file__).parent / "data"
-OPS_HEAD = (
-    "# by scripts/make_lookup.py: overload, family, counterparts, differences, first line; or overload, rule, source"
-)
 
 
 def ops_lines() -> list[str]:
-    """A line for every row of the table."""
-    lines = [OPS_HEAD]
-    for name in torchnp.table:
-        row = REGISTERED.get(name)
-        if row is None:
-            made = torchnp.table[name]
-            lines.append(f"{name}\t{made.rule}\t{made.derived_from}")
-        else:
-            doc = (row.body.__doc__ or "").strip().partition("\n")[0]
-            lines.append("\t".join([name, row.family, public_name(row.like), " ".join(row.differs), doc]))
-    return lines
+    """Every overload that torch registers."""
+    tried = tier.read()
+    return _listed([facts.declared(name, tried.get(name, ())) for name in torchnp.table.schemas if facts.is_own(name)])
+
+
+def differences_lines() -> list[str]:
+    """Every difference of the catalogue: its chapter, its examples, and the ops that have it."""
+    having: dict[str, dict[str, None]] = {}
+    for name, row in torchnp.table.items():
+        for i in row.row.differs if facts.is_own(name) else ():
+            having.setdefault(i, {})[name.partition(".")[0]] = None
+    return _listed(
+        [_difference(chapter, d, sorted(having.get(d.id, ()))) for chapter in CHAPTERS for d in chapter.ROWS]
+    )
+
+
+def _difference(chapter: ModuleType, d: Difference, ops: list[str]) -> dict[str, Any]:
+    found = {"id": d.id, "title": d.title, "category": chapter.__name__.rpartition(".")[2]}
+    found |= {key: getattr(d, key) for key in ("torch", "torch_value", "numpy", "numpy_value")}
+    found |= {"advice": d.why, "in_numpy": d.in_numpy, "in_torch": d.in_torch}
+    return {**found, "array_api": d.array_api, "versions": d.where, "ops": ops}
+
+
+def _listed(rows: list[dict[str, Any]]) -> list[str]:
+    """A JSON list with an object a line, so that a change is seen where it is."""
+    made = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows]
+    return ["[", *(f"{row}," for row in made[:-1]), made[-1], "]"]
 
 
 def callers_lines() -> list[str]:
@@ -51,7 +70,8 @@ def callers_lines() -> list[str]:
 def main() -> int:
     stale = []
     asked = {
-        "ops.tsv": ops_lines,
+        "ops.json": ops_lines,
+        "differences.json": differences_lines,
         "callers.tsv": callers_lines,
         "examples.tsv": lambda: examples.lines("--examples" in sys.argv),
     }

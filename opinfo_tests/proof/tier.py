@@ -12,7 +12,7 @@ import torchnp
 from .account import HOW, Account, never_seen, packets, provable, prove
 from .plant import plant as plant_faults
 
-DATA = Path(torchnp.__file__).parent / "data" / "proof.tsv"  # which `torchnp explain` reads
+DATA = Path(__file__).parents[1] / "data" / "proof.tsv"  # what scripts/make_lookup.py takes into ops.json
 HEAD = "# by python -m opinfo_tests --proof: overload, calls, those on which the plain NumPy counterpart is right"
 # Families whose counterparts cannot be held against torch, and why; all others are proved.
 WITHOUT = {
@@ -96,6 +96,12 @@ def summary(accounts: dict[str, Account]) -> list[str]:
     return found
 
 
+def read() -> dict[str, tuple[int, int]]:
+    """Return what ``proof.tsv`` holds: the pairs of each overload, and those on which NumPy is right."""
+    cells = (line.split("\t") for line in DATA.read_text(encoding="utf-8").splitlines()[1:])
+    return {op: (int(pairs), int(right)) for op, pairs, right in cells}
+
+
 def lines(accounts: dict[str, Account]) -> list[str]:
-    """Return what ``proof.tsv`` holds: of each overload the pairs, and those on which NumPy is right."""
+    """Return the lines of ``proof.tsv``."""
     return [HEAD, *(f"{a.op}\t{a.pairs}\t{a.agree}" for a in accounts.values() if a.pairs)]

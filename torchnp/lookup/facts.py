@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torchnp.schema import Schema, load
 
@@ -61,21 +64,35 @@ def meet(space: str) -> bool:
     if space in libraries.OWN or not libraries.meet(space):
         return False
     from torchnp import table
-    from torchnp.lookup.naming import public_name
 
     new = {name: s for name, s in table.schemas.items() if s.namespace == space and name not in schemas()}
     schemas().update(new)
-    for name in new:
-        if name not in table:
-            continue
-        made = table[name]
-        if made.rule:
-            rows()[name] = Fact(name, rule=made.rule, source=made.derived_from or "")
-        else:
-            doc = (made.row.body.__doc__ or "").strip().partition("\n")[0]
-            rows()[name] = Fact(name, made.family, public_name(made.like), made.row.differs, doc)
+    ops().update((name, declared(name)) for name in new)
+    rows.cache_clear()
     overloads.cache_clear()
     return True
+
+
+def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, Any]:
+    """What `ops` has of an overload, made of the table itself; ``tried`` is what the harness counted."""
+    from torchnp import table
+    from torchnp.lookup.naming import public_name
+
+    schema, row = table.schemas[name], table.get(name)
+    return {
+        "name": name,
+        "schema": str(schema),
+        "status": table.status(name),
+        "family": row.family if row else "",
+        "derived_from": row.derived_from or "" if row else "",
+        "rule": row.rule or "" if row else "",
+        "does": (row.row.body.__doc__ or "").strip().partition("\n")[0] if row else "",
+        "numpy": public_name(row.like) if row else "",
+        "differences": list(row.row.differs) if row else [],
+        "tried": dict(zip(("calls", "right"), tried)),
+        "tags": sorted(schema.tags),
+        "reason": table.reason(name) or "",
+    }
 
 
 def libraries_like(pattern: str) -> list[str]:
@@ -92,17 +109,21 @@ def is_own(name: str) -> bool:
 
 
 @functools.cache
+def ops() -> dict[str, dict[str, Any]]:
+    """Every overload that is known, as ``ops.json`` has it and `published` gives it."""
+    return {row["name"]: row for row in json.loads((DATA / "ops.json").read_text(encoding="utf-8"))}
+
+
+@functools.cache
 def rows() -> dict[str, Fact]:
     """Every row of the table, by its name."""
-    found = {}
-    for line in _lines("ops.tsv"):
-        cells = line.split("\t")
-        if len(cells) == 3:
-            found[cells[0]] = Fact(cells[0], rule=cells[1], source=cells[2])
-        else:
-            name, family, like, differs, doc = cells
-            found[name] = Fact(name, family, like, tuple(differs.split()), doc)
-    return found
+    return {name: _fact(row) for name, row in ops().items() if row["family"]}
+
+
+def _fact(row: dict[str, Any]) -> Fact:
+    if row["derived_from"]:
+        return Fact(row["name"], rule=row["rule"], source=row["derived_from"])
+    return Fact(row["name"], row["family"], row["numpy"], tuple(row["differences"]), row["does"])
 
 
 @functools.cache
@@ -115,11 +136,10 @@ def examples() -> dict[tuple[str, str], Example]:
     return found
 
 
-@functools.cache
-def shares() -> dict[str, tuple[int, int]]:
+def tried(names: Iterable[str]) -> dict[str, int]:
     """Of overloads that are proved, the calls on which NumPy's counterpart was tried as it is, and those where it is right."""
-    cells = (line.split("\t") for line in _lines("proof.tsv"))
-    return {name: (int(calls), int(right)) for name, calls, right in cells}
+    found = [ops()[name]["tried"] for name in names if ops()[name]["tried"]]
+    return {key: sum(share[key] for share in found) for key in ("calls", "right")} if found else {}
 
 
 @functools.cache
@@ -164,19 +184,12 @@ def body_of(name: str) -> Fact | None:
 
 def status(name: str) -> str:
     """What `torchnp.table.status` says of a registered overload."""
-    fact = rows().get(name)
-    if fact is None:
-        return "absent" if why_excluded(name) is None else "excluded"
-    if fact.source:
-        return "derived"
-    return "composite" if schemas()[name].implementation == "implicit" else "kernel"
+    return ops()[name]["status"]
 
 
 def why_excluded(name: str) -> str | None:
     """The reason why an overload is not provided, None for one that is."""
-    from torchnp.exclusions import reason_of
-
-    return None if name in rows() or not is_own(name) else reason_of(name)
+    return ops()[name]["reason"] or None
 
 
 def bodies(op: str) -> list[Fact]:

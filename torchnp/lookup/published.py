@@ -1,89 +1,38 @@
 """The reference as data, for editors, documentation tools and models: ``ops.json`` and ``differences.json``.
 
-Both are lists of objects, whose fields `SCHEMAS` describes in the words of JSON Schema. ``torchnp ops --json`` and ``torchnp
-differences --json`` print them, the site has them beside its pages, and nothing here imports torch or a kernel.
+Both are files of ``torchnp/data``, written by ``scripts/make_lookup.py``: lists of objects, whose fields a
+JSON schema beside each describes. ``torchnp ops --json`` and ``torchnp differences --json`` print their objects, and the site has
+the files beside its pages.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+from pathlib import Path
 from typing import Any
 
-from torchnp.catalogue import CATALOGUE, CHAPTERS
 from torchnp.lookup import facts
 
-FILES = ("ops", "differences")
-SCHEMAS: dict[str, dict[str, Any]] = {
-    name: json.loads((facts.DATA / f"{name}.schema.json").read_text(encoding="utf-8")) for name in FILES
-}
+NAMES = ("ops", "differences")
 
 
-def op(name: str) -> dict[str, Any]:
-    """What is known of an overload."""
-    fact, body, schema = facts.rows().get(name), facts.body_of(name), facts.schemas()[name]
-    return {
-        "name": name,
-        "schema": str(schema),
-        "status": facts.status(name),
-        "family": body.family if body else "",
-        "derived_from": fact.source if fact else "",
-        "rule": fact.rule if fact else "",
-        "does": body.doc if body else "",
-        "numpy": body.like if body else "",
-        "differences": list(body.differs) if body else [],
-        "tried": dict(zip(("calls", "right"), facts.shares().get(name, ()))),
-        "tags": sorted(schema.tags),
-        "reason": facts.why_excluded(name) or "",
-    }
-
-
-def ops() -> list[dict[str, Any]]:
-    """Every overload that torch registers."""
-    return [op(name) for name in facts.schemas()]
+def ops() -> dict[str, dict[str, Any]]:
+    """Every overload that torch registers, and those of other libraries that have been asked for, by name."""
+    return facts.ops()
 
 
 @functools.cache
-def _chapters() -> dict[str, str]:
-    return {d.id: chapter.__name__.rpartition(".")[2] for chapter in CHAPTERS for d in chapter.ROWS}
+def differences() -> dict[str, dict[str, Any]]:
+    """Every difference, by its id, in the order of the catalogue."""
+    return {row["id"]: row for row in json.loads(text("differences.json"))}
 
 
-@functools.cache
-def _having() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for packet in facts.overloads():
-        for i in dict.fromkeys(i for body in facts.bodies(packet) for i in body.differs):
-            found.setdefault(i, []).append(packet)
-    return found
+def text(name: str) -> str:
+    """One of the files, ``ops.json`` or ``ops.schema.json``."""
+    return (facts.DATA / name).read_text(encoding="utf-8")
 
 
-def difference(i: str) -> dict[str, Any]:
-    """What is known of a difference, by its id."""
-    d = CATALOGUE[i]
-    return {
-        "id": i,
-        "title": d.title,
-        "category": _chapters()[i],
-        "torch": d.torch,
-        "torch_value": d.torch_value,
-        "numpy": d.numpy,
-        "numpy_value": d.numpy_value,
-        "advice": d.why,
-        "in_numpy": d.in_numpy,
-        "in_torch": d.in_torch,
-        "array_api": d.array_api,
-        "versions": d.where,
-        "ops": sorted(_having().get(i, [])),
-    }
-
-
-def differences() -> list[dict[str, Any]]:
-    """Every difference, in the order of the catalogue."""
-    return [difference(i) for i in CATALOGUE]
-
-
-def files() -> dict[str, str]:
-    """The text of each file by its name, the schemas too."""
-    made = {"ops": ops(), "differences": differences()}
-    data = {f"{name}.json": json.dumps(rows, indent=1, ensure_ascii=False) for name, rows in made.items()}
-    return data | {f"{name}.schema.json": json.dumps(schema, indent=1) for name, schema in SCHEMAS.items()}
+def files() -> list[Path]:
+    """The files, the schemas too."""
+    return [facts.DATA / f"{name}.{kind}" for name in NAMES for kind in ("json", "schema.json")]

@@ -30,7 +30,7 @@ def told(meaning: Meaning) -> dict[str, Any]:
         "numpy": _counterparts(ops[:1]),
         "arrays": EXAMPLE if meaning.calls else {},
         "calls": [{"numpy": c.numpy, "torch": c.torch, "says": c.say} for c in meaning.calls],
-        "tried": _tried(main) if meaning.kind != "difference" else {},
+        "tried": facts.tried(_overloads(main)) if meaning.kind != "difference" else {},
         "differences": _differences(meaning, ops),
         "op": main,
         "torch": facts.callers().get(main.partition(".")[0], ""),
@@ -53,12 +53,6 @@ def _bodies(op: str) -> list[Fact]:
 
 def _overloads(op: str) -> list[str]:
     return facts.overloads().get(op, [op] if op else [])
-
-
-def _tried(op: str) -> dict[str, int]:
-    """On how many calls of torch's samples NumPy's counterpart, called as it is, gives what torch gives."""
-    found = [facts.shares()[n] for n in _overloads(op) if n in facts.shares()]
-    return {"calls": sum(calls for calls, _ in found), "right": sum(right for _, right in found)} if found else {}
 
 
 def _counterparts(ops: Iterable[str]) -> list[str]:
@@ -105,19 +99,9 @@ def _difference(d: Difference, example: Any, op: str | None) -> dict[str, Any]:
 
 
 def _overload(name: str) -> dict[str, Any]:
-    fact = facts.rows().get(name)
-    body = facts.body_of(name)
-    return {
-        "name": name,
-        "schema": str(facts.schemas()[name]),
-        "out": facts.schemas()[name].is_out,
-        "status": facts.status(name),
-        "rule": fact.rule if fact else "",
-        "source": fact.source if fact else "",
-        "family": body.family if body else "",
-        "tags": sorted(facts.schemas()[name].tags),
-        "reason": facts.why_excluded(name) or "",
-    }
+    row = facts.ops()[name]
+    same = ("name", "schema", "status", "rule", "family", "tags", "reason")
+    return {key: row[key] for key in same} | {"out": facts.schemas()[name].is_out, "source": row["derived_from"]}
 
 
 # ---------------------------------------------------------------- text

@@ -10,7 +10,6 @@ import pydoc
 import sys
 from collections.abc import Callable
 
-from torchnp.catalogue import CATALOGUE
 from torchnp.lookup import facts, published, telling
 from torchnp.lookup.meaning import meaning_of
 from torchnp.lookup.ranking import near
@@ -62,7 +61,7 @@ def _nearest(name: str) -> str:
 
 def differences(args: argparse.Namespace) -> int:
     """A line for each difference, or JSON."""
-    rows = [published.difference(i) for i in CATALOGUE if fnmatch.fnmatchcase(i, args.pattern)]
+    rows = [row for i, row in published.differences().items() if fnmatch.fnmatchcase(i, args.pattern)]
     if not rows:
         raise NotFound(f"no id matches {args.pattern!r}; torchnp explain {args.pattern!r} looks a name up")
     if args.json:
@@ -93,7 +92,7 @@ def ops(args: argparse.Namespace) -> int:
         and (args.family is None or _family(n) == args.family)
     ]
     if args.json:
-        print(json.dumps([published.op(n) for n in names], indent=1))
+        print(json.dumps([published.ops()[n] for n in names], indent=1, ensure_ascii=False))
     elif args.names:
         print("\n".join(names), end="\n" if names else "")
     elif not names:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import jsonschema
 import pytest
@@ -13,12 +16,11 @@ from torchnp.cli import main
 from torchnp.lookup import published
 
 
-@pytest.mark.parametrize("name", published.FILES)
+@pytest.mark.parametrize("name", published.NAMES)
 def test_files_are_what_their_schemas_say(name):
-    files = published.files()
-    schema = json.loads(files[f"{name}.schema.json"])
+    schema = json.loads(published.text(f"{name}.schema.json"))
     jsonschema.Draft202012Validator.check_schema(schema)
-    rows = json.loads(files[f"{name}.json"])
+    rows = json.loads(published.text(f"{name}.json"))
     jsonschema.validate(rows, schema)
     rows[0].pop("title" if name == "differences" else "schema")
     with pytest.raises(jsonschema.ValidationError):
@@ -26,13 +28,24 @@ def test_files_are_what_their_schemas_say(name):
 
 
 def test_every_overload_and_difference_is_there():
-    assert [row["name"] for row in published.ops()] == [
-        n for n in torchnp.table.schemas if n.startswith(("aten", "prims"))
-    ]
+    """That they are up to date is what ``make_lookup.py --check`` tells in test_lookup_facts."""
+    mine = [n for n in torchnp.table.schemas if n.startswith(("aten", "prims"))]
+    assert [row["name"] for row in json.loads(published.text("ops.json"))] == mine
     rows = published.differences()
-    assert [row["id"] for row in rows] == list(CATALOGUE)
-    assert all(torchnp.table.find(op) for row in rows for op in row["ops"])
-    assert "aten::var" in next(row["ops"] for row in rows if row["id"] == "correction")
+    assert list(rows) == list(CATALOGUE)
+    assert all(torchnp.table.find(op) for row in rows.values() for op in row["ops"])
+    assert "aten::var" in rows["correction"]["ops"]
+
+
+@pytest.mark.parametrize("name", published.NAMES)
+def test_the_commands_print_the_files(name):
+    # A process of its own: here other tests have declared rows of other libraries.
+    done = subprocess.run([sys.executable, "-X", "importtime", "-m", "torchnp", name, "--json"], capture_output=True,
+                          text=True, encoding="utf-8", env=os.environ | {"PYTHONUTF8": "1"}, timeout=60)  # fmt: skip
+    assert json.loads(done.stdout) == json.loads(published.text(f"{name}.json"))
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "torchnp.lookup.facts" in imported
+    assert not [m for m in imported if m == "torch" or m.startswith("torchnp.kernels.")]
 
 
 def test_the_command(capsys):
