@@ -14,7 +14,7 @@ from typing import Any
 
 import torchnp
 from opinfo_tests.report import counts, gaps
-from torchnp.lookup import facts
+from torchnp.lookup import facts, standard
 
 PLACES = {
     "torch": "https://docs.pytorch.org/docs/2.13/generated/",
@@ -31,14 +31,18 @@ TYPES = {
 
 
 def head(packet: str, counterparts: list[str]) -> list[str]:
-    """Links to the documentation of torch and of the counterparts, and how often plain NumPy is right."""
+    """Links to the documentation of torch, of the counterparts and of the array API standard, and how often plain NumPy is right."""
     lines = []
     caller = facts.callers().get(packet)
     if caller:
         lines.append(f"In torch: {_linked(_spelled_out(caller), caller)}.")
     if counterparts:
         lines.append(f"NumPy or SciPy counterpart: {', '.join(_linked(x, x) for x in counterparts)}.")
-    tried = facts.tried(name for name in torchnp.table if name.partition(".")[0] == packet)
+    mine = [name for name in torchnp.table if name.partition(".")[0] == packet]
+    if standards := list(dict.fromkeys(found for name in mine if (found := facts.ops()[name]["array_api"]))):
+        links = ", ".join(f"[`{name}`]({standard.address(name)})" for name in standards)
+        lines.append(f"In the array API standard: {links}.")
+    tried = facts.tried(mine)
     if tried:
         calls, right = tried["calls"], tried["right"]
         lines.append(f"Called as it is, the counterpart gives torch's answer on {right:,} of {calls:,} calls tried.")

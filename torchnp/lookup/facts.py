@@ -8,9 +8,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from torchnp.lookup import standard
 from torchnp.schema import Schema, load
+
+if TYPE_CHECKING:
+    from torchnp.registry import Kernel
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -79,6 +83,7 @@ def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, An
     from torchnp.lookup.naming import public_name
 
     schema, row = table.schemas[name], table.get(name)
+    numpy = public_name(row.like) if row else ""
     return {
         "name": name,
         "schema": str(schema),
@@ -87,12 +92,20 @@ def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, An
         "derived_from": row.derived_from or "" if row else "",
         "rule": row.rule or "" if row else "",
         "does": (row.row.body.__doc__ or "").strip().partition("\n")[0] if row else "",
-        "numpy": public_name(row.like) if row else "",
+        "numpy": numpy,
+        "array_api": standard.counterpart(_source(row).name.partition(".")[0], numpy) if row else None,
         "differences": list(row.row.differs) if row else [],
         "tried": dict(zip(("calls", "right"), tried)),
         "tags": sorted(schema.tags),
         "reason": table.reason(name) or "",
     }
+
+
+def _source(row: Kernel) -> Kernel:
+    """The row that has the body."""
+    from torchnp import table
+
+    return _source(table[row.derived_from]) if row.derived_from else row
 
 
 def libraries_like(pattern: str) -> list[str]:

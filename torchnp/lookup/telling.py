@@ -28,6 +28,7 @@ def told(meaning: Meaning) -> dict[str, Any]:
         "says": meaning.says,
         "does": body.doc if body else "",
         "numpy": _counterparts(ops[:1]),
+        "array_api": _standard(main),
         "arrays": EXAMPLE if meaning.calls else {},
         "calls": [{"numpy": c.numpy, "torch": c.torch, "says": c.say} for c in meaning.calls],
         "tried": facts.tried(_overloads(main)) if meaning.kind != "difference" else {},
@@ -58,6 +59,11 @@ def _overloads(op: str) -> list[str]:
 def _counterparts(ops: Iterable[str]) -> list[str]:
     likes = dict.fromkeys(f.like for op in ops for f in _bodies(op) if f.like)
     return [like.replace("numpy.", "np.", 1) for like in likes]
+
+
+def _standard(op: str) -> list[str]:
+    """The functions of the array API standard that an op's or an overload's rows have as counterparts."""
+    return list(dict.fromkeys(name for n in _overloads(op) if (name := facts.ops()[n]["array_api"])))
 
 
 def _differences(meaning: Meaning, ops: list[str]) -> list[dict[str, Any]]:
@@ -129,6 +135,8 @@ def _head(told: dict[str, Any], bold: Callable[[str], str]) -> str:
     else:
         called = f"is {counterparts} in NumPy" if counterparts else "has no counterpart of its own in NumPy"
     does = f"\n  {told['does']}" if told["does"] else ""
+    if told["array_api"]:
+        does += f"\n  In the array API standard {' or '.join(f'xp.{name}' for name in told['array_api'])}."
     if tried := told["tried"]:
         right = f"{counterparts.partition(' or ')[0]}, called as it is, is right on {tried['right']:,} of {tried['calls']:,}"
         does += f"\n  {right} calls that the tests made."
