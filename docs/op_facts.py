@@ -6,14 +6,13 @@ import importlib
 import inspect
 import operator
 import sys
-from collections import defaultdict
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torchnp
-from opinfo_tests.report import counts, gaps
+from opinfo_tests.report import gaps, passed
 from torchnp.lookup import facts, standard
 
 PLACES = {
@@ -102,22 +101,37 @@ def source(row: Any) -> list[str]:
 
 
 def judged(names: list[str]) -> list[str]:
-    """The dtypes that the harness has calls of, and its known gaps."""
-    by_dtype: dict[str, int] = defaultdict(int)
-    for (op, dtype), n in counts.recorded().items():
-        if op in names:
-            by_dtype[dtype] += n
+    """What passes in the harness, in a grid of dtypes and overloads, and its known gaps."""
     lines = []
-    if by_dtype:
-        lines += ["## Judged", "", "Calls recorded beneath torch's own samples, by the dtype of the first tensor:", ""]
-        lines += [f"| {' | '.join(by_dtype)} |", "|---" * len(by_dtype) + "|"]
-        lines += [f"| {' | '.join(f'{n:,}' for n in by_dtype.values())} |", ""]
+    rows = {name: passed.read()[name] for name in names if name in passed.read()}
+    dtypes = [d for d in passed.ORDER if any(d in row for row in rows.values())]
+    if dtypes:
+        run = passed.header()
+        what = "whole run" if run["tier"] == "full" else f"{run['tier']} tier"
+        by = f"torch {run['torch'].partition('+')[0]} and NumPy {run['numpy']}"
+        lines += ["## Judged", ""]
+        lines += [
+            f"Calls that give what torch gives, by the dtype of the first tensor, in the [harness](../harness.md)'s {what} of "
+            f"{run['date']} with {by}; *a* of *b* where some do not.",
+            "",
+        ]
+        heads = [f"`{name.partition('::')[2]}`" for name in rows]
+        lines += [f"| | {' | '.join(heads)} |", "|---" + "|---:" * len(rows) + "|"]
+        for dtype in dtypes:
+            cells = (_passed(*row.get(dtype, (0, 0))) for row in rows.values())
+            lines.append(f"| {'no tensor' if dtype == 'none' else f'`{dtype}`'} | {' | '.join(cells)} |")
+        lines.append("")
     known = [g for g in _gaps() if any(fnmatchcase(name, g.op) for name in names)]
     if known:
         lines += ["What is known to differ from torch (`opinfo_tests/gaps.toml`):", ""]
         lines += [f"- {_escaped(reason)}" for reason in dict.fromkeys(g.reason for g in known)]
         lines.append("")
     return lines
+
+
+def _passed(good: int, attempted: int) -> str:
+    whole = f"{good:,}" if good else ""
+    return whole if good == attempted else f"{good:,} of {attempted:,}"
 
 
 @cache

@@ -1,23 +1,26 @@
 """Write the harness's figures into README.md from a report: ``python scripts/readme_harness.py report.jsonl``.
 
-The report's totals go to opinfo_tests/data/results.json, and README's table is made of that file alone, so that ``--check``
-can compare the two without a run; it exits with 1 when they differ.
+The report's totals go to opinfo_tests/data/results.json, and what passes of each overload in each dtype to passed.tsv beside it,
+of which the documentation makes the operators' pages. README's table is made of results.json alone, so that ``--check`` can
+compare the two without a run; it exits with 1 when they differ.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from opinfo_tests.case import DTYPES
 from opinfo_tests.draw.samples import ERRORS
+from opinfo_tests.report import passed
 from opinfo_tests.run.outputs import DRAWS
 
 ROOT = Path(__file__).resolve().parent.parent
-README, RESULTS = ROOT / "README.md", ROOT / "opinfo_tests" / "data" / "results.json"
+README = ROOT / "README.md"
 BEGIN, END = "<!-- harness -->\n", "<!-- /harness -->"
 HEAD = (
     "backend",
@@ -36,8 +39,12 @@ HEAD = (
 WHOLE = {"ops": None, "families": None, "max": 0}  # what a header says of a run that left nothing out
 
 
-def totals(report: Path) -> dict[str, Any]:
-    """What a report adds up to: by dtype, of inputs that torch refuses, of prims, and of all calls."""
+Counts = Counter[tuple[str, str, str]]
+
+
+def totals(report: Path) -> tuple[dict[str, Any], Counts]:
+    """What a report adds up to: by dtype, of inputs that torch refuses, of prims, and of all calls; and each pair's outcomes."""
+    pairs: Counts = Counter()
     calls: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: {"passed": 0, "unspecified": 0, "attempted": 0})
     overloads: dict[tuple[str, str], set[str]] = defaultdict(set)
     head: dict[str, Any] = {}
@@ -46,6 +53,7 @@ def totals(report: Path) -> dict[str, Any]:
         for line in lines:
             row = json.loads(line)
             if "op" in row:
+                pairs[row["op"], row["dtype"], row["outcome"]] += 1
                 keys = [("dtypes", row["dtype"]), ("all", "calls")]
                 keys += [("all", "prims")] * row["op"].startswith("prims::")
                 keys += [("all", "errors")] * (row["sample_dtype"] == ERRORS or "torch_raises" in row)
@@ -60,16 +68,16 @@ def totals(report: Path) -> dict[str, Any]:
                 foot = row
     if not foot or any(head.get(k) != v for k, v in WHOLE.items()):
         raise SystemExit(f"{report} is of a run that was broken off or of chosen operators")
-    order = [*DTYPES, "none"]
     found = {key: {**calls[key], "overloads": len(overloads[key])} for key in calls}
-    return {
-        "header": {k: head[k] for k in HEAD if k in head},
+    made = {
+        "header": {k: head[k] for k in HEAD if k in head} | {"date": f"{date.fromtimestamp(report.stat().st_mtime)}"},
         **{name: found.get(("all", name)) for name in ("calls", "errors", "prims")},
         "dtypes": {
-            d: found["dtypes", d] for d in sorted((d for kind, d in found if kind == "dtypes"), key=order.index)
+            d: found["dtypes", d] for d in sorted((d for kind, d in found if kind == "dtypes"), key=passed.ORDER.index)
         },
         "usage": foot.get("usage"),
     }
+    return made, pairs
 
 
 def table(results: dict[str, Any]) -> str:
@@ -108,7 +116,7 @@ def table(results: dict[str, Any]) -> str:
 def updated(text: str) -> str:
     """README's text with the table of the present results."""
     head, rest = text.split(BEGIN)
-    return head + BEGIN + table(json.loads(RESULTS.read_text(encoding="utf-8"))) + END + rest.split(END)[1]
+    return head + BEGIN + table(json.loads(passed.RESULTS.read_text(encoding="utf-8"))) + END + rest.split(END)[1]
 
 
 def main(arguments: list[str]) -> int:
@@ -121,7 +129,9 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__, file=sys.stderr)
         return 2
-    RESULTS.write_text(json.dumps(totals(Path(arguments[0])), indent=1) + "\n", encoding="utf-8")
+    results, pairs = totals(Path(arguments[0]))
+    passed.RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    passed.write(pairs)
     README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import runpy
+from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from opinfo_tests.report import passed
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "readme_harness.py"
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="README and scripts are in a clone alone")
@@ -40,12 +43,39 @@ def test_rows_add_up(tmp_path):
         base | {"dtype": "none", "sample_dtype": "errors"},
     ]
     run = script()
-    found = run["totals"](report(tmp_path / "r.jsonl", HEAD, *rows, {"done": ["sin", "float32"]}, {"footer": 1}))
+    found, pairs = run["totals"](report(tmp_path / "r.jsonl", HEAD, *rows, {"done": ["sin", "float32"]}, {"footer": 1}))
+    assert pairs["aten::sin", "float32", "wrong-value"] == 1 and pairs.total() == 5
     assert found["calls"] == {"passed": 3, "unspecified": 1, "attempted": 5, "overloads": 2}
     assert found["errors"] == {"passed": 2, "unspecified": 0, "attempted": 2, "overloads": 1}
     assert found["prims"]["attempted"] == 1
     assert list(found["dtypes"]) == ["int64", "float32", "none"]
     assert "| `float32` | 1 | 1 | 3 | 2 |" in run["table"](found) and "--draws 7" in run["table"](found)
+
+
+def test_counts_by_overload_and_dtype_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(passed, "DATA", tmp_path / "passed.tsv")
+    outcomes = {
+        ("aten::sin", "int64", "pass"): 2,
+        ("aten::sin", "float32", "pass"): 5,
+        ("aten::cos", "int64", "unspecified"): 1,
+    }
+    passed.write(
+        Counter(outcomes | {("aten::cos", "int64", "wrong-value"): 1, ("aten::cos", "none", "wrong-value"): 1})
+    )
+    assert passed.read.__wrapped__() == {
+        "aten::cos": {"int64": (1, 2), "none": (0, 1)},
+        "aten::sin": {"int64": (2, 2), "float32": (5, 5)},
+    }
+
+
+def test_they_add_up_to_the_results():
+    results = json.loads(passed.RESULTS.read_text())
+    for dtype, found in results["dtypes"].items():
+        cells = [row[dtype] for row in passed.read().values() if dtype in row]
+        good, attempted = (sum(column) for column in zip(*cells))
+        assert (good, attempted) == (found["passed"] + found["unspecified"], found["attempted"])
+        assert len(cells) == found["overloads"]
+    assert len(passed.read()) == results["calls"]["overloads"]
 
 
 @pytest.mark.parametrize("rows", [[HEAD], [HEAD | {"ops": "sin"}, {"footer": 1}], [HEAD | {"max": 9}, {"footer": 1}]])
