@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import op_facts
+import plots
 from name_pages import SPACES, name_page
 
 import torchnp
@@ -14,6 +15,7 @@ from torchnp.catalogue import CATALOGUE, CHAPTERS
 from torchnp.differences import Difference
 from torchnp.lookup.naming import public_name
 
+PLOTS = {"promotion": "promotion", "special_functions": "ulps"}  # of chapters
 SHOWN = 12  # operators named below a difference
 
 
@@ -29,6 +31,7 @@ def write(docs: Path) -> None:
     _put(docs / "differences", {name_of(c): chapter_page(c, ops_of(packets)) for c in CHAPTERS} | {"ten": ten_page()})
     _put(docs / "names", {library: name_page(library, PLACES) for library in SPACES})
     _put(docs, {"differences": differences_page()}, alone=False)
+    plots.write(docs)
 
 
 def _put(folder: Path, pages: dict[str, str], alone: bool = True) -> None:
@@ -94,6 +97,7 @@ def index_page(packets: dict[str, list[str]]) -> str:
     lines = ["# Operators", "", "| status | overloads |", "|---|---|"]
     lines += [f"| {status} | {n} |" for status, n in counts.items()]
     lines += [f"| registered by torch | {sum(counts.values())} |", ""]
+    lines += plots.shown("coverage")
     families: dict[str, list[str]] = {}
     for packet, names in packets.items():
         family = Counter(table[n].family for n in names).most_common(1)[0][0]
@@ -155,6 +159,7 @@ def title_of(chapter: ModuleType) -> str:
 
 def chapter_page(chapter: ModuleType, ops: dict[str, list[str]]) -> str:
     lines = ["---", "orphan: true", "---", "", f"# {title_of(chapter)}", ""]
+    lines += plots.shown(PLOTS[name_of(chapter)]) if name_of(chapter) in PLOTS else []
     for d in chapter.ROWS:
         lines += difference_lines(d, 2)
         if d.id in ops:

@@ -3,12 +3,14 @@
 import ast
 import importlib.util
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import torchnp
 from torchnp import rpc
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +47,20 @@ def test_python_blocks_run(code, tmp_path, monkeypatch):
             assert float(value) == pytest.approx(float(comment[1]), rel=1e-6), source
         else:
             exec(compile(ast.Module([node], []), "<page>", "exec"), names)
+
+
+def test_plots_are_drawn_of_what_is_so(monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    plots = importlib.import_module("plots")
+    numpys, torchs = plots.steps("NumPy"), plots.steps("torch")
+    assert {("int8", "float16"), ("int64", "float64"), ("uint8", "int16")} <= numpys
+    assert {("int64", "float16"), ("int64", "bfloat16"), ("uint8", "int16")} <= torchs
+    assert ("bool", "float64") not in numpys | torchs  # which follows
+    _, errors = plots.ulps()
+    assert dict(errors)["hypot"] == pytest.approx([0.5] * 6, abs=0.02)
+    counts = sum((found for _, found in plots.coverage()), Counter())
+    assert counts.total() == sum(n.startswith(("aten::", "prims::")) for n in torchnp.table.schemas)
 
 
 def test_readme_status_is_up_to_date():

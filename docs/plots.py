@@ -1,0 +1,198 @@
+"""Draw what is looked at rather than read: which dtype two dtypes promote to, errors of functions, coverage by family.
+
+Each plot is drawn twice, for the light and for the dark theme, which shows the one that fits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import torch
+
+from torchnp.lookup import facts
+
+matplotlib.use("svg")
+from matplotlib import pyplot
+
+ULPS = Path(__file__).parent / "ulps.tsv"
+# Of each theme: text, lines, ground of the page; then colours that differ in hue and in lightness.
+THEMES = {
+    "light": ("#222832", "#9aa0a8", "#ffffff", ("#1565c0", "#d9480f", "#2b8a3e")),
+    "dark": ("#ced6dd", "#6b737c", "#14181e", ("#74b6ff", "#ff9f5a", "#7bd88f")),
+}
+Draw = Callable[[Any, tuple[str, str, str, tuple[str, ...]]], None]
+
+
+def write(docs: Path) -> None:
+    """Draw every plot into ``docs/plots``."""
+    folder = docs / "plots"
+    folder.mkdir(exist_ok=True)
+    for name, (size, draw, _, _) in PLOTS.items():
+        for theme, colours in THEMES.items():
+            text, line, ground, _ = colours
+            style = {
+                "svg.hashsalt": name, "font.size": 9, "text.color": text, "axes.labelcolor": text, "axes.edgecolor": line,
+                "xtick.color": text, "ytick.color": text, "grid.color": line, "grid.alpha": 0.35,
+                "figure.facecolor": ground, "axes.facecolor": ground, "legend.frameon": False,
+            }  # fmt: skip
+            with pyplot.rc_context(style):
+                figure = pyplot.figure(figsize=size, layout="constrained")
+                draw(figure, colours)
+                figure.savefig(folder / f"{name}-{theme}.svg", metadata={"Date": None})
+                pyplot.close(figure)
+
+
+def shown(name: str) -> list[str]:
+    """The lines that show a plot on a page one folder down, with the paragraph that says how to read it."""
+    _, _, alt, words = PLOTS[name]
+    lines = []
+    for theme in THEMES:
+        lines += [f":::{{image}} ../plots/{name}-{theme}.svg", f":alt: {alt}", f":class: only-{theme}", ":::", ""]
+    return [*lines, words, ""]
+
+
+# ---------------------------------------------------------------- promotion
+
+# Where a dtype stands: unsigned integers to the left, signed ones to the right, wider ones higher.
+PLACES = {
+    "bool": (0, 0), "uint8": (-1, 1), "int8": (1, 1), "uint16": (-1, 2), "int16": (1, 2), "uint32": (-1, 3), "int32": (1, 3),
+    "uint64": (-1, 4), "int64": (1, 4), "float16": (-0.6, 5), "bfloat16": (0.6, 5), "float32": (0.2, 6), "float64": (1, 7),
+    "complex32": (-1, 6), "complex64": (-0.4, 7), "complex128": (0.3, 8),
+}  # fmt: skip
+NOT_NUMPYS = ("bfloat16", "complex32")
+
+
+def promotes(library: str, a: str, b: str) -> bool:
+    """Whether the common dtype of two dtypes is the second."""
+    try:
+        if library == "NumPy":
+            return np.promote_types(a, b) == np.dtype(b)
+        return torch.promote_types(getattr(torch, a), getattr(torch, b)) == getattr(torch, b)
+    except RuntimeError:  # torch promotes its wider unsigned integers with few others
+        return False
+
+
+def steps(library: str) -> set[tuple[str, str]]:
+    """The pairs of a dtype and one that it promotes to, without those that follow from two others."""
+    names = [n for n in PLACES if library == "torch" or n not in NOT_NUMPYS]
+    above = {a: {b for b in names if a != b and promotes(library, a, b)} for a in names}
+    return {(a, b) for a in names for b in above[a] if not any(b in above[c] for c in above[a])}
+
+
+def draw_promotion(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -> None:
+    text, line, ground, (common, own, _) = colours
+    both = {library: steps(library) for library in ("NumPy", "torch")}
+    for axes, library, other in zip(figure.subplots(1, 2), both, reversed(both)):
+        found = both[library]
+        for a, b in sorted(found):
+            colour = line if (a, b) in both[other] else own
+            arrow = {"arrowstyle": "-|>", "color": colour, "lw": 1.3, "shrinkA": 9, "shrinkB": 9}
+            axes.annotate("", PLACES[b], PLACES[a], arrowprops=arrow)
+        for name in {n for pair in found for n in pair}:
+            box = {"boxstyle": "round,pad=0.3", "facecolor": ground, "edgecolor": common, "lw": 1}
+            axes.text(*PLACES[name], name, ha="center", va="center", bbox=box, color=text)
+        axes.set(xlim=(-1.5, 1.5), ylim=(-0.5, 8.5), title=library)
+        axes.axis("off")
+
+
+# ---------------------------------------------------------------- errors
+
+
+def ulps() -> tuple[str, list[tuple[str, list[float]]]]:
+    """What was measured with, and each function's 99th percentile and largest error: NumPy's, torch's, the table's."""
+    head, _, *lines = ULPS.read_text(encoding="utf-8").splitlines()
+    cells = (line.split("\t") for line in lines)
+    return head.partition(": ")[2], [(name, [float(x) for x in found]) for name, _, *found in cells]
+
+
+def draw_ulps(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -> None:
+    _, line, _, palette = colours
+    axes = figure.subplots()
+    _, rows = ulps()
+    rows.sort(key=lambda row: row[1][3], reverse=True)  # by torch's largest error
+    heights = np.arange(len(rows))
+    found = np.array([figures for _, figures in rows])
+    for i, (library, marker) in enumerate((("NumPy or SciPy", "o"), ("torch", "s"), ("torchnp", "x"))):
+        usual, most = found[:, 2 * i], found[:, 2 * i + 1]
+        shift = heights + (i - 1) * 0.25
+        axes.hlines(shift, usual, most, color=palette[i], lw=1.2)
+        axes.plot(most, shift, marker, color=palette[i], ms=4, label=library)
+    axes.axvline(0.5, color=line, lw=1, ls=":")
+    axes.set(xscale="log", xlabel="error in units in the last place of float32", ylim=(-0.8, len(rows) - 0.2))
+    axes.set_yticks(heights, [name for name, _ in rows])
+    axes.grid(axis="x")
+    axes.legend(loc="upper right")
+
+
+# ---------------------------------------------------------------- coverage
+
+
+def coverage() -> list[tuple[str, Counter[str]]]:
+    """Of each family the overloads by status; gradients and prims are a family each."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in facts.ops().values():
+        if facts.is_own(row["name"]):
+            found[row["family"].partition(".")[0] or "no kernel"][row["status"]] += 1
+    return sorted(found.items(), key=lambda item: (item[0] == "no kernel", item[1].total()))
+
+
+def draw_coverage(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -> None:
+    _, line, _, palette = colours
+    axes = figure.subplots()
+    rows = coverage()
+    start = np.zeros(len(rows))
+    for status, colour in (*zip(("kernel", "derived", "composite"), palette), ("excluded", line)):
+        wide = np.array([counts[status] for _, counts in rows])
+        axes.barh(np.arange(len(rows)), wide, left=start, color=colour, label=status, height=0.75)
+        start += wide
+    axes.set_yticks(np.arange(len(rows)), [family for family, _ in rows])
+    axes.bar_label(axes.containers[-1], [f"{counts.total()}" for _, counts in rows], padding=3, fontsize=7)
+    axes.set(xlabel="overloads", ylim=(-0.6, len(rows) - 0.4))
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+    axes.legend(loc="lower right")
+
+
+def _measured() -> str:
+    return (
+        "Errors of functions in float32 against double precision, the largest of 400,000 arguments at the mark and the 99th "
+        "percentile at the other end of its line; the dotted line is 0.5, the error of the nearest float32. Functions are "
+        "in the order of torch's largest error. Where the line is long, errors are large near a zero of the function or in "
+        "its tail alone; where torchnp stands with NumPy, the kernel calls NumPy's function and both are within torch's own "
+        f"tolerance of one another, and where it stands with torch, it follows torch's way of computing. Measured with {ulps()[0]}."
+    )
+
+
+# Size in inches, how it is drawn, what it shows in words, and how to read it.
+PLOTS: dict[str, tuple[tuple[float, float], Draw, str, str]] = {
+    "promotion": (
+        (9, 6.5),
+        draw_promotion,
+        "Two lattices of dtypes side by side. In NumPy integers lead to ever wider floats: int16 to float32, int32 to float64. "
+        "In torch every integer leads to float16 and bfloat16, and wider unsigned integers to no other integer.",
+        "Arrows lead from a dtype to the next ones that it promotes to, between tensors with dimensions: the common dtype of "
+        "two is the lowest one that arrows lead to from both. Orange arrows are that library's alone. NumPy widens an integer "
+        "until the float holds it (int32 with float16 gives float64), torch takes any float as it is (float16), and its wider "
+        "unsigned integers have no common dtype with other integers.",
+    ),
+    "ulps": (
+        (8, 11),
+        draw_ulps,
+        "Errors of functions in NumPy or SciPy, torch and torchnp, in units in the last place, on a logarithmic scale. Most "
+        "are below four; Bessel functions, sinc, ndtr, logit and digamma of torch reach thousands and more.",
+        _measured(),
+    ),
+    "coverage": (
+        (8, 14),
+        draw_coverage,
+        "Bars of overloads by family of kernels, each split into kernels, derived, composite and excluded ones.",
+        "Each bar is a file of kernels (gradients and prims are one bar each) with the overloads that it provides: bodies of its "
+        "own, rows derived from these by rule, and composites, which torch defines through other operators. The bar at the top "
+        "is what no kernel can provide: it is excluded, each for a reason that stands at the end of this page.",
+    ),
+}  # fmt: skip
