@@ -19,7 +19,8 @@ import torch
 import torchvision
 
 HERE = Path(__file__).parent
-OPS = ("nms", "roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d")
+POOLS = ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d")
+OPS = ("nms", *POOLS, *(f"_{name}_backward" for name in POOLS))
 
 
 def recorded() -> dict[str, np.ndarray]:

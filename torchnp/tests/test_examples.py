@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def run(code, path):
 
 
 def test_the_rows_give_torchvision_s_bits(installed):
-    """All but deform_conv2d's, whose sums of products are in the order of a BLAS: they are as near as rounding allows."""
+    """All but those of deform_conv2d and its gradients, whose sums of products are in the order of a BLAS: they are as near as rounding allows."""
     said = run(
         """
         import collections, json, sys
@@ -58,28 +59,29 @@ def test_the_rows_give_torchvision_s_bits(installed):
                     kind, words = json.loads(str(wanted))
                     try:
                         raise AssertionError(kernel(*args))
-                    except (RuntimeError, NotImplementedError) as error:
+                    except (RuntimeError, NotImplementedError, IndexError) as error:
                         assert type(error).__name__ == kind and words == str(error), (words, error)
                     count["refused"] += 1
                     continue
                 found = kernel(*args)
                 found = found[int(which[0])] if isinstance(found, tuple) else found
                 assert found.dtype == wanted.dtype and found.shape == wanted.shape, name
-                if op == "deform_conv2d":
+                if "deform_conv2d" in op:
                     np.testing.assert_allclose(found, wanted, *near[dtype], err_msg=name)
                 else:
                     assert np.array_equal(found, wanted, equal_nan=wanted.dtype.kind == "f"), name
                     assert (np.signbit(found) == np.signbit(wanted))[found == found].all(), name
                 assert [a.tobytes() for a in args if isinstance(a, np.ndarray)] == before
                 count[op] += 1
-        print(sorted(count.items()))
+        print(json.dumps(count))
         """,
         installed,
     )
-    assert said.strip() == str(
-        [("deform_conv2d", 36), ("nms", 24), ("ps_roi_align", 72), ("ps_roi_pool", 72), ("refused", 32), ("roi_align", 36),
-         ("roi_pool", 72)]
-    )  # fmt: skip
+    assert json.loads(said) == {
+        "deform_conv2d": 36, "nms": 24, "ps_roi_align": 72, "ps_roi_pool": 72, "refused": 63, "roi_align": 36,
+        "roi_pool": 72, "_deform_conv2d_backward": 90, "_ps_roi_align_backward": 18, "_ps_roi_pool_backward": 18,
+        "_roi_align_backward": 18, "_roi_pool_backward": 18,
+    }  # fmt: skip
 
 
 def test_an_exported_program_runs_without_torch(installed):

@@ -8,8 +8,8 @@ FLOATS = ("float32", "float64")
 HALF_TOO = (*FLOATS, "float16")
 _NAMES = {
     "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-    "float16": "Half", "bfloat16": "BFloat16", "complex32": "ComplexHalf", "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
+    "float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16", "complex32": "ComplexHalf",
+    "complex64": "ComplexFloat", "complex128": "ComplexDouble",
 }  # fmt: skip
 
 
@@ -27,22 +27,53 @@ def check(holds: bool, words: str) -> None:
 
 def check_dtype(array: np.ndarray, kernel: str, names: tuple[str, ...]) -> None:
     """Refuse a dtype that torchvision's kernel is not compiled for."""
-    name = array.dtype.name
-    if name not in names:
-        torchs = _NAMES.get(name, name.replace("uint", "UInt").replace("float8", "Float8"))
-        raise NotImplementedError(f'"{kernel}" not implemented for {torchs!r}')
+    if array.dtype.name not in names:
+        raise NotImplementedError(f'"{kernel}" not implemented for {torchs_name(array)!r}')
 
 
 def check_rois(input: np.ndarray, rois: np.ndarray, kernel: str) -> None:
     """Refuse boxes that are not rows of an image's number and four coordinates, or of another dtype than the images."""
     words = "Tensor rois should have" if kernel.startswith("ps_") else "rois must have"
     check(rois.ndim == 2 and rois.shape[1] == 5, f"{words} shape as Tensor[K, 5]")
-    torchs = {"float16": "Half", "float32": "Float", "float64": "Double"}
-    check(
-        input.dtype == rois.dtype,
-        "Expected tensor for argument #1 'input' to have the same type as tensor for argument #2 'rois'; but type "
-        f"torch.{torchs.get(input.dtype.name, input.dtype.name)}Tensor does not equal "
-        f"torch.{torchs.get(rois.dtype.name, rois.dtype.name)}Tensor (while checking arguments for {kernel})",
-    )
+    check_same(input, rois, "input", kernel)
     if input.ndim != 4:
         raise IndexError(f"Dimension out of range: input has {input.ndim} dimensions, and needs 4")
+
+
+def check_same(array: np.ndarray, rois: np.ndarray, name: str, kernel: str) -> None:
+    """Refuse boxes of another dtype than what is given with them."""
+    check(
+        array.dtype == rois.dtype,
+        f"Expected tensor for argument #1 '{name}' to have the same type as tensor for argument #2 'rois'; but type "
+        f"torch.{torchs_name(array)}Tensor does not equal torch.{torchs_name(rois)}Tensor (while checking arguments for {kernel})",
+    )
+
+
+def check_data(array: np.ndarray, dtype: np.dtype | type) -> None:
+    """Refuse what a kernel would read as another dtype."""
+    wanted = np.empty(0, dtype)
+    check(array.dtype == wanted.dtype, f"expected scalar type {torchs_name(wanted)} but found {torchs_name(array)}")
+
+
+def check_rank(array: np.ndarray, ndim: int = 4) -> None:
+    """Refuse an array with fewer dimensions than a kernel asks for the sizes or strides of."""
+    n = array.ndim
+    if n < ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-max(n, 1)}, {max(n - 1, 0)}], but got {n})"
+        )
+
+
+def reshaped(array: np.ndarray, shape: tuple[int, ...], shown: tuple[int, ...]) -> np.ndarray:
+    """An array in another shape, refused in torch's words where it does not fit, with the shape that torch gives it."""
+    check(
+        array.size == np.prod(shape),
+        f"shape '[{', '.join(map(str, shown))}]' is invalid for input of size {array.size}",
+    )
+    return array.reshape(shape)
+
+
+def torchs_name(array: np.ndarray) -> str:
+    """What torch calls an array's dtype."""
+    name = array.dtype.name
+    return _NAMES.get(name, name.replace("uint", "UInt").replace("float8", "Float8"))

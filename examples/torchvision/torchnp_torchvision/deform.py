@@ -28,16 +28,10 @@ def deform_conv2d(
         return out
     check_dtype(input, "deformable_im2col", HALF_TOO)
     check(all(x.dtype == t for x in (weight, offset, mask, bias)), f"expected all arguments to be of dtype {t.name}")
-    taps = weight.shape[2:]
-    shape = len(input), offset_groups, *taps
-    moved = offset.reshape(*shape, 2, *size)
-    # Where each tap looks, by image, group of channels, tap and place.
-    y, x = (
-        (_grid(n, stride, pad, axis=i - 2) + _grid(taps[i], dilation, 0, axis=i - 4)).astype(t) + moved[..., i, :, :]
-        for i, (n, stride, pad, dilation) in enumerate(zip(size, strides, pads, dilations))
-    )
+    shape = len(input), offset_groups, *weight.shape[2:]
+    y, x = places(offset.reshape(*shape, 2, *size), strides, pads, dilations)
     images = input.reshape(len(input), offset_groups, -1, *input.shape[2:])
-    values = _interpolated(images, y, x)  # image, group, channel, taps, place
+    values = interpolated(images, y, x)
     if use_mask:
         values = mask.reshape(*shape, *size)[:, :, None] * values
     columns = values.reshape(len(input), groups, -1, size[0] * size[1])
@@ -47,39 +41,62 @@ def deform_conv2d(
     return out + bias.reshape(1, -1, 1, 1)
 
 
+def output_size(
+    image: tuple[int, ...], taps: tuple[int, ...], strides: tuple, pads: tuple, dilations: tuple
+) -> tuple[int, ...]:
+    """The height and width of a convolution's result."""
+    return tuple(
+        int((n + 2 * pad - (dilation * (k - 1) + 1)) / stride) + 1  # C++ divides towards zero
+        for n, k, stride, pad, dilation in zip(image, taps, strides, pads, dilations)
+    )
+
+
+def places(moved: np.ndarray, strides: tuple, pads: tuple, dilations: tuple) -> tuple[np.ndarray, np.ndarray]:
+    """Where each tap looks, downwards and to the right, by image, group of channels, tap and place."""
+    y, x = (
+        (
+            _grid(moved.shape[i - 2], strides[i], pads[i], i - 2) + _grid(moved.shape[i + 2], dilations[i], 0, i - 4)
+        ).astype(moved.dtype)
+        + moved[..., i, :, :]
+        for i in (0, 1)
+    )
+    return y, x
+
+
 def _grid(n: int, step: int, before: int, axis: int) -> np.ndarray:
     """Whole coordinates along one of the last four axes."""
     return (np.arange(n) * step - before).reshape([-1 if i == axis else 1 for i in range(-4, 0)])
 
 
-def _interpolated(images: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Values between four pixels, those beyond the edge being 0."""
+def interpolated(images: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Values between four pixels, by image, group, channel, tap and place; those beyond the edge are 0."""
     height, width = images.shape[-2:]
     inside = (y > -1) & (y < height) & (x > -1) & (x < width)
-    y, x = np.where(inside, y, 0), np.where(inside, x, 0)
-    top, left = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
-    down, right = y - top.astype(y.dtype), x - left.astype(x.dtype)
+    pixels, down, right = corners(images, np.where(inside, y, 0), np.where(inside, x, 0))
     up, back = 1 - down, 1 - right
-    found = _pixels(images, top, left, up * back)
-    for ys, xs, weights in (
-        (top, left + 1, up * right),
-        (top + 1, left, down * back),
-        (top + 1, left + 1, down * right),
-    ):
-        found = found + _pixels(images, ys, xs, weights)
+    weights = up * back, up * right, down * back, down * right
+    found = weights[0][:, :, None] * pixels[0]
+    for weight, values in zip(weights[1:], pixels[1:]):
+        found = found + weight[:, :, None] * values
     return np.where(inside[:, :, None], found, images.dtype.type(0))
 
 
-def _pixels(images: np.ndarray, y: np.ndarray, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weighted pixels of every channel: image, group, channel, taps, place."""
+def corners(images: np.ndarray, y: np.ndarray, x: np.ndarray) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """The four pixels about each place, row by row, and how far it is below and to the right of the first."""
+    top, left = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
+    pixels = [_pixels(images, top + i, left + j) for i in (0, 1) for j in (0, 1)]
+    return pixels, y - top.astype(y.dtype), x - left.astype(x.dtype)
+
+
+def _pixels(images: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Pixels of every channel, 0 beyond the edge: image, group, channel, taps, place."""
     height, width = images.shape[-2:]
     there = ((y >= 0) & (y < height) & (x >= 0) & (x < width))[:, :, None]
     image, group = np.ogrid[: images.shape[0], : images.shape[1]]
     index = (image.reshape(-1, 1, 1, 1, 1, 1), group.reshape(1, -1, 1, 1, 1, 1), slice(None))
     values = images[(*index, np.clip(y, 0, height - 1), np.clip(x, 0, width - 1))]
     # The channels come last where indices stand on both sides of a slice.
-    values = np.moveaxis(values, -1, 2)
-    return weights[:, :, None] * np.where(there, values, images.dtype.type(0))
+    return np.where(there, np.moveaxis(values, -1, 2), images.dtype.type(0))
 
 
 def _check(
@@ -96,11 +113,7 @@ def _check(
     check(min(strides) > 0, f"stride_h: {strides[0]} stride_w: {strides[1]}")
     check(min(pads) >= 0, f"pad_h: {pads[0]} pad_w: {pads[1]}")
     check(min(dilations) > 0, f"dilation_h: {dilations[0]} dilation_w: {dilations[1]}")
-    size = tuple(
-        # C++ divides towards zero; what is less than 1 is refused below.
-        int((n + 2 * pad - (dilation * (k - 1) + 1)) / stride) + 1
-        for n, pad, dilation, k, stride in zip(input.shape[2:], pads, dilations, weight.shape[2:], strides)
-    )
+    size = output_size(input.shape[2:], weight.shape[2:], strides, pads, dilations)
     check_that(weight.shape[1] * groups == input.shape[1], "weight_c.size(1) * n_weight_grps == input_c.size(1)")
     check_that(len(weight) % groups == 0, "weight_c.size(0) % n_weight_grps == 0")
     taps = offset_groups * weight.shape[2] * weight.shape[3]

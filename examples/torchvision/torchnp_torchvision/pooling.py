@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 import torchnp
 from torchnp_torchvision.checks import HALF_TOO, check, check_dtype, check_rois
+from torchnp_torchvision.geometry import bins_of, box_of, grid_of, image_of, neighbours, points_of
 
 
 @torchnp.kernel(
@@ -27,15 +26,15 @@ def roi_align(
         return out
     check_dtype(input, "roi_align_forward_kernel", HALF_TOO)
     for n, roi in enumerate(rois):
-        image = _image(input, roi)
-        start, size = _box(roi, t(spatial_scale), t(0.5 if aligned else 0))
+        image = image_of(input, roi)
+        start, size = box_of(roi, t(spatial_scale), t(0.5 if aligned else 0))
         if not aligned:  # malformed boxes are made of size 1
             size = tuple(t(1) if s < 1 else s for s in size)
-        points = _grid(size[0], pooled_height, sampling_ratio) * _grid(size[1], pooled_width, sampling_ratio)
+        points = grid_of(size[0], pooled_height, sampling_ratio) * grid_of(size[1], pooled_width, sampling_ratio)
         if points < 0:  # of a box with one side the wrong way round
             raise ValueError("cannot create std::vector larger than max_size()")
-        ys, xs = (_points(*one, sampling_ratio) for one in zip(start, size, (pooled_height, pooled_width)))
-        rows, columns = (_neighbours(p, length) for p, length in zip((ys, xs), image.shape[1:]))
+        ys, xs = (points_of(*one, sampling_ratio) for one in zip(start, size, (pooled_height, pooled_width)))
+        rows, columns = (neighbours(p, length) for p, length in zip((ys, xs), image.shape[1:]))
         beyond = image[:, :1, :1] * t(
             0
         )  # torchvision gives the first pixel no weight there, which is NaN of an infinite one
@@ -67,15 +66,15 @@ def ps_roi_align(
     check_dtype(input, "ps_roi_align_forward_kernel", HALF_TOO)
     t = input.dtype.type
     for n, roi in enumerate(rois):
-        image = _image(input, roi).reshape(*out.shape[1:], *input.shape[2:])
-        start, size = _box(roi, t(spatial_scale), t(0.5))
-        ys, xs = (_points(*one, sampling_ratio) for one in zip(start, size, (pooled_height, pooled_width)))
-        rows, columns = (_neighbours(p, length) for p, length in zip((ys, xs), input.shape[2:]))
+        image = image_of(input, roi).reshape(*out.shape[1:], *input.shape[2:])
+        start, size = box_of(roi, t(spatial_scale), t(0.5))
+        ys, xs = (points_of(*one, sampling_ratio) for one in zip(start, size, (pooled_height, pooled_width)))
+        rows, columns = (neighbours(p, length) for p, length in zip((ys, xs), input.shape[2:]))
         for y in range(len(ys)):
             for x in range(len(xs)):
                 out[n] += _interpolated(image, [r[y] for r in rows], [c[x] for c in columns], t(0))
         # No point at all gives 0 / 0.
-        out[n] /= t(_grid(size[0], pooled_height, sampling_ratio) * _grid(size[1], pooled_width, sampling_ratio))
+        out[n] /= t(grid_of(size[0], pooled_height, sampling_ratio) * grid_of(size[1], pooled_width, sampling_ratio))
     return out, channels
 
 
@@ -97,8 +96,8 @@ def roi_pool(
     lowest = input.dtype.type(-np.finfo(np.float32).max)  # of float64 too, and -inf of float16
     width = input.shape[3]
     for n, roi in enumerate(rois):
-        image = _image(input, roi)
-        ys, xs = _bins(roi, input.dtype.type(spatial_scale), (pooled_height, pooled_width), input.shape[2:], more=1)
+        image = image_of(input, roi)
+        ys, xs = bins_of(roi, input.dtype.type(spatial_scale), (pooled_height, pooled_width), input.shape[2:], more=1)
         for i, (top, bottom) in enumerate(ys):
             for j, (left, right) in enumerate(xs):
                 if bottom <= top or right <= left:
@@ -131,9 +130,9 @@ def ps_roi_pool(
     t = input.dtype.type
     height, width = input.shape[2:]
     for n, roi in enumerate(rois):
-        image = _image(input, roi).reshape(*out.shape[1:], height, width)
+        image = image_of(input, roi).reshape(*out.shape[1:], height, width)
         # The last row and column are never pooled.
-        ys, xs = _bins(roi, t(spatial_scale), (pooled_height, pooled_width), (height - 1, width - 1), more=0)
+        ys, xs = bins_of(roi, t(spatial_scale), (pooled_height, pooled_width), (height - 1, width - 1), more=0)
         for i, (top, bottom) in enumerate(ys):
             for j, (left, right) in enumerate(xs):
                 if bottom > top and right > left:
@@ -141,47 +140,6 @@ def ps_roi_pool(
                     total = np.add.accumulate(window, 1)[:, -1] + t(0)  # from the first pixel to the last
                     out[n, :, i, j] = total / t((bottom - top) * (right - left))
     return out, channels
-
-
-# ---------------------------------------------------------------- boxes and bins
-
-
-def _image(input: np.ndarray, roi: np.ndarray) -> np.ndarray:
-    """The image that a box is of."""
-    if not 0 <= roi[0] < len(input):
-        raise IndexError(f"a box is of image {roi[0]}, and there are {len(input)}")  # torchvision reads beyond them
-    return input[int(roi[0])]
-
-
-def _box(roi: np.ndarray, scale: np.floating, offset: np.floating) -> tuple[tuple, tuple]:
-    """Where a box begins and how large it is, both downwards and to the right, in pixels."""
-    left, top, right, bottom = roi[1:] * scale - offset
-    return (top, left), (bottom - top, right - left)
-
-
-def _grid(size: np.floating, bins: int, sampling_ratio: int) -> int:
-    """How many points a bin has in one direction."""
-    return sampling_ratio if sampling_ratio > 0 else math.ceil(size / type(size)(bins))
-
-
-def _points(start: np.floating, size: np.floating, bins: int, sampling_ratio: int) -> np.ndarray:
-    """The coordinates of each bin's points in one direction: points by bins."""
-    t, grid = type(start), _grid(size, bins, sampling_ratio)
-    step = size / t(bins)
-    inside = (np.arange(grid) + 0.5).astype(t) * step / t(max(grid, 1))
-    return (start + np.arange(bins).astype(t) * step) + inside[:, None]
-
-
-def _neighbours(points: np.ndarray, length: int) -> tuple[np.ndarray, ...]:
-    """The pixels before and after each point in one direction, their weights, and which points are in the image."""
-    within = (points >= -1) & (points <= length)
-    at = np.where(within & (points > 0), points, points.dtype.type(0))
-    low = at.astype(np.int64)
-    last = low >= length - 1
-    low = np.where(last, length - 1, low)
-    high = np.where(last, low, low + 1)
-    after = np.where(last, points.dtype.type(0), at - low.astype(at.dtype))
-    return low, high, 1 - after, after, within
 
 
 def _interpolated(image: np.ndarray, row: list, column: list, beyond: np.ndarray | np.floating) -> np.ndarray:
@@ -200,26 +158,6 @@ def _interpolated(image: np.ndarray, row: list, column: list, beyond: np.ndarray
     found = over * before * pixels(top, left) + over * after * pixels(top, right)
     found = found + under * before * pixels(bottom, left) + under * after * pixels(bottom, right)
     return np.where(y_within[:, None] & x_within, found, beyond)
-
-
-def _bins(
-    roi: np.ndarray, scale: np.floating, bins: tuple[int, int], most: tuple[int, ...], more: int
-) -> list[list[tuple[int, int]]]:
-    """Where each bin of a box begins and ends in whole pixels, downwards and to the right."""
-    left, top, right, bottom = map(int, _rounded(roi[1:] * scale))
-    t = roi.dtype.type
-    found = []
-    for start, end, n, limit in ((top, bottom, bins[0], most[0]), (left, right, bins[1], most[1])):
-        step = t(max(end - start + more, 1)) / t(n)
-        edges = [(math.floor(t(i) * step) + start, math.ceil(t(i + 1) * step) + start) for i in range(n)]
-        found.append([(min(max(a, 0), limit), min(max(b, 0), limit)) for a, b in edges])
-    return found
-
-
-def _rounded(x: np.ndarray) -> np.ndarray:
-    """C's rounding, halves away from zero."""
-    whole = np.trunc(x)
-    return np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole)
 
 
 def _positions(input: np.ndarray, rois: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:

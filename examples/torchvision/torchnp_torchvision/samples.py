@@ -16,11 +16,11 @@ with contextlib.suppress(ImportError):  # where only recorded calls are wanted
     import torchvision  # noqa: F401  it registers its operators
 
 DTYPES = ("float32", "float64", "float16")
-COUNT = 12  # samples of each operator and dtype
+COUNT = 12  # samples of each operator and dtype, and half as many of gradients
 TRUSTS = "it reads memory beyond what it is given where coordinates or numbers of images are wrong"
-UNDRAWN = {
-    f"torchvision::{name}": TRUSTS for name in ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d")
-}
+FORWARD = ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d")
+GRADIENTS = tuple(f"_{name}_backward" for name in FORWARD)
+UNDRAWN = {f"torchvision::{name}": TRUSTS for name in (*FORWARD, *GRADIENTS)}
 # In the form of opinfo_tests.draw.constraints.rule, with its words given as they are where it is there.
 RULES: tuple = ()
 with contextlib.suppress(ImportError):
@@ -39,14 +39,14 @@ with contextlib.suppress(ImportError):
 def samples(op: str, dtype: str) -> Iterator[tuple[tuple, dict[str, Any]]]:
     """Calls of an operator in a dtype, the same at every time; those that torchvision refuses for the dtype ``errors``."""
     name = op.removeprefix("torchvision::")
-    made = {"nms": _nms, "deform_conv2d": _deform_conv2d}.get(name, _pooling)
-    if name not in ("nms", "deform_conv2d", "roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool"):
+    if name not in ("nms", *FORWARD, *GRADIENTS):
         return
+    made = {"nms": _nms, "deform_conv2d": _deform_conv2d}.get(name, _gradient if name in GRADIENTS else _pooling)
     if dtype == "errors":
         for args in _refused(name):
             yield args, {}
     elif dtype in DTYPES and not (name == "nms" and dtype == "float16"):
-        for turn in range(COUNT):
+        for turn in range(COUNT // 2 if name in GRADIENTS else COUNT):
             yield made(name, np.random.default_rng([turn, DTYPES.index(dtype)]), turn, np.dtype(dtype)), {}
 
 
@@ -105,6 +105,31 @@ def _deform_conv2d(name: str, rng: np.random.Generator, turn: int, dtype: np.dty
     return *(x.astype(dtype) for x in args), *numbers
 
 
+def _gradient(name: str, rng: np.random.Generator, turn: int, dtype: np.dtype) -> tuple:
+    """The arguments of a gradient, by those of what it is the gradient of."""
+    name = name.removeprefix("_").removesuffix("_backward")
+    if name == "deform_conv2d":
+        args = _deform_conv2d(name, rng, turn, dtype)
+        grad = rng.standard_normal((len(args[0]), len(args[1]), *args[2].shape[2:]))
+        return grad.astype(dtype), *args
+    input, rois, scale, height, width, *more = _pooling(name, rng, turn, dtype)
+    if turn % 6 < 5:  # more boxes, and so more gradients of one pixel
+        rois = np.repeat(rois, 2, 0)
+    ps = name.startswith("ps_")
+    shape = len(rois), input.shape[1] // (height * width if ps else 1), height, width
+    grad = rng.standard_normal(shape)
+    if turn % 6 == 5:
+        grad[rng.random(shape) < 0.2] = np.inf
+    if ps:
+        own = [np.broadcast_to(np.arange(input.shape[1], dtype=np.int32).reshape(shape[1:]), shape).copy()]
+    elif name == "roi_pool":
+        own = [rng.integers(-1, input.shape[2] * input.shape[3], shape, np.int32)]
+    else:
+        own = []
+    sizes = input.shape if name != "ps_roi_align" else (more.pop(), *input.shape)
+    return grad.astype(dtype), rois, *own, scale, height, width, *sizes, *more
+
+
 def _refused(name: str) -> Iterator[tuple]:
     x, rois, boxes = np.ones((1, 4, 5, 5), np.float32), np.zeros((2, 5), np.float32), np.ones((2, 4), np.float32)
     if name == "nms":
@@ -114,6 +139,8 @@ def _refused(name: str) -> Iterator[tuple]:
             (boxes.astype(np.float16), np.ones(2, np.float16)),
         ):  # fmt: skip
             yield dets, scores, 0.5
+    elif name in GRADIENTS:
+        yield from _refused_gradients(name)
     elif name == "deform_conv2d":
         weight, offset, mask = (np.ones(s, np.float32) for s in ((2, 4, 2, 2), (1, 8, 4, 4), (1, 4, 4, 4)))
         good = x, weight, offset, mask, np.ones(2, np.float32), 1, 1, 0, 0, 1, 1, 1, 1, True
@@ -135,3 +162,33 @@ def _refused(name: str) -> Iterator[tuple]:
             yield x, rois[:, :4], 1.0, 2, 2, *more
         if name.startswith("ps_"):
             yield x, rois, 1.0, 3, 2, *more
+
+
+def _refused_gradients(name: str) -> Iterator[tuple]:
+    x, grad, rois = np.ones((1, 4, 5, 5), np.float32), np.ones((2, 4, 2, 2), np.float32), np.zeros((2, 5), np.float32)
+    if name == "_deform_conv2d_backward":
+        weight, offset, mask = (np.ones(s, np.float32) for s in ((2, 4, 2, 2), (1, 8, 4, 4), (1, 4, 4, 4)))
+        grad = np.ones((1, 2, 4, 4), np.float32)
+        good = grad, x, weight, offset, mask, np.ones(2, np.float32), 1, 1, 0, 0, 1, 1, 1, 1, True
+        for place, value in (
+            (0, grad[0]), (0, grad[:, :1]), (0, grad[..., :3]), (1, x[0]), (2, weight[0]), (2, weight[:, :3]),
+            (3, offset[:, :6]), (4, mask[:, :3]), (5, np.ones(3, np.float32)), (8, 5), (12, 2), (13, 2),
+            (3, offset.astype(np.float64)), (0, grad.astype(np.float64)), (2, weight.astype(np.float64)),
+            (1, x.astype(np.float64)),
+        ):  # fmt: skip
+            yield *good[:place], value, *good[place + 1 :]
+        yield *(a.astype(np.int64) for a in good[:6]), *good[6:]
+        return
+    which = np.zeros(grad.shape, np.int32)
+    own = () if name == "_roi_align_backward" else (which,)
+    numbers = {"_roi_align_backward": (*x.shape, 2, True), "_ps_roi_align_backward": (2, *x.shape)}.get(name, x.shape)
+    if name.startswith("_ps_"):
+        grad, own = grad[:, :1], (which[:, :1],)
+    yield grad, rois.astype(np.float64), *own, 1.0, 2, 2, *numbers
+    yield grad.astype(np.int64), rois.astype(np.int64), *own, 1.0, 2, 2, *numbers
+    if own:
+        yield grad, rois, own[0].astype(np.int64), 1.0, 2, 2, *numbers
+    if name == "_roi_pool_backward":
+        yield grad, rois[:, :4], *own, 1.0, 2, 2, *numbers
+    if not name.startswith("_ps_"):
+        yield grad[0], rois, *own, 1.0, 2, 2, *numbers
