@@ -10,7 +10,6 @@ declared are dropped, and those of new pairs are added.
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +21,7 @@ import torchnp
 from opinfo_tests.proof import tier
 from torchnp.catalogue import CHAPTERS
 from torchnp.differences import Difference
-from torchnp.lookup import facts
+from torchnp.lookup import facts, published
 
 DATA = Path(torchnp.__file__).parent / "data"
 
@@ -30,7 +29,8 @@ DATA = Path(torchnp.__file__).parent / "data"
 def ops_lines() -> list[str]:
     """Every overload that torch registers."""
     tried = tier.read()
-    return _listed([facts.declared(name, tried.get(name, ())) for name in torchnp.table.schemas if facts.is_own(name)])
+    own = (name for name in torchnp.table.schemas if facts.is_own(name))
+    return published.listed(facts.declared(name, tried.get(name, ())) for name in own).split("\n")
 
 
 def differences_lines() -> list[str]:
@@ -39,9 +39,8 @@ def differences_lines() -> list[str]:
     for name, row in torchnp.table.items():
         for i in row.row.differs if facts.is_own(name) else ():
             having.setdefault(i, {})[name.partition(".")[0]] = None
-    return _listed(
-        [_difference(chapter, d, sorted(having.get(d.id, ()))) for chapter in CHAPTERS for d in chapter.ROWS]
-    )
+    rows = (_difference(chapter, d, sorted(having.get(d.id, ()))) for chapter in CHAPTERS for d in chapter.ROWS)
+    return published.listed(rows).split("\n")
 
 
 def _difference(chapter: ModuleType, d: Difference, ops: list[str]) -> dict[str, Any]:
@@ -49,12 +48,6 @@ def _difference(chapter: ModuleType, d: Difference, ops: list[str]) -> dict[str,
     found |= {key: getattr(d, key) for key in ("torch", "torch_value", "numpy", "numpy_value")}
     found |= {"advice": d.why, "in_numpy": d.in_numpy, "in_torch": d.in_torch}
     return {**found, "array_api": d.array_api, "versions": d.where, "ops": ops}
-
-
-def _listed(rows: list[dict[str, Any]]) -> list[str]:
-    """A JSON list with an object a line, so that a change is seen where it is."""
-    made = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows]
-    return ["[", *(f"{row}," for row in made[:-1]), made[-1], "]"]
 
 
 def callers_lines() -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,12 @@ def ops() -> dict[str, dict[str, Any]]:
 def differences() -> dict[str, dict[str, Any]]:
     """Every difference, by its id, in the order of the catalogue."""
     return {row["id"]: row for row in json.loads(text("differences.json"))}
+
+
+def listed(rows: Iterable[dict[str, Any]]) -> str:
+    """A JSON list with an object a line, as the files are and the commands print."""
+    made = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows]
+    return "[\n" + ",\n".join(made) + "\n]" if made else "[]"
 
 
 def text(name: str) -> str:

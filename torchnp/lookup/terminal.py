@@ -65,7 +65,7 @@ def differences(args: argparse.Namespace) -> int:
     if not rows:
         raise NotFound(f"no id matches {args.pattern!r}; torchnp explain {args.pattern!r} looks a name up")
     if args.json:
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        print(published.listed(rows))
         return 0
     width = max(len(row["id"]) for row in rows)
     for category in dict.fromkeys(row["category"] for row in rows):
@@ -92,7 +92,7 @@ def ops(args: argparse.Namespace) -> int:
         and (args.family is None or _family(n) == args.family)
     ]
     if args.json:
-        print(json.dumps([published.ops()[n] for n in names], indent=1, ensure_ascii=False))
+        print(published.listed(published.ops()[n] for n in names))
     elif args.names:
         print("\n".join(names), end="\n" if names else "")
     elif not names:
