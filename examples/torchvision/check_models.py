@@ -21,6 +21,7 @@ from __future__ import annotations
 import torchnp.device  # isort: skip  # first of all: it makes torch's device
 
 import argparse
+import contextlib
 import copy
 import sys
 import tempfile
@@ -121,7 +122,7 @@ def targets(model: torch.nn.Module, images: list[torch.Tensor]) -> list[dict[str
             one["masks"] = (torch.rand(3, *image.shape[1:]) > 0.5).to(torch.uint8)
         if getattr(heads, "keypoint_head", None) is not None:
             points = boxes[:, None, :2] + torch.rand(3, 17, 2, dtype=image.dtype) * size[:, None]
-            one["keypoints"] = torch.cat([points, torch.ones(3, 17, 1, dtype=image.dtype)], 2)
+            one["keypoints"] = torch.cat([points, torch.ones(3, 17, 1)], 2).float()  # torchvision takes no others
         found.append(one)
     return found
 
@@ -197,17 +198,20 @@ def distance(want: list[Any], got: list[Any]) -> float:
     return worst
 
 
-def figures(name: str, dtype: torch.dtype, ways: list[str]) -> Iterator[tuple[str, float | str, float]]:
-    """For each way: what came of it, and the seconds that it took."""
+def figures(name: str, dtype: torch.dtype, ways: list[str]) -> Iterator[tuple[str, float | str | None, float]]:
+    """For each way: what came of it (None where torch exports no such model), and the seconds that it took."""
     for way in ways:
         start = time.monotonic()
+        if way == "load" and "rcnn" in name:
+            yield way, None, 0.0
+            continue
         torch.manual_seed(0)
         model, given = makers()[name]()
         model, given = model.to(dtype), tree_map(lambda x: x.to(dtype) if isinstance(x, torch.Tensor) else x, given)
-        if "keypoint" in name and way == "training":  # torchvision takes keypoints of float32 alone
-            model, given = model.float(), tree_map(torch.Tensor.float, given)
+        wide = mock.patch.object(torch.Tensor, "float", torch.Tensor.double)  # raft calls it on its coordinates
         try:
-            found: float | str = globals()[way](model, given)
+            with wide if name.startswith("raft") and dtype == torch.float64 else contextlib.nullcontext():
+                found: float | str = globals()[way](model, given)
         except Exception as error:
             found = f"{type(error).__name__}: {error}".splitlines()[0][:160]
         yield way, found, time.monotonic() - start
@@ -231,7 +235,7 @@ def main() -> int:
         for way, x, _ in found:
             if isinstance(x, str):
                 print(f"    {way}: {x}", flush=True)
-            bad += isinstance(x, str) or x > LIMITS[dtype]
+            bad += isinstance(x, str) or (x is not None and not x <= LIMITS[dtype])
     return int(bad > 0)
 
 
