@@ -22,11 +22,15 @@ autodoc_typehints = "none"  # the docstrings give the types
 autodoc_preserve_defaults = True  # as they are written, not what they are on the machine that builds
 autodoc_member_order = "bysource"
 default_role = "code"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = [("search.js", {"defer": "defer"})]
 html_theme = "pydata_sphinx_theme"
 html_title = "torchnp"
 html_theme_options = {
     "show_nav_level": 1,
     "navigation_depth": 2,
+    "header_links_before_dropdown": 3,  # in one line
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": False,
 }
@@ -37,5 +41,7 @@ html_extra_path = [str(path) for path in published.files()]  # the reference as 
 
 def setup(app):
     import op_pages
+    import search_index
 
     app.connect("builder-inited", lambda app: op_pages.write(Path(app.srcdir)))
+    app.connect("build-finished", search_index.publish)

@@ -1,17 +1,20 @@
-"""Write the two tables of names: what each public function of one library is in the other, and what to write instead."""
+"""Write the tables of names: what each public function of one library, and each operator of Python, is in the other."""
 
 from __future__ import annotations
 
+import functools
 import types
 import warnings
 from collections.abc import Iterator
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import torch
 
 from torchnp.catalogue import CATALOGUE
+from torchnp.lookup import facts, spellings
 from torchnp.lookup.meaning import meaning_of
 from torchnp.lookup.telling import told
 
@@ -23,7 +26,11 @@ SPACES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 WITH_PROPERTIES = ("np.ndarray", "Tensor")
-TITLES = {"numpy": "NumPy's functions in torch", "torch": "torch's functions in NumPy"}
+LIBRARIES = (*SPACES, "python")  # each has a table
+TITLES = {
+    "numpy": "NumPy's functions in torch", "torch": "torch's functions in NumPy", "python": "Python's operators in both",
+}  # fmt: skip
+OTHERS = {"numpy": "torch", "torch": "NumPy", "python": "torch and NumPy"}
 STATES = ("same", "differs", "no counterpart", "not of arrays")
 WORDS = {
     "same": "no difference is known",
@@ -34,8 +41,8 @@ WORDS = {
 
 # The page is one table; these lines hide the rows that are not asked for.
 FILTER = """
-<p><input id="words" type="search" placeholder="part of a name or of an answer" aria-label="filter the rows" class="form-control" style="max-width: 24em; display: inline-block">
-<select id="state" aria-label="state" class="form-select" style="max-width: 14em; display: inline-block"><option value="">every state</option>{options}</select>
+<p><input id="words" type="search" placeholder="part of a name or of an answer" aria-label="filter the rows" class="form-control">
+<select id="state" aria-label="state" class="form-select"><option value="">every state</option>{options}</select>
 <span id="count" role="status"></span></p>
 <script>
 addEventListener("DOMContentLoaded", () => {{
@@ -57,7 +64,10 @@ addEventListener("DOMContentLoaded", () => {{
 
 
 def public_names(library: str) -> Iterator[str]:
-    """Functions and methods, of classes properties too."""
+    """Functions and methods, of classes properties too; Python's own spellings."""
+    if library == "python":
+        yield from spellings.PYTHON
+        return
     for space, held in SPACES[library].items():
         for name in dir(held):
             with warnings.catch_warnings():
@@ -66,6 +76,21 @@ def public_names(library: str) -> Iterator[str]:
             is_one = callable(value) or space in WITH_PROPERTIES
             if not name.startswith("_") and is_one and not isinstance(value, types.ModuleType):
                 yield f"{space}.{name}"
+
+
+@functools.cache
+def _libraries() -> dict[str, str]:
+    return {name: library for library in LIBRARIES for name in public_names(library)}
+
+
+def row_id(name: str) -> str:
+    return name.replace(" ", "_")
+
+
+def place_of(name: str) -> str | None:
+    """The address of a public name's row, None for a name that has none."""
+    library = _libraries().get(name)
+    return library and f"names/{library}.html#{quote(row_id(name))}"
 
 
 def name_page(library: str, places: dict[str, str]) -> str:
@@ -79,21 +104,26 @@ def name_page(library: str, places: dict[str, str]) -> str:
         state = state_of(known, library)
         counts[state] += 1
         cells = [f"<code>{escape(name)}</code>", state, counterpart(known, library), how(known, library, places)]
-        rows.append((state, f'<tr data-state="{state}">' + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"))
+        rows.append(
+            (
+                state,
+                f'<tr id="{escape(row_id(name))}" data-state="{state}">'
+                + "".join(f"<td>{c}</td>" for c in cells)
+                + "</tr>",
+            )
+        )
     rows.sort(key=lambda row: row[0] == "not of arrays")  # last, and else as they come
-    other = "torch" if library == "numpy" else "NumPy"
-    options = "".join(f"<option>{s}</option>" for s in STATES)
+    options = "".join(f"<option>{s}</option>" for s in STATES if counts[s])
     lines = [
         f"# {TITLES[library]}",
         "",
-        f"{sum(counts.values()):,} public names. `torchnp explain NAME` shows one of them with its examples.",
+        f"{sum(counts.values()):,} {'spellings' if library == 'python' else 'public names'}. `torchnp explain NAME` shows one of them with its examples.",
         "",
     ]
-    lines += [f"- **{state}**: {n:,}, {WORDS[state]}" for state, n in counts.items()]
+    lines += [f"- **{state}**: {n:,}, {WORDS[state]}" for state, n in counts.items() if n]
     table = [
-        '<table id="names" class="table" style="table-layout: fixed; width: 100%; overflow-wrap: anywhere">',
-        '<colgroup><col style="width: 22%"><col style="width: 13%"><col style="width: 20%"><col></colgroup>',
-        f"<thead><tr><th>name</th><th>state</th><th>in {other}</th><th>differences, and what to write</th></tr></thead>",
+        '<table id="names" class="table">',
+        f"<thead><tr><th>name</th><th>state</th><th>in {OTHERS[library]}</th><th>differences, and what to write</th></tr></thead>",
         "<tbody>", *(text for _, text in rows), "</tbody></table>",
     ]  # fmt: skip
     return "\n".join([*lines, "", "```{raw} html", FILTER.format(options=options).strip(), *table, "```", ""])
@@ -104,22 +134,33 @@ def state_of(known: dict[str, Any], library: str) -> str:
         return "not of arrays"
     if known["differences"]:
         return "differs"
-    has = known["op"] if library == "numpy" else known["numpy"]
+    has = known["numpy"] if library == "torch" else known["op"]
     return "same" if has else "no counterpart"
 
 
 def counterpart(known: dict[str, Any], library: str) -> str:
-    names = [known["torch"] or known["op"]] if library == "numpy" else known["numpy"]
+    names = [known["torch"] or known["op"]] if library != "torch" else []
+    names += known["numpy"] if library != "numpy" else []
     return ", ".join(f"<code>{escape(n)}</code>" for n in names if n and not n.endswith("__"))
 
 
 def how(known: dict[str, Any], library: str, places: dict[str, str]) -> str:
-    """What differs, each linked to its place, and calls of the other library that say the same."""
+    """What differs, each linked to its place, calls of the other library that say the same, and the operators beside the first."""
     if known["kind"] == "left out":
         return escape(known["says"])
     links = [f'<a href="../{places[d["id"]]}">{escape(CATALOGUE[d["id"]].title)}</a>' for d in known["differences"]]
     found = ["; ".join(links)] if links else []
     for call in known["calls"]:
-        written = call["torch" if library == "numpy" else "numpy"]
-        found.append(f"<code>{escape(written)}</code> {escape(call['says'])}".strip())
+        written = [call["torch"]] if library != "torch" else []
+        written += [call["numpy"]] if library != "numpy" and call["numpy"] not in written else []
+        found.append(" ".join([*(f"<code>{escape(w)}</code>" for w in written), escape(call["says"])]).strip())
+    if known["also"]:
+        found.append(f"Operators: {', '.join(_operator(op) for op in (known['op'], *known['also']))}")
     return "<br>".join(found)
+
+
+def _operator(op: str) -> str:
+    packet = op.partition(".")[0]
+    shown = f"<code>{escape(op.removeprefix('aten::'))}</code>"
+    provided = any(name in facts.rows() for name in facts.overloads()[packet])
+    return f'<a href="../ops/{packet.replace("::", ".")}.html">{shown}</a>' if provided else shown

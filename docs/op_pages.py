@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import op_facts
 import plots
-from name_pages import SPACES, name_page
+from name_pages import LIBRARIES, name_page
 
 import torchnp
 from torchnp.catalogue import CATALOGUE, CHAPTERS
 from torchnp.differences import Difference
+from torchnp.lookup import facts
 from torchnp.lookup.naming import public_name
 
 PLOTS = {"promotion": "promotion", "special_functions": "ulps"}  # of chapters
@@ -29,7 +31,7 @@ def write(docs: Path) -> None:
     pages["index"] = index_page(packets)
     _put(docs / "ops", pages)
     _put(docs / "differences", {name_of(c): chapter_page(c, ops_of(packets)) for c in CHAPTERS} | {"ten": ten_page()})
-    _put(docs / "names", {library: name_page(library, PLACES) for library in SPACES})
+    _put(docs / "names", {library: name_page(library, PLACES) for library in LIBRARIES})
     _put(docs, {"differences": differences_page()}, alone=False)
     plots.write(docs)
 
@@ -74,8 +76,17 @@ def op_page(packet: str, names: list[str]) -> str:
     differences = list(dict.fromkeys(d for r in rows for d in r.differences))
     if differences:
         lines += ["## Differences from NumPy", ""]
-        lines += [line for d in differences for line in difference_lines(d, 3)]
+        lines += [line for d in differences for line in difference_lines(on_own_operator(d, packet), 3)]
     return "\n".join(lines) + "\n"
+
+
+def on_own_operator(d: Difference, packet: str) -> Difference:
+    """A difference as an operator shows it itself, where there is such an example."""
+    examples = (facts.examples().get((body.packet, d.id)) for body in facts.bodies(packet))
+    own = next(filter(None, examples), None)
+    if own is None:
+        return d
+    return dataclasses.replace(d, **dataclasses.asdict(own), array_api=d.array_api if own.torch == d.torch else "")
 
 
 def _code(text: str | None) -> str:
@@ -175,7 +186,8 @@ def differences_page() -> str:
         "",
         f"{len(CATALOGUE)} differences. Every example is run by the tests: torch's value, NumPy's value, that they "
         "differ, and that torchnp's kernel gives torch's. Start with [ten that bite](differences/ten.md), or look a "
-        "function up: [NumPy's in torch](names/numpy.md), [torch's in NumPy](names/torch.md).",
+        "function up: [NumPy's in torch](names/numpy.md), [torch's in NumPy](names/torch.md), "
+        "[Python's operators](names/python.md).",
         "",
     ]
     for chapter in CHAPTERS:

@@ -40,14 +40,32 @@ class Meaning:
     says: str = ""
 
 
-def meaning_of(spelled: str) -> Meaning | None:
+def meaning_of(asked: str) -> Meaning | None:
     """What a name means, in any of the spellings that Python code has for it; None if nothing has that name."""
-    name = " ".join(spelled.split())
+    name = " ".join(asked.split())
     for find in (_python, _overload, _torch, _numpy, _argument, _difference, _library):
         found = find(name)
         if found is not None:
             return found
     return None
+
+
+# How names begin, and how this package spells that. The site's search reads the same patterns in JavaScript.
+SPELLED = (
+    (r"^(?:rng|(?:(?:np|numpy)\.)?random\.(?:Generator|RandomState))\.", "np.random."),
+    (r"^(?:(?:np|numpy)\.)?ndarray\.", "np.ndarray."),
+    (r"^numpy\.", "np."),
+    (r"^(?:torch\.)?(?:nn\.functional|functional|F)\.", "F."),
+    (r"^(?:torch\.)?[Tt]ensor\.", "Tensor."),
+    (r"^(?:torch\.)?(?=(?:linalg|fft|special)\.)", "torch."),
+)
+
+
+def spelled(name: str) -> str:
+    """A name as this package spells it: ``torch.nn.functional.relu`` is ``F.relu``, ``numpy.var`` is ``np.var``."""
+    for pattern, ours in SPELLED:
+        name = re.sub(pattern, ours, name)
+    return name
 
 
 # ---------------------------------------------------------------- Python's own spellings
@@ -64,34 +82,21 @@ def _python(name: str) -> Meaning | None:
 # ---------------------------------------------------------------- torch
 
 
-_SPACES = re.compile(r"^(?:torch\.)?(?:(nn\.functional|functional|F)|(Tensor|tensor)|(linalg|fft|special))\.(.+)$")
-
-
 def _overload(name: str) -> Meaning | None:
     """An op or an overload by the registry's own name: ``aten::var``, ``aten.var.correction``, ``var.dim``."""
-    spelled = name.removeprefix("torch.ops.").removesuffix(".default")
-    if "::" not in spelled:
-        space, _, rest = spelled.partition(".")
-        spelled = f"{space}::{rest}" if space in ("aten", "prims") and rest else f"aten::{spelled}"
-    if spelled in facts.overloads() and ("::" in name or "." in name or spelled.partition("::")[2] == name):
-        return _of_op(spelled, name) if name in (spelled, spelled.replace("::", ".")) or "." not in name else None
-    if "." in spelled and spelled in facts.schemas():
-        return Meaning(spelled, "torch", (spelled,))
+    full = name.removeprefix("torch.ops.").removesuffix(".default")
+    if "::" not in full:
+        space, _, rest = full.partition(".")
+        full = f"{space}::{rest}" if space in ("aten", "prims") and rest else f"aten::{full}"
+    if full in facts.overloads() and ("::" in name or "." in name or full.partition("::")[2] == name):
+        return _of_op(full, name) if name in (full, full.replace("::", ".")) or "." not in name else None
+    if "." in full and full in facts.schemas():
+        return Meaning(full, "torch", (full,))
     return None
 
 
 def _of_op(op: str, name: str) -> Meaning:
     return Meaning(op if "::" in name else name, "torch", (op,), calls_of(op.partition("::")[2]))
-
-
-def torch_name(name: str) -> str:
-    """A name of torch as this package spells it: ``torch.nn.functional.relu`` is ``F.relu``, ``Tensor.add`` itself."""
-    found = _SPACES.match(name)
-    if not found:
-        return name
-    functional, tensor, submodule, rest = found.groups()
-    space = "F" if functional else "Tensor" if tensor else f"torch.{submodule}"
-    return f"{space}.{rest}"
 
 
 def module_name(name: str) -> str:
@@ -104,8 +109,8 @@ def module_name(name: str) -> str:
     if re.fullmatch(r"(Constant|Zero|Circular)Pad[123]d", found[1]):
         return "F.pad"
     snake = re.sub(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", found[1]).lower()
-    spelled = [s for word in (found[1].lower(), snake) for s in (word, word.removesuffix("_loss"), word.rstrip("123d"))]
-    return next((f"F.{s}" for s in spelled if torch_ops(f"F.{s}")), "")
+    guesses = [s for word in (found[1].lower(), snake) for s in (word, word.removesuffix("_loss"), word.rstrip("123d"))]
+    return next((f"F.{s}" for s in guesses if torch_ops(f"F.{s}")), "")
 
 
 def torch_ops(name: str) -> tuple[str, ...]:
@@ -127,19 +132,24 @@ def torch_ops(name: str) -> tuple[str, ...]:
 def _torch(name: str) -> Meaning | None:
     if name.startswith(("np.", "numpy.", "scipy.", "ndarray.", "rng.")):
         return None
-    known = module_name(name) or torch_name(name)
+    known = module_name(name) or spelled(name)
     candidates = [known] if "." in known else [f"{space}.{known}" for space in ("torch", "Tensor", "F")]
-    for candidate in candidates:
-        if reason := reason_left_out(candidate):
-            return Meaning(candidate, "left out", calls=calls_of(candidate), says=reason)
-        if ops := torch_ops(candidate):
-            return Meaning(candidate, "torch", ops, _calls_of_torch(candidate, ops))
+    found = [meaning for c in candidates if (meaning := _public_of_torch(c)) is not None]
+    if found:
+        return next((meaning for meaning in found if meaning.ops), found[0])  # T is Tensor.T, and no class of torch's
     if "." not in known:
         return None
     # Overloads of an op under a name of Python's: torch.var.dim is var.dim.
     return (
         _overload(known.removeprefix("torch.").removeprefix("Tensor.")) if known != name or "torch." in name else None
     )
+
+
+def _public_of_torch(name: str) -> Meaning | None:
+    if reason := reason_left_out(name):
+        return Meaning(name, "left out", calls=calls_of(name), says=reason)
+    ops = torch_ops(name)
+    return Meaning(name, "torch", ops, _calls_of_torch(name, ops)) if ops else None
 
 
 def _calls_of_torch(name: str, ops: tuple[str, ...]) -> tuple[Instead, ...]:
@@ -163,17 +173,10 @@ def calls_of(name: str) -> tuple[Instead, ...]:
 # ---------------------------------------------------------------- NumPy
 
 
-_NUMPY = re.compile(r"^(?:np|numpy)\.(.+)$")
-
-
 def numpy_name(name: str) -> str | None:
     """A name of NumPy as this package spells it, ``np.linalg.det``; None for what is none by its spelling."""
-    name = re.sub(r"^(ndarray|random\.Generator)\.", r"np.\1.", name)
-    name = re.sub(
-        r"^(rng|np\.random\.Generator|numpy\.random\.Generator|np\.random\.RandomState)\.", "np.random.", name
-    )
-    found = _NUMPY.match(name)
-    return f"np.{found[1]}" if found else None
+    known = spelled(name)
+    return known if known.startswith("np.") and known != "np." else None
 
 
 def numpy_ops(name: str) -> tuple[str, ...]:
@@ -241,11 +244,11 @@ def _difference(name: str) -> Meaning | None:
 
 def _library(name: str) -> Meaning | None:
     """An operator of another library: ``mylib::op``, ``torch.ops.mylib.op``, or ``op`` where nothing else is called so."""
-    spelled = name.removeprefix("torch.ops.")
-    space, mark, _ = spelled.partition("::" if "::" in spelled else ".")
+    full = name.removeprefix("torch.ops.")
+    space, mark, _ = full.partition("::" if "::" in full else ".")
     if mark:
         met = space.isidentifier() and facts.meet(space)
-        return _overload(spelled if "::" in spelled else spelled.replace(".", "::", 1)) if met else None
+        return _overload(full if "::" in full else full.replace(".", "::", 1)) if met else None
     for space in facts.libraries_like("*"):
         with contextlib.suppress(ImportError):  # whoever names its namespace is told
             facts.meet(space)

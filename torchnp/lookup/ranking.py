@@ -10,9 +10,16 @@ from dataclasses import dataclass
 
 from torchnp.catalogue import CATALOGUE
 from torchnp.lookup import facts, instead, spellings
-from torchnp.lookup.meaning import meaning_of, numpy_name, torch_name
+from torchnp.lookup.meaning import meaning_of, spelled
 
 KINDS = ("name", "argument", "description", "difference", "example")
+BARE = r"^(?:np|torch|aten|prims)(?:\.|::)"  # what a name is compared without
+
+# Words of a question that name nothing: "what does torch.unique do in NumPy".
+FILLERS = {
+    "a", "become", "do", "does", "equivalent", "for", "how", "i", "in", "is",
+    "numpy", "of", "say", "the", "to", "torch", "what", "write",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,9 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class Entry:
+    """Something to find, and what a query is compared with."""
+
     hit: Hit
     text: str
     words: frozenset[str]
@@ -41,12 +50,12 @@ def search(query: str, n: int = 10) -> list[Hit]:
     wanted = _plain(query)
     words = _words(wanted)
     found = []
-    for entry in _entries():
+    for entry in entries():
         quality = _quality(wanted, words, entry)
         if quality is not None:
             found.append(((quality, KINDS.index(entry.hit.kind), *entry.weight), entry.hit))
     hits = [hit for _, hit in sorted(found, key=lambda pair: pair[0])]
-    meant = meaning_of(query)
+    meant = meaning_of(query) or meaning_of(_asked(query))
     if meant is not None:
         hits.insert(0, Hit(meant.name, meant.kind if meant.kind in KINDS else "name", meant.ops))
     if len(hits) < n and " " not in wanted:
@@ -59,7 +68,7 @@ def near(query: str, n: int = 5) -> list[str]:
     return list(dict.fromkeys(hit.name for hit in search(query, 3 * n) if hit.kind != "example"))[:n]
 
 
-def _quality(wanted: str, words: frozenset[str], entry: _Entry) -> int | None:
+def _quality(wanted: str, words: frozenset[str], entry: Entry) -> int | None:
     if wanted == entry.text:
         return 0
     if words and words <= entry.words:
@@ -71,10 +80,13 @@ def _quality(wanted: str, words: frozenset[str], entry: _Entry) -> int | None:
     return 3 if wanted in entry.text else None
 
 
+def _asked(query: str) -> str:
+    """A question without the words that name nothing."""
+    return " ".join(w for w in query.rstrip("? ").split() if w.lower() not in FILLERS)
+
+
 def _plain(query: str) -> str:
-    name = " ".join(query.split())
-    known = numpy_name(name) or torch_name(name)
-    return re.sub(r"^(np|torch|aten|prims)(\.|::)", "", known).removesuffix("=").lower()
+    return re.sub(BARE, "", spelled(" ".join(query.split()))).removesuffix("=").lower()
 
 
 def _words(text: str) -> frozenset[str]:
@@ -82,17 +94,23 @@ def _words(text: str) -> frozenset[str]:
 
 
 @functools.cache
-def _entries() -> list[_Entry]:
+def entries() -> list[Entry]:
+    """Everything that the search knows."""
     return [*_names(), *_arguments(), *_descriptions(), *_differences(), *_examples()]
 
 
-def _names() -> list[_Entry]:
+def weight(op: str, name: str) -> tuple:
+    """What of two names that match alike comes first is smaller: a core operator's, a public one's, a short one."""
+    base = name.rpartition("::")[2]
+    hidden = base.startswith(("_", "mkldnn")) or base.endswith("_") or "backward" in base
+    return (op.startswith("prims::"), hidden, name.startswith("np."), not facts.is_core(op), len(name), name)
+
+
+def _names() -> list[Entry]:
     made = []
     for op in facts.overloads():
         space, _, base = op.partition("::")
-        hidden = base.startswith(("_", "mkldnn")) or base.endswith("_") or "backward" in base
-        weight = (space != "aten", hidden, False, not facts.is_core(op), len(base), base)
-        made.append(_entry(base if space == "aten" else op, "name", (op,), base, weight))
+        made.append(_entry(base if space == "aten" else op, "name", (op,), base, weight(op, base)))
     for name, bases in {**spellings.PYTHON, **spellings.TORCH}.items():
         made.append(_entry(name, "name", tuple(f"aten::{b}" for b in bases.split()), name.removeprefix("torch."), (False, False, False, False, len(name), name)))  # fmt: skip
     likes = {f"np.{like.removeprefix('numpy.')}": tuple(ops) for like, ops in facts.ops_like().items() if like[:6] == "numpy."}  # fmt: skip
@@ -101,11 +119,11 @@ def _names() -> list[_Entry]:
     for name, ops in likes.items():
         extra = frozenset(w for row in instead.ROWS if row.name.startswith(f"{name} ") for w in _words(row.name))
         entry = _entry(name, "name", ops, name.removeprefix("np."), (False, False, True, False, len(name), name))
-        made.append(_Entry(entry.hit, entry.text, entry.words | extra, entry.weight) if extra else entry)
+        made.append(Entry(entry.hit, entry.text, entry.words | extra, entry.weight) if extra else entry)
     return made
 
 
-def _arguments() -> list[_Entry]:
+def _arguments() -> list[Entry]:
     takers: dict[str, list[str]] = {}
     for op, names in facts.overloads().items():
         if op.startswith("aten::") and not op.startswith("aten::_") and "backward" not in op:
@@ -122,7 +140,7 @@ def _arguments() -> list[_Entry]:
     ]  # fmt: skip
 
 
-def _descriptions() -> list[_Entry]:
+def _descriptions() -> list[Entry]:
     made = []
     for op in facts.overloads():
         if op.startswith("aten::") and "backward" not in op and not op.startswith("aten::_"):
@@ -132,22 +150,22 @@ def _descriptions() -> list[_Entry]:
     return made
 
 
-def _differences() -> list[_Entry]:
+def _differences() -> list[Entry]:
     return [
         _entry(i, "difference", (), f"{i} {d.title} {d.why}", (0, 0, 0, 0, order, i))
         for order, (i, d) in enumerate(CATALOGUE.items())
     ]
 
 
-def _examples() -> list[_Entry]:
+def _examples() -> list[Entry]:
     return [
         _entry(i, "example", (), f"{d.torch} {d.numpy}", (0, 0, 0, 0, order, i))
         for order, (i, d) in enumerate(CATALOGUE.items())
     ]
 
 
-def _entry(name: str, kind: str, ops: tuple[str, ...], text: str, weight: tuple) -> _Entry:
-    return _Entry(Hit(name, kind, ops), text.lower(), _words(text), weight)
+def _entry(name: str, kind: str, ops: tuple[str, ...], text: str, weight: tuple) -> Entry:
+    return Entry(Hit(name, kind, ops), text.lower(), _words(text), weight)
 
 
 def _nearly(wanted: str) -> list[Hit]:
@@ -155,7 +173,7 @@ def _nearly(wanted: str) -> list[Hit]:
     wanted = wanted.rpartition(".")[2]
     mine = _pieces(wanted)
     shared = []
-    for entry in _entries():
+    for entry in entries():
         last = entry.text.rpartition(".")[2]
         is_one = entry.hit.kind == "name" or entry.hit.name.endswith("=")
         if is_one and abs(len(last) - len(wanted)) <= 1 + len(wanted) // 3:

@@ -1,0 +1,171 @@
+"""Write what the site's search looks names up in: ``searchnames.js``, made of what ``torchnp explain`` and its search read.
+
+What every known name means is found here, so that the script (``_static/search.js``) only compares texts.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from name_pages import LIBRARIES, place_of, public_names
+from op_pages import PLACES, page_name
+
+from torchnp.catalogue import CATALOGUE
+from torchnp.lookup import facts, ranking, spellings
+from torchnp.lookup.meaning import SPELLED, Meaning, meaning_of, module_name
+from torchnp.lookup.telling import told
+
+SHOWN = 4  # pages of one name
+EXCLUDED = "ops/index.html#excluded"
+# Spellings of the registry's own names, beside those of `SPELLED`.
+REGISTRY = (
+    (r"^(?:torch\.ops\.)?aten(?:::|\.)", ""),
+    (r"^(?:torch\.ops\.)?prims\.", "prims::"),
+    (r"\.default$", ""),
+    (r"^torch\.(?=nn\.[A-Z])", ""),
+)
+
+
+def publish(app: Any, failure: Exception | None) -> None:
+    """Put the index beside the pages: a script, as pages that are opened from a disk cannot read data."""
+    if failure is None and app.builder.format == "html":
+        (Path(app.outdir) / "searchnames.js").write_text(script(), encoding="utf-8")
+
+
+def script() -> str:
+    return f"NameSearch.setIndex({json.dumps(index(), ensure_ascii=False, separators=(',', ':'))})\n"
+
+
+def index() -> dict[str, Any]:
+    """Everything the search needs.
+
+    Returns
+    -------
+    dict
+        ``spelled`` and ``bare`` are patterns; ``fillers`` are words of a question that name nothing; ``pages`` are
+        ``[address, title, summary]``; ``names`` are ``[name, page, ...]``, its pages as they are meant, and ``texts`` are
+        ``[kind, text, page, ...]``, both with what comes first of two that match alike in front; of the ``whole`` kinds
+        nothing but whole words is compared.
+    """
+    numbers: dict[str, int] = {}
+
+    def number(address: str) -> int:
+        return numbers.setdefault(address, len(numbers))
+
+    names = sorted(_names().items(), key=lambda item: _weight(*item))
+    found = [[name, *map(number, pages_of(meaning))] for name, meaning in names]
+    texts = [
+        [kind, entry.text, *map(number, pages)]
+        for kind, entry in sorted(_texts(), key=lambda pair: (pair[0], pair[1].weight))
+        if (pages := _pages_of_hit(entry.hit))
+    ]
+    return {
+        "spelled": [*SPELLED, *REGISTRY],
+        "bare": ranking.BARE,
+        "fillers": sorted(ranking.FILLERS),
+        "kinds": ranking.KINDS,
+        "whole": [ranking.KINDS.index("example")],
+        "pages": [[address, *_described(address)] for address in numbers],
+        "names": found,
+        "texts": texts,
+    }
+
+
+def _names() -> dict[str, Meaning]:
+    """What each name means, that of the public functions, operators, overloads, arguments and differences; and without their spaces."""
+    full = [*_spelt(), *(name for library in LIBRARIES for name in public_names(library))]
+    bare = [name.rpartition(".")[2] for name in full if name[:1].isalpha()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what NumPy has no more, or not yet
+        meanings = {name: meaning_of(name) for name in dict.fromkeys([*full, *bare])}
+    return {name: meaning for name, meaning in meanings.items() if meaning is not None and pages_of(meaning)}
+
+
+def _spelt() -> Iterator[str]:
+    import torch
+
+    for op, overloads in facts.overloads().items():
+        yield from (n.removeprefix("aten::") for n in (op, *overloads))
+    yield from (like.replace("numpy.", "np.", 1) for like in facts.ops_like())
+    yield from (name for name in (f"nn.{c}" for c in dir(torch.nn)) if module_name(name))
+    for known in (spellings.PYTHON, spellings.ALSO, spellings.TORCH, spellings.NUMPY, spellings.ARGUMENTS, CATALOGUE):
+        yield from known
+    yield from (f"{argument}=" for argument in spellings.ARGUMENTS)
+    yield from (e.hit.name for e in ranking.entries() if e.hit.kind == "name")
+
+
+def _weight(name: str, meaning: Meaning) -> tuple:
+    return ranking.weight(meaning.ops[0] if meaning.ops else "aten::", name)
+
+
+def _texts() -> Iterator[tuple[int, ranking.Entry]]:
+    """What is not a name: arguments, descriptions, differences and examples, with the numbers of their kinds."""
+    for entry in ranking.entries():
+        if entry.hit.kind != "name":
+            yield ranking.KINDS.index(entry.hit.kind), entry
+
+
+def _pages_of_hit(hit: ranking.Hit) -> list[str]:
+    if hit.kind in ("difference", "example"):
+        return [PLACES[hit.name]]
+    return [place for op in hit.ops[:SHOWN] if (place := op_place(op)) != EXCLUDED]
+
+
+def op_place(op: str) -> str:
+    """The page of an operator or of an overload's."""
+    packet = op.partition(".")[0]
+    provided = any(name in facts.rows() for name in facts.overloads()[packet])
+    return f"ops/{page_name(packet)}.html" if provided else EXCLUDED
+
+
+def pages_of(meaning: Meaning) -> list[str]:
+    """The pages that answer what a name means, best first.
+
+    An operator's page is better than a row of the tables of names, which has what to write where there is no such page,
+    and the calls and operators that are meant beside the first one.
+    """
+    if meaning.kind == "difference":
+        return [PLACES[meaning.name]]
+    ops = list(dict.fromkeys(map(op_place, meaning.ops)))
+    row = place_of(meaning.name)
+    if row and (not ops or meaning.calls or len(ops) > 1):
+        ops.insert(1, row)
+    return ops[:SHOWN]
+
+
+def _described(address: str) -> tuple[str, str]:
+    """The title of a page or of a place on one, and a line about it."""
+    return _all_described()[address]
+
+
+@functools.cache
+def _all_described() -> dict[str, tuple[str, str]]:
+    found = {EXCLUDED: ("excluded operators", "These cannot be functions of arrays.")}
+    for op in facts.overloads():
+        if op_place(op) != EXCLUDED:
+            said = told(Meaning(op, "torch", (op,)))
+            parts = [op if said["torch"] else "", *said["numpy"], said["does"], _counted(said["differences"])]
+            found[op_place(op)] = (said["torch"] or op, " · ".join(filter(None, parts)).replace("`", ""))
+    for library in LIBRARIES:
+        for name in public_names(library):
+            meaning = meaning_of(name)
+            if meaning is not None:
+                found[str(place_of(name))] = (name, _row_described(told(meaning), library))
+    found |= {PLACES[i]: (d.title, i) for i, d in CATALOGUE.items()}
+    return found
+
+
+def _row_described(said: dict[str, Any], library: str) -> str:
+    calls = [c["numpy" if library == "torch" else "torch"] for c in said["calls"][:1]]
+    other = said["numpy"] if library == "torch" else [said["torch"] or said["op"]]
+    return " · ".join(filter(None, [said["says"], *other, *calls, _counted(said["differences"])]))
+
+
+def _counted(differences: list[Any]) -> str:
+    n = len(differences)
+    return f"{n} difference{'s' * (n > 1)}" if n else ""
