@@ -102,10 +102,9 @@ def _detector(name: str) -> tuple[torch.nn.Module, tuple]:
     model = getattr(detection, name)(
         weights=None, weights_backbone=None, num_classes=classes, **{threshold: 0.0}, **sizes
     )
-    for part in (
-        model.modules() if name.startswith("ssd") else ()
-    ):  # as it is, no image reaches its scores: all are the same
-        if isinstance(part, torch.nn.Conv2d):
+    # As it is, no image reaches ssdlite's scores: all are the same, and which come first is no rule.
+    for part in model.modules():
+        if name.startswith("ssdlite") and isinstance(part, torch.nn.Conv2d):
             torch.nn.init.kaiming_normal_(part.weight)
     return model, ([torch.rand(3, 64, 96), torch.rand(3, 60, 80)],)
 
