@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchnp.op_table import table
     from torchnp.random import Generator, default_generator, manual_seed
     from torchnp.runtime import load
+    from torchnp.threads import get_num_threads, set_num_threads
     from torchnp.typed import aten, prims  # a stub, which is for type checkers and editors alone
 
 __version__ = "0.1.0"
@@ -27,6 +28,7 @@ __all__ = [
     "can_cast",
     "default_generator",
     "get_default_dtype",
+    "get_num_threads",
     "kernel",
     "load",
     "manual_seed",
@@ -34,6 +36,7 @@ __all__ = [
     "promote_types",
     "result_type",
     "set_default_dtype",
+    "set_num_threads",
     "table",
 ]
 
@@ -46,6 +49,8 @@ _LAZY = {
     "default_generator": "torchnp.random",
     "manual_seed": "torchnp.random",
     "load": "torchnp.runtime",
+    "get_num_threads": "torchnp.threads",
+    "set_num_threads": "torchnp.threads",
     "kernel": "torchnp.libraries",
 }
 

@@ -28,6 +28,7 @@ from torchnp.dtypes import (
     scalar_name,
 )
 from torchnp.errors import cannot_cast
+from torchnp.kernels.numerics.parts import by_parts
 from torchnp.overlap import (
     check_apart,
     check_target,
@@ -36,7 +37,9 @@ from torchnp.overlap import (
     tensors_of,
 )
 from torchnp.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
+from torchnp.scalars import number
 from torchnp.schema import Schema
+from torchnp.threads import LARGE
 from torchnp.ufuncs import trusted
 from torchnp.writes import Bound, Look, Writes, resize
 
@@ -299,7 +302,7 @@ def straight(direct: Mapping[np.dtype, Any], slow: Callable[..., Any], one: bool
             ufunc = ufuncs.get(target.dtype)
             if ufunc is not None and 0 not in target.strides:
                 try:
-                    return run_quiet(ufunc, target, target)
+                    return run_quiet(ufunc, target, target) if target.size < LARGE else run_quiet(_large, ufunc, target)
                 except _NOT_NOW:
                     pass
         return slow(*args, **kwargs)
@@ -310,12 +313,21 @@ def straight(direct: Mapping[np.dtype, Any], slow: Callable[..., Any], one: bool
             ufunc = ufuncs.get(target.dtype)
             if ufunc is not None and target.base is None and _is_plain(target, other):
                 try:
-                    return run_quiet(ufunc, target, other, target)
+                    if target.size < LARGE:
+                        return run_quiet(ufunc, target, other, target)
+                    return run_quiet(_large, ufunc, target, other)
                 except _NOT_NOW:
                     pass
         return slow(*args, **kwargs)
 
     return alone if one else beside
+
+
+def _large(ufunc: Callable[..., Any], target: ndarray, *others: Any) -> ndarray:
+    if not isinstance(ufunc, np.ufunc):
+        return ufunc(target, *others, target)
+    operands = [x if isinstance(x, ndarray) else number(x, target.dtype) for x in others]
+    return by_parts(ufunc, target, *operands, out=target)
 
 
 # The quiet context is in use (RuntimeError), the target is read-only or of another shape than the result (ValueError),

@@ -20,7 +20,9 @@ from torchnp.checks import broadcast_shapes, require
 from torchnp.errors import cannot_cast, found_dtype, not_implemented, output_shape
 from torchnp.kernels._fast import fast
 from torchnp.kernels._rows import rows
+from torchnp.kernels.numerics.parts import by_parts
 from torchnp.scalars import number, scalar, tensor
+from torchnp.threads import LARGE
 from torchnp.writes import NOTHING, Writes
 
 ndarray = np.ndarray
@@ -206,7 +208,11 @@ def _of_one(plan_of: Planner) -> Callable[[Any], ndarray]:
     def run(x: Any) -> ndarray:
         x = tensor(x)
         function, common, inner, out = plan_of(x.dtype)
-        return finish(function(dt.cast(dt.cast(x, common), inner)), out)
+
+        def compute(x: ndarray) -> ndarray:
+            return finish(function(dt.cast(dt.cast(x, common), inner)), out)
+
+        return compute(x) if x.size < LARGE else by_parts(compute, x)
 
     return run
 
@@ -233,12 +239,17 @@ def _of_two(
             if str(error).startswith('"'):  # torch looks for code last
                 check_broadcast(a, b)
             raise
-        b = operand(b, inner if exact else common)
-        a = operand(a, common)
-        if inner is not common and (exact or not stepwise):
-            a, b = dt.cast(a, inner), dt.cast(b, inner)
-        try:
+
+        def compute(a: Any, b: Any) -> ndarray:
+            b = operand(b, inner if exact else common)
+            a = operand(a, common)
+            if inner is not common and (exact or not stepwise):
+                a, b = dt.cast(a, inner), dt.cast(b, inner)
             return finish(function(a, b), out)
+
+        large = any(isinstance(x, ndarray) and x.size >= LARGE for x in (a, b))
+        try:
+            return by_parts(compute, a, b) if large else compute(a, b)
         except ValueError:
             check_broadcast(a, b)
             raise

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp.kernels.numerics.parts import by_parts
 from torchnp.registry import MISSING, Row, Settle, guard, is_busy, raise_mismatch, run_quiet
 from torchnp.scalars import number
 from torchnp.schema import Schema
+from torchnp.threads import LARGE
 
 ndarray = np.ndarray
 Function = Callable[..., Any]
@@ -74,7 +76,7 @@ def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema,
             function = function_of(_0.dtype)
             if function is not None:
                 try:
-                    out = run_quiet(function, _0)
+                    out = run_quiet(function, _0) if _0.size < LARGE else run_quiet(by_parts, function, _0)
                     if type(out) is not ndarray:
                         return _asarray(out)
                     plain = _0.flags.c_contiguous and out.size and (_0.base is None or 1 not in _0.shape)
@@ -109,7 +111,8 @@ def _of_tensors(direct: dict[np.dtype, Function], slow: Function, mixes_bool: bo
             function = function_of(dtype)
             if function is not None:
                 try:
-                    out = run_quiet(function, a, b)
+                    small = a.size < LARGE and b.size < LARGE
+                    out = run_quiet(function, a, b) if small else run_quiet(by_parts, function, a, b)
                     if type(out) is not ndarray:
                         return _asarray(out)
                     flags = a.flags.num & b.flags.num

@@ -16,12 +16,13 @@ from torchnp.kernels._memory import RARE
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.copy import convert
-from torchnp.kernels.numerics.blocks import STRIP, blocks
+from torchnp.kernels.numerics.blocks import STRIP, pieces, within
 from torchnp.kernels.pointwise import abs
 from torchnp.kernels.view import view
 from torchnp.quick import exact
 from torchnp.registry import kernel
 from torchnp.scalars import single, tensor
+from torchnp.threads import share
 from torchnp.writes import PREDICATE
 
 ndarray = np.ndarray
@@ -125,14 +126,18 @@ def _blend(condition: ndarray, a: ndarray, b: ndarray) -> ndarray:
     signed, unsigned = _UNSIGNED[a.itemsize]
     out = np.empty(a.shape, a.dtype)
     bits, to, first, second = condition.reshape(-1).view(np.int8), *(x.reshape(-1).view(unsigned) for x in (out, a, b))
-    narrow, wide = np.empty(STRIP, np.int8), np.empty(STRIP, signed)
-    for strip in blocks(a.size, STRIP):
-        part, other = to[strip], second[strip]
-        n = part.size
-        wide[:n] = np.negative(bits[strip], narrow[:n])  # all bits set where the condition holds
-        np.bitwise_xor(first[strip], other, part)
-        np.bitwise_and(part, wide[:n].view(unsigned), part)
-        np.bitwise_xor(part, other, part)
+
+    def strips(piece: slice) -> None:
+        narrow, wide = np.empty(STRIP, np.int8), np.empty(STRIP, signed)
+        for strip in within(piece, STRIP):
+            part, other = to[strip], second[strip]
+            n = part.size
+            wide[:n] = np.negative(bits[strip], narrow[:n])  # all bits set where the condition holds
+            np.bitwise_xor(first[strip], other, part)
+            np.bitwise_and(part, wide[:n].view(unsigned), part)
+            np.bitwise_xor(part, other, part)
+
+    share(strips, pieces(a.size))
     return out
 
 

@@ -17,6 +17,7 @@ from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.kernels.vectornorm import linalg_vector_norm
 from torchnp.registry import kernel
+from torchnp.threads import share
 
 ndarray = np.ndarray
 
@@ -141,7 +142,8 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     if shift is None:  # torch adds a bias of 0, which makes -0 to 0
         shift = np.zeros((1, 1), x.dtype)
     y, mean, rstd = np.empty_like(x), np.empty((len(x), 1), x.dtype), np.empty((len(x), 1), x.dtype)
-    for block in tiles(*x.shape):
+
+    def normalise(block: slice) -> None:
         d, mean[block], variance = centred(x[block], VECTOR.elements(input.dtype))
         rstd[block] = 1 / np.sqrt(variance + x.dtype.type(eps))
         row = np.multiply(d, rstd[block], y[block])
@@ -152,6 +154,8 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
             np.multiply(row, scale[: len(row)], row)
         if shift is not None:
             np.add(row, shift[: len(row)], row)
+
+    share(normalise, tiles(*x.shape))
     out = dt.cast(y.reshape(input.shape), input.dtype)
     return out, dt.cast(mean.reshape(kept), stats), dt.cast(rstd.reshape(kept), stats)
 

@@ -16,6 +16,7 @@ from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.layout import contiguous, layout_of, place
 from torchnp.quick import is_axis, is_float, within
 from torchnp.registry import kernel
+from torchnp.threads import share
 
 ndarray = np.ndarray
 _max: Any
@@ -34,8 +35,7 @@ def _along(name: str, dim: int, *given: ndarray, of_rows: Callable[..., Any], wh
     if x.size > TILE and axis == x.ndim - 1 > 0 and not dt.is_half(x.dtype):
         matrices = [v.reshape(-1, v.shape[-1]) for v in given]
         out = np.empty_like(matrices[0])
-        for block in tiles(*out.shape):
-            of_rows(*(m[block] for m in matrices), out[block])
+        share(lambda block: of_rows(*(m[block] for m in matrices), out[block]), tiles(*out.shape))
         return out.reshape(x.shape)
     wide = (np.atleast_1d(dt.cast(v, dt.opmath(v.dtype))) for v in given)
     return dt.cast(whole(*wide, axis, x.dtype), x.dtype).reshape(x.shape)

@@ -7,14 +7,26 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.threads import LARGE, PIECE, share
+
 ndarray = np.ndarray
 STRIP = 1 << 15  # elements
 
 
 def blocks(n: int, size: int) -> Iterator[slice]:
     """``range(n)`` cut into slices of ``size``; the last may be shorter."""
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
+    return within(slice(0, n), size)
+
+
+def within(piece: slice, size: int) -> Iterator[slice]:
+    """A slice cut into slices of ``size``; the last may be shorter."""
+    for start in range(piece.start, piece.stop, size):
+        yield slice(start, min(start + size, piece.stop))
+
+
+def pieces(n: int) -> Iterator[slice]:
+    """``range(n)`` in parts for `share`: one, where other threads do not pay."""
+    return blocks(n, PIECE if n >= LARGE else max(n, 1))
 
 
 def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = STRIP) -> ndarray:
@@ -24,8 +36,12 @@ def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = 
         chain(x, out)
         return out
     source, target = x.reshape(-1), out.reshape(-1)
-    for part in blocks(x.size, size):
-        chain(source[part], target[part])
+
+    def strips(piece: slice) -> None:
+        for part in within(piece, size):
+            chain(source[part], target[part])
+
+    share(strips, pieces(x.size))
     return out
 
 

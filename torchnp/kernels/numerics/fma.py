@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from torchnp.dtypes import float32
-from torchnp.kernels.numerics.blocks import blocks
+from torchnp.kernels.numerics.blocks import pieces, within
+from torchnp.threads import share
 
 ndarray = np.ndarray
 STRIP = 1 << 14  # elements: all steps find their operands in the cache
@@ -55,13 +56,18 @@ def fma_into(a: ndarray, b: Any, c: Any, wide: ndarray, out: ndarray) -> None:
 
 def _in_strips(a: ndarray, c: ndarray, b: ndarray) -> ndarray:
     out = np.empty(a.shape, float32)
-    room, factor = np.empty(STRIP), b.astype(np.float64) if b.ndim == 0 else None
-    for part in blocks(a.size, STRIP):
-        wide = room[: part.stop - part.start]
-        wide[...] = a[part]
-        wide *= b[part] if factor is None else factor
-        wide += c[part]
-        out[part] = wide
+    factor = b.astype(np.float64) if b.ndim == 0 else None
+
+    def strips(piece: slice) -> None:
+        room = np.empty(STRIP)
+        for part in within(piece, STRIP):
+            wide = room[: part.stop - part.start]
+            wide[...] = a[part]
+            wide *= b[part] if factor is None else factor
+            wide += c[part]
+            out[part] = wide
+
+    share(strips, pieces(a.size))
     return out
 
 

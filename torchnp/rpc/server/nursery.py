@@ -32,6 +32,7 @@ from torchnp.rpc.server.events import note, nothing_else
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tokens import Token
+from torchnp.threads import set_num_threads
 
 STEP = 16 << 20  # bytes by which a worker asks for its part of the budget
 FRAME_SECONDS = 60.0  # that a frame may take once it has begun
@@ -296,6 +297,7 @@ def _work(client: socket.socket, connection: Connection, budget: Budget, slot: i
         score.write("1000")  # where the machine has no memory left, this process goes, and not the server
     gc.freeze()  # what the server has made is here for good: nobody looks through it for garbage
     keep_memory()
+    set_num_threads(1)  # clients share the processors by processes
     limit_memory(min(taken() + 2 * limits.max_bytes + HEADROOM, 1 << 62))
     connection.known = True
     connection.store.grow = lambda nbytes: budget.raise_to(slot, nbytes)

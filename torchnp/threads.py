@@ -1,0 +1,127 @@
+"""Threads for large arrays: parts of one operator's work, each on a core of its own.
+
+NumPy's functions let go of Python's lock while they compute, so that parts of a large array pay from `LARGE` elements on.
+Results do not depend on the number of threads: parts are cut the same way for any, and each element is computed alone.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from torchnp._private import enter_quiet
+
+Part = TypeVar("Part")
+LARGE = 1 << 18  # elements from which on handing over a part, some 20 us, is worth its while
+PIECE = 1 << 16  # elements of a part; with fewer, threads wait for Python's lock more than they compute
+
+
+class _Threads:
+    """The threads beside the caller's, started when they are first needed."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.inside = threading.local()  # its `at_work`: whether this thread works on a part
+        self.pool: ThreadPoolExecutor | None = None
+        self.number = cores()
+
+    def start(self) -> ThreadPoolExecutor:
+        with self.lock:
+            if self.pool is None:
+                self.pool = ThreadPoolExecutor(max(self.number - 1, 1), "torchnp", enter_quiet)
+            return self.pool
+
+
+def cores() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def get_num_threads() -> int:
+    """The number of threads that an operator on large arrays uses, the caller's among them.
+
+    Returns
+    -------
+    int
+        At first the number of processors that the process may use. NumPy's matrix products go by the settings of their
+        BLAS library instead, such as the environment variable ``OPENBLAS_NUM_THREADS``.
+    """
+    return _threads.number
+
+
+def set_num_threads(n: int) -> None:
+    """Set the number of threads that an operator on large arrays uses; results do not depend on it.
+
+    Parameters
+    ----------
+    n : int
+        1 or more. With 1 everything is computed in the caller's thread.
+
+    Raises
+    ------
+    RuntimeError
+        ``n`` is no positive integer.
+    """
+    if type(n) is not int:
+        raise RuntimeError(f"set_num_threads expects an int, but got {type(n).__name__}")
+    if n < 1:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    with _threads.lock:
+        before, _threads.pool, _threads.number = _threads.pool, None, n
+    if before is not None:
+        before.shutdown(wait=False)
+
+
+def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
+    """``work(part)`` for each part, on all threads: whoever is done takes the next.
+
+    An error ends the work; it is raised when no thread works on a part any more.
+    """
+    given = list(parts)
+    more = min(_threads.number, len(given)) - 1
+    if more < 1 or getattr(_threads.inside, "at_work", False):
+        for part in given:
+            work(part)
+        return
+    left = iter(given)  # a step of a list's iterator is one step of Python's: no two threads get the same part
+
+    def run() -> None:
+        _threads.inside.at_work = True  # what a part shares in turn stays in its thread
+        try:
+            for part in left:
+                work(part)
+        except BaseException:
+            for _ in left:
+                pass
+            raise
+        finally:
+            _threads.inside.at_work = False
+
+    pool = _threads.start()
+    try:
+        others = [pool.submit(run) for _ in range(more)]
+    except RuntimeError:  # the pool was shut down meanwhile, or the interpreter ends
+        others = []
+    try:
+        run()
+    finally:
+        # What has not begun finds nothing left to do.
+        errors = [f.exception() for f in others if not f.cancel()]
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+def _forget() -> None:
+    """After a fork the child has none of the threads."""
+    number = _threads.number
+    _threads.__init__()  # type: ignore[misc]
+    _threads.number = number
+
+
+_threads = _Threads()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
