@@ -93,11 +93,9 @@ def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
         try:
             for part in left:
                 work(part)
-        except BaseException:
-            for _ in left:
-                pass
-            raise
         finally:
+            for _ in left:  # after an error nobody has more to do
+                pass
             _threads.inside.at_work = False
 
     pool = _threads.start()
