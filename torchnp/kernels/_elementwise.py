@@ -205,6 +205,8 @@ def _direct(plan_of: Planner) -> dict[np.dtype, Ufunc]:
 
 
 def _of_one(plan_of: Planner) -> Callable[[Any], ndarray]:
+    tables: dict[np.dtype, ndarray] = {}  # of a half type: the results of all its numbers, by their bits
+
     def run(x: Any) -> ndarray:
         x = tensor(x)
         function, common, inner, out = plan_of(x.dtype)
@@ -212,7 +214,14 @@ def _of_one(plan_of: Planner) -> Callable[[Any], ndarray]:
         def compute(x: ndarray) -> ndarray:
             return finish(function(dt.cast(dt.cast(x, common), inner)), out)
 
-        return compute(x) if x.size < LARGE else by_parts(compute, x)
+        if x.size < LARGE:
+            return compute(x)
+        if not dt.is_half(x.dtype):
+            return by_parts(compute, x)
+        if x.dtype not in tables:
+            tables[x.dtype] = compute(np.arange(1 << 16, dtype=np.uint16).view(x.dtype))
+        table = tables[x.dtype]
+        return by_parts(lambda part: table.take(part.view(np.uint16), mode="clip"), x)
 
     return run
 

@@ -45,6 +45,7 @@ CALLS = {
     "predicate": lambda aten, a, b: aten.lt.Tensor(a, b),
     "half": lambda aten, a, b: aten.mul.Tensor(a.astype(bfloat16), b.astype(bfloat16)),
     "half number": lambda aten, a, b: aten.add.Tensor(a.astype(bfloat16), 2.5),
+    "half, one": lambda aten, a, b: aten.tanh(np.clip(np.nan_to_num(a), -6e4, 6e4).astype(np.float16)),
     "of integers": lambda aten, a, b: aten.sigmoid((np.nan_to_num(a) % 100).astype(np.int64)),
     "mixed": lambda aten, a, b: aten.add.Tensor(a, (np.nan_to_num(b) % 100).astype(np.int32)),
     "fused": lambda aten, a, b: aten.add.Tensor(a, b, alpha=3),
@@ -81,6 +82,19 @@ def test_parts_are_the_whole():
             found, expected = by_parts(function, *operands), function(*operands)
             np.testing.assert_array_equal(found, expected)
             assert (found.strides, found.dtype) == (expected.strides, expected.dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), bfloat16])
+@pytest.mark.parametrize("name", ["exp", "tanh", "neg", "isfinite", "digamma", "relu"])
+def test_all_numbers_of_a_half_type(name, dtype):
+    """Large ones are looked up; few are computed."""
+    kernel = getattr(torchnp.aten, name)
+    numbers = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    large = np.resize(numbers, LARGE).reshape(4, -1)
+    expected = np.concatenate([kernel(part) for part in np.split(numbers, 4)]).astype(np.float64)
+    for found in (kernel(large), kernel(large.T).T):
+        assert found.dtype == kernel(numbers).dtype
+        np.testing.assert_array_equal(found.reshape(-1, 1 << 16).astype(np.float64), np.stack([expected] * 4))
 
 
 def test_which_threads():
