@@ -114,14 +114,18 @@ def formula(
         check_broadcast(*tensors)
     if into is not None:
         check_result_dtype(dt.result_type(*tensors), tensors[into].dtype)
-    arrays, out = in_opmath(cpu or f"{op}_cpu", takes, *tensors)
-    if out in stepwise:
-        arrays = tuple(dt.cast(x, out) for x in arrays)
-    inner = arrays[0].dtype
     rest = given[len(tensors) :]
-    value = of(*arrays, *[scalar(x, inner) if isinstance(x, (int, float, complex)) else x for x in rest])
-    out = out if into is None else tensors[into].dtype
-    return tuple(finish(v, out) for v in value) if type(value) is tuple else finish(value, out)
+
+    def compute(*tensors: ndarray) -> Any:
+        arrays, out = in_opmath(cpu or f"{op}_cpu", takes, *tensors)
+        if out in stepwise:
+            arrays = tuple(dt.cast(x, out) for x in arrays)
+        inner = arrays[0].dtype
+        value = of(*arrays, *[scalar(x, inner) if isinstance(x, (int, float, complex)) else x for x in rest])
+        out = out if into is None else tensors[into].dtype
+        return tuple(finish(v, out) for v in value) if type(value) is tuple else finish(value, out)
+
+    return by_parts(compute, *tensors) if any(x.size >= LARGE for x in tensors) else compute(*tensors)
 
 
 def check_same_dtype(*tensors: ndarray) -> None:

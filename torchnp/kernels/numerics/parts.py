@@ -30,7 +30,7 @@ def by_parts(function: Function, *operands: Any, out: ndarray | None = None) -> 
 
     Returns
     -------
-    ndarray
+    ndarray or tuple of ndarray
         The very result of the function (of a nan, its sign may differ), in its operands' order.
     """
     once = function if out is None else partial(function, out=out)
@@ -60,16 +60,25 @@ def by_parts(function: Function, *operands: Any, out: ndarray | None = None) -> 
         return [x[part] if c else x for x, c in zip(cut, is_cut)]
 
     if out is None:
-        made = np.empty(turned.shape, function(*of(slice(1))).dtype)
-        result = made if order == list(range(len(shape))) else made.transpose(np.argsort(order))
+        probe = function(*of(slice(1)))
+        made = [np.empty(turned.shape, x.dtype) for x in (probe if isinstance(probe, tuple) else (probe,))]
     else:
-        made, result = out.transpose(order), out
-    target = made.reshape(-1) if ndim == 1 else made
-    if isinstance(function, np.ufunc):
-        share(lambda part: function(*of(part), out=target[part]), blocks(n, step))
-    else:
-        share(lambda part: target.__setitem__(part, function(*of(part))), blocks(n, step))
-    return result
+        probe, made = out, [out.transpose(order)]
+    targets = [x.reshape(-1) if ndim == 1 else x for x in made]
+
+    def work(part: slice) -> None:
+        if isinstance(function, np.ufunc):
+            function(*of(part), out=targets[0][part])
+        else:
+            found = function(*of(part))
+            for target, x in zip(targets, found if isinstance(found, tuple) else (found,)):
+                target[part] = x
+
+    share(work, blocks(n, step))
+    if out is not None:
+        return out
+    results = made if order == list(range(len(shape))) else [x.transpose(np.argsort(order)) for x in made]
+    return tuple(results) if isinstance(probe, tuple) else results[0]
 
 
 def _flat(x: Any, shape: tuple[int, ...], order: list[int]) -> Any:
