@@ -373,6 +373,17 @@ class LSTM:
         return found
 
 
+_UNPACKED = 10**6  # multiplications of a product for which OpenBLAS does not copy its operands first
+
+
+def _parts(rows: int, each: int) -> int:
+    """Into how many products to cut one, of so many rows with ``each`` multiplications; 1 where that is no help."""
+    parts = 1
+    while rows // parts * each > _UNPACKED and rows % (2 * parts) == 0 and rows // parts > 32:
+        parts *= 2
+    return parts if rows // parts * each <= _UNPACKED else 1
+
+
 def _lstm_layer(
     x: ndarray, h: ndarray, c: ndarray, weights: tuple[ndarray, ndarray, ndarray | None], out: ndarray, reverse: bool
 ) -> tuple[ndarray, ndarray]:
@@ -385,8 +396,10 @@ def _lstm_layer(
     given = np.ascontiguousarray(given.reshape(4 * size, steps, batch).swapaxes(0, 1))
     gates, part, last = np.empty((4 * size, batch), np.float32), np.empty((size, batch), np.float32), h.T.copy()
     opened, (i, f, o, g), c = gates[: 3 * size], np.split(gates, 4), c.T.copy()
+    parts = _parts(4 * size, size * batch)
+    in_parts, gates_in_parts = of_state.reshape(parts, -1, size), gates.reshape(parts, -1, batch)
     for t in range(steps - 1, -1, -1) if reverse else range(steps):
-        np.matmul(of_state, last, out=gates)
+        np.matmul(in_parts, last, out=gates_in_parts)
         np.add(gates, given[t], out=gates)
         np.tanh(gates, out=gates)
         np.multiply(opened, _HALF, out=opened)
