@@ -23,7 +23,16 @@ import torch
 
 import torchnp
 
-SIZES = {"8x8": (8, 8), "32K": (32, 1024), "256K": (256, 1024), "1M": (1024, 1024), "16M": (4096, 4096)}
+SIZES = {
+    "8x8": (8, 8),
+    "32K": (32, 1024),
+    "256K": (256, 1024),
+    "1M": (1024, 1024),
+    "4M": (2048, 2048),
+    "16M": (4096, 4096),
+}
+
+SETTLE = 0.035  # seconds in which the other library's threads, which wait for work at full speed, go to sleep
 
 
 def pairs(shape: tuple[int, int]) -> dict[str, dict[str, tuple[Callable, Callable]]]:
@@ -146,9 +155,11 @@ def measure(first: Callable, second: Callable, rounds: int = 15) -> tuple[list[f
         first(), second()
     calls = max(1, min(2000, int(0.01 / max((time.perf_counter() - start) / 10, 1e-7))))
     times: tuple[list[float], list[float]] = ([], [])
+    large = calls < 200  # long enough for threads
     for r in range(rounds):
         for which in (0, 1) if r % 2 else (1, 0):
             f = (first, second)[which]
+            time.sleep(SETTLE if large else 0)
             f()
             start = time.perf_counter()
             for _ in range(calls):

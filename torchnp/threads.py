@@ -19,8 +19,8 @@ from threadpoolctl import ThreadpoolController
 from torchnp._private import enter_quiet
 
 Part = TypeVar("Part")
-LARGE = 1 << 18  # elements from which on handing over a part, some 20 us, is worth its while
-PIECE = 1 << 16  # elements of a part; with fewer, threads wait for Python's lock more than they compute
+LARGE = 1 << 20  # elements from which on handing over a part, some 100 us, is worth its while
+PIECE = 1 << 18  # elements of a part; with fewer, threads wait for Python's lock more than they compute
 
 
 class _Threads:

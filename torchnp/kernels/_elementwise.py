@@ -114,18 +114,14 @@ def formula(
         check_broadcast(*tensors)
     if into is not None:
         check_result_dtype(dt.result_type(*tensors), tensors[into].dtype)
+    arrays, out = in_opmath(cpu or f"{op}_cpu", takes, *tensors)
+    if out in stepwise:
+        arrays = tuple(dt.cast(x, out) for x in arrays)
+    inner = arrays[0].dtype
     rest = given[len(tensors) :]
-
-    def compute(*tensors: ndarray) -> Any:
-        arrays, out = in_opmath(cpu or f"{op}_cpu", takes, *tensors)
-        if out in stepwise:
-            arrays = tuple(dt.cast(x, out) for x in arrays)
-        inner = arrays[0].dtype
-        value = of(*arrays, *[scalar(x, inner) if isinstance(x, (int, float, complex)) else x for x in rest])
-        out = out if into is None else tensors[into].dtype
-        return tuple(finish(v, out) for v in value) if type(value) is tuple else finish(value, out)
-
-    return by_parts(compute, *tensors) if any(x.size >= LARGE for x in tensors) else compute(*tensors)
+    value = of(*arrays, *[scalar(x, inner) if isinstance(x, (int, float, complex)) else x for x in rest])
+    out = out if into is None else tensors[into].dtype
+    return tuple(finish(v, out) for v in value) if type(value) is tuple else finish(value, out)
 
 
 def check_same_dtype(*tensors: ndarray) -> None:
@@ -211,17 +207,14 @@ def _direct(plan_of: Planner) -> dict[np.dtype, Ufunc]:
 def _of_one(plan_of: Planner) -> Callable[[Any], ndarray]:
     tables: dict[np.dtype, ndarray] = {}  # of a half type: the results of all its numbers, by their bits
 
+    def compute(x: ndarray) -> ndarray:
+        function, common, inner, out = plan_of(x.dtype)
+        return finish(function(dt.cast(dt.cast(x, common), inner)), out)
+
     def run(x: Any) -> ndarray:
         x = tensor(x)
-        function, common, inner, out = plan_of(x.dtype)
-
-        def compute(x: ndarray) -> ndarray:
-            return finish(function(dt.cast(dt.cast(x, common), inner)), out)
-
-        if x.size < LARGE:
+        if x.size < LARGE or not dt.is_half(x.dtype):
             return compute(x)
-        if not dt.is_half(x.dtype):
-            return by_parts(compute, x)
         if x.dtype not in tables:
             tables[x.dtype] = compute(np.arange(1 << 16, dtype=np.uint16).view(x.dtype))
         table = tables[x.dtype]
@@ -252,17 +245,12 @@ def _of_two(
             if str(error).startswith('"'):  # torch looks for code last
                 check_broadcast(a, b)
             raise
-
-        def compute(a: Any, b: Any) -> ndarray:
-            b = operand(b, inner if exact else common)
-            a = operand(a, common)
-            if inner is not common and (exact or not stepwise):
-                a, b = dt.cast(a, inner), dt.cast(b, inner)
-            return finish(function(a, b), out)
-
-        large = any(isinstance(x, ndarray) and x.size >= LARGE for x in (a, b))
+        b = operand(b, inner if exact else common)
+        a = operand(a, common)
+        if inner is not common and (exact or not stepwise):
+            a, b = dt.cast(a, inner), dt.cast(b, inner)
         try:
-            return by_parts(compute, a, b) if large else compute(a, b)
+            return finish(function(a, b), out)
         except ValueError:
             check_broadcast(a, b)
             raise

@@ -76,7 +76,8 @@ def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema,
             function = function_of(_0.dtype)
             if function is not None:
                 try:
-                    out = run_quiet(function, _0) if _0.size < LARGE else run_quiet(by_parts, function, _0)
+                    small = _0.size < LARGE or type(function) is not np.ufunc
+                    out = run_quiet(function, _0) if small else run_quiet(by_parts, function, _0)
                     if type(out) is not ndarray:
                         return _asarray(out)
                     plain = _0.flags.c_contiguous and out.size and (_0.base is None or 1 not in _0.shape)
@@ -111,7 +112,7 @@ def _of_tensors(direct: dict[np.dtype, Function], slow: Function, mixes_bool: bo
             function = function_of(dtype)
             if function is not None:
                 try:
-                    small = a.size < LARGE and b.size < LARGE
+                    small = (a.size < LARGE and b.size < LARGE) or type(function) is not np.ufunc
                     out = run_quiet(function, a, b) if small else run_quiet(by_parts, function, a, b)
                     if type(out) is not ndarray:
                         return _asarray(out)

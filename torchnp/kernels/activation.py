@@ -226,12 +226,10 @@ def _gelu_tanh_into(x: ndarray, y: ndarray) -> None:
 def gelu(self: ndarray, *, approximate: str = "none") -> ndarray:
     """``x`` times the normal distribution function at ``x``, or its approximation by tanh."""
     check_approximate(approximate)
-    of = partial(in_strips, _gelu_tanh_into) if approximate == "tanh" else _gelu
-    return el.formula(self, cpu="GeluKernelImpl", of=of)
-
-
-def _gelu(x: ndarray) -> ndarray:
-    return x * 0.5 * (1 + erf(x * 0.7071067811865476))
+    (x,), out = el.in_opmath("GeluKernelImpl", el.FLOATS, self)
+    if approximate == "tanh":
+        return el.finish(in_strips(_gelu_tanh_into, x), out)
+    return el.finish(x * 0.5 * (1 + erf(x * 0.7071067811865476)), out)
 
 
 def check_approximate(approximate: str) -> None:

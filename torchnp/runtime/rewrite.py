@@ -17,7 +17,6 @@ import numpy as np
 import torchnp
 from torchnp.registry import FAILURES
 from torchnp.runtime import faster
-from torchnp.runtime.chains import chained
 from torchnp.runtime.graph import Graph, Node, Ref, check_names, refs, result_names
 from torchnp.runtime.run import NUMBERS, Plan
 
@@ -40,7 +39,6 @@ def improved(graph: Graph, constants: Mapping[str, ndarray]) -> tuple[Graph, set
     work.fold()
     work.merge()
     found = replace(graph, nodes=work.nodes)
-    found.nodes = chained(found, _is_pure)
     check_names(found, "the improved graph")
     return found, work.used
 

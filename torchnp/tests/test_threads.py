@@ -13,7 +13,7 @@ from torchnp.kernels.numerics.blocks import blocks
 from torchnp.kernels.numerics.parts import by_parts
 from torchnp.threads import LARGE, share
 
-SHAPE = (300, 1024)  # above LARGE, and no multiple of a part
+SHAPE = (1030, 1024)  # above LARGE, and no multiple of a part
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +33,8 @@ def inputs():
 CALLS = {
     "two": lambda aten, a, b: aten.add.Tensor(a, b),
     "turned": lambda aten, a, b: aten.mul.Tensor(a.T, b.T),
-    "images": lambda aten, a, b: aten.mul.Tensor(*(x.reshape(3, 4, 100, 256).transpose(0, 3, 1, 2) for x in (a, b))),
-    "orders": lambda aten, a, b: aten.mul.Tensor(a, b.reshape(1024, 300).T),
+    "images": lambda aten, a, b: aten.mul.Tensor(*(x.reshape(5, 206, 16, 64).transpose(0, 3, 1, 2) for x in (a, b))),
+    "orders": lambda aten, a, b: aten.mul.Tensor(a, b.reshape(1024, 1030).T),
     "row": lambda aten, a, b: aten.sub.Tensor(a, b[0]),
     "column": lambda aten, a, b: aten.div.Tensor(a, b[:, :1]),
     "larger": lambda aten, a, b: aten.add.Tensor(b[:1], a),
@@ -76,7 +76,7 @@ def test_threads_change_nothing(call):
 def test_parts_are_the_whole():
     """Against the function itself, which `by_parts` has to give; what NumPy gives stands in memory as its operands do."""
     a, b = (np.clip(np.nan_to_num(x), -1e6, 1e6) for x in inputs())
-    turned = a.reshape(3, 4, 100, 256).transpose(2, 0, 3, 1)
+    turned = a.reshape(5, 206, 16, 64).transpose(2, 0, 3, 1)
     for operands in [(a, b), (a, b[0]), (a[:1], b), (a.T, b.T), (a, np.array(2, np.float32)), (turned, turned)]:
         for function in (np.add, lambda x, y: np.abs(x) - y, np.less):
             found, expected = by_parts(function, *operands), function(*operands)
@@ -90,11 +90,11 @@ def test_all_numbers_of_a_half_type(name, dtype):
     """Large ones are looked up; few are computed."""
     kernel = getattr(torchnp.aten, name)
     numbers = np.arange(1 << 16, dtype=np.uint16).view(dtype)
-    large = np.resize(numbers, LARGE).reshape(4, -1)
+    large = np.resize(numbers, LARGE).reshape(16, -1)
     expected = np.concatenate([kernel(part) for part in np.split(numbers, 4)]).astype(np.float64)
     for found in (kernel(large), kernel(large.T).T):
         assert found.dtype == kernel(numbers).dtype
-        np.testing.assert_array_equal(found.reshape(-1, 1 << 16).astype(np.float64), np.stack([expected] * 4))
+        np.testing.assert_array_equal(found.reshape(-1, 1 << 16).astype(np.float64), np.stack([expected] * 16))
 
 
 def test_which_threads():
@@ -143,7 +143,7 @@ def test_an_error_is_raised_when_all_is_quiet():
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         torchnp.aten.floor_divide(np.ones(SHAPE, np.int64), zero)
     with pytest.raises(RuntimeError, match="The size of tensor a"):
-        torchnp.aten.add.Tensor(np.ones(SHAPE, np.float32), np.ones((300, 1023), np.float32))
+        torchnp.aten.add.Tensor(np.ones(SHAPE, np.float32), np.ones((1030, 1023), np.float32))
 
 
 def test_no_warnings_from_any_thread(recwarn):

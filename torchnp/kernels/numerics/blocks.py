@@ -10,7 +10,7 @@ import numpy as np
 from torchnp.threads import LARGE, PIECE, share
 
 ndarray = np.ndarray
-STRIP = 1 << 15  # elements
+STRIP = 1 << 16  # elements
 
 
 def blocks(n: int, size: int) -> Iterator[slice]:
@@ -41,7 +41,7 @@ def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = 
         for part in within(piece, size):
             chain(source[part], target[part])
 
-    share(strips, pieces(x.size))
+    share(strips, pieces(x.size) if size >= STRIP else [slice(0, x.size)])
     return out
 
 

@@ -17,7 +17,7 @@ from torchnp.kernels.numerics.blocks import pieces, within
 from torchnp.threads import share
 
 ndarray = np.ndarray
-STRIP = 1 << 14  # elements: all steps find their operands in the cache
+STRIP = 1 << 16  # elements: all steps find their operands in the cache
 
 
 def fma(a: Any, b: Any, c: Any) -> ndarray:

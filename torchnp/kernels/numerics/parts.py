@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,8 @@ def by_parts(function: Function, *operands: Any, out: ndarray | None = None) -> 
     Parameters
     ----------
     function : callable
-        Of arrays and NumPy's numbers, which broadcast. A ufunc writes each part of the result where it belongs; what
-        takes several passes finds a part in the cache.
+        Of arrays and numbers, which broadcast. A ufunc writes each part of the result where it belongs; what makes arrays
+        in between is better called once, as memory is slow to come by in many threads.
     *operands : ndarray or number
         Arrays with the sizes of the result have one order in memory and no gaps; else the function is called once.
     out : ndarray, optional
@@ -30,58 +29,56 @@ def by_parts(function: Function, *operands: Any, out: ndarray | None = None) -> 
 
     Returns
     -------
-    ndarray or tuple of ndarray
+    ndarray
         The very result of the function (of a nan, its sign may differ), in its operands' order.
     """
-    once = function if out is None else partial(function, out=out)
     arrays = [x for x in operands if isinstance(x, ndarray)]
     try:
         shape = np.broadcast_shapes(*(x.shape for x in arrays))
     except ValueError:
-        return once(*operands)  # in its own words
+        shape = None  # which the function refuses in its own words
     whole = [x for x in (*arrays, out) if x is not None and x.shape == shape]
     strides = whole[0].strides if whole else ()
-    if not whole or any(x.strides != strides for x in whole) or (out is not None and out.shape != shape):
-        return once(*operands)
-    order = sorted(range(len(shape)), key=lambda d: (-strides[d], d))
-    turned = whole[0].transpose(order)
-    if not turned.flags.c_contiguous:
-        return once(*operands)
+    order = sorted(range(len(strides)), key=lambda d: (-strides[d], d))
+    plain = whole and all(x.strides == strides for x in whole) and (out is None or out.shape == shape)
+    if not plain or not whole[0].transpose(order).flags.c_contiguous:
+        return function(*operands) if out is None else function(*operands, out=out)
     if all(x.size == 1 for x in arrays if x.shape != shape):
-        cut, n, step = [_flat(x, shape, order) for x in operands], turned.size, PIECE
-    elif order == list(range(len(shape))):
-        cut, n, step = [*operands], shape[0], max(PIECE * shape[0] // turned.size, 1)
-    else:
-        return once(*operands)
-    ndim = 1 if n == turned.size else len(shape)
-    is_cut = [isinstance(x, ndarray) and x.ndim == ndim and len(x) == n for x in cut]
+        return _in_order(
+            function, [_flat(x, shape, order) for x in operands], whole[0].size, PIECE, whole[0], order, out
+        )
+    if order != list(range(len(strides))):
+        return function(*operands) if out is None else function(*operands, out=out)
+    rows = len(whole[0])
+    return _in_order(function, [*operands], rows, max(PIECE * rows // whole[0].size, 1), whole[0], order, out)
+
+
+def _in_order(
+    function: Function, operands: list[Any], n: int, step: int, whole: ndarray, order: list[int], out: ndarray | None
+) -> ndarray:
+    """By parts of the first of the dimensions, which are those of ``whole`` as they lie in memory, or one for all."""
+    turned = whole.transpose(order)
+    target_shape = turned.shape if n < turned.size else (n,)
+    cut = [isinstance(x, ndarray) and x.ndim == len(target_shape) and len(x) == n for x in operands]
 
     def of(part: slice) -> list[Any]:
-        return [x[part] if c else x for x, c in zip(cut, is_cut)]
+        return [x[part] if c else x for x, c in zip(operands, cut)]
 
+    straight = order == list(range(len(order)))
     if out is None:
-        probe = function(*of(slice(1)))
-        made = [np.empty(turned.shape, x.dtype) for x in (probe if isinstance(probe, tuple) else (probe,))]
+        made = np.empty(turned.shape, function(*of(slice(1))).dtype)
+        result = made if straight else made.transpose(np.argsort(order))
     else:
-        probe, made = out, [out.transpose(order)]
-    targets = [x.reshape(-1) if ndim == 1 else x for x in made]
-
-    def work(part: slice) -> None:
-        if isinstance(function, np.ufunc):
-            function(*of(part), out=targets[0][part])
-        else:
-            found = function(*of(part))
-            for target, x in zip(targets, found if isinstance(found, tuple) else (found,)):
-                target[part] = x
-
-    share(work, blocks(n, step))
-    if out is not None:
-        return out
-    results = made if order == list(range(len(shape))) else [x.transpose(np.argsort(order)) for x in made]
-    return tuple(results) if isinstance(probe, tuple) else results[0]
+        made, result = out.transpose(order), out
+    target = made.reshape(target_shape)
+    if isinstance(function, np.ufunc):
+        share(lambda part: function(*of(part), out=target[part]), blocks(n, step))
+    else:
+        share(lambda part: target.__setitem__(part, function(*of(part))), blocks(n, step))
+    return result
 
 
-def _flat(x: Any, shape: tuple[int, ...], order: list[int]) -> Any:
+def _flat(x: Any, shape: Any, order: list[int]) -> Any:
     """What has the result's sizes as one run of memory; one element without dimensions; a number as it is."""
     if not isinstance(x, ndarray):
         return x
