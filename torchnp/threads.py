@@ -7,14 +7,11 @@ Results do not depend on the number of threads: parts are cut the same way for a
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
-
-from threadpoolctl import ThreadpoolController
 
 from torchnp._private import enter_quiet
 
@@ -79,19 +76,10 @@ def set_num_threads(n: int) -> None:
         before.shutdown(wait=False)
 
 
-def share(work: Callable[[Part], object], parts: Iterable[Part], products: bool = False) -> None:
+def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
     """``work(part)`` for each part, on all threads: whoever is done takes the next.
 
     An error ends the work; it is raised when no thread works on a part any more.
-
-    Parameters
-    ----------
-    work : callable
-        Called in any thread.
-    parts : iterable
-        What it is called with.
-    products : bool
-        Whether the work has matrix products: BLAS computes each in the thread that asks for it, meanwhile.
     """
     given = list(parts)
     more = min(_threads.number, len(given)) - 1
@@ -112,16 +100,11 @@ def share(work: Callable[[Part], object], parts: Iterable[Part], products: bool 
             _threads.inside.at_work = False
 
     pool = _threads.start()
-    with _single_blas() if products else contextlib.nullcontext():
-        _run(run, pool, more)
-
-
-def _run(run: Callable[[], None], pool: ThreadPoolExecutor, more: int) -> None:
+    others: list[Future[None]] = []
     try:
-        others = [pool.submit(run) for _ in range(more)]
-    except RuntimeError:  # the pool was shut down meanwhile, or the interpreter ends
-        others = []
-    try:
+        with contextlib.suppress(RuntimeError):  # the pool was shut down meanwhile, or the interpreter ends
+            for _ in range(more):
+                others.append(pool.submit(run))
         run()
     finally:
         # What has not begun finds nothing left to do.
@@ -129,15 +112,6 @@ def _run(run: Callable[[], None], pool: ThreadPoolExecutor, more: int) -> None:
     for error in errors:
         if error is not None:
             raise error
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
-
-
-def _single_blas() -> contextlib.AbstractContextManager[object]:
-    return _blas().limit(limits=1)
 
 
 def _forget() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import wrap_dim, wrap_dims
 from torchnp.kernels.numerics.blocks import blocks
+from torchnp.threads import LARGE, share
 
 ndarray = np.ndarray
 Axes = tuple[int, ...] | None
@@ -136,3 +137,12 @@ TILE = 1 << 17  # elements of a block of rows that several passes keep in the ca
 def tiles(rows: int, length: int) -> Iterator[slice]:
     """Blocks of rows of about `TILE` elements."""
     return blocks(rows, max(1, TILE // max(length, 1)))
+
+
+def share_tiles(work: Callable[[slice], object], rows: int, length: int) -> None:
+    """``work(block)`` for each of the `tiles`, on all threads where there are enough; a block takes several passes."""
+    if 2 * rows * length >= LARGE:
+        share(work, tiles(rows, length))
+    else:
+        for block in tiles(rows, length):
+            work(block)

@@ -11,13 +11,12 @@ from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import broadcast_shapes, check, check_type, dim_of, require, wrap_dim, wrap_dims
 from torchnp.errors import expected_true, negative_size, shape_text
-from torchnp.kernels._reduction import TILE, add_reduce, row_sums, tiles
+from torchnp.kernels._reduction import TILE, add_reduce, row_sums, share_tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.kernels.vectornorm import linalg_vector_norm
 from torchnp.registry import kernel
-from torchnp.threads import share
 
 ndarray = np.ndarray
 
@@ -155,7 +154,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
         if shift is not None:
             np.add(row, shift[: len(row)], row)
 
-    share(normalise, tiles(*x.shape))
+    share_tiles(normalise, *x.shape)
     out = dt.cast(y.reshape(input.shape), input.dtype)
     return out, dt.cast(mean.reshape(kept), stats), dt.cast(rstd.reshape(kept), stats)
 

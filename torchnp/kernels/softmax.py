@@ -10,13 +10,12 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, expanded, refuse, require, wrap_dim
 from torchnp.errors import expected_type, shape_text
-from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_sums, tiles
+from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_sums, share_tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.layout import contiguous, layout_of, place
 from torchnp.quick import is_axis, is_float, within
 from torchnp.registry import kernel
-from torchnp.threads import share
 
 ndarray = np.ndarray
 _max: Any
@@ -35,7 +34,7 @@ def _along(name: str, dim: int, *given: ndarray, of_rows: Callable[..., Any], wh
     if x.size > TILE and axis == x.ndim - 1 > 0 and not dt.is_half(x.dtype):
         matrices = [v.reshape(-1, v.shape[-1]) for v in given]
         out = np.empty_like(matrices[0])
-        share(lambda block: of_rows(*(m[block] for m in matrices), out[block]), tiles(*out.shape))
+        share_tiles(lambda block: of_rows(*(m[block] for m in matrices), out[block]), *out.shape)
         return out.reshape(x.shape)
     wide = (np.atleast_1d(dt.cast(v, dt.opmath(v.dtype))) for v in given)
     return dt.cast(whole(*wide, axis, x.dtype), x.dtype).reshape(x.shape)

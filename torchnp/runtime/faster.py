@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 
 import torchnp
-from torchnp.kernels.numerics.blocks import blocks, pieces, within
-from torchnp.threads import share
 
 ndarray = np.ndarray
 FLOAT = np.dtype(np.float32)
@@ -42,34 +40,27 @@ def gelu(self: ndarray, *, approximate: str = "none") -> ndarray:
         return exact(self, approximate=approximate)
     flat = self.reshape(-1)
     out = np.empty_like(flat)
-
-    def strips(piece: slice) -> None:
-        near, t, tail = np.empty((3, min(_TILE, flat.size)), np.float32)
-        for part in within(piece, _TILE):
-            n = part.stop - part.start
-            _gelu_into(flat[part], out[part], near[:n], t[:n], tail[:n])
-
-    share(strips, pieces(flat.size))
+    near, t, tail = (np.empty(min(_TILE, flat.size), np.float32) for _ in range(3))
+    for at in range(0, flat.size, _TILE):
+        x, y = flat[at : at + _TILE], out[at : at + _TILE]
+        a, b, c = near[: x.size], t[: x.size], tail[: x.size]
+        np.abs(x, out=a)
+        np.minimum(a, _FAR, out=a)
+        np.multiply(a, _SLOPE, out=b)
+        b += _ONE
+        np.divide(_ONE, b, out=b)
+        np.multiply(b, _TERMS[0], out=c)
+        for term in _TERMS[1:]:
+            c += term
+            c *= b
+        c *= a
+        a *= a
+        a *= -_HALF
+        np.exp(a, out=a)
+        c *= a
+        np.maximum(x, _ZERO, out=y)
+        y -= c
     return out.reshape(self.shape)
-
-
-def _gelu_into(x: ndarray, y: ndarray, a: ndarray, b: ndarray, c: ndarray) -> None:
-    np.abs(x, out=a)
-    np.minimum(a, _FAR, out=a)
-    np.multiply(a, _SLOPE, out=b)
-    b += _ONE
-    np.divide(_ONE, b, out=b)
-    np.multiply(b, _TERMS[0], out=c)
-    for term in _TERMS[1:]:
-        c += term
-        c *= b
-    c *= a
-    a *= a
-    a *= -_HALF
-    np.exp(a, out=a)
-    c *= a
-    np.maximum(x, _ZERO, out=y)
-    y -= c
 
 
 # ---------------------------------------------------------------- pooling
@@ -235,19 +226,17 @@ class Convolution:
         c, size = image.shape[-1], image.itemsize
         s = image.strides
         rows = max(_COLUMNS // (ow * kh * kw * c), 1)
-
-        def work(part: tuple[int, slice]) -> None:
-            i, at = part
-            y = out[i, at]
-            view = np.ndarray(
-                (len(y), ow, kh, kw * c), FLOAT, image[i, at.start * step :], 0, (step * s[1], along * s[2], s[1], size)
-            )
-            columns = np.empty(view.shape, np.float32)
-            np.copyto(columns, view)
-            np.matmul(columns.reshape(len(y) * ow, -1), self._weight, out=y.reshape(len(y) * ow, o))
-            self._finish(y)
-
-        share(work, [(i, at) for i in range(n) for at in blocks(oh, rows)], products=True)
+        columns = np.empty((min(rows, oh), ow, kh, kw * c), np.float32)
+        for i in range(n):
+            for at in range(0, oh, rows):
+                m = min(rows, oh - at)
+                view = np.ndarray(
+                    (m, ow, kh, kw * c), FLOAT, image[i, at * step :], 0, (step * s[1], along * s[2], s[1], size)
+                )
+                part, y = columns[:m], out[i, at : at + m]
+                np.copyto(part, view)
+                np.matmul(part.reshape(m * ow, -1), self._weight, out=y.reshape(m * ow, o))
+                self._finish(y)
 
     def _finish(self, y: ndarray) -> None:
         if self._bias is not None:
@@ -257,30 +246,18 @@ class Convolution:
 
 
 _COLUMNS = 1 << 18
-_TILES, _ELEMENTS = 64, 1 << 19  # of a part: for a product to be worth its while, and to stay near the processor
 _WINOGRAD = 128  # channels from which on products outweigh the transforms
 _G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 
 
 def winograd(image: ndarray, weight: ndarray, out: ndarray) -> None:
     """Winograd's F(2x2, 3x3): of each 4x4 part of an image 16 products in place of 36."""
-    n, h, w, _ = out.shape
+    n, h, w, o = out.shape
     c, th, tw = image.shape[-1], -(-h // 2), -(-w // 2)
     if h % 2 or w % 2:
         wider = np.zeros((n, 2 * th + 2, 2 * tw + 2, c), np.float32)
         wider[:, : h + 2, : w + 2] = image
         image = wider
-    few = max(_TILES // (th * tw), 1)  # images that make up a part, where one is too small
-    rows = th if few > 1 else max(_TILES // tw, _ELEMENTS // (16 * tw * c), 1)
-    parts = [(images, at) for images in blocks(n, few) for at in blocks(th, rows)]
-    share(lambda part: _winograd(image, weight, out, *part), parts, products=True)
-
-
-def _winograd(image: ndarray, weight: ndarray, out: ndarray, images: slice, at: slice) -> None:
-    """Some rows of parts of some images."""
-    image, out = image[images, 2 * at.start : 2 * at.stop + 2], out[images, 2 * at.start : 2 * at.stop]
-    n, _, w, o = out.shape
-    c, th, tw = image.shape[-1], at.stop - at.start, -(-w // 2)
     rows = np.empty((4, n, th, 2 * tw + 2, c), np.float32)
     _forward([image[:, k : k + 2 * th : 2] for k in range(4)], rows)
     parts = np.empty((4, 4, n, th, tw, c), np.float32)
