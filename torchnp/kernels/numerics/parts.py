@@ -40,7 +40,7 @@ def by_parts(function: Function, *operands: Any, out: ndarray | None = None) -> 
     whole = [x for x in (*arrays, out) if x is not None and x.shape == shape]
     strides = whole[0].strides if whole else ()
     order = sorted(range(len(strides)), key=lambda d: (-strides[d], d))
-    plain = whole and all(x.strides == strides for x in whole) and (out is None or out.shape == shape)
+    plain = whole and whole[0].size and all(x.strides == strides for x in whole) and (out is None or out.shape == shape)
     if not plain or not whole[0].transpose(order).flags.c_contiguous:
         return function(*operands) if out is None else function(*operands, out=out)
     if all(x.size == 1 for x in arrays if x.shape != shape):
