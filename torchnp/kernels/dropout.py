@@ -161,7 +161,9 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
     u = (generator or default_generator).uniform64(int(np.count_nonzero(drawn)))
     slopes = np.ones(self.shape, wide)
     slopes[drawn] = u * (high - low) + low
-    return np.where(drawn, dt.cast(dt.cast(self, wide) * slopes, dtype), self), dt.cast(slopes, dtype)
+    out = np.where(drawn, dt.cast(dt.cast(self, wide) * slopes, dtype), self)
+    # torch writes the slopes one after the other into the memory of noise, in whatever order that is.
+    return out, laid_like(noise, dt.cast(slopes, dtype).reshape(-1))
 
 
 @kernel("rrelu_with_noise", differs=["random-stream"])
