@@ -17,8 +17,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from torchnp._private import seed_engine
-from torchnp.kernels.numerics.blocks import blocks
 from torchnp.kernels.numerics.box_muller import PAIRS, box_muller32, box_muller64, libm
+from torchnp.threads import blocks
 
 __all__ = [
     "Generator",

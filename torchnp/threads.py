@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -74,6 +74,17 @@ def set_num_threads(n: int) -> None:
         before, _threads.pool, _threads.number = _threads.pool, None, n
     if before is not None:
         before.shutdown(wait=False)
+
+
+def blocks(n: int, size: int) -> Iterator[slice]:
+    """``range(n)`` cut into slices of ``size``; the last may be shorter."""
+    return within(slice(0, n), size)
+
+
+def within(piece: slice, size: int) -> Iterator[slice]:
+    """A slice cut into slices of ``size``; the last may be shorter."""
+    for start in range(piece.start, piece.stop, size):
+        yield slice(start, min(start + size, piece.stop))
 
 
 def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:

@@ -28,7 +28,6 @@ from torchnp.dtypes import (
     scalar_name,
 )
 from torchnp.errors import cannot_cast
-from torchnp.kernels.numerics.parts import by_parts
 from torchnp.overlap import (
     check_apart,
     check_target,
@@ -36,6 +35,7 @@ from torchnp.overlap import (
     share_memory,
     tensors_of,
 )
+from torchnp.parts import by_parts
 from torchnp.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
 from torchnp.scalars import number
 from torchnp.schema import Schema

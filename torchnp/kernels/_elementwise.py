@@ -20,7 +20,7 @@ from torchnp.checks import broadcast_shapes, require
 from torchnp.errors import cannot_cast, found_dtype, not_implemented, output_shape
 from torchnp.kernels._fast import fast
 from torchnp.kernels._rows import rows
-from torchnp.kernels.numerics.parts import by_parts
+from torchnp.parts import by_parts
 from torchnp.scalars import number, scalar, tensor
 from torchnp.threads import LARGE
 from torchnp.writes import NOTHING, Writes

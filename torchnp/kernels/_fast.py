@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.kernels.numerics.parts import by_parts
+from torchnp.parts import by_parts
 from torchnp.registry import MISSING, Row, Settle, guard, is_busy, raise_mismatch, run_quiet
 from torchnp.scalars import number
 from torchnp.schema import Schema

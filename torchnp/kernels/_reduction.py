@@ -11,8 +11,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import wrap_dim, wrap_dims
-from torchnp.kernels.numerics.blocks import blocks
-from torchnp.threads import LARGE, share
+from torchnp.threads import LARGE, blocks, share
 
 ndarray = np.ndarray
 Axes = tuple[int, ...] | None

@@ -16,13 +16,13 @@ from torchnp.kernels.arithmetic import div, mul
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.join import cat
 from torchnp.kernels.limits import maximum
-from torchnp.kernels.numerics.blocks import blocks
 from torchnp.kernels.power import pow_scalar
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.vectornorm import linalg_vector_norm, norm_along
 from torchnp.kernels.view import m_t
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar
+from torchnp.threads import blocks
 
 ndarray = np.ndarray
 

@@ -9,9 +9,8 @@ import pytest
 import torchnp
 from torchnp import threads
 from torchnp.dtypes import bfloat16
-from torchnp.kernels.numerics.blocks import blocks
-from torchnp.kernels.numerics.parts import by_parts
-from torchnp.threads import LARGE, share
+from torchnp.parts import by_parts
+from torchnp.threads import LARGE, blocks, share
 
 SHAPE = (1030, 1024)  # above LARGE, and no multiple of a part
 

@@ -7,21 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.threads import LARGE, PIECE, share
+from torchnp.threads import LARGE, PIECE, blocks, share, within
 
 ndarray = np.ndarray
 STRIP = 1 << 16  # elements
-
-
-def blocks(n: int, size: int) -> Iterator[slice]:
-    """``range(n)`` cut into slices of ``size``; the last may be shorter."""
-    return within(slice(0, n), size)
-
-
-def within(piece: slice, size: int) -> Iterator[slice]:
-    """A slice cut into slices of ``size``; the last may be shorter."""
-    for start in range(piece.start, piece.stop, size):
-        yield slice(start, min(start + size, piece.stop))
 
 
 def pieces(n: int) -> Iterator[slice]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.kernels._spatial import Ints, empty, in_format, out_sizes, pad, tap_slices, taps
-from torchnp.kernels.numerics.blocks import blocks
+from torchnp.threads import blocks
 
 ndarray = np.ndarray
 

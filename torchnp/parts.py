@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.kernels.numerics.blocks import blocks
-from torchnp.threads import PIECE, share
+from torchnp.threads import PIECE, blocks, share
 
 ndarray = np.ndarray
 Function = Callable[..., Any]
