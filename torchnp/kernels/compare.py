@@ -111,13 +111,14 @@ def _quick_where(condition, self, other):
         return None
     if not (self.flags.c_contiguous and other.flags.c_contiguous):
         return None
-    if self.size > STRIP and self.itemsize in _UNSIGNED:
+    if self.size > _MANY and self.itemsize in _UNSIGNED:
         return _blend(condition, self, other)
     out = other.copy()
     np.putmask(out, condition, self)
     return out
 
 
+_MANY = 1 << 15  # elements from which on three passes over bits are quicker than a branch at each
 _UNSIGNED = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
 
 
