@@ -39,17 +39,15 @@ def by_parts(function: Function, *operands: Any, out: ndarray | None = None) -> 
     whole = [x for x in (*arrays, out) if x is not None and x.shape == shape]
     strides = whole[0].strides if whole else ()
     order = sorted(range(len(strides)), key=lambda d: (-strides[d], d))
+    straight = order == list(range(len(strides)))
+    single = all(x.size == 1 for x in arrays if x.shape != shape)
     plain = whole and whole[0].size and all(x.strides == strides for x in whole) and (out is None or out.shape == shape)
-    if not plain or not whole[0].transpose(order).flags.c_contiguous:
+    if not plain or not whole[0].transpose(order).flags.c_contiguous or not (single or straight):
         return function(*operands) if out is None else function(*operands, out=out)
-    if all(x.size == 1 for x in arrays if x.shape != shape):
-        return _in_order(
-            function, [_flat(x, shape, order) for x in operands], whole[0].size, PIECE, whole[0], order, out
-        )
-    if order != list(range(len(strides))):
-        return function(*operands) if out is None else function(*operands, out=out)
-    rows = len(whole[0])
-    return _in_order(function, [*operands], rows, max(PIECE * rows // whole[0].size, 1), whole[0], order, out)
+    size, rows = whole[0].size, len(whole[0]) if shape else 1
+    if single:
+        return _in_order(function, [_flat(x, shape, order) for x in operands], size, PIECE, whole[0], order, out)
+    return _in_order(function, [*operands], rows, max(PIECE * rows // size, 1), whole[0], order, out)
 
 
 def _in_order(

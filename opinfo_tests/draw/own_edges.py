@@ -332,7 +332,7 @@ WAYS = [
     *(f"s    lu_unpack  (x(2,2), torch.tensor([1, {pivot}], dtype=torch.int32))" for pivot in (0, 2, 3, -1)),
     *(f"f    scatter_reduce.two  ({one} * torch.ones(2).to(x(1).dtype), 0, torch.tensor([0, 0, 1, 1]), torch.tensor([-0.0, 0.0, 0.0, -0.0]).to(x(1).dtype), '{reduce}', include_self={own})" for one, reduce in ((1, "amin"), (-1, "amax"), (0, "sum"), (0, "prod"), (-0.0, "mean")) for own in (True, False)),
     *(f"-    {op}  (torch.tensor([1., 3., 100., 7.], dtype=torch.{half}), torch.tensor({b}))" for op in ("add.Tensor", "mul.Tensor", "div.Tensor", "sub.Tensor", "floor_divide", "fmod.Tensor", "remainder.Tensor") for half in ("bfloat16", "float16") for b in ("[257]", "[[2049]]", "257", "[1.0007], dtype=torch.float64")),
-    *(f"-    {op}  ({start}, {end}, {step}, dtype=torch.{half})" for op in ("arange.start_step",) for half in ("bfloat16", "float16") for start, end, step in ((0.1, 30.0, 0.3), (-7.3, 9.0, 0.07), (1000.0, 3000.0, 17.7))),
+    *(f"-    arange.start_step  ({start}, {end}, {step}, dtype=torch.{half})" for half in ("bfloat16", "float16") for start, end, step in ((0.1, 30.0, 0.3), (-7.3, 9.0, 0.07), (1000.0, 3000.0, 17.7))),
     *(f"f    sum.dim_IntList  (x({n}) + 1, [0])" for n in (33, 64, 65, 129, 257, 513, 1025, 4097, 32769, 65537)),
     *(f"f    sum.dim_IntList  (x({n},3){turned} + 1, [{dim}])" for n in (33, 65, 129, 513, 1025, 4097) for turned, dim in (("", 0), (".t().contiguous()", 1))),
     *(f"f    {op}  (x(2,3,4).abs(){turned}{given}, generator=g())" for op, given in (("cauchy", ""), ("exponential", ""), ("log_normal", ""), ("uniform", ""), ("geometric", ", 0.5"), ("random", "")) for turned in ("", ".mT", ".permute(2,0,1)", "[:, ::2]", ".expand(2,3,4).mT")),

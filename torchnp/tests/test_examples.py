@@ -130,7 +130,7 @@ def test_a_whole_detector_runs_on_the_device(installed):
     """Inference, and a step of training, of a model of torchvision itself; its losses and gradients are those of the CPU."""
     tried = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True, text=True)
     if tried.returncode:
-        pytest.skip(f"no torchvision that works with this torch: {tried.stderr.strip().splitlines()[-1]}")
+        pytest.skip(reason=f"no torchvision that works with this torch: {tried.stderr.strip().splitlines()[-1]}")
     command = [sys.executable, str(HERE / "check_models.py"), "--ways", "inference,training"]
     command.append("fasterrcnn_mobilenet_v3_large_320_fpn")
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": installed})

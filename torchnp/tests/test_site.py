@@ -95,7 +95,7 @@ def address(tmp_path_factory):
 def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not here: pip install -e '.[site]'")
     if BROWSER is None:
-        pytest.skip("no chromium on this machine")
+        pytest.skip(reason="no chromium on this machine")
     with playwright.sync_playwright() as started:
         found = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-dev-shm-usage"])
         with closing(found):
