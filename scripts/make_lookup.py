@@ -4,7 +4,7 @@
 
 These are ops.json, differences.json, callers.tsv and examples.tsv. Run it after a change of ``like=``, ``differs=``, a docstring
 of a kernel, the catalogue or what the proof counted; a test compares. ``--examples`` asks torch again for the example that
-each operator has of each of its differences, which takes a minute; without it the examples of pairs that are no longer
+each operator has of each of its differences, and the proof where the catalogue's do not fit, which takes some minutes; without it the examples of pairs that are no longer
 declared are dropped, and those of new pairs are added.
 """
 

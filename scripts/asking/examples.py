@@ -175,15 +175,33 @@ def lines(afresh: bool) -> list[str]:
     for pair in fresh:
         example = next(filter(lasting, of_pair(*pair, declared)), None)
         if example is not None:
-            values = {"in_numpy": "", "in_torch": ""} | asked_of(example)
-            advice = [
-                getattr(example, field) if values[field] == values[other] else ""
-                for field, other in (("in_numpy", "torch"), ("in_torch", "numpy"))
-            ]
-            cells = (*pair, example.torch, values["torch"], example.numpy, values["numpy"], example.kernel, *advice)
-            if not any("\t" in c or "\n" in c for c in cells):
-                found[pair] = "\t".join(cells)
+            found |= line_of(pair, example)
+    if afresh:
+        for pair, example in of_proof(frozenset(steady - found.keys())):
+            values = asked_of(example)
+            if values["torch"] == values["kernel"] != values["numpy"]:
+                found |= line_of(pair, example)
     return [HEAD, *(found[pair] for pair in sorted(found))]
+
+
+def line_of(pair: tuple[str, str], example: Difference) -> dict[tuple[str, str], str]:
+    """The line of an example, by its pair; none where a line cannot hold it."""
+    values = {"in_numpy": "", "in_torch": ""} | asked_of(example)
+    advice = [
+        getattr(example, field) if values[field] == values[other] else ""
+        for field, other in (("in_numpy", "torch"), ("in_torch", "numpy"))
+    ]
+    cells = (*pair, example.torch, values["torch"], example.numpy, values["numpy"], example.kernel, *advice)
+    return {} if any("\t" in c or "\n" in c for c in cells) else {pair: "\t".join(cells)}
+
+
+def of_proof(pairs: frozenset[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Difference]]:
+    """The simplest calls on which the proof sees a difference alone, of operators that the catalogue's examples do not fit."""
+    from rich.progress import track
+
+    from opinfo_tests.proof.shown import shown
+
+    yield from track(shown(pairs, torch_names), "examples from the proof", total=None)
 
 
 def of_pair(op: str, i: str, declared: dict) -> Iterator[Difference]:

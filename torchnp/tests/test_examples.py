@@ -1,4 +1,4 @@
-"""The worked example of another library's operators, held against what torchvision itself gave for its samples."""
+"""The packages of other libraries' operators, held against what torchvision gave for its samples, and the loops of transformers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,30 @@ import torchnp
 
 ROOT = Path(torchnp.__file__).parent.parent
 HERE = ROOT / "examples" / "torchvision"
+EXPERTS = ROOT / "examples" / "transformers"
 
 pytestmark = pytest.mark.skipif(not HERE.exists(), reason="the examples are beside the package in its sources alone")
 
 
+def path_with(name, here, tmp_path):
+    """What Python's path is where an example is installed."""
+    info = tmp_path / f"torchnp_{name}-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torchnp-{name}\nVersion: 0.1.0\n")
+    project = (here / "pyproject.toml").read_text()
+    assert f'[project.entry-points."torchnp.kernels"]\n{name} = "torchnp_{name}"' in project
+    (info / "entry_points.txt").write_text(f"[torchnp.kernels]\n{name} = torchnp_{name}\n")
+    return os.pathsep.join(map(str, (tmp_path, here, ROOT)))
+
+
 @pytest.fixture
 def installed(tmp_path):
-    """What Python's path is where the example is installed."""
-    info = tmp_path / "torchnp_torchvision-0.1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torchnp-torchvision\nVersion: 0.1.0\n")
-    project = (HERE / "pyproject.toml").read_text()
-    assert '[project.entry-points."torchnp.kernels"]\ntorchvision = "torchnp_torchvision"' in project
-    (info / "entry_points.txt").write_text("[torchnp.kernels]\ntorchvision = torchnp_torchvision\n")
-    return os.pathsep.join(map(str, (tmp_path, HERE, ROOT)))
+    return path_with("torchvision", HERE, tmp_path)
+
+
+@pytest.fixture
+def with_experts(tmp_path):
+    return path_with("transformers", EXPERTS, tmp_path)
 
 
 def run(code, path):
@@ -135,3 +145,37 @@ def test_a_whole_detector_runs_on_the_device(installed):
     command.append("fasterrcnn_mobilenet_v3_large_320_fpn")
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": installed})
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_products_of_experts_are_those_of_torch(with_experts):
+    """Groups without rows, rows without a group, and no rows, forward and backward; what torch.mm refuses is refused."""
+    said = run(
+        """
+        import numpy as np, torch, torchnp
+        from torchnp_transformers.samples import DTYPES, samples
+        count = 0
+        for dtype in DTYPES:
+            near = {"float16": (1e-3, 4e-3), "float32": (1.3e-6, 1e-5), "float64": (1e-12, 1e-12)}[dtype]
+            for (x, w, ends, grad), _ in samples("transformers::grouped_mm_fallback_backward", dtype):
+                a, b = (torch.from_numpy(v.copy()).requires_grad_() for v in (x, w))
+                starts = [0, *ends[:-1]]
+                parts = [a[i:j] @ b[k] for k, (i, j) in enumerate(zip(starts, ends))]
+                out = torch.cat([*parts, a[ends[-1]:] @ b[0] * 0])
+                wanted = out, *torch.autograd.grad(out, (a, b), torch.from_numpy(grad))
+                found = (
+                    torchnp.transformers.grouped_mm_fallback(x, w, ends),
+                    *torchnp.transformers.grouped_mm_fallback_backward(x, w, ends, grad),
+                )
+                for got, want in zip(found, wanted):
+                    want = want.detach().numpy()
+                    assert got.dtype == want.dtype and got.shape == want.shape
+                    np.testing.assert_allclose(got, want, *near)
+                    count += 1
+        try:
+            torchnp.transformers.grouped_mm_fallback(x, w.astype(np.float32), np.array([1, 2, 3, 4, 5]))
+        except RuntimeError as error:
+            print(count, error)
+        """,
+        with_experts,
+    )
+    assert said == "45 expected m1 and m2 to have the same dtype, but got: double != float\n"

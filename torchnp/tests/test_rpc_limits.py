@@ -213,23 +213,7 @@ def test_a_worker_that_dies_is_told_and_missed_by_nobody_else():
         assert (x + 1).publish().tolist() == [2, 2, 2]
 
 
-# ---------------------------------------------------------------- the time of replies
-
-
-def test_replies_about_private_data_come_at_multiples_of_the_bucket(monkeypatch):
-    clock, slept = iter((10.0, 10.12, 20.0, 20.12)), []
-    monkeypatch.setattr(protocol, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
-    connection = Connection(Service(datasets={"x": np.ones(3)}, bucket=0.05))
-    agreed = connection.service.agreement
-    list(connection.handle(wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "test", ""))))
-    list(connection.handle(wire.encode(wire.Open(0, 0, "x"))))
-    raw = memoryview(np.ones(3).tobytes())
-    list(connection.handle(wire.encode(wire.Data(1, 1, "float64", [3], [0], 0, raw))))
-    protocol.time.monotonic = clock.__next__
-    for seq, id_ in ((2, 0), (3, 1)):
-        frame = wire.encode(wire.Ops(seq, [wire.Op(agreed.index["aten::exp"], seq, 1, [wire.Handle(id_)], {})]))
-        connection.handle(frame)
-    assert slept == [pytest.approx(0.03)]
+# ---------------------------------------------------------------- the time of operators
 
 
 def test_an_operator_has_its_time_whenever_the_timer_was_set(monkeypatch):

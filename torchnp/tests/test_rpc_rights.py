@@ -160,7 +160,7 @@ def test_no_kernel_outside_of_the_list_runs_whatever_the_frame():
         op = wire.Op(agreed.index["aten::neg"], seq, 1, args, {})
         err, _ = (wire.decode_reply(r) for r in connection.handle(wire.encode(wire.Ops(seq, [op]))))
         assert err.text == "aten::neg is refused: the server's owner allows clients only aten::abs"
-    assert not connection.executor.touched
+    assert not connection.executor.pace._ran
 
 
 def test_a_new_token_is_never_read_as_an_option():

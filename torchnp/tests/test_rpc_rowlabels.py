@@ -80,7 +80,7 @@ def _judge(name, args, given, kwargs=None):
                 with np.errstate(all="ignore"):
                     after = call([swap(v) for v in args], {k: swap(v) for k, v in kwargs.items()})
             except RAISED:
-                continue  # `row_by_row` is for that
+                continue  # `by_parts` is for that
             for x, y, label in zip(before, after, made):
                 if isinstance(label, Rows):
                     rows = _order(label, x.shape[label.dim])

@@ -11,7 +11,7 @@ REASONS = (
     "protocol", "time", "idle", "died",
     "operator", "quota", "private", "budget", "ledger",
 )  # fmt: skip
-NAMES = ("sessions", "operators", "failures", "received", "sent", "exact", "noised", *REASONS)
+NAMES = ("sessions", "operators", "failures", "received", "sent", "exact", "noised", "late", *REASONS)
 
 Count = Callable[..., None]
 

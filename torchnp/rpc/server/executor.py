@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from torchnp.rpc.server.arguments import END, MOST
 from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.books import Entry, Failure, Store
 from torchnp.rpc.server.counters import Count
+from torchnp.rpc.server.pace import Pace
 from torchnp.rpc.server.privacy import RAISED, Outcome, replaced
 from torchnp.rpc.server.served import Served
 from torchnp.rpc.server.service import Service
@@ -34,13 +36,13 @@ class Executor:
 
     Attributes
     ----------
-    touched : bool
-        Whether an operator has met private data since this was last set to false.
+    pace : Pace
+        Is told how long operators on private data took, and says when the reply is due.
     """
 
     def __init__(self, service: Service, store: Store, rights: Rights, count: Count) -> None:
         self.service, self.store, self.rights, self.count = service, store, rights, count
-        self.touched = False
+        self.pace = Pace(service.bucket, service.late)
         self._generator = Generator()  # seeded for each operator: no operator moves another's numbers
         self._rows: dict[int, Served] = {}
         self._foreseen: dict[tuple, Outcome] = {}
@@ -91,7 +93,6 @@ class Executor:
                 out = row.run(*args, **kwargs) if plain else self._call(row, args, kwargs, targets, self._seeded(op))
                 self._keep(op, row, out)
                 return None
-            self.touched = True
             problem = self._run_on_private(op, row, args, kwargs, entries, targets)
         except RAISED as error:
             problem = error
@@ -263,6 +264,7 @@ class Executor:
         found: list[Any] = [None] * len(outcome.results)
         if not all(free):
             args, kwargs = given(e.array for e in entries)
+        start = time.perf_counter()
         try:
             found = [a for a, _ in _results(op, row, self._call(row, args, kwargs, targets, self._seeded(op)))]
         except RAISED:
@@ -271,10 +273,11 @@ class Executor:
             labels = [e.label for e in entries]
             if rowlabels.apart(labels, rows):
                 found = [f.zeros() for f in outcome.results]
-                rowlabels.row_by_row(args, kwargs, labels, rows, found, self._plainly(op, row))
+                rowlabels.by_parts(args, kwargs, labels, rows, found, self._plainly(op, row))
         for id_, (array, fresh) in enumerate(zip(found, outcome.results, strict=True), op.first):
             own = array is not None and self.store.is_new(array, fresh.nbytes)
             self.store.put(id_, privacy.held(array, fresh, own), False, rows=rows[id_ - op.first])
+        self.pace.ran(row.name, outcome.seconds, time.perf_counter() - start)
         return None
 
     def _label(

@@ -20,6 +20,7 @@ _COUNTED = (
     ("sessions", "Sessions that were opened."),
     ("operators", "Operators that came in frames."),
     ("failures", "Operators and tensors that failed."),
+    ("late", "Replies about private data that came later than was foreseen."),
 )
 _BYTES = (("received", "Bytes of frames of sessions that came."), ("sent", "Bytes of frames of sessions that went."))
 

@@ -303,7 +303,7 @@ def _work(client: socket.socket, connection: Connection, budget: Budget, slot: i
     connection.store.grow = lambda nbytes: budget.raise_to(slot, nbytes)
 
     clock = Clock(budget, slot, limits.op_seconds)
-    connection.watch = clock.start
+    connection.watch, connection.rest = clock.start, clock.stop
     frames: Any = client.makefile("rb", buffering=1 << 18)
     memory = memoryview(bytearray(wire.MAX_FRAME))
     while not connection.closed:

@@ -79,6 +79,7 @@ class Connection:
         self._length = 0  # of the frame that is acted on
         # Where operators have a deadline: called with the number of each, counted from 1, before it runs.
         self.watch: Callable[[int], None] | None = None
+        self.rest: Callable[[], None] | None = None  # called when no operator runs any more and a reply waits
         self.uploads = Uploads(self.store)
         self._restorer = Restorer()
         self.executor = Executor(service, self.store, self.rights, self.count)
@@ -104,13 +105,15 @@ class Connection:
         """Act on a frame and return the frames to send back; nothing that a frame can bring about is raised."""
         if self.closed:
             return []
-        start, bucket = time.monotonic(), self.service.bucket
         self._length = len(frame)
         self.count("received", self._length)
         replies = self._handle(frame)
-        if self.executor.touched and bucket:
-            self.executor.touched = False
-            time.sleep(bucket - (time.monotonic() - start) % bucket)  # how long denormals took is not told
+        seconds, late = self.executor.pace.wait(self.rights.client)
+        if seconds:
+            self.count("late", late)
+            if self.rest is not None:
+                self.rest()
+            time.sleep(seconds)
         return self._sent(replies)
 
     def _sent(self, replies: Iterable[bytes]) -> Iterable[bytes]:
@@ -231,7 +234,10 @@ class Connection:
                 array = privacy.release(entry)
             else:
                 self._check_release()
+                start = time.perf_counter()
                 array = gate.release_rows(self.service.ledger, self.rights.client, entry, request)
+                took = time.perf_counter() - start  # of which next to nothing goes by the values
+                self.executor.pace.ran("publish", took, took)
         except (PrivacyError, LedgerError) as error:
             return self._unreleased(error, request.request)
         try:

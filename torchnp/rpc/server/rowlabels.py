@@ -394,7 +394,7 @@ def apart(given: Sequence[Label], made: Sequence[Label]) -> bool:
     )
 
 
-def row_by_row(
+def by_parts(
     args: list,
     kwargs: dict[str, Any],
     given: Sequence[Label],
@@ -404,25 +404,34 @@ def row_by_row(
 ) -> None:
     """Fill the results of a kernel that failed for some row (an index out of range, an integer divided by zero).
 
-    That it failed must not reach the other rows: each is computed on its own, and those that fail alone stay zeros.
+    That it failed must not reach the other rows: what fails is computed in halves, and rows that fail alone stay zeros.
     """
     label = next(x for x in made if isinstance(x, Rows))
-    for i in range(zeros[list(made).index(label)].shape[label.dim]):
+    parts = _halves(0, zeros[list(made).index(label)].shape[label.dim])
+    while parts:
+        rows = parts.pop()
         left = iter(given)
-        one = [_row(a, left, i) for a in args], {k: _row(a, left, i) for k, a in kwargs.items()}
+        some = [_part(a, left, rows) for a in args], {k: _part(a, left, rows) for k, a in kwargs.items()}
         try:
-            found = call(*one)
+            found = call(*some)
         except RAISED:
+            parts += _halves(rows.start, rows.stop)
             continue
         for zero, part, target in zip(zeros, found, made, strict=True):
             if isinstance(target, Rows):
-                place = (slice(None),) * target.dim + (slice(i, i + 1),)
+                place = (slice(None),) * target.dim + (rows,)
                 if zero[place].shape == part.shape:
                     zero[place] = part
 
 
-def _row(value: Any, left: Iterator[Label], i: int) -> Any:
+def _halves(start: int, stop: int) -> list[slice]:
+    """Two parts of some rows; none of a single row."""
+    middle = (start + stop) // 2
+    return [slice(middle, stop), slice(start, middle)] if start < middle else []
+
+
+def _part(value: Any, left: Iterator[Label], rows: slice) -> Any:
     if isinstance(value, np.ndarray):
         label = next(left)
-        return value[(slice(None),) * label.dim + (slice(i, i + 1),)] if isinstance(label, Rows) else value
-    return [_row(x, left, i) for x in value] if isinstance(value, list) else value
+        return value[(slice(None),) * label.dim + (rows,)] if isinstance(label, Rows) else value
+    return [_part(x, left, rows) for x in value] if isinstance(value, list) else value

@@ -14,6 +14,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.books import root_of
 from torchnp.rpc.server.ledger import Ledger
+from torchnp.rpc.server.pace import Late
 from torchnp.rpc.server.rowlabels import dataset_of
 from torchnp.rpc.server.served import Served
 from torchnp.rpc.server.session_limits import Limits
@@ -35,7 +36,7 @@ class Service:
     limits : Limits
         What one session may hold and do.
     bucket : float
-        Seconds of which the time of every reply to a frame that met private data is a multiple; 0 for no such rule.
+        Seconds of which the wait for a reply to a frame that met private data is a multiple; 0 for no such rule.
     ledger : str or Path, optional
         The ledger of the datasets' privacy budgets; without one only public values are published.
     tokens : sequence of Token
@@ -66,7 +67,7 @@ class Service:
             raise TypeError(f"limits are rpc.Limits(...), not a value of type {type(limits).__name__}")
         if datasets is not None and not isinstance(datasets, Mapping):
             raise TypeError(f"datasets are a dict of names and arrays, not a value of type {type(datasets).__name__}")
-        self.limits, self.bucket = limits, bucket
+        self.limits, self.bucket, self.late = limits, bucket, Late()
         self.datasets = {name: _readonly(name, value) for name, value in (datasets or {}).items()}
         _check_rows(self.datasets)
         self.ledger = None if ledger is None else Ledger(ledger)

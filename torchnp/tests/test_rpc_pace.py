@@ -1,0 +1,132 @@
+"""When replies about private data come."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from torchnp.rpc import wire
+from torchnp.rpc.server import pace, protocol, rowlabels
+from torchnp.rpc.server.pace import REGAIN, TRUST, Late, Pace
+from torchnp.rpc.server.protocol import Connection
+from torchnp.rpc.server.rowlabels import Rows
+from torchnp.rpc.server.service import Service
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """The time, in a list."""
+    found = [0.0]
+    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: found[0]))
+    return found
+
+
+def due(schedule, *ran, client="c"):
+    """When the reply to a frame comes, in seconds from its beginning, and whether it is late."""
+    for name, foreseen, took in ran:
+        schedule.ran(name, foreseen, took)
+    seconds, late = schedule.wait(client)
+    return round(seconds + sum(took for _, _, took in ran), 9), late
+
+
+def test_what_is_on_time_comes_when_it_was_foreseen(now):
+    schedule = Pace(0.005, Late())
+    assert schedule.wait("c") == (0.0, False)  # nothing private
+    for took in (0.0, 0.001, 0.0049):
+        assert due(schedule, ("exp", 0.001, took)) == (0.005, False)
+    for took in (0.0, 0.03, 0.044):
+        assert due(schedule, ("exp", 0.001, 0.0), ("sort", 0.021, took)) == (0.045, False)
+    without = Pace(0.0, Late())
+    assert due(without, ("exp", 0.001, 0.5)) == (0.5, False)
+
+
+def test_a_client_without_trust_waits_until_nothing_is_late(now):
+    late = Late()
+    for turn in range(TRUST):
+        assert late.doublings("c") == 0
+        assert due(Pace(0.005, late), ("gcd", 0.01, 0.3)) == (0.32, True), turn  # 0.02, doubled four times
+    times = [due(Pace(0.005, late), ("gcd", 0.01, 0.3)) for _ in range(8)]
+    assert times[0] == (0.32, True) and times[-1] == (0.32, False)
+    assert sum(was for _, was in times) == 4
+    # By then what is quick takes as long.
+    assert due(Pace(0.005, late), ("gcd", 0.01, 0.001)) == (0.32, False)
+    assert due(Pace(0.005, late), ("gcd", 0.01, 0.001), client="other") == (0.02, False)
+    now[0] += REGAIN * 4
+    assert late.doublings("c") == 0
+    assert due(Pace(0.005, late), ("gcd", 0.01, 0.001)) == (0.02, False)
+    now[0] += REGAIN * 100
+    for _ in range(TRUST):
+        assert due(Pace(0.005, late), ("gcd", 0.01, 0.3))[1]
+    assert late.doublings("c") == 0
+    late.add("c")
+    assert late.doublings("c") == 1
+
+
+def test_an_operator_that_is_often_late_is_foreseen_to_take_longer(now):
+    """Sorting takes longer than of zeros, whatever the values."""
+    schedule = Pace(0.005, Late())
+    found = [due(schedule, ("sort", 0.01, 0.07)) for _ in range(5)]
+    assert found == [(0.08, True)] * 3 + [(0.08, False)] * 2
+    assert due(schedule, ("exp", 0.01, 0.001)) == (0.02, False)
+
+
+def greeted(data, bucket=0.005):
+    connection = Connection(Service(datasets={"x": data}, bucket=bucket))
+    agreed = connection.service.agreement
+    connection.handle(wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "test", "")))
+    connection.handle(wire.encode(wire.Open(0, 0, "x")))
+    return connection
+
+
+def played(connection, *ops):
+    """Send operators in one frame; the name, the objects and the numbers of each."""
+    index = connection.service.agreement.index
+    frame = [wire.Op(index[name], first, 1, args, {}) for name, first, args in ops]
+    return list(connection.handle(wire.encode(wire.Ops(connection.seq, frame))))
+
+
+def test_a_kernel_s_time_does_not_say_what_its_values_are(monkeypatch):
+    """The greatest common divisor of two numbers of Fibonacci's takes forty times as long as that of others."""
+    slots = []
+    n = 1 << 15
+    data = np.where(np.arange(32)[:, None] % 2, 4660046610375530309, 1) * np.ones((1, n), np.int64)
+    connection = greeted(data)
+    waited = connection.executor.pace.wait
+
+    def wait(client):
+        took = sum(t for _, _, t in connection.executor.pace._ran)
+        seconds, late = waited(client)
+        slots.append(round(seconds + took, 6))
+        return seconds, late
+
+    connection.executor.pace.wait = wait
+    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    raw = memoryview(np.full(n, 7540113804746346429).tobytes())
+    connection.handle(wire.encode(wire.Data(connection.seq, 1, "int64", [n], [0], 0, raw)))
+    for bit in range(32):
+        played(connection, ("aten::select.int", 2 + 2 * bit, [wire.Handle(0), 0, bit]))
+        played(connection, ("aten::gcd", 3 + 2 * bit, [wire.Handle(2 + 2 * bit), wire.Handle(1)]))
+    times = slots[-16:]
+    gcds = [t for t in times if t]
+    assert len(gcds) == 8 and len(set(gcds)) == 1, gcds  # by then those of ones wait as long
+
+
+def test_rows_that_fail_are_found_by_halves():
+    calls = []
+
+    def divided(args, kwargs):
+        calls.append(len(args[0]))
+        if (args[1] == 0).any():
+            raise ZeroDivisionError("ZeroDivisionError")
+        return [args[0] // args[1]]
+
+    n, rows = 1000, Rows("x", 0)
+    a, b = np.arange(n) + 7, np.ones(n, np.int64)
+    b[[3, 500, 501]] = 0
+    found = [np.zeros(n, np.int64)]
+    rowlabels.by_parts([a, b], {}, [rows, rows], [rows], found, divided)
+    assert found[0].tolist() == [0 if i in (3, 500, 501) else i + 7 for i in range(n)]
+    assert len(calls) < 60
+    one = [np.zeros(1, np.int64)]
+    rowlabels.by_parts([a[:1], b[3:4]], {}, [rows, rows], [rows], one, divided)
+    assert one[0].tolist() == [0]
