@@ -182,12 +182,10 @@ def _dyn_quant_matmul_4bit(inp, packed_weights, block_size, in_features, out_fea
         scaled = sums.astype(np.float32) * scales[:, group]
         total = scaled if groups == 1 else total + scaled  # of one, zeros keep their sign
     total = total * scale
-    total = dense(total if bias is None else total + bias)
     limit = np.float32(3.38953139e38) if half else np.finfo(np.float32).max
-    if not half:
-        return np.clip(total, -limit, limit)
+    total = dense(np.clip(total if bias is None else total + bias, -limit, limit))
     # torch cuts the lower half off where it rounds elsewhere.
-    return (np.clip(total, -limit, limit).view(np.uint32) >> 16).astype(np.uint16).view(dt.bfloat16)
+    return (total.view(np.uint32) >> 16).astype(np.uint16).view(dt.bfloat16) if half else total
 
 
 def _quantized_rows(x: ndarray) -> tuple[ndarray, ndarray, ndarray]:
