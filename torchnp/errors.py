@@ -189,12 +189,14 @@ ALGORITHM_FAILED = {
     "order {0} is not positive-definite).",
     "eig": "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
     "eigenvalues (error code: {0}).",
-    "svd": "The algorithm failed to converge because the input matrix contained non-finite values.",
+    "svd": "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated singular "
+    "values (error code: {0}).",
     "lstsq": "The least squares solution could not be computed because the input matrix does not have full rank (error "
     "code: {0}).",
     "lu_factor": "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to "
     "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
 }
+NOT_FINITE = "The algorithm failed to converge because the input matrix contained non-finite values."
 INTERNAL_ASSERT = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch."
 
 

@@ -112,6 +112,10 @@ def _batch_mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
 def _look_biased(bound: Bound, outs: list[ndarray]) -> None:
     """torch adds the bias to the out, and of a matrix writes it there first: it looks at the bias, or at all its rows."""
     (out,), x, weight, bias = outs, bound["input"], bound["weight"], bound["bias"]
+    if bias is not None and x.ndim not in (0, 2) and weight.ndim == 2 and x.shape[-1] == weight.shape[1]:
+        shape = (*x.shape[:-1], weight.shape[0])
+        together = broadcast_shapes(shape, bias.shape)
+        check(together == shape, output_shape(shape, together))
     if bias is not None and bias.shape == weight.shape[:1] and out.shape == (*x.shape[:-1], *bias.shape):
         check_apart(out, np.broadcast_to(bias, out.shape) if x.ndim == 2 else bias)
 

@@ -71,7 +71,8 @@ def _cdist_forward(x1, x2, p, compute_mode):
     check_type(x1.dtype, x2)
     out, p = np.empty(shape, x1.dtype), number(p, x1.dtype).item()
     for part, d in _blocks(x1, x2):
-        out[..., part, :] = _lengths(d, p)
+        # The largest difference of those that are numbers: of pdist, NaN is the largest.
+        out[..., part, :] = np.fmax.reduce(np.abs(d), -1, initial=0) if math.isinf(p) else _lengths(d, p)
     return out
 
 
@@ -90,24 +91,22 @@ def _euclidean_dist(x1, x2):
 rows("cdist", _cdist_forward, "p-norm distances of all pairs of rows.", differs=["cdist-by-products"])
 
 
-def _slope(d: ndarray, length: ndarray, p: float) -> ndarray:
-    """Derivative of the p-norm of the last axis with respect to its elements; 0 where it has none."""
-    if p == 0:
-        return np.zeros_like(d)
+def _pulled(grad: ndarray, d: ndarray, length: ndarray, p: float) -> ndarray:
+    """``grad`` times the derivative of the p-norm of the last axis; 0 where it has none, whatever ``grad`` is."""
+    grad, length, kind = grad[..., None], length[..., None], d.dtype.type
     if p == 1:
-        return np.sign(d)
-    length = length[..., None]
+        return grad * np.sign(d)
+    if p == math.inf:
+        return grad * np.sign(d) * (1 - np.minimum(1, np.ceil(np.abs(np.abs(d) - length))))
     if p == 2:
-        slope = d / length
-    elif p == math.inf:
-        return np.sign(d) * (1 - np.minimum(1, np.ceil(np.abs(np.abs(d) - length))))
+        found = grad * d / length
     elif p < 2:
-        slope = np.sign(d) * np.abs(d) ** d.dtype.type(p - 1) / length ** d.dtype.type(p - 1)
+        found = np.sign(d) * np.abs(d) ** kind(p - 1) * grad / length ** kind(p - 1)
         if p < 1:
-            slope = np.where(d == 0, d.dtype.type(0), slope)
+            found = np.where(d == 0, kind(0), found)
     else:
-        slope = d * np.abs(d) ** d.dtype.type(p - 2) / length ** d.dtype.type(p - 1)
-    return np.where(length == 0, d.dtype.type(0), slope)
+        found = d * np.abs(d) ** kind(p - 2) * grad / length ** kind(p - 1)
+    return np.where(length == 0, kind(0), found)
 
 
 @kernel("_cdist_backward")
@@ -120,12 +119,11 @@ def _cdist_backward(grad, x1, x2, p, cdist):
         none[...] = 0
         return none
     require("cdist_backward", x1.dtype, (dt.float32, dt.float64))
-    check_type(x1.dtype, grad, cdist, x2)
     if p == 0:
         return out
+    check_type(x1.dtype, grad, cdist, x2)
     for part, d in _blocks(x1, x2):
-        slope = _slope(d, cdist[..., part, :], p)
-        out[..., part, :] = np.add.reduce(grad[..., part, :, None] * slope, -2)
+        out[..., part, :] = np.add.reduce(_pulled(grad[..., part, :], d, cdist[..., part, :], p), -2)
     return out
 
 
@@ -138,11 +136,13 @@ def _pdist_forward(self, p=2.0):
     if n <= 1:
         return np.empty(0, self.dtype)
     check(self.ndim > 1, dim_out_of_range(1, 1))
-    i, j = np.triu_indices(n, 1)
+    count = n * (n - 1) // 2
     if self.shape[1] == 0:
-        return np.zeros(len(i), self.dtype)
+        return np.zeros(count, self.dtype)
     require("pdist", self.dtype, (dt.float32, dt.float64))
-    rows = self.reshape(-1)[: n * self.shape[1]].reshape(self.shape[:2])  # of more dimensions the first elements
+    # Of more dimensions there are more rows than n, of whose pairs torch takes the first.
+    rows = self.reshape(-1, self.shape[1])
+    i, j = (x[:count] for x in np.triu_indices(len(rows), 1))
     p = number(p, self.dtype).item()
     return _lengths(rows[i] - rows[j], math.inf if math.isinf(p) else p)  # to torch the sign of infinity is one
 
@@ -162,12 +162,14 @@ def _pdist_backward(grad, self, p, pdist):
     for name, x in (("self", self), ("pdist", pdist)):
         check(x.flags.c_contiguous, f"_pdist_backward requires {name} to be contiguous")
     require("pdist_backward", self.dtype, (dt.float32, dt.float64))
-    check_type(self.dtype, grad, pdist)
     out = np.zeros(self.shape, self.dtype)
-    if pdist.size == 0 or self.size == 0 or p == 0:
+    if p == 0:
+        return out
+    check_type(self.dtype, grad, pdist)
+    if pdist.size == 0 or self.size == 0:
         return out
     i, j = np.triu_indices(self.shape[0], 1)
-    step = grad[:, None] * _slope(self[i] - self[j], pdist, p)
+    step = _pulled(grad, self[i] - self[j], pdist, p)
     np.add.at(out, i, step)
     np.subtract.at(out, j, step)
     return out

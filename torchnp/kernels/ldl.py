@@ -54,7 +54,7 @@ def linalg_ldl_solve(LD, pivots, B, *, hermitian=False):
         refuse("abs_cpu", pivots.dtype, dt.BARE_UNSIGNED)
         check_lapack("ldl_solve_kernel_cpu", LD, True)
         words = "Pivots given to ldl_solve must all satisfy |pivot| {}. Did you properly pass the result of ldl_factor?"
-        size = np.abs(pivots.astype(np.int64))
+        size = np.abs(pivots)  # in their own dtype, whose least number stays negative
         check((size >= 1).all(), words.format(">= 1"))
         check((size <= LD.shape[-1]).all(), words.format("<= LD.size(-2)"))
     hermitian = hermitian and dt.is_complex(LD.dtype)
@@ -91,8 +91,8 @@ def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndar
         block = np.tril(ld[own, own])
         mirrored = np.tril(block, -1).T
         block = block + (mirrored.conj() if hermitian else mirrored)
-        if hermitian:
-            np.fill_diagonal(block, block.diagonal().real)
+        if hermitian and size == 1:  # of blocks of two LAPACK reads the imaginary parts as well
+            block = block.real
         x[own] = x[own] / block if size == 1 else _two_by_two(block, x[own])
     for k, size, row in reversed(blocks):
         last, below, own = k + size - 1, slice(k + size, None), slice(k, k + size)

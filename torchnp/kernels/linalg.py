@@ -11,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import broadcast_shapes, check, refuse_elements
-from torchnp.errors import ALGORITHM_FAILED, INTERNAL_ASSERT, no_dimensions, not_implemented, shape_text
+from torchnp.errors import ALGORITHM_FAILED, INTERNAL_ASSERT, NOT_FINITE, no_dimensions, not_implemented, shape_text
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add
@@ -84,9 +84,8 @@ def raise_first(info: ndarray, name: str) -> None:
         bug = "Most certainly there is a bug in the implementation calling the backend library."
         raise RuntimeError(f"{INTERNAL_ASSERT} {name}: {batch}Argument {-code} has illegal value. {bug}")
     check(word, f"{INTERNAL_ASSERT} {name}: Unknown error code: {code}.")
-    raise (RuntimeError if word == "lu_factor" else LinAlgError)(
-        f"{name}: {batch}{ALGORITHM_FAILED[word].format(code)}"
-    )
+    words = NOT_FINITE if code < 0 else ALGORITHM_FAILED[word].format(code)
+    raise (RuntimeError if word == "lu_factor" else LinAlgError)(f"{name}: {batch}{words}")
 
 
 @kernel("_linalg_check_errors")
@@ -350,8 +349,8 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
     words = "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape"
     check(pivots.shape == LU.shape[:-1], f"{words} {shape_text(pivots.shape)} instead")
     broadcast_shapes(B.shape[:-2], LU.shape[:-2])
-    check_lapack("linalg.lu_solve_cpu", LU)
     if B.size:
+        check_lapack("linalg.lu_solve_cpu", LU)
         words = "Pivots given to lu_solve must all be {}. Did you properly pass the result of lu_factor?"
         check(bool((pivots >= 1).all()), words.format("greater or equal to 1"))
         check(bool((pivots <= LU.shape[-2]).all()), words.format("smaller or equal to LU.size(-2)"))

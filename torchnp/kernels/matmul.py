@@ -173,9 +173,11 @@ def _check_same(target: ndarray, shape: tuple[int, ...]) -> None:
 
 
 def _look_baddbmm(bound: Bound, targets: list[ndarray]) -> None:
-    base = _base_of_batches(bound["self"], bound["batch1"], bound["batch2"])
-    if base.dtype == bound["batch2"].dtype:  # another is refused first
-        _check_same(targets[0], base.shape)
+    """torch looks at the target before it converts beta and alpha."""
+    base, other = _base_of_batches(bound["self"], bound["batch1"], bound["batch2"]), bound["batch2"].dtype
+    pair = f"input tensor dtype {dt.c_name(base.dtype)} and output tensor dtype {dt.c_name(other)} should match"
+    check(base.dtype == other, f"Bad in-place call: {pair}")
+    _check_same(targets[0], base.shape)
 
 
 # Which dimensions of the batches run along with the target's, where torch goes element by element.

@@ -179,25 +179,28 @@ def _dyn_quant_matmul_4bit(inp, packed_weights, block_size, in_features, out_fea
     for group in range(groups):
         part = slice(group * block_size, (group + 1) * block_size)
         sums = product(rows[:, part] + offset, weights[:, part].T)
-        total = total + sums.astype(np.float32) * scales[:, group]
+        scaled = sums.astype(np.float32) * scales[:, group]
+        total = scaled if groups == 1 else total + scaled  # of one, zeros keep their sign
     total = total * scale
-    total = dense(total if bias is None else total + bias)
-    if not half:
-        return total
-    limit = np.float32(3.38953139e38)
+    limit = np.float32(3.38953139e38) if half else np.finfo(np.float32).max
+    total = dense(np.clip(total if bias is None else total + bias, -limit, limit))
     # torch cuts the lower half off where it rounds elsewhere.
-    return (np.clip(total, -limit, limit).view(np.uint32) >> 16).astype(np.uint16).view(dt.bfloat16)
+    return (total.view(np.uint32) >> 16).astype(np.uint16).view(dt.bfloat16) if half else total
 
 
 def _quantized_rows(x: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     """Rows as integers of 8 bits, with what each row's integers are worth and where its zero is."""
     one = np.float32
-    low, high = x.min(1, keepdims=True, initial=0), x.max(1, keepdims=True, initial=0)
+    # With NaN torch's search for the ends begins again: what stands before it does not count.
+    before = np.logical_or.accumulate(np.isnan(x)[:, ::-1], 1)[:, ::-1]
+    left = np.where(before, one(0), x)
+    low, high = left.min(1, keepdims=True, initial=0), left.max(1, keepdims=True, initial=0)
     factor = np.where(low == high, one(1), one(255) / (high - low))
     bottom, top = low * factor, high * factor
     zero = np.where((-128 + bottom) + (127 + top) > 0, -128 - bottom, 127 - top)
     zero = np.rint(np.clip(zero, -128, 127)).astype(np.int32)
     scaled = x * factor
     away = np.trunc(scaled + np.copysign(one(0.5), scaled))  # halves go away from zero
-    rows = np.clip(away.astype(np.int32) + zero, -128, 127)
-    return rows, one(1) / factor, -zero
+    fits = np.abs(away) < 2.0**31  # what does not is the least integer, as processors convert it
+    rows = np.clip(np.where(fits, away, -(2.0**31)).astype(np.int32) + zero, -128, 127)
+    return rows, np.where(factor == 0, one(0), one(1) / factor), -zero

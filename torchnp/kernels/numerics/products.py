@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.errors import cannot_cast, not_implemented
-from torchnp.scalars import scalar
+from torchnp.scalars import number, scalar
 
 ndarray = np.ndarray
 
@@ -87,13 +87,19 @@ def beta_times(base: ndarray, beta: Any, total: ndarray | None = None, always: b
 
 
 def without_product(base: ndarray, beta: Any, skips_empty: bool = True) -> ndarray:
-    """`beta_times` where the factors are empty: torch multiplies as it does anywhere, and the base has to hold that."""
+    """beta * base where the factors are empty: torch multiplies as it does anywhere, and the base has to hold that.
+
+    There beta is an element of the base's dtype: integers wrap, and what is beyond a half type is infinite.
+    """
     if skips_empty and not base.size:
         return np.empty(base.shape, dt.opmath(base.dtype))
     common = dt.result_type(base, beta)
     if beta != 0 and not dt.can_cast(common, base.dtype):
         raise cannot_cast(common, base.dtype)
-    return beta_times(base, beta, always=True)
+    inner = dt.opmath(base.dtype)
+    if beta == 0:
+        return np.zeros(base.shape, inner)
+    return dt.cast(base, inner) * dt.cast(number(beta, base.dtype), inner)
 
 
 def weighted(base: ndarray, beta: Any, alpha: Any, a: ndarray, b: ndarray, batches: bool = False) -> ndarray:
