@@ -10,15 +10,12 @@ import struct
 import time
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
 import torchnp.rpc.server.tcp as module
 from torchnp import rpc
-from torchnp.rpc import wire
-from torchnp.rpc.server import doors, nursery, protocol
-from torchnp.rpc.server.protocol import Connection
+from torchnp.rpc.server import doors, nursery
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
 from torchnp.schema import load
