@@ -244,11 +244,15 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
 
 
 def indices_like(x: np.ndarray, case: Case) -> Iterator[np.ndarray]:
-    """Yield arrays whose last element would be out of range, just so or by far, or from the end, if they were indices, and
-    one whose last ones are the same."""
+    """Yield arrays whose last element would be out of range, just so or by far, or from the end, if they were indices, one
+    of whose elements two would be, on either side, so that it shows which is named, and one whose last ones are the same."""
     for n in dict.fromkeys([*INDICES, *edges(case)]) if x.dtype in (np.int64, np.int32) else ():
         made = x.copy()
         made.reshape(-1)[-1:] = n
+        yield made
+    if x.size > 1 and x.dtype in (np.int64, np.int32):
+        made = x.copy()
+        made.reshape(-1)[:: x.size - 1] = 100, -100
         yield made
     if x.ndim and x.shape[-1] > 1 and x.dtype in (np.int64, np.int32):
         made = x.copy()

@@ -206,6 +206,8 @@ def has_complex_number(case: Case) -> bool:
 def rule_of(case: Case) -> Rule:
     """Return the class of one call: its operator's, unless its arguments make it several roundings."""
     rule = rule_for(case.op)
+    if case.op in ("aten::resize", "aten::resize_as") and keeps(case):
+        return Rule("exact", "the elements that a smaller shape keeps, as they lie in memory")
     if rule.kind == "ties" and case.kwargs.get("stable"):
         return Rule("exact", "a stable sort keeps the order of equal values")
     if rule.reason == ONE_SIDED and (case.dtype.startswith("complex") or points(case) in FEW_POINTS):
@@ -223,6 +225,13 @@ def rule_of(case: Case) -> Rule:
                 "close", "torch multiplies by alpha in one rounding or two, as the layout falls", zero_sign=False
             )
     return rule
+
+
+def keeps(case: Case) -> bool:
+    """Whether another shape has no more elements than the tensor that is resized."""
+    given = bound(case)
+    shape = given["size"] if "size" in given else given["the_template"].shape
+    return min(shape, default=1) >= 0 and math.prod(shape) <= math.prod(given["self"].shape)
 
 
 def points(case: Case) -> int:

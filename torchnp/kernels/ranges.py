@@ -108,7 +108,13 @@ def _range(start, end, step=1, *, dtype, layout, device, pin_memory):
     counted = dt.float32 if dt.is_half(dtype) else dt.float64
     numbers = [whole(n) if dt.is_integral(dtype) else scalar(n, counted).item() for n in (start, end, step)]
     start, end, step = _bounds(*numbers)
-    count = math.floor((end - start) / step) + 1
+    if dt.is_integral(dtype):
+        count = (end - start) // step + 1
+    else:  # torch rounds difference, quotient and sum to what it counts in
+        real = counted.type
+        size = (real(end) - real(start)) / real(step) + real(1)
+        check(math.isfinite(size), _TOO_MANY)
+        count = math.floor(size)
     check(count < 2**63, _TOO_MANY)
     return _ramp(start, step, count, dtype, SCALAR)
 

@@ -342,7 +342,10 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     shape = out.shape or (1,)
     i = np.broadcast_to(index.reshape([-1 if d == dim else 1 for d in range(len(shape))]), source.shape or (1,))
     places = accumulate.linear(i, shape, dim)
-    out = accumulate.reduce_at(out.reshape(-1), places.reshape(-1), source.reshape(-1), reduce, include_self, True)
+    # torch counts by `index_add` of ones, which rounds half types once where it is a scatter_add
+    steps = self.ndim < 2 or dim not in (0, self.ndim - 1) or index.dtype != int64
+    flat = (out.reshape(-1), places.reshape(-1), source.reshape(-1))
+    out = accumulate.reduce_at(*flat, reduce, include_self, True, steps)
     return out.reshape(self.shape)
 
 

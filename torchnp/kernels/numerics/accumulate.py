@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp._private import add_rows_of
-from torchnp.dtypes import cast, complex64, complex128, float32, float64, int32, int64, opmath
+from torchnp.dtypes import cast, complex64, complex128, float16, float32, float64, int32, int64, is_half, opmath
 
 ndarray = np.ndarray
 INDEX_DTYPES = (int64, int32)
@@ -92,11 +92,13 @@ _UFUNC = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum
 
 
 def reduce_at(
-    flat: ndarray, places: ndarray, values: ndarray, reduce: str, include_self: bool = True, stepwise: bool = False
-) -> ndarray:
+    flat: ndarray, places: ndarray, values: ndarray, reduce: str, include_self: bool = True, stepwise: bool = False,
+    counts_stepwise: bool = False,
+) -> ndarray:  # fmt: skip
     """A flat array with values reduced into places, in order.
 
-    Half types are reduced in float32 and rounded once, sums and products after each step if ``stepwise``.
+    Half types are reduced in float32 and rounded once, sums and products after each step if ``stepwise``, and so is the
+    number of values that a mean divides by if ``counts_stepwise``: one more than it holds changes nothing.
     """
     dtype = flat.dtype
     wide = dtype if stepwise and reduce in ("sum", "mean", "prod") else opmath(dtype)
@@ -112,9 +114,12 @@ def reduce_at(
     if reduce == "mean":
         counts = np.full(out.shape, 1 if include_self else 0, int64)
         np.add.at(counts, places, 1)
-        counts = np.maximum(counts, 1)
+        if counts_stepwise and is_half(dtype):
+            counts = np.minimum(counts, 1 << (11 if dtype == float16 else 8))
+        counts = counts.astype(dtype) if wide.kind in "iu" else counts  # torch counts in the tensor's own dtype
+        counts[counts == 0] = 1
         if wide.kind in "iu":
-            out = out // counts.astype(wide)
+            out = out // counts
         else:  # the sum is rounded before it is divided
             out = cast(cast(out, dtype), wide) / cast(cast(counts, dtype), wide)
     return cast(out, dtype)
