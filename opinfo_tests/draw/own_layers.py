@@ -1,0 +1,157 @@
+"""Own rows of layers and losses: numbers at their ends, counts that do not meet, and memory and dtypes beside their own."""
+
+from itertools import product
+
+# Into a half out the mean is taken of losses in float32: an element beyond the half's range leaves the mean within it.
+NARROW = [
+    f"s    {op}.out  (torch.tensor([{low},0.5,0,1]), torch.zeros(4){rest}, {reduction}{more}, out=torch.zeros((), dtype=torch.{out}))"
+    for (op, rest, low, more), reduction, out in product(
+        [("mse_loss", "", 400.0, ""), ("smooth_l1_loss", "", 2e5, ", 1.0"),
+         ("soft_margin_loss", "", -9.0, ""), ("huber_loss", "", 2e5, ", 1.0")], (1, 2), ("float16", "bfloat16", "float64"))
+]  # fmt: skip
+
+# Thresholds as far away as the differences, infinite and none.
+ENDS = [
+    row
+    for end, kind in (("float('inf')", "f"), ("1e30", "f"), ("6e4", "f"), ("1e-30", "s"))
+    for row in (
+        f"f    huber_loss  (ends(1e30,6e4,1), torch.zeros(9).to(x(1).dtype), 0, {end})",
+        f"{kind}    huber_loss_backward  (x(9), ends(1e30,6e4,1), torch.zeros(9).to(x(1).dtype), 0, {end})",
+        f"s    smooth_l1_loss  (torch.tensor([1e30,-1e30,6e4,0.0]), torch.zeros(4), 0, {end})",
+        f"s    smooth_l1_loss_backward  (x(4), torch.tensor([1e30,-1e30,6e4,0.0]), torch.zeros(4), 0, {end})",
+    )
+]
+
+# Probabilities next to 0 and 1, of which the logarithm of 1 - p shows each digit.
+PROBABILITIES = [
+    f"s    {op}  ({grad}torch.tensor([1e-6,1e-4,1e-3,1-1e-3,1-1e-6,0,1]){wide}, torch.tensor([0,0,0.5,1,1,0,1]){wide}, None, {reduction})"
+    for (op, grad), wide, reduction in product(
+        [("binary_cross_entropy", ""), ("binary_cross_entropy_backward", "x(7), ")], ("",), (0, 2))
+]  # fmt: skip
+
+LOSSES = """
+s    multi_margin_loss_backward  (x(5), x(3,4), ints(3), 1, 1, None, 0)
+s    multi_margin_loss_backward  (x(5), x(3,4), ints(3), 2, 1, p(4), 1)
+s    multilabel_margin_loss_backward  (x(5), x(3,4), ints(3,4), 0, torch.zeros(3,4))
+s    multilabel_margin_loss_backward  (x(1), x(3,4), ints(3,4), 0, torch.zeros(3,4))
+s    multilabel_margin_loss_backward  (x(3,1), x(3,4), ints(3,4), 0, torch.zeros(3,4))
+s    multilabel_margin_loss_backward  (x(3).double(), x(3,4), ints(3,4), 0, torch.zeros(3,4))
+s    multilabel_margin_loss_backward  (x(2).double(), x(3,4), ints(3,4), 0, torch.zeros(3,4))
+s    multilabel_margin_loss_backward  (x(2), x(4), ints(4), 0, torch.zeros(4))
+s    multilabel_margin_loss_backward  (x(5), x(3,4), ints(3,4), 1, torch.zeros(3,4))
+f    nll_loss_backward  (x(), x(3), torch.tensor([2,0,1]), None, 1, -100, p())
+f    nll_loss_backward  (x(), x(3), torch.tensor([2,0,1]), p(3), 2, 0, p())
+f    cross_entropy_loss  (x(3,4), x(3,4), None, 1, -5)
+f    cross_entropy_loss  (x(4), x(4), p(4), 2, -1, 0.5)
+f    cross_entropy_loss  (x(3,4), torch.tensor([1,-5,2]), p(4), 1, -5)
+f    cross_entropy_loss  (x(3,4), torch.tensor([1,-5,2]), None, 1, -5, 0.5)
+f    nll_loss_forward  (x(3,4), torch.tensor([1,-1,2]), p(4), 1, -1)
+s    nll_loss2d_forward  (x(0,3,2,2), torch.zeros(0,2,2,dtype=torch.uint8), None, 0, -100)
+s    nll_loss2d_forward  (x(0,3,2,2), torch.zeros(0,2,2,dtype=torch.uint8), None, 2, -100)
+s    nll_loss_forward  (x(0,3), torch.zeros(0,dtype=torch.uint8), None, 0, -100)
+s    _ctc_loss_backward  (x(1), torch.log_softmax(x(3,1,3), 2), torch.tensor([[1]]), [3], [1], torch.tensor([-float('inf')]), torch.zeros(1,3,3), 0, True)
+s    _ctc_loss_backward  (x(1), torch.log_softmax(x(3,1,3), 2), torch.tensor([[1]]), [3], [1], torch.tensor([float('nan')]), torch.zeros(1,3,3), 0, True)
+"""
+
+# One sequence, and lengths and offsets that grow where they should fall, or fall where they should grow.
+SEQUENCES = """
+f    _pack_padded_sequence  (x(4,1,2), torch.tensor([3]), False)
+f    _pack_padded_sequence  (x(1,4,2), torch.tensor([4]), True)
+f    _pack_padded_sequence  (x(4,3,2), torch.tensor([4,1,2]), False)
+f    _pack_padded_sequence  (x(4,3,2), torch.tensor([3,4,2]), False)
+f    _pack_padded_sequence  (x(4,3,2), torch.tensor([2,3,4]), False)
+f    _pad_packed_sequence  (x(3,2), torch.tensor([1,1,1]), True, 0.5, 5)
+s    _jagged_to_padded_dense_forward  (x(6,2), [torch.tensor([0,4,2,6])], [3])
+s    _padded_dense_to_jagged_forward  (x(3,4,2), [torch.tensor([0,4,2,6])])
+f    _embedding_bag  (x(4,2), ints(5), torch.tensor([0,3,1]), False, 2)
+s    _embedding_bag  (x(4,2).double(), ints(5), torch.tensor([0,3,1]), False, 1)
+f    _embedding_bag  (x(4,2), ints(5), torch.tensor([0,3,1]), False, 1, False, None, False, 1)
+f    _embedding_bag  (x(4,2), ints(5), torch.tensor([0,4,2,5]), False, 2, False, None, True)
+f    _embedding_bag_dense_backward  (x(2,3), ints(3), torch.tensor([0,0,1]), torch.tensor([-1,1]), ints(2,3), 4, False, 2, None)
+f    _embedding_bag_dense_backward  (x(2,3), ints(3), torch.tensor([0,0,1]), torch.tensor([-2,4]), ints(2), 4, False, 1, None)
+"""
+
+# With the last offset given, what indices come after it: torch's vector loop stops there, the others go on.
+BAGS = [
+    f"f    {op}  (x(4,2){wide}, ints(6), torch.tensor([0,2,4]), False, {mode}, False, {scale}, True{padding})"
+    for op, wide, (mode, scale), padding in product(
+        ("_embedding_bag", "_embedding_bag_forward_only"), ("", ".mT.contiguous().mT"),
+        [(0, "None"), (0, "x(6)"), (0, "x(12)[::2]"), (1, "None"), (2, "None")], ("", ", 1"))
+]  # fmt: skip
+
+# Rows that are named from both ends are scaled twice, which a norm that counts shows; factors beyond the range of half types.
+TABLES = """
+f    embedding_renorm_  (x(5,6), torch.tensor([-1,4]), 2.0, 0.0)
+f    embedding_renorm_  (x(5,6), torch.tensor([[4,-1],[-5,0]]), 1.0, 0.0)
+f    embedding_renorm_  (x(5,6), torch.tensor([1,1,3]), 0.5, float('inf'))
+f    embedding_renorm_  (torch.full((2,1),6e4).to(x(1).dtype), torch.tensor([0]), 1.65e-3, 2.0)
+f    embedding_renorm_  (x(3,4), torch.tensor([0]), 0.0, 2.0)
+"""
+
+# A scale of nothing, without bounds or of the other sign, beside masks; and no queries, of which torch looks at nothing else.
+SCALES = [
+    row
+    for scale, kind in (("0.0", "f"), ("-0.5", "f"), ("float('inf')", "s"))
+    for row in (
+        *(f"f    {op}  (x(1,2,3,4), x(1,2,3,4), x(1,2,3,4), None, 0.0, {causal}, scale={scale})"
+          for op in ("scaled_dot_product_attention", "_scaled_dot_product_attention_math") for causal in (False, True)),
+        *(f"f    _scaled_dot_product_flash_attention_for_cpu  (x(1,2,3,4), x(1,2,3,4), x(1,2,3,4), 0.0, {causal}, scale={scale})"
+          for causal in (False, True)),
+        f"{kind}    _scaled_dot_product_flash_attention_for_cpu_backward  (x(1,2,3,4), x(1,2,3,4), x(1,2,3,4), x(1,2,3,4), x(1,2,3,4), x(1,3,2).to(torch.promote_types(x(1).dtype, torch.float32)).transpose(1,2), 0.0, False, scale={scale})",
+    )
+] + [
+    f"f    scaled_dot_product_attention  ({shapes}{mask})"
+    for shapes, mask in product(
+        ("x(2,2,0,4), x(2,2,3,5), x(2,2,3,4)", "x(2,2,0,4), x(2,2,3,4), x(2,2,5,4)", "x(2,0,4), x(3,3,4), x(2,3,2)", "x(2,3,4), x(2,3,4), x(2,3,0)"),
+        ("", ", None, 0.5", ", None, 0.0, True"))
+]  # fmt: skip
+
+# Bounds that are bools and integers.
+BOUNDS = [
+    f"f    {op}, {low}, {high})"
+    for op, (low, high) in product(
+        ("rrelu_with_noise  (x(3,4), torch.zeros(3,4).to(x(1).dtype)", "rrelu_with_noise_functional  (x(3,4), torch.zeros(3,4).to(x(1).dtype)", "rrelu  (x(3,4)"),
+        [("True", "True"), ("False", "True"), ("1", "2"), ("-3", "0"), ("True", "2"), ("False", "0.5")])
+]  # fmt: skip
+
+# Gradients that leave the range of their dtype once they are unscaled, and nan among what is kept of the past.
+GIVEN = "weight_decay={decay}, maximize=False, grad_scale=torch.tensor({scale}), found_inf=torch.tensor({found}))"
+USUAL = "lr=1e-7, beta1=0.9, beta2=0.99, eps=1e-8, amsgrad={top}, "
+STEPS = [
+    row
+    for decay, scale, found in ((0.0, 1e-3, 0.0), (0.1, 1e-3, 0.5), (0.1, 1e7, 2.0))
+    for given in (GIVEN.format(decay=decay, scale=scale, found=found),)
+    for row in (
+        f"f    _fused_sgd_  ([x(3)], [(x(3)*0+6e4).to(x(1).dtype)], [], momentum=0.0, lr=1e-7, dampening=0.0, nesterov=False, is_first_step=False, {given}",
+        f"f    _fused_sgd_  ([x(3)], [x(3)], [x(3)], momentum=0.5, lr=1e-2, dampening=0.3, nesterov=True, is_first_step=True, {given}",
+        f"f    _fused_adagrad_  ([x(3)], [(x(3)*0+6e4).to(x(1).dtype)], [p(3)], [torch.tensor(2.)], lr=0.1, lr_decay=0.5, eps=1e-8, {given}",
+        *(f"f    {op}  ([x(3)], [x(3)], [x(3)], [p(3)], [torch.tensor([1.,float('nan'),2.]).to(x(1).dtype)], [torch.tensor(3.)], {USUAL.format(top=True)}{given}"
+          for op in ("_fused_adam_", "_fused_adamw_")),
+    )
+]  # fmt: skip
+
+# Means that a half type has not, in strided memory; parameters and statistics of float32 beside half inputs; and norms in
+# the shape of what they meet.
+NORMS = """
+f    _native_batch_norm_legit.no_stats  ((torch.arange(60).div(7).int()%2*2+2048).to(x(1).dtype).reshape(4,3,5).transpose(0,1), None, None, True, 0.1, 1e-5)
+f    native_batch_norm  ((torch.arange(60).div(7).int()%2*2+2048).to(x(1).dtype).reshape(4,3,5).transpose(0,1), None, None, x(4), p(4), True, 0.1, 1e-5)
+f    batch_norm_update_stats  ((torch.arange(60).div(7).int()%2*2+2048).to(x(1).dtype).reshape(4,3,5).transpose(0,1), x(4), p(4), 0.5)
+s    instance_norm  (x(2,3,4).half(), p(3), x(3), x(3), p(3), True, 0.1, 1e-5, False)
+s    instance_norm  (x(2,3,4).bfloat16(), p(3), x(3), x(3), p(3), True, 0.5, 1e-5, False)
+s    instance_norm  (x(2,3,4).bfloat16(), p(3), x(3), x(3), p(3), False, 0.5, 1e-5, False)
+s    instance_norm  (x(2,3,4).half(), None, None, x(3), p(3), True, 0.5, 1e-5, False)
+f    _weight_norm_interface  (x(3,4), x(3), 0)
+f    _weight_norm_interface  (x(3,4), x(1,3,1), 0)
+f    _weight_norm_interface  (x(3,4), x(2,2), 1)
+"""
+
+# Differences of the second order in integers, which wrap where floats would not.
+WRAPS = [
+    f"-    {op}  (torch.tensor({values}, dtype=torch.{dtype}), {dims}edge_order=2)"
+    for (op, dims), (values, dtype) in product(
+        [("gradient.scalarint", ""), ("gradient.array", "dim=[0], ")],
+        [("[100,100,100,90]", "int8"), ("[2**14,2**14,2**13,7]", "int16"), ("[2**30,2**30,2**29,7]", "int32"), ("[2**62,2**62,2**61,7]", "int64")])
+]  # fmt: skip
+
+LAYERS = LOSSES.lstrip() + SEQUENCES.lstrip() + TABLES.lstrip() + NORMS.lstrip()
+LAYERS += "\n".join([*NARROW, *ENDS, *PROBABILITIES, *BAGS, *SCALES, *BOUNDS, *STEPS, *WRAPS]) + "\n"
