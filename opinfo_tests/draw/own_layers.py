@@ -153,5 +153,65 @@ WRAPS = [
         [("[100,100,100,90]", "int8"), ("[2**14,2**14,2**13,7]", "int16"), ("[2**30,2**30,2**29,7]", "int32"), ("[2**62,2**62,2**61,7]", "int64")])
 ]  # fmt: skip
 
-LAYERS = LOSSES.lstrip() + SEQUENCES.lstrip() + TABLES.lstrip() + NORMS.lstrip()
-LAYERS += "\n".join([*NARROW, *ENDS, *PROBABILITIES, *BAGS, *SCALES, *BOUNDS, *STEPS, *WRAPS]) + "\n"
+# Gradients that leave a half type's range on the way to a sum that does not; which of torch's loops keep them wider.
+MET = "torch.tensor([{open}6e4,6e4,-6e4{shut}]).to(x(1).dtype)"
+SUMS = [
+    row
+    for n in (2, 3)
+    for ones, grad in [("1," * (n - 1), MET.format(open="[" * n, shut="]" * n))]
+    for at in [f"torch.tensor({'[' * n}2,2,2{']' * n})"]
+    for row in (
+        f"f    adaptive_max_pool{n}d_backward  ({grad}, x({ones}1,5), {at})",
+        f"f    max_pool{n}d_with_indices_backward  ({grad}, x({ones}1,5), [{ones}3], [{ones}1], {[0] * n}, {[1] * n}, False, {at})",
+        f"f    fractional_max_pool{n}d_backward  ({grad}, x({ones}1,5), [{ones}3], [{ones}3], {at})",
+        f"f    avg_pool{n}d_backward  ({grad}, x({ones}1,5), [{ones}3], [{ones}1], {[0] * n}, False, True, 1)",
+        f"f    _adaptive_avg_pool{n}d  ({grad}, {[1] * n})",
+    )
+]  # fmt: skip
+
+# Places that are nan, infinite or far away, of images and volumes, in each mode and padding; torch's gradients of an image
+# write beyond it where a place is nan.
+PLACES = ("float('nan')", "float('inf')", "-float('inf')", "3e4", "-1.7e4")
+GRIDS = [
+    row
+    for turn, (place, padding, align) in enumerate(product(PLACES, (0, 1, 2), (False, True)))
+    for mode in (turn % 2,)
+    for number in (turn // 6 > 2,)
+    for row in (
+        *(("f", "s")[not number] + f"    grid_sampler_2d  (x(1,1,2,3), torch.tensor([[[[{place},0.2]]]]).to(x(1).dtype), {m}, {padding}, {align})"
+          for m in (0, mode)[: 1 + number]),
+        f"s    grid_sampler_3d  (x(1,1,2,3,2), torch.tensor([[[[[0.1,{place},0.3]]]]]), {mode}, {padding}, {align})",
+        f"s    _grid_sampler_2d_cpu_fallback  (x(1,1,2,3), torch.tensor([[[[{place},0.2]]]]), {mode}, {padding}, {align})",
+        *(f"s    grid_sampler_2d_backward  (x(1,1,1,1), x(1,1,2,3), torch.tensor([[[[{place},0.2]]]]), {mode}, {padding}, {align}, [True,True])"
+          for _ in range(number)),
+        *(f"s    grid_sampler_3d_backward  (x(1,1,1,1,1), x(1,1,2,3,2), torch.tensor([[[[[0.1,{place},0.3]]]]]), 0, {padding}, {align}, [True,True])"
+          for _ in range(turn > 5)),
+    )
+]  # fmt: skip
+
+# One feature of negative zeros; sums that leave the range of half types before the bias brings them back; two faults at once;
+# gradients of nothing in another dtype.
+CELLS = """
+f    lstm_cell  (-torch.zeros(2,1).to(x(1).dtype), [-torch.zeros(2,1).to(x(1).dtype)]*2, p(4,1), p(4,1))
+f    gru_cell  (-torch.zeros(2,1).to(x(1).dtype), -torch.zeros(2,1).to(x(1).dtype), p(3,1), p(3,1))
+f    rnn_tanh_cell  (-torch.zeros(2,1).to(x(1).dtype), -torch.zeros(2,1).to(x(1).dtype), p(1,1), p(1,1))
+f    rnn_tanh.input  (-torch.zeros(2,2,1).to(x(1).dtype), -torch.zeros(1,2,2).to(x(1).dtype), [p(2,1), p(2,2)], False, 1, 0.0, False, False, False)
+f    rnn_relu.input  (torch.full((2,3,1),300.).to(x(1).dtype), x(1,2,1), [torch.full((1,1),300.).to(x(1).dtype), x(1,1), torch.full((1,),-6e4).to(x(1).dtype), x(1)], True, 1, 0.0, False, False, True)
+f    rnn_relu.input  (torch.full((2,3,1),300.).to(x(1).dtype), x(1,3,1), [torch.full((1,1),300.).to(x(1).dtype), x(1,1), torch.full((1,),-6e4).to(x(1).dtype), x(1)], True, 1, 0.0, False, False, False)
+f    rnn_relu_cell  (torch.full((2,1),300.).to(x(1).dtype), x(2,1), torch.full((1,1),300.).to(x(1).dtype), x(1,1), torch.full((1,),-6e4).to(x(1).dtype), x(1))
+s    gru_cell  (x(2,3), x(4,4), x(7,3), x(12,4))
+s    gru_cell  (x(2,2), x(2,4), x(7,3), x(12,4))
+s    gru_cell  (x(2,3), x(2,5), x(12,3), x(11,4))
+s    lstm_cell  (x(2,3), [x(4,4), x(2,4)], x(7,3), x(16,4))
+s    lstm_cell  (x(2,2), [x(2,4), x(4,4)], x(16,3), x(15,4))
+s    lstm_cell  (x(2,2), [x(2,4), x(2,4)], x(15,3), x(16,4))
+s    lstm_cell  (x(2,3), [x(4,4), x(2,4)], x(16,3), x(15,4))
+s    rnn_tanh_cell  (x(2,2), x(4,4), x(5,3), x(4,4))
+f    fractional_max_pool2d_backward  (x(1,1,3), x(1,1,5), [1,3], [1,3], torch.zeros(1,3,dtype=torch.long))
+s    fractional_max_pool2d_backward  (x(1,1,3).double(), x(1,1,5), [1,3], [1,3], torch.zeros(1,1,4,dtype=torch.long))
+s    fractional_max_pool2d_backward  (x(1,1,4), x(1,1,5), [1,3], [1,3], torch.zeros(1,1,4,dtype=torch.long))
+s    _grid_sampler_2d_cpu_fallback_backward  (x(0,2,3,3).double(), x(0,2,4,4), x(0,3,3,2), 0, 0, False)
+"""
+
+LAYERS = LOSSES.lstrip() + SEQUENCES.lstrip() + TABLES.lstrip() + NORMS.lstrip() + CELLS.lstrip()
+LAYERS += "\n".join([*NARROW, *ENDS, *PROBABILITIES, *BAGS, *SCALES, *BOUNDS, *STEPS, *WRAPS, *SUMS, *GRIDS]) + "\n"
