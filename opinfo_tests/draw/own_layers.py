@@ -67,6 +67,7 @@ f    _embedding_bag  (x(4,2), ints(5), torch.tensor([0,3,1]), False, 2)
 s    _embedding_bag  (x(4,2).double(), ints(5), torch.tensor([0,3,1]), False, 1)
 f    _embedding_bag  (x(4,2), ints(5), torch.tensor([0,3,1]), False, 1, False, None, False, 1)
 f    _embedding_bag  (x(4,2), ints(5), torch.tensor([0,4,2,5]), False, 2, False, None, True)
+f    _embedding_bag  (torch.tensor([[1,2],[float('nan'),3],[0,float('nan')]]).to(x(1).dtype), torch.tensor([0,1,2,1,0]), torch.tensor([0,3]), False, 2)
 f    _embedding_bag_dense_backward  (x(2,3), ints(3), torch.tensor([0,0,1]), torch.tensor([-1,1]), ints(2,3), 4, False, 2, None)
 f    _embedding_bag_dense_backward  (x(2,3), ints(3), torch.tensor([0,0,1]), torch.tensor([-2,4]), ints(2), 4, False, 1, None)
 """
@@ -213,5 +214,39 @@ s    fractional_max_pool2d_backward  (x(1,1,4), x(1,1,5), [1,3], [1,3], torch.ze
 s    _grid_sampler_2d_cpu_fallback_backward  (x(0,2,3,3).double(), x(0,2,4,4), x(0,3,3,2), 0, 0, False)
 """
 
-LAYERS = LOSSES.lstrip() + SEQUENCES.lstrip() + TABLES.lstrip() + NORMS.lstrip() + CELLS.lstrip()
-LAYERS += "\n".join([*NARROW, *ENDS, *PROBABILITIES, *BAGS, *SCALES, *BOUNDS, *STEPS, *WRAPS, *SUMS, *GRIDS]) + "\n"
+# Empty batches and no channels, in groups, transposed, with weights and biases of other dtypes.
+NOTHING = [
+    row
+    for channels, wide, transposed, groups in (
+        ("0,4", "", True, 2), ("0,4", "", False, 2), ("0,4", ".double()", False, 1), ("0,4", ".double()", True, 2), ("0,4", ".half()", False, 1),
+        ("2,0", ".double()", False, 1))
+    for n in (1, 2)
+    for size, c in [(",".join(["5"] * n), int(channels[2]))]
+    for weight in [f"x(4,{c // (1 if transposed else groups)},{','.join(['2'] * n)}){wide}"]
+    for rest in [f"{[1] * n}, {[0] * n}, {[1] * n}, {transposed}, {[0] * n}, {groups}"]
+    for row in (
+        f"s    convolution  (x({channels},{size}), {weight}, None, {rest})",
+        f"s    convolution_backward  (x({channels[0]},4,{','.join(['6' if transposed else '4'] * n)}), x({channels},{size}), {weight}, [4], {rest}, [True,True,True])",
+    )
+]  # fmt: skip
+
+# What is left of convolutions without input channels, of windows of one element, and of float8, whatever is asked for.
+WINDOWS = """
+f    conv_transpose2d.input  (x(0,4,5,5), x(4,3,2,2), x(6), [1,1], [0,0], [0,0], 2)
+f    conv_transpose1d  (x(0,4,5), x(4,3,2), x(6), [1], [0], [0], 2)
+f    slow_conv_dilated2d  (x(1,0,5,5), x(3,0,2,2), [2,2], x(3), [1,1], [0,0], [1,1])
+f    slow_conv_dilated3d  (x(0,4,4,4), x(3,0,2,2,2), [2,2,2], x(3), [1,1,1], [0,0,0], [1,1,1])
+-    convolution  (torch.ones(1,2,3,3,3,dtype=torch.bool), torch.ones(3,2,1,1,1,dtype=torch.bool), None, [2,2,2], [0,0,0], [1,1,1], False, [0,0,0], 1)
+-    convolution  (torch.ones(1,2,3,3,3,dtype=torch.bool), torch.ones(3,2,1,1,1,dtype=torch.bool), None, [1,1,1], [0,0,0], [1,1,1], False, [0,0,0], 1)
+-    convolution  (torch.ones(1,2,3,3,3,dtype=torch.bool), torch.ones(3,2,1,1,1,dtype=torch.bool), None, [1,1,1], [1,1,1], [1,1,1], False, [0,0,0], 1)
+-    _slow_conv2d_backward.output_mask  (torch.zeros(1,3,2,2).to(torch.float8_e5m2), torch.zeros(1,2,3,3).to(torch.float8_e5m2), torch.zeros(3,2,2,2).to(torch.float8_e5m2), [2,2], [1,1], [0,0], [True,False,True])
+-    max_pool2d_with_indices  (torch.arange(256).reshape(1,2,8,16).to(torch.int8).to(memory_format=torch.channels_last), [2,2])
+-    max_pool2d_with_indices  (torch.arange(254).reshape(1,2,1,127).to(torch.int8).to(memory_format=torch.channels_last), [1,2])
+-    max_pool2d_with_indices  (torch.arange(256).reshape(1,2,8,16).to(torch.uint8).to(memory_format=torch.channels_last), [2,2])
+-    max_pool3d_with_indices  (torch.arange(256).reshape(1,2,2,4,16).to(torch.int8).to(memory_format=torch.channels_last_3d), [2,2,2])
+"""
+
+LAYERS = LOSSES.lstrip() + SEQUENCES.lstrip() + TABLES.lstrip() + NORMS.lstrip() + CELLS.lstrip() + WINDOWS.lstrip()
+LAYERS += (
+    "\n".join([*NARROW, *ENDS, *PROBABILITIES, *BAGS, *SCALES, *BOUNDS, *STEPS, *WRAPS, *SUMS, *GRIDS, *NOTHING]) + "\n"
+)

@@ -125,7 +125,8 @@ def _embed(
     used = np.ones(indices.size, bool) if padding_idx < 0 else indices != padding_idx
     used &= bag >= 0
     lost = np.bincount(bag[~used & (bag >= 0)], minlength=n)
-    sizes = (np.diff(starts, append=indices.size) - lost if n else lost).astype(offsets.dtype)  # below 0 of falling ones
+    sizes = np.diff(starts, append=indices.size) - lost if n else lost  # below 0 where offsets fall
+    sizes = sizes.astype(offsets.dtype)
     if last and fast:  # which also stops at the last offset, where the sizes go on to the end
         used[int(offsets[-1]) :] = False
     rows, owner = bits(weight).take(indices[used], 0).view(weight.dtype), bag[used]
