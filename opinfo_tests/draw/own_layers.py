@@ -30,6 +30,9 @@ PROBABILITIES = [
 ]  # fmt: skip
 
 LOSSES = """
+s    binary_cross_entropy  (torch.full((4,),1e-4), torch.zeros(4), None, 0)
+s    binary_cross_entropy  (torch.full((4,),1e-6), torch.zeros(4), None, 2)
+s    binary_cross_entropy_backward  (x(4), torch.full((4,),1e-6), torch.zeros(4), None, 0)
 s    multi_margin_loss_backward  (x(5), x(3,4), ints(3), 1, 1, None, 0)
 s    multi_margin_loss_backward  (x(5), x(3,4), ints(3), 2, 1, p(4), 1)
 s    multilabel_margin_loss_backward  (x(5), x(3,4), ints(3,4), 0, torch.zeros(3,4))
@@ -160,7 +163,7 @@ SUMS = [
     row
     for n in (2, 3)
     for ones, grad in [("1," * (n - 1), MET.format(open="[" * n, shut="]" * n))]
-    for at in [f"torch.tensor({'[' * n}2,2,2{']' * n})"]
+    for at in [f"torch.tensor([{'[' * n}2,2,2{']' * n}])"]
     for row in (
         f"f    adaptive_max_pool{n}d_backward  ({grad}, x({ones}1,5), {at})",
         f"f    max_pool{n}d_with_indices_backward  ({grad}, x({ones}1,5), [{ones}3], [{ones}1], {[0] * n}, {[1] * n}, False, {at})",
