@@ -314,7 +314,7 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     for running, new in ((running_mean, given[2]), (running_var, given[3])):
         if running is not None and use_input_stats:
             check_target(running)
-            mean = view(inner(new), [n, channels]).mean(0)
+            mean = dt.cast(view(inner(new), [n, channels]).mean(0), new.dtype)
             check_fits(mean, running)
             running[...] = dt.cast(mean, running.dtype)
     return out.reshape(input.shape)

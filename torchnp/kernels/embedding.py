@@ -124,7 +124,9 @@ def _embed(
     bag = bags_of(indices, starts)
     used = np.ones(indices.size, bool) if padding_idx < 0 else indices != padding_idx
     used &= bag >= 0
-    sizes = np.bincount(bag[used], minlength=n).astype(offsets.dtype) if n else np.zeros(0, offsets.dtype)
+    lost = np.bincount(bag[~used & (bag >= 0)], minlength=n)
+    sizes = np.diff(starts, append=indices.size) - lost if n else lost  # below 0 where offsets fall
+    sizes = sizes.astype(offsets.dtype)
     if last and fast:  # which also stops at the last offset, where the sizes go on to the end
         used[int(offsets[-1]) :] = False
     rows, owner = bits(weight).take(indices[used], 0).view(weight.dtype), bag[used]

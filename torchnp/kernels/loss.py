@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, check_type, refuse, refuse_elements, require
+from torchnp.checks import check, check_fits, check_shape, check_type, refuse, refuse_elements, require
 from torchnp.errors import mean_of, multi_target, shape_text
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
@@ -133,7 +133,7 @@ def _huber(self: ndarray, target: ndarray, delta: float) -> ndarray:
     el.check_result_dtype(common, self.dtype)
     (x, t), _ = _operands("huber_cpu", el.FLOATS, (dt.bfloat16,), self, target)
     z, d, half = np.abs(x - t), number(float(delta), x.dtype), number(0.5, x.dtype)
-    return dt.cast(el.finish(np.where(z <= d, half * z * z, d * (z - half * d)), common), self.dtype)
+    return dt.cast(el.finish(np.where(z < d, half * z * z, d * (z - half * d)), common), self.dtype)
 
 
 _reduced_loss("huber_loss", _huber, "Quadratic up to ``delta``, linear beyond; in the dtype of the input.", rounds=True)
@@ -374,8 +374,7 @@ def _reduced(loss: ndarray, reduction: int, batched: bool) -> ndarray:
 
 def _share(x: ndarray, reduction: int) -> np.number:
     """The gradient of each term in the sum over classes."""
-    n, c = x.shape
-    return x.dtype.type(1 / (n * c) if reduction == MEAN and n else 1 / c)
+    return x.dtype.type(1 / (x.size if reduction == MEAN and len(x) else x.shape[1]))
 
 
 def _column(grad_output: ndarray, x: ndarray, reduction: int) -> ndarray:
@@ -404,9 +403,8 @@ def _multilabel(
     if is_target is not None and is_target.shape != target.shape:
         same = "Expected tensor for argument #3 'target' to have same size as tensor for argument #5 'is_target'; but"
         sizes = f"{shape_text(target.shape)} does not equal {shape_text(is_target.shape)}"
-        raise RuntimeError(
-            f"{same} {sizes} (while checking arguments for multilabel_margin_loss_backward_cpu_template)"
-        )
+        where = "(while checking arguments for multilabel_margin_loss_backward_cpu_template)"
+        raise RuntimeError(f"{same} {sizes} {where}")
     rows = target.reshape(x.shape)
     _check_range(target, -1, x.shape[1] - 1, f"#{position} 'target'")
     if x.size:
@@ -446,5 +444,7 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
     index, _, reach = _multilabel("multilabel_margin_loss_backward_out_frame", self, target, 3, is_target)
     inside = (reach > 0).astype(self.dtype)
     grad = inside.sum(axis=1)
+    if grad.size and reduction == NONE and grad_output.ndim:  # of which `multi_margin_loss_backward` takes any number
+        check_shape(grad_output, grad.shape[:1])
     np.add.at(grad, (np.arange(len(grad))[:, None], index), -inside.sum(axis=2))
     return (grad * _share(grad, reduction) * _column(grad_output, grad, reduction)).reshape(self.shape)

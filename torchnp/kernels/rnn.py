@@ -239,10 +239,12 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
     states = _states(cell, hx, "lstm_cell")
     for x in (input, w_ih, w_hh):
         wrap_dim(1, x.ndim)
-    if cell is not _gru:
+    if cell in (_tanh, _relu):  # whose gates torch looks at before the input, and an LSTM's after it
         _check_gates(cell, w_ih, w_hh)
     size, wanted = input.shape[-1], w_ih.shape[1]
     check(size == wanted, f"input has inconsistent input_size: got {size} expected {wanted}")
+    if cell is lstm:
+        _check_gates(cell, w_ih, w_hh)
     for i, s in enumerate(states):
         batch, size, wanted = s.shape[0], s.shape[-1], w_hh.shape[1]
         words = f"Input batch size {input.shape[0]} doesn't match hidden{i} batch size {batch}"

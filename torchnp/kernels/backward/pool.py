@@ -147,7 +147,8 @@ rows("adaptive_max_pool2d_backward adaptive_max_pool3d_backward", _adaptive_max_
 def _fractional_backward(grad, x, kernel_size, output_size, indices, *, n):
     shape = (*x.shape[:-n], *output_size)
     if n == 2:
-        check(grad.shape == shape, "fractional_max_pool2d_backward(): gradOutput sizes unexpected")
+        for name, given in (("gradOutput", grad), ("indices", indices)):
+            check(given.shape == shape, f"fractional_max_pool2d_backward(): {name} sizes unexpected")
     else:
         for name, a, b in zip(("time", "height", "width"), grad.shape[-3:], output_size, strict=True):
             check(a == b, f"fractional_max_pool3d_backward_out(): gradOutput {name} unexpected")

@@ -170,7 +170,8 @@ def mkldnn_rnn_layer(
     weights = _layer(weight0, weight1, weight2, weight3, has_biases, inner)
     state = tuple(dt.cast(s, inner).reshape(s.shape[-2:]) for s in (hx_, cx_))
     out, ends = run(lstm, dt.cast(input, inner), state, weights, reverse)
-    hy, cy = (dt.cast(np.ascontiguousarray(x), input.dtype).reshape(hx_.shape) for x in ends)
+    both = zip(ends, (hx_, cx_), strict=True)  # the cell beside bfloat16 may be float32, and stays it
+    hy, cy = (dt.cast(np.ascontiguousarray(x), s.dtype).reshape(hx_.shape) for x, s in both)
     return dt.cast(out, input.dtype), hy, cy, np.empty(0, np.uint8) if train else None
 
 

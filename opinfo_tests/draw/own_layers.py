@@ -1,0 +1,255 @@
+"""Own rows of layers and losses: numbers at their ends, counts that do not meet, and memory and dtypes beside their own."""
+
+from itertools import product
+
+# Into a half out the mean is taken of losses in float32: an element beyond the half's range leaves the mean within it.
+NARROW = [
+    f"s    {op}.out  (torch.tensor([{low},0.5,0,1]), torch.zeros(4){rest}, {reduction}{more}, out=torch.zeros((), dtype=torch.{out}))"
+    for (op, rest, low, more), reduction, out in product(
+        [("mse_loss", "", 400.0, ""), ("smooth_l1_loss", "", 2e5, ", 1.0"),
+         ("soft_margin_loss", "", -9.0, ""), ("huber_loss", "", 2e5, ", 1.0")], (1, 2), ("float16", "bfloat16", "float64"))
+]  # fmt: skip
+
+# Thresholds as far away as the differences, infinite and none.
+ENDS = [
+    row
+    for end, kind in (("float('inf')", "f"), ("1e30", "f"), ("6e4", "f"), ("1e-30", "s"))
+    for row in (
+        f"f    huber_loss  (ends(1e30,6e4,1), torch.zeros(9).to(x(1).dtype), 0, {end})",
+        f"{kind}    huber_loss_backward  (x(9), ends(1e30,6e4,1), torch.zeros(9).to(x(1).dtype), 0, {end})",
+        f"s    smooth_l1_loss  (torch.tensor([1e30,-1e30,6e4,0.0]), torch.zeros(4), 0, {end})",
+        f"s    smooth_l1_loss_backward  (x(4), torch.tensor([1e30,-1e30,6e4,0.0]), torch.zeros(4), 0, {end})",
+    )
+]
+
+# Probabilities next to 0 and 1, of which the logarithm of 1 - p shows each digit.
+PROBABILITIES = [
+    f"s    {op}  ({grad}torch.tensor([1e-6,1e-4,1e-3,1-1e-3,1-1e-6,0,1]){wide}, torch.tensor([0,0,0.5,1,1,0,1]){wide}, None, {reduction})"
+    for (op, grad), wide, reduction in product(
+        [("binary_cross_entropy", ""), ("binary_cross_entropy_backward", "x(7), ")], ("",), (0, 2))
+]  # fmt: skip
+
+LOSSES = """
+s    binary_cross_entropy  (torch.full((4,),1e-4), torch.zeros(4), None, 0)
+s    binary_cross_entropy  (torch.full((4,),1e-6), torch.zeros(4), None, 2)
+s    binary_cross_entropy_backward  (x(4), torch.full((4,),1e-6), torch.zeros(4), None, 0)
+s    multi_margin_loss_backward  (x(5), x(3,4), ints(3), 1, 1, None, 0)
+s    multi_margin_loss_backward  (x(5), x(3,4), ints(3), 2, 1, p(4), 1)
+s    multilabel_margin_loss_backward  (x(5), x(3,4), ints(3,4), 0, torch.zeros(3,4))
+s    multilabel_margin_loss_backward  (x(1), x(3,4), ints(3,4), 0, torch.zeros(3,4))
+s    multilabel_margin_loss_backward  (x(3,1), x(3,4), ints(3,4), 0, torch.zeros(3,4))
+s    multilabel_margin_loss_backward  (x(3).double(), x(3,4), ints(3,4), 0, torch.zeros(3,4))
+s    multilabel_margin_loss_backward  (x(2).double(), x(3,4), ints(3,4), 0, torch.zeros(3,4))
+s    multilabel_margin_loss_backward  (x(2), x(4), ints(4), 0, torch.zeros(4))
+s    multilabel_margin_loss_backward  (x(5), x(3,4), ints(3,4), 1, torch.zeros(3,4))
+f    nll_loss_backward  (x(), x(3), torch.tensor([2,0,1]), None, 1, -100, p())
+f    nll_loss_backward  (x(), x(3), torch.tensor([2,0,1]), p(3), 2, 0, p())
+f    cross_entropy_loss  (x(3,4), x(3,4), None, 1, -5)
+f    cross_entropy_loss  (x(4), x(4), p(4), 2, -1, 0.5)
+f    cross_entropy_loss  (x(3,4), torch.tensor([1,-5,2]), p(4), 1, -5)
+f    cross_entropy_loss  (x(3,4), torch.tensor([1,-5,2]), None, 1, -5, 0.5)
+f    nll_loss_forward  (x(3,4), torch.tensor([1,-1,2]), p(4), 1, -1)
+s    nll_loss2d_forward  (x(0,3,2,2), torch.zeros(0,2,2,dtype=torch.uint8), None, 0, -100)
+s    nll_loss2d_forward  (x(0,3,2,2), torch.zeros(0,2,2,dtype=torch.uint8), None, 2, -100)
+s    nll_loss_forward  (x(0,3), torch.zeros(0,dtype=torch.uint8), None, 0, -100)
+s    _ctc_loss_backward  (x(1), torch.log_softmax(x(3,1,3), 2), torch.tensor([[1]]), [3], [1], torch.tensor([-float('inf')]), torch.zeros(1,3,3), 0, True)
+s    _ctc_loss_backward  (x(1), torch.log_softmax(x(3,1,3), 2), torch.tensor([[1]]), [3], [1], torch.tensor([float('nan')]), torch.zeros(1,3,3), 0, True)
+"""
+
+# One sequence, and lengths and offsets that grow where they should fall, or fall where they should grow.
+SEQUENCES = """
+f    _pack_padded_sequence  (x(4,1,2), torch.tensor([3]), False)
+f    _pack_padded_sequence  (x(1,4,2), torch.tensor([4]), True)
+f    _pack_padded_sequence  (x(4,3,2), torch.tensor([4,1,2]), False)
+f    _pack_padded_sequence  (x(4,3,2), torch.tensor([3,4,2]), False)
+f    _pack_padded_sequence  (x(4,3,2), torch.tensor([2,3,4]), False)
+f    _pad_packed_sequence  (x(3,2), torch.tensor([1,1,1]), True, 0.5, 5)
+s    _jagged_to_padded_dense_forward  (x(6,2), [torch.tensor([0,4,2,6])], [3])
+s    _padded_dense_to_jagged_forward  (x(3,4,2), [torch.tensor([0,4,2,6])])
+f    _embedding_bag  (x(4,2), ints(5), torch.tensor([0,3,1]), False, 2)
+s    _embedding_bag  (x(4,2).double(), ints(5), torch.tensor([0,3,1]), False, 1)
+f    _embedding_bag  (x(4,2), ints(5), torch.tensor([0,3,1]), False, 1, False, None, False, 1)
+f    _embedding_bag  (x(4,2), ints(5), torch.tensor([0,4,2,5]), False, 2, False, None, True)
+f    _embedding_bag  (torch.tensor([[1,2],[float('nan'),3],[0,float('nan')]]).to(x(1).dtype), torch.tensor([0,1,2,1,0]), torch.tensor([0,3]), False, 2)
+f    _embedding_bag_dense_backward  (x(2,3), ints(3), torch.tensor([0,0,1]), torch.tensor([-1,1]), ints(2,3), 4, False, 2, None)
+f    _embedding_bag_dense_backward  (x(2,3), ints(3), torch.tensor([0,0,1]), torch.tensor([-2,4]), ints(2), 4, False, 1, None)
+"""
+
+# With the last offset given, what indices come after it: torch's vector loop stops there, the others go on.
+BAGS = [
+    f"f    {op}  (x(4,2){wide}, ints(6), torch.tensor([0,2,4]), False, {mode}, False, {scale}, True{padding})"
+    for op, wide, (mode, scale), padding in product(
+        ("_embedding_bag", "_embedding_bag_forward_only"), ("", ".mT.contiguous().mT"),
+        [(0, "None"), (0, "x(6)"), (0, "x(12)[::2]"), (1, "None"), (2, "None")], ("", ", 1"))
+]  # fmt: skip
+
+# Rows that are named from both ends are scaled twice, which a norm that counts shows; factors beyond the range of half types.
+TABLES = """
+f    embedding_renorm_  (x(5,6), torch.tensor([-1,4]), 2.0, 0.0)
+f    embedding_renorm_  (x(5,6), torch.tensor([[4,-1],[-5,0]]), 1.0, 0.0)
+f    embedding_renorm_  (x(5,6), torch.tensor([1,1,3]), 0.5, float('inf'))
+f    embedding_renorm_  (torch.full((2,1),6e4).to(x(1).dtype), torch.tensor([0]), 1.65e-3, 2.0)
+f    embedding_renorm_  (x(3,4), torch.tensor([0]), 0.0, 2.0)
+"""
+
+# A scale of nothing, without bounds or of the other sign, beside masks; and no queries, of which torch looks at nothing else.
+SCALES = [
+    row
+    for scale, kind in (("0.0", "f"), ("-0.5", "f"), ("float('inf')", "s"))
+    for row in (
+        *(f"f    {op}  (x(1,2,3,4), x(1,2,3,4), x(1,2,3,4), None, 0.0, {causal}, scale={scale})"
+          for op in ("scaled_dot_product_attention", "_scaled_dot_product_attention_math") for causal in (False, True)),
+        *(f"f    _scaled_dot_product_flash_attention_for_cpu  (x(1,2,3,4), x(1,2,3,4), x(1,2,3,4), 0.0, {causal}, scale={scale})"
+          for causal in (False, True)),
+        f"{kind}    _scaled_dot_product_flash_attention_for_cpu_backward  (x(1,2,3,4), x(1,2,3,4), x(1,2,3,4), x(1,2,3,4), x(1,2,3,4), x(1,3,2).to(torch.promote_types(x(1).dtype, torch.float32)).transpose(1,2), 0.0, False, scale={scale})",
+    )
+] + [
+    f"f    scaled_dot_product_attention  ({shapes}{mask})"
+    for shapes, mask in product(
+        ("x(2,2,0,4), x(2,2,3,5), x(2,2,3,4)", "x(2,2,0,4), x(2,2,3,4), x(2,2,5,4)", "x(2,0,4), x(3,3,4), x(2,3,2)", "x(2,3,4), x(2,3,4), x(2,3,0)"),
+        ("", ", None, 0.5", ", None, 0.0, True"))
+]  # fmt: skip
+
+# Bounds that are bools and integers.
+BOUNDS = [
+    f"f    {op}, {low}, {high})"
+    for op, (low, high) in product(
+        ("rrelu_with_noise  (x(3,4), torch.zeros(3,4).to(x(1).dtype)", "rrelu_with_noise_functional  (x(3,4), torch.zeros(3,4).to(x(1).dtype)", "rrelu  (x(3,4)"),
+        [("True", "True"), ("False", "True"), ("1", "2"), ("-3", "0"), ("True", "2"), ("False", "0.5")])
+]  # fmt: skip
+
+# Gradients that leave the range of their dtype once they are unscaled, and nan among what is kept of the past.
+GIVEN = "weight_decay={decay}, maximize=False, grad_scale=torch.tensor({scale}), found_inf=torch.tensor({found}))"
+USUAL = "lr=1e-7, beta1=0.9, beta2=0.99, eps=1e-8, amsgrad={top}, "
+STEPS = [
+    row
+    for decay, scale, found in ((0.0, 1e-3, 0.0), (0.1, 1e-3, 0.5), (0.1, 1e7, 2.0))
+    for given in (GIVEN.format(decay=decay, scale=scale, found=found),)
+    for row in (
+        f"f    _fused_sgd_  ([x(3)], [(x(3)*0+6e4).to(x(1).dtype)], [], momentum=0.0, lr=1e-7, dampening=0.0, nesterov=False, is_first_step=False, {given}",
+        f"f    _fused_sgd_  ([x(3)], [x(3)], [x(3)], momentum=0.5, lr=1e-2, dampening=0.3, nesterov=True, is_first_step=True, {given}",
+        f"f    _fused_adagrad_  ([x(3)], [(x(3)*0+6e4).to(x(1).dtype)], [p(3)], [torch.tensor(2.)], lr=0.1, lr_decay=0.5, eps=1e-8, {given}",
+        *(f"f    {op}  ([x(3)], [x(3)], [x(3)], [p(3)], [torch.tensor([1.,float('nan'),2.]).to(x(1).dtype)], [torch.tensor(3.)], {USUAL.format(top=True)}{given}"
+          for op in ("_fused_adam_", "_fused_adamw_")),
+    )
+]  # fmt: skip
+
+# Means that a half type has not, in strided memory; parameters and statistics of float32 beside half inputs; and norms in
+# the shape of what they meet.
+NORMS = """
+f    _native_batch_norm_legit.no_stats  ((torch.arange(60).div(7).int()%2*2+2048).to(x(1).dtype).reshape(4,3,5).transpose(0,1), None, None, True, 0.1, 1e-5)
+f    native_batch_norm  ((torch.arange(60).div(7).int()%2*2+2048).to(x(1).dtype).reshape(4,3,5).transpose(0,1), None, None, x(4), p(4), True, 0.1, 1e-5)
+f    batch_norm_update_stats  ((torch.arange(60).div(7).int()%2*2+2048).to(x(1).dtype).reshape(4,3,5).transpose(0,1), x(4), p(4), 0.5)
+s    instance_norm  (x(2,3,4).half(), p(3), x(3), x(3), p(3), True, 0.1, 1e-5, False)
+s    instance_norm  (x(2,3,4).bfloat16(), p(3), x(3), x(3), p(3), True, 0.5, 1e-5, False)
+s    instance_norm  (x(2,3,4).bfloat16(), p(3), x(3), x(3), p(3), False, 0.5, 1e-5, False)
+s    instance_norm  (x(2,3,4).half(), None, None, x(3), p(3), True, 0.5, 1e-5, False)
+f    _weight_norm_interface  (x(3,4), x(3), 0)
+f    _weight_norm_interface  (x(3,4), x(1,3,1), 0)
+f    _weight_norm_interface  (x(3,4), x(2,2), 1)
+"""
+
+# Differences of the second order in integers, which wrap where floats would not.
+WRAPS = [
+    f"-    {op}  (torch.tensor({values}, dtype=torch.{dtype}), {dims}edge_order=2)"
+    for (op, dims), (values, dtype) in product(
+        [("gradient.scalarint", ""), ("gradient.array", "dim=[0], ")],
+        [("[100,100,100,90]", "int8"), ("[2**14,2**14,2**13,7]", "int16"), ("[2**30,2**30,2**29,7]", "int32"), ("[2**62,2**62,2**61,7]", "int64")])
+]  # fmt: skip
+
+# Gradients that leave a half type's range on the way to a sum that does not; which of torch's loops keep them wider.
+MET = "torch.tensor([{open}6e4,6e4,-6e4{shut}]).to(x(1).dtype)"
+SUMS = [
+    row
+    for n in (2, 3)
+    for ones, grad in [("1," * (n - 1), MET.format(open="[" * n, shut="]" * n))]
+    for at in [f"torch.tensor([{'[' * n}2,2,2{']' * n}])"]
+    for row in (
+        f"f    adaptive_max_pool{n}d_backward  ({grad}, x({ones}1,5), {at})",
+        f"f    max_pool{n}d_with_indices_backward  ({grad}, x({ones}1,5), [{ones}3], [{ones}1], {[0] * n}, {[1] * n}, False, {at})",
+        f"f    fractional_max_pool{n}d_backward  ({grad}, x({ones}1,5), [{ones}3], [{ones}3], {at})",
+        f"f    avg_pool{n}d_backward  ({grad}, x({ones}1,5), [{ones}3], [{ones}1], {[0] * n}, False, True, 1)",
+        f"f    _adaptive_avg_pool{n}d  ({grad}, {[1] * n})",
+    )
+]  # fmt: skip
+
+# Places that are nan, infinite or far away, of images and volumes, in each mode and padding; torch's gradients of an image
+# write beyond it where a place is nan.
+PLACES = ("float('nan')", "float('inf')", "-float('inf')", "3e4", "-1.7e4")
+GRIDS = [
+    row
+    for turn, (place, padding, align) in enumerate(product(PLACES, (0, 1, 2), (False, True)))
+    for mode in (turn % 2,)
+    for number in (turn // 6 > 2,)
+    for row in (
+        *(("f", "s")[not number] + f"    grid_sampler_2d  (x(1,1,2,3), torch.tensor([[[[{place},0.2]]]]).to(x(1).dtype), {m}, {padding}, {align})"
+          for m in (0, mode)[: 1 + number]),
+        f"s    grid_sampler_3d  (x(1,1,2,3,2), torch.tensor([[[[[0.1,{place},0.3]]]]]), {mode}, {padding}, {align})",
+        f"s    _grid_sampler_2d_cpu_fallback  (x(1,1,2,3), torch.tensor([[[[{place},0.2]]]]), {mode}, {padding}, {align})",
+        *(f"s    grid_sampler_2d_backward  (x(1,1,1,1), x(1,1,2,3), torch.tensor([[[[{place},0.2]]]]), {mode}, {padding}, {align}, [True,True])"
+          for _ in range(number)),
+        *(f"s    grid_sampler_3d_backward  (x(1,1,1,1,1), x(1,1,2,3,2), torch.tensor([[[[[0.1,{place},0.3]]]]]), 0, {padding}, {align}, [True,True])"
+          for _ in range(turn > 5)),
+    )
+]  # fmt: skip
+
+# One feature of negative zeros; sums that leave the range of half types before the bias brings them back; two faults at once;
+# gradients of nothing in another dtype.
+CELLS = """
+f    lstm_cell  (-torch.zeros(2,1).to(x(1).dtype), [-torch.zeros(2,1).to(x(1).dtype)]*2, p(4,1), p(4,1))
+f    gru_cell  (-torch.zeros(2,1).to(x(1).dtype), -torch.zeros(2,1).to(x(1).dtype), p(3,1), p(3,1))
+f    rnn_tanh_cell  (-torch.zeros(2,1).to(x(1).dtype), -torch.zeros(2,1).to(x(1).dtype), p(1,1), p(1,1))
+f    rnn_tanh.input  (-torch.zeros(2,2,1).to(x(1).dtype), -torch.zeros(1,2,2).to(x(1).dtype), [p(2,1), p(2,2)], False, 1, 0.0, False, False, False)
+f    rnn_relu.input  (torch.full((2,3,1),300.).to(x(1).dtype), x(1,2,1), [torch.full((1,1),300.).to(x(1).dtype), x(1,1), torch.full((1,),-6e4).to(x(1).dtype), x(1)], True, 1, 0.0, False, False, True)
+f    rnn_relu.input  (torch.full((2,3,1),300.).to(x(1).dtype), x(1,3,1), [torch.full((1,1),300.).to(x(1).dtype), x(1,1), torch.full((1,),-6e4).to(x(1).dtype), x(1)], True, 1, 0.0, False, False, False)
+f    rnn_relu_cell  (torch.full((2,1),300.).to(x(1).dtype), x(2,1), torch.full((1,1),300.).to(x(1).dtype), x(1,1), torch.full((1,),-6e4).to(x(1).dtype), x(1))
+s    gru_cell  (x(2,3), x(4,4), x(7,3), x(12,4))
+s    gru_cell  (x(2,2), x(2,4), x(7,3), x(12,4))
+s    gru_cell  (x(2,3), x(2,5), x(12,3), x(11,4))
+s    lstm_cell  (x(2,3), [x(4,4), x(2,4)], x(7,3), x(16,4))
+s    lstm_cell  (x(2,2), [x(2,4), x(4,4)], x(16,3), x(15,4))
+s    lstm_cell  (x(2,2), [x(2,4), x(2,4)], x(15,3), x(16,4))
+s    lstm_cell  (x(2,3), [x(4,4), x(2,4)], x(16,3), x(15,4))
+s    rnn_tanh_cell  (x(2,2), x(4,4), x(5,3), x(4,4))
+f    fractional_max_pool2d_backward  (x(1,1,3), x(1,1,5), [1,3], [1,3], torch.zeros(1,3,dtype=torch.long))
+s    fractional_max_pool2d_backward  (x(1,1,3).double(), x(1,1,5), [1,3], [1,3], torch.zeros(1,1,4,dtype=torch.long))
+s    fractional_max_pool2d_backward  (x(1,1,4), x(1,1,5), [1,3], [1,3], torch.zeros(1,1,4,dtype=torch.long))
+s    _grid_sampler_2d_cpu_fallback_backward  (x(0,2,3,3).double(), x(0,2,4,4), x(0,3,3,2), 0, 0, False)
+"""
+
+# Empty batches and no channels, in groups, transposed, with weights and biases of other dtypes.
+NOTHING = [
+    row
+    for channels, wide, transposed, groups in (
+        ("0,4", "", True, 2), ("0,4", "", False, 2), ("0,4", ".double()", False, 1), ("0,4", ".double()", True, 2), ("0,4", ".half()", False, 1),
+        ("2,0", ".double()", False, 1))
+    for n in (1, 2)
+    for size, c in [(",".join(["5"] * n), int(channels[2]))]
+    for weight in [f"x(4,{c // (1 if transposed else groups)},{','.join(['2'] * n)}){wide}"]
+    for rest in [f"{[1] * n}, {[0] * n}, {[1] * n}, {transposed}, {[0] * n}, {groups}"]
+    for row in (
+        f"s    convolution  (x({channels},{size}), {weight}, None, {rest})",
+        f"s    convolution_backward  (x({channels[0]},4,{','.join(['6' if transposed else '4'] * n)}), x({channels},{size}), {weight}, [4], {rest}, [True,True,True])",
+    )
+]  # fmt: skip
+
+# What is left of convolutions without input channels, of windows of one element, and of float8, whatever is asked for.
+WINDOWS = """
+f    conv_transpose2d.input  (x(0,4,5,5), x(4,3,2,2), x(6), [1,1], [0,0], [0,0], 2)
+f    conv_transpose1d  (x(0,4,5), x(4,3,2), x(6), [1], [0], [0], 2)
+f    slow_conv_dilated2d  (x(1,0,5,5), x(3,0,2,2), [2,2], x(3), [1,1], [0,0], [1,1])
+f    slow_conv_dilated3d  (x(0,4,4,4), x(3,0,2,2,2), [2,2,2], x(3), [1,1,1], [0,0,0], [1,1,1])
+-    convolution  (torch.ones(1,2,3,3,3,dtype=torch.bool), torch.ones(3,2,1,1,1,dtype=torch.bool), None, [2,2,2], [0,0,0], [1,1,1], False, [0,0,0], 1)
+-    convolution  (torch.ones(1,2,3,3,3,dtype=torch.bool), torch.ones(3,2,1,1,1,dtype=torch.bool), None, [1,1,1], [0,0,0], [1,1,1], False, [0,0,0], 1)
+-    convolution  (torch.ones(1,2,3,3,3,dtype=torch.bool), torch.ones(3,2,1,1,1,dtype=torch.bool), None, [1,1,1], [1,1,1], [1,1,1], False, [0,0,0], 1)
+-    _slow_conv2d_backward.output_mask  (torch.zeros(1,3,2,2).to(torch.float8_e5m2), torch.zeros(1,2,3,3).to(torch.float8_e5m2), torch.zeros(3,2,2,2).to(torch.float8_e5m2), [2,2], [1,1], [0,0], [True,False,True])
+-    max_pool2d_with_indices  (torch.arange(256).reshape(1,2,8,16).to(torch.int8).to(memory_format=torch.channels_last), [2,2])
+-    max_pool2d_with_indices  (torch.arange(254).reshape(1,2,1,127).to(torch.int8).to(memory_format=torch.channels_last), [1,2])
+-    max_pool2d_with_indices  (torch.arange(256).reshape(1,2,8,16).to(torch.uint8).to(memory_format=torch.channels_last), [2,2])
+-    max_pool3d_with_indices  (torch.arange(256).reshape(1,2,2,4,16).to(torch.int8).to(memory_format=torch.channels_last_3d), [2,2,2])
+"""
+
+LAYERS = LOSSES.lstrip() + SEQUENCES.lstrip() + TABLES.lstrip() + NORMS.lstrip() + CELLS.lstrip() + WINDOWS.lstrip()
+LAYERS += (
+    "\n".join([*NARROW, *ENDS, *PROBABILITIES, *BAGS, *SCALES, *BOUNDS, *STEPS, *WRAPS, *SUMS, *GRIDS, *NOTHING]) + "\n"
+)
