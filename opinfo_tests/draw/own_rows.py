@@ -1,6 +1,7 @@
 """The rows of our own samples, and what no sample reaches."""
 
 from .own_edges import EDGES
+from .own_pointwise import POINTWISE
 from .own_quantized import NO_CPU, QUANTIZED
 from .own_signals import ELSEWHERE, SIGNALS
 
@@ -569,7 +570,7 @@ c    istft  (x(9,6), 16, 3, 12, torch.hamming_window(12), length=30)
 c    istft  (x(2,16,6), 16, center=False, onesided=False, return_complex=True)
 """
 
-ROWS += QUANTIZED.lstrip() + SIGNALS.lstrip() + EDGES
+ROWS += POINTWISE.lstrip() + QUANTIZED.lstrip() + SIGNALS.lstrip() + EDGES
 
 # Overloads of our table that no row can reach, and why.
 UNREACHED = {
