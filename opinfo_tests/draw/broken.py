@@ -86,18 +86,19 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
                 only = broken(replace(case, source=source, sample_dtype=count), new)
                 yield from offered(chain(*only.values()), recorder)
     for case in kept:
-        once = broken(replace(case, source=source, sample_dtype=count))
+        asked = replace(case, source=source, sample_dtype=count)
+        once = broken(asked)
         more: list[Case] = []
         if not schemas()[op].is_out:
             more += broken_twice(once, Random(f"{op} {start} twice"))
             more += crossed(once, Random(f"{op} {start} crossed"), oracle.execute) if case is kept[0] else ()
             more += combined(once, Random(f"{op} {start} combined"), oracle.execute) if case is kept[0] else ()
             more += elsewhere(once, oracle.execute)
-            more += by_default(replace(case, source=source, sample_dtype=count), oracle.execute)
-            more += recast(replace(case, source=source, sample_dtype=count))
-            more += paired(replace(case, source=source, sample_dtype=count)) if case is kept[0] else ()
-            more += lacking(case, Random(f"{op} {start} lacking"), oracle.execute) if case is kept[0] else ()
-            more += levelled(replace(case, source=source, sample_dtype=count)) if case is kept[0] else ()
+            more += by_default(asked, oracle.execute)
+            more += recast(asked)
+            more += paired(asked) if case is kept[0] else ()
+            more += lacking(asked, Random(f"{op} {start} lacking"), oracle.execute) if case is kept[0] else ()
+            more += levelled(asked) if case is kept[0] else ()
         yield from offered([*chain(*once.values()), *more], recorder)
 
 
