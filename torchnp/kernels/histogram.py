@@ -62,8 +62,9 @@ def histc(self, bins=100, min=0, max=0):
     if low == high and self.size:
         refuse("aminmax_cpu", self.dtype, NOT_ORDERED)
         low, high = float(np.minimum.reduce(self, None)), float(np.maximum.reduce(self, None))
-        if low != low and self.size > 1 and self.dtype != dt.bfloat16:  # the nan that the processor makes has a sign
-            low = high = math.copysign(math.nan, -1)
+        short = self.dtype == dt.bfloat16
+        if low != low and (self.size > 1 or short):  # the nan of several numbers has a sign of its own
+            low = high = math.copysign(math.nan, 1 if short else -1)
         # torch compares from the largest and the smallest number on.
         if math.isinf(low) and low == high and not half:
             most = float(ml_dtypes.finfo(self.dtype).max)
