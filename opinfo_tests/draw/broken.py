@@ -15,8 +15,11 @@ from .constraint_table import constraint_of
 from .constraints import EVERY_DTYPE
 from .crossed import combined, crossed
 from .defaults import by_default
-from .drawable import looks_at_sizes
+from .drawable import looks_at_sizes, takes_any_shape
+from .levels import levelled
 from .mixed import paired
+from .planted import KINDS as VALUES
+from .planted import planted
 from .relaid import cast, relaid, retyped
 from .strategies import draws
 from .task import BROKEN
@@ -26,9 +29,17 @@ INDICES = (-1, -100, 100)  # out of range, and from the end
 OTHER_DTYPES = tuple(dict.fromkeys(["float64", "float16", "complex128", *EVERY_DTYPE]))
 FAR = (100, -100, -7)
 # Lists with two faults: which of them is named?
-UNLIKE = ([0, 0, 100], [0, -100, 100], [-1, -1, 100], [-1, -7], [-7, -1], [2, -1, -1], [1, 0, 1, 2])
+UNLIKE: tuple[list[int], ...] = (
+    [0, 0, 100],
+    [0, -100, 100],
+    [-1, -1, 100],
+    [-1, -7],
+    [-7, -1],
+    [2, -1, -1],
+    [1, 0, 1, 2],
+)
 # Numbers that a dtype has not: of sign, of part, and beyond the range of half types, of float and of 64 bits.
-SCALARS = (-1.0, 1.5, 3 + 4j, True, 0, 7, 1e5, 1e39, -(2**63))
+SCALARS = (-1.0, 1.5, 3 + 4j, True, 0, 7, 1e5, 1e39, -(2**63), float("nan"))
 FLOATS = (-1.0, 1.5, float("nan"), 1e5, 1e39)
 # What may be given for an argument that is left out.
 DTYPE_CHOICES = tuple(Named("dtype", name) for name in ("bool", "int64", "float32", "complex64", "float16"))
@@ -37,13 +48,17 @@ LISTS: tuple[list[int], ...] = ([], [0], [-1, 0], [1, 2, 3])
 GIVEN: dict[str, tuple] = {
     "int?": NUMBERS, "SymInt?": NUMBERS, "float?": FLOATS, "bool?": (False, True), "Scalar?": SCALARS,
     "ScalarType?": DTYPE_CHOICES, "Device?": DEVICES, "Layout?": (Named("layout", "strided"),), "int[]?": LISTS,
-    "int[1]?": LISTS, "SymInt[]?": LISTS, "SymInt[1]?": LISTS, "float[]?": ([], [1.0], [2.0, 0.5]), "str?": ("bogus",),
+    "int[1]?": LISTS + UNLIKE, "SymInt[]?": LISTS, "SymInt[1]?": LISTS + UNLIKE, "float[]?": ([], [1.0], [2.0, 0.5]), "str?": ("bogus",),
     "MemoryFormat?": tuple(Named("memory_format", n) for n in ("contiguous_format", "preserve_format", "channels_last")),
 }  # fmt: skip
 PLACES = ("all last", "all sliced", "first swapped", "all spread", "all mixed", "second last", "first last")
 AMONG = 20  # draws, of which they are
 SOUGHT = 200  # draws, among which are sought those with a tensor that none of these has
+FARTHEST = 100  # of a large number, as of a degree or a power, rounding shows in all values
 TWICE = 24  # calls of each of these with two changes
+LACKING = 3  # dtypes without code, of each overload
+MORE_WRONG = 16  # calls in each of them with one more thing wrong
+NO_CODE = "not implemented for"
 BASES = 2  # calls that torch takes, of each overload, whose arguments are changed
 
 
@@ -71,17 +86,35 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
                 only = broken(replace(case, source=source, sample_dtype=count), new)
                 yield from offered(chain(*only.values()), recorder)
     for case in kept:
-        once = broken(replace(case, source=source, sample_dtype=count))
+        asked = replace(case, source=source, sample_dtype=count)
+        once = broken(asked)
         more: list[Case] = []
         if not schemas()[op].is_out:
             more += broken_twice(once, Random(f"{op} {start} twice"))
             more += crossed(once, Random(f"{op} {start} crossed"), oracle.execute) if case is kept[0] else ()
             more += combined(once, Random(f"{op} {start} combined"), oracle.execute) if case is kept[0] else ()
             more += elsewhere(once, oracle.execute)
-            more += by_default(replace(case, source=source, sample_dtype=count), oracle.execute)
-            more += recast(replace(case, source=source, sample_dtype=count))
-            more += paired(replace(case, source=source, sample_dtype=count)) if case is kept[0] else ()
+            more += by_default(asked, oracle.execute)
+            more += recast(asked)
+            more += paired(asked) if case is kept[0] else ()
+            more += lacking(asked, Random(f"{op} {start} lacking"), oracle.execute) if case is kept[0] else ()
+            more += levelled(asked) if case is kept[0] else ()
         yield from offered([*chain(*once.values()), *more], recorder)
+
+
+def lacking(case: Case, random: Random, execute: Callable[[Case], Any]) -> Iterator[Case]:
+    """Yield the call in dtypes that torch has no code for, with one more thing wrong: is the code looked for first?"""
+    count = 0
+    for name in OTHER_DTYPES if takes_any_shape(case.op) else ():
+        other = retyped(case, name)
+        if other is None or count == LACKING:
+            return
+        if error := execute(other).error:
+            if NO_CODE not in error[1]:
+                continue
+            count += 1
+            calls = [one for one in chain(*broken(other).values()) if one.dtypes() == other.dtypes()]
+            yield from random.sample(calls, min(MORE_WRONG, len(calls)))
 
 
 def offered(calls: Iterable[Case], recorder: Any) -> Iterator[None]:
@@ -139,14 +172,20 @@ def broken(case: Case, places: Collection[int | str] | None = None, sized: bool 
 
 
 def elsewhere(once: dict[int | str, list[Case]], execute: Callable[[Case], Any]) -> Iterator[Case]:
-    """Yield what torch takes of the calls with another number or option, in other memory: of each kind in turn."""
+    """Yield what torch takes of the calls with another number or option, in other memory and on other values: of each kind in turn."""
     turn = 0
     for place, calls in once.items():
         for case in calls:
             if place in arrays_of(case):
                 continue
-            if not execute(case).error and (other := relaid(case, PLACES[turn % len(PLACES)])):
-                yield other
+            if not execute(case).error:
+                value = case.args[place] if isinstance(place, int) else case.kwargs[place]
+                far = not takes_any_shape(case.op) or (isinstance(value, (int, float)) and abs(value) > FARTHEST)
+                found = (
+                    relaid(case, PLACES[turn % len(PLACES)]),
+                    None if far else planted(case, VALUES[turn % len(VALUES)]),
+                )
+                yield from filter(None, found)
             turn += 1
 
 
@@ -194,7 +233,8 @@ def plain(value: Any, a: Any, case: Case) -> Iterator[Any]:
     elif isinstance(value, bool):
         yield not value
     elif isinstance(value, (int, float)) and not a.type.startswith("ScalarType"):
-        yield from SCALARS if a.type.startswith("Scalar") else FLOATS
+        tame = constraint_of(case.op).values != "any"  # of some operators torch gives what was never written at nan
+        yield from (v for v in (SCALARS if a.type.startswith("Scalar") else FLOATS) if v == v or not tame)
         yield from (v for v in (*case.args, *case.kwargs.values()) if type(v) is type(value) and v != value)
     elif isinstance(value, str) and a.type.startswith("str"):
         yield "bogus"

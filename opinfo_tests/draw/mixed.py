@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations, product
+from typing import Any
 
 from ..case import Array, Case, Named, rebuilt, schemas, whole
 from .drawable import takes_any_shape
@@ -14,7 +15,8 @@ from .relaid import cast, retyped, windowed
 DTYPES = (
     "bool", "uint8", "int64", "uint16", "float16", "bfloat16", "float32", "float64", "complex64", "complex32", "float8_e5m2",
 )  # fmt: skip
-NUMBERS = (True, 2, 2.5, 1 + 2j)
+# The last is beyond the half types and complex32, and one of them is no number of theirs.
+NUMBERS = (True, 2, 2.5, 1.0, 0.3, 1 + 2j, 1e5)
 # Which of two arrays is 0-d beside the calls where the second is: in turn neither, the first, both.
 SINGLE: tuple[tuple[int, ...], ...] = ((), (0,), (0, 1))
 
@@ -32,16 +34,31 @@ def paired(case: Case) -> Iterator[Case]:
         for turn, (one, two) in enumerate(permutations(DTYPES, 2)):
             yield of_dtypes(case, (one, two), (1,))
             yield of_dtypes(case, (one, two), SINGLE[turn % len(SINGLE)])
-    types = [a.type for a in schemas()[case.op].args]
-    places = [
-        i for i, v in enumerate(case.args) if types[i].startswith("Scalar") and isinstance(v, (int, float, complex))
-    ]
-    for place, name, number, single in product(places, DTYPES, NUMBERS, ((), (0,))):
+    for place, name, number, single in product(numbered(case), DTYPES, NUMBERS, ((), (0,))):
         other = retyped(case, name)
         if other is not None:
-            other = of_dtypes(other, (name,), single)
-            args = tuple(number if i == place else v for i, v in enumerate(other.args))
-            yield replace(rebuilt(other, args, other.kwargs), digest="")
+            yield with_number(of_dtypes(other, (name,), single), place, number)
+
+
+def numbered(case: Case) -> list[int | str]:
+    """Return the places of the numbers that a call gives, and the names of those that are given by name or have a default."""
+    schema = schemas()[case.op]
+    types = {a.name: a.type for a in schema.args}
+    left_out = {a.name: a.default for a in schema.args[len(case.args) :] if a.has_default} | case.kwargs
+    found: list[tuple[int | str, Any]] = [*enumerate(case.args), *left_out.items()]
+    return [
+        place
+        for place, v in found
+        if types[place if isinstance(place, str) else schema.args[place].name].startswith("Scalar")
+        and isinstance(v, (int, float, complex))
+    ]
+
+
+def with_number(case: Case, place: int | str, value: complex) -> Case:
+    """Return the call with another number at a place, or by a name."""
+    args = tuple(value if i == place else v for i, v in enumerate(case.args))
+    kwargs = case.kwargs if isinstance(place, int) else {**case.kwargs, place: value}
+    return replace(rebuilt(case, args, kwargs), digest="")
 
 
 def asked(case: Case) -> Iterator[Case]:

@@ -2,8 +2,9 @@
 
 from .own_edges import EDGES
 from .own_indexing import INDEXING
-from .own_matrices import MATRICES
 from .own_layers import LAYERS
+from .own_matrices import MATRICES
+from .own_pointwise import POINTWISE
 from .own_quantized import NO_CPU, QUANTIZED
 from .own_signals import ELSEWHERE, SIGNALS
 
@@ -572,7 +573,7 @@ c    istft  (x(9,6), 16, 3, 12, torch.hamming_window(12), length=30)
 c    istft  (x(2,16,6), 16, center=False, onesided=False, return_complex=True)
 """
 
-ROWS += QUANTIZED.lstrip() + SIGNALS.lstrip() + EDGES + INDEXING + LAYERS + MATRICES
+ROWS += QUANTIZED.lstrip() + SIGNALS.lstrip() + EDGES + INDEXING + LAYERS + MATRICES + POINTWISE
 
 # Overloads of our table that no row can reach, and why.
 UNREACHED = {

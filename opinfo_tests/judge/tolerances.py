@@ -158,6 +158,7 @@ RULES: dict[str, Rule] = {
     ),
     **rows("var std var_mean std_mean", Rule("close", UPDATED)),
     **rows("mvlgamma special_multigammaln", Rule("close", "logarithms of sums that half types round", sums=False)),
+    **rows("hardswish", Rule("close", "products of one element, which overflow before they are divided", sums=False)),
     **rows("index_add", Rule("close", "slices added one after another, or all before half types round", sums=False)),
     **rows("sort argsort msort topk kthvalue mode median nanmedian", Rule("ties", UNSTABLE)),
     **rows(

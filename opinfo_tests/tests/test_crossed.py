@@ -13,9 +13,11 @@ import torchnp
 from opinfo_tests.backends.backend import Backend
 from opinfo_tests.backends.load import load_backend
 from opinfo_tests.backends.torch_backend import TorchDevice
-from opinfo_tests.draw.broken import broken
+from opinfo_tests.draw.broken import broken, lacking
 from opinfo_tests.draw.crossed import CROSSED, FAULTS, crossed, joined, refused
 from opinfo_tests.draw.defaults import by_default
+from opinfo_tests.draw.levels import levelled
+from opinfo_tests.draw.mixed import paired
 from opinfo_tests.draw.record import freeze
 from opinfo_tests.run.runner import run_case
 
@@ -48,6 +50,28 @@ def test_the_order_of_checks_is_seen():
     found = [*crossed(broken(SELECT), Random(0), execute)]
     assert 10 < len(found) <= CROSSED and all(execute(other).error for other in found)
     assert [c.digest for c in found] == [c.digest for c in crossed(broken(SELECT), Random(0), execute)]
+
+
+def test_elements_stand_at_the_numbers_of_a_call():
+    case = freeze("aten::hardshrink", (X,), {}, "", "float32")
+    found = {(other.args[0].dtype, other.kwargs["lambd"]): other for other in levelled(case)}
+    below = 0.5 * (1 - 2.0**-13)  # which float16 rounds to one half
+    values = found["float16", below].args[0].on(found["float16", below].buffers)
+    assert np.float16(below) == 0.5 and {0.5, -0.5} <= {float(v) for v in values.flat}
+    assert {dtype for dtype, _ in found} == {"float16", "bfloat16", "float32", "float64"}
+
+
+def test_numbers_given_by_name_are_of_every_kind():
+    case = freeze("aten::addcmul", (X, X.clone(), X.clone()), {"value": 2}, "", "float32")
+    found = {other.kwargs["value"] for other in paired(case) if {a.dtype for a in other.arrays()} == {"complex32"}}
+    assert {1e5, 0.3} <= found
+
+
+def test_where_code_is_missing_more_is_wrong():
+    case = freeze("aten::add.Tensor", (X, X.clone()), {}, "", "float32")
+    execute = TorchDevice("cpu").execute
+    said = {execute(other).error[1] for other in lacking(case, Random(0), execute) if execute(other).error}
+    assert any("not implemented" in text for text in said) and any("size" in text for text in said)
 
 
 def test_the_default_dtype_is_changed_where_it_matters():

@@ -45,6 +45,19 @@ def test_a_sum_in_another_order():
     assert outcome("aten::mm", one_by_one, a, b) == "wrong-value"
 
 
+def test_an_overflow_excuses_nothing_beside_it():
+    """Where torch's sum overflows the true one is as good, another is not, nor is a wrong number beside it."""
+    half = torch.tensor([[300.0, 300.0, 0.001], [2.0, 3.0, 4.0]]).half()
+    changes = {
+        (90.0, 24.0): "unspecified",
+        (80.0, 24.0): "wrong-value",
+        (90.0, 25.0): "wrong-value",
+        (np.inf, 25.0): "wrong-value",
+    }
+    for answer, found in changes.items():
+        assert outcome("aten::prod.dim_int", lambda out, answer=answer: np.array(answer, np.float16), half, 1) == found
+
+
 def test_inputs_that_differ_in_their_last_bits():
     """Of products that cancel in double precision, and of a matrix without a rank, a result is off by what inputs are."""
     a = torch.tensor([[1e30, 1.0, -1e30]], dtype=torch.float64)

@@ -249,7 +249,8 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     top = np.finfo(self.dtype).max if self.dtype.kind == "f" else np.iinfo(self.dtype).max
     given = (self, el.operand(other, common), scalar(alpha, common), np.array(top))
     a, b, factor, top = (x.astype(common) for x in given)
-    return np.minimum(np.fmax(a + b * factor, common.type(0)), top)  # nan is 0, as in torch's loop of single elements
+    zero = common.type(0)  # which nan is, and -0, as in torch's loop of single elements
+    return np.minimum(np.fmax(a + b * factor, zero) + zero, top)
 
 
 _DOC = "`relu` of the sum, as a number that is finite."

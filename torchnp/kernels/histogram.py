@@ -45,6 +45,11 @@ def bincount(self, weights=None, minlength=0):
     return np.bincount(self, dt.cast(weights, dt.float64), minlength).astype(out, copy=False)
 
 
+def _spelled(v: float) -> str:
+    """A number as C prints it: nan has a sign."""
+    return "-nan" if v != v and math.copysign(1, v) < 0 else f"{v:g}"
+
+
 def _check_bins(bins: int, axis: int) -> None:
     check(bins > 0, f"torch.histogram(): bins must be > 0, but got {bins} for dimension {axis}")
 
@@ -57,13 +62,16 @@ def histc(self, bins=100, min=0, max=0):
     if low == high and self.size:
         refuse("aminmax_cpu", self.dtype, NOT_ORDERED)
         low, high = float(np.minimum.reduce(self, None)), float(np.maximum.reduce(self, None))
+        short = self.dtype == dt.bfloat16
+        if low != low and (self.size > 1 or short):  # the nan of several numbers has a sign of its own
+            low = high = math.copysign(math.nan, 1 if short else -1)
         # torch compares from the largest and the smallest number on.
         if math.isinf(low) and low == high and not half:
             most = float(ml_dtypes.finfo(self.dtype).max)
             low, high = (-math.inf, -most) if low < 0 else (most, math.inf)
     if low == high:
         low, high = low - 1, high + 1
-    low_text, high_text = (f"{v:g}" if v == v else "nan" for v in (low, high))
+    low_text, high_text = map(_spelled, (low, high))
     check(math.isfinite(low) and math.isfinite(high), f"torch.histc: range of [{low_text}, {high_text}] is not finite")
     # Of half types torch looks at the range in double precision.
     check(low < high or (low == high and not half), "torch.histc: max must be larger than min")
@@ -131,7 +139,7 @@ def _ranges(x: ndarray, n: int, range_: Any) -> list[tuple[float, float]]:
         found = [(0.0, 1.0)] * n
     for i, (low, high) in enumerate(found):
         finite = math.isfinite(low) and math.isfinite(high)
-        words = ", ".join("-nan" if v != v and math.copysign(1, v) < 0 else f"{v:g}" for v in (low, high))
+        words = ", ".join(map(_spelled, (low, high)))
         check(finite, f"torch.histogramdd: dimension {i}'s range [{words}] is not finite")
         told = f"but got min {low:g} max {high:g} for dimension {i}"
         check(low <= high, f"torch.histogramdd: min should not exceed max, {told}")

@@ -196,7 +196,14 @@ def _check_real(*tensors: ndarray) -> None:
     check(not any(dt.is_complex(x.dtype) for x in tensors), words)
 
 
-_STEP = Writes(out=lambda bound, outs: _check_real(bound["self"], bound["values"], *outs))
+def _look_step(bound: Bound, targets: list[ndarray]) -> None:
+    """In place torch looks whether the values fit before it looks for code."""
+    x, values = bound["self"], bound["values"]
+    if x.dtype == values.dtype and not dt.is_complex(x.dtype) and x.dtype not in el.BOOL | REAL:
+        check_fits(values, targets[0])
+
+
+_STEP = Writes(inplace=_look_step, out=lambda bound, outs: _check_real(bound["self"], bound["values"], *outs))
 
 
 @kernel(

@@ -147,7 +147,7 @@ for _name, _of in (("gcd", "gcd"), ("igamma", "igamma"), ("igammac", "igammac"),
 def div(self: Array, other: Array) -> Array:
     """Quotient in the dtype of the operands; integers are divided toward zero."""
     if isinstance(self, NUMBER) or isinstance(other, NUMBER):
-        whole = type(self) is int if isinstance(self, NUMBER) else dt.is_integral(self.dtype)
+        whole = isinstance(self, int) if isinstance(self, NUMBER) else dt.is_integral(self.dtype)
         return aten("div.Tensor_mode")(self, other, rounding_mode="trunc" if whole else None)
     check_alike(self, other)
     if type(self) is ndarray:

@@ -1,0 +1,86 @@
+"""Own rows of operators on single elements, of reductions and of scans: numbers, values and layouts at which kernels are told apart."""
+
+ELEMENTS = """
+-    mul.Scalar  (x(9).to(torch.complex32), 0.3)
+f    mul.Tensor  (0.3, x(1))
+f    div.Tensor  (0.3, x(1))
+-    mul.Tensor  (x(2,3).to(torch.float8_e5m2), x(1).to(torch.float8_e5m2).expand(2,3))
+-    div.Tensor  (x(2,3).to(torch.float8_e5m2), x(1).to(torch.float8_e5m2).expand(2,3))
+-    floor_divide  (x(2,3).to(torch.float8_e5m2), x(1).to(torch.float8_e5m2).expand(2,3))
+-    add.Tensor  (ints(3).to(torch.uint16), ints(4).to(torch.uint16))
+-    sub.Tensor  (ints(3).to(torch.uint16), ints(4).to(torch.uint16))
+f    sqrt  (p(32).repeat(32768))
+f    lerp.Scalar  (ends(1.0), x(7), 0.5 - 1e-9)
+f    lerp.Scalar  (x(7), ends(1.0), 0.5 - 1e-9)
+f    lerp.Tensor  (ends(1.0), x(7), torch.full((7,), 0.5).to(x(1).dtype))
+f    hardswish  (ends(1e38, 3e38, 6e4, 3e4))
+i    hardtanh  (x(5), 0, -1)
+-    _add_relu.Tensor  (torch.tensor([1e30, 3.0]), torch.tensor([1e300, 1.0], dtype=torch.float64))
+f    _add_relu.Scalar  (-torch.zeros((), dtype=x(1).dtype), -7.25, 0)
+f    leaky_relu_backward  (x(3), x(3), float('nan'), True)
+f    elu_backward  (x(3), float('nan'), 1, 1, True, x(3))
+-    equal  (x(3).to(torch.complex32), x(3))
+f    isclose  (ends(1.0), ends(1.0), 0.0, 0.0, True)
+f    allclose  (ends(1.0), ends(1.0), 0.0, 0.0, True)
+f    nan_to_num  (ends(1.0), float('nan'))
+f    nan_to_num  (ends(1.0), 0.0, float('nan'), float('nan'))
+-    log1p  (torch.tensor([complex(1e-20, 1e-40), complex(-1e-20, 2e-39), complex(1e-9, 1e-39)], dtype=torch.complex64))
+-    log1p  (torch.tensor([complex(0.1, 1e200), complex(-0.3, -1e300)], dtype=torch.complex128))
+i    prims::div  (True, p(3))
+f    prims::div  (True, p(3))
+i    prims::div  (2.5, p(3))
+"""
+
+# Polynomials of degrees that are no whole numbers, and beside the edges of [-1, 1], where a quotient is of zeros.
+KINDS = ("chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w")
+DEGREES = [
+    f"s    special_{name}  (x(4), torch.tensor([-0.5, -0.9, 0.5, 1.9]))"
+    for name in (
+        *KINDS,
+        "hermite_polynomial_h",
+        "hermite_polynomial_he",
+        "laguerre_polynomial_l",
+        "legendre_polynomial_p",
+    )
+]
+BESIDE = "torch.tensor([-0.99999994, 0.99999994, -0.9999999, 0.9999999])"
+EDGES = [
+    *(f"s    special_{name}  ({BESIDE}, torch.tensor(9.0))" for name in KINDS),
+    *(f"s    special_shifted_{name}  (({BESIDE} + 1) / 2, torch.tensor(10.0))" for name in KINDS[2:]),
+]
+
+# What is beyond float16 as it is converted, ahead of the sum; zeros of both signs, dimensions and checks that meet.
+REDUCTIONS = """
+-    cumsum  (torch.tensor([65520., -100.]), 0, dtype=torch.float16)
+-    cumsum  (x(3), 0, dtype=torch.bool)
+-    cumprod  (torch.tensor([65520., 0.01]), 0, dtype=torch.float16)
+-    logcumsumexp  (torch.tensor([65520., -100.]).half(), 0)
+s    nansum  (x(2,3), [0,0,100])
+s    nanmean  (x(2,3), [0,0,100])
+f    aminmax  (x(2,0), dim=-1)
+f    amax  (x(2,0), [-1])
+s    linalg_vector_norm  (x(2,0), 1e39, [1])
+s    linalg_vector_norm  (x(2,0), -1e39, [1])
+f    _foreach_norm.Scalar  ([x(3), x(0)], float('-inf'))
+s    linalg_matrix_norm  (x(2,3,4), 1, [1,0], True)
+s    linalg_matrix_norm  (x(2,3,4), 2, [1,0], True)
+s    linalg_matrix_norm  (x(2,3,4), -1, [2,1])
+s    linalg_matrix_norm  (x(2,3,0), 1)
+s    linalg_matrix_norm.str_ord  (x(2,3,4), 'nuc', [1,0], True)
+s    linalg_matrix_rank.atol_rtol_float  (torch.cat([torch.diag(torch.tensor([1., 3e-6])), torch.zeros(50,2)]))
+s    linalg_pinv.atol_rtol_float  (torch.cat([torch.diag(torch.tensor([1., 3e-6])), torch.zeros(50,2)]))
+s    ormqr  (x(2,4,3), x(3,3), x(5,4,2))
+s    scatter_reduce.two  (torch.tensor([-0., 0.]), 0, torch.tensor([0, 1]), torch.tensor([0., -0.]), 'amax')
+s    scatter_reduce.two  (torch.tensor([-0., 0.]), 0, torch.tensor([0, 1]), torch.tensor([0., -0.]), 'amin')
+s    index_reduce  (torch.tensor([-0., 0.]), 0, torch.tensor([0, 1]), torch.tensor([0., -0.]), 'amax')
+s    _histogramdd_from_bin_tensors  (x(9,2), [torch.tensor([-3.,-1.,2.,3.]), torch.tensor([-3.,0.,0.5,3.])], density=True)
+s    histogramdd.TensorList_bins  (x(9,2), [torch.tensor([-3.,-1.,2.,3.]), torch.tensor([-3.,0.,0.5,3.])], density=True)
+f    histc  (ends(6.0)[4:], 3)
+f    histc  (ends()[4:5], 3)
+f    histc  (ends()[5:6], 3)
+s    _convolution_double_backward  (x(1,2,5,5), x(2,2,2,2), x(2), x(1,2,3,3), x(2,2,2,2), x(1,2,5,5), [2], [1], [1], False, [0], 1, [True,True,True])
+s    _standard_gamma  (torch.tensor([0.0, float('nan'), 1.5, 0.5]))
+s    _sample_dirichlet  (torch.tensor([[0.0, 1.5, 0.5], [0.0, 0.0, 1.0]]))
+"""
+
+POINTWISE = ELEMENTS + "\n".join([*DEGREES, *EDGES]) + REDUCTIONS
