@@ -573,7 +573,7 @@ c    istft  (x(9,6), 16, 3, 12, torch.hamming_window(12), length=30)
 c    istft  (x(2,16,6), 16, center=False, onesided=False, return_complex=True)
 """
 
-ROWS += QUANTIZED.lstrip() + SIGNALS.lstrip() + EDGES + INDEXING + LAYERS + MATRICES + POINTWISE
+ROWS = "\n".join(text.strip() for text in (ROWS, QUANTIZED, SIGNALS, EDGES, INDEXING, LAYERS, MATRICES, POINTWISE))
 
 # Overloads of our table that no row can reach, and why.
 UNREACHED = {

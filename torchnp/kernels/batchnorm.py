@@ -312,7 +312,7 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     out = batch_norm(as_one, *given, use_input_stats, momentum, eps, cudnn_enabled)
     # As in native_batch_norm, torch writes the running statistics though the schema does not say so.
     for running, new in ((running_mean, given[2]), (running_var, given[3])):
-        if running is not None and use_input_stats:
+        if running is not None and new is not None and use_input_stats:
             check_target(running)
             mean = dt.cast(view(inner(new), [n, channels]).mean(0), new.dtype)
             check_fits(mean, running)
