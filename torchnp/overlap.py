@@ -105,9 +105,18 @@ def check_written_at(target: ndarray, operands: Iterable[Any]) -> None:
 
 
 def check_resized(out: ndarray, size: int, inputs: list[ndarray]) -> None:
-    """Refuse an ``out=`` that would overlap an input with another number of elements."""
-    start = out.__array_interface__["data"][0]
+    """Refuse an ``out=`` that would overlap an input of the same storage with another number of elements."""
+    start, owner = out.__array_interface__["data"][0], _owner(out)
     for x in inputs:
         first = x.__array_interface__["data"][0]
-        if x.size and start < first + x.nbytes and first < start + size * out.itemsize:
+        # What lies behind an array's own memory is another's by chance.
+        nbytes = size * out.itemsize if _owner(x) is owner else out.nbytes
+        if x.size and start < first + x.nbytes and first < start + nbytes:
             raise RuntimeError(OVERLAP)
+
+
+def _owner(x: Any) -> Any:
+    """What an array's memory belongs to."""
+    while isinstance(x, ndarray) and x.base is not None:
+        x = x.base
+    return x

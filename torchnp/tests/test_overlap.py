@@ -1,5 +1,6 @@
 """Shared memory: expanded targets and overlapping operands, against torch."""
 
+import mmap
 import random
 
 import numpy as np
@@ -10,7 +11,7 @@ import torchnp
 from torchnp import dtypes as dt
 from torchnp.derived.targets import contiguous_outs, exceptions
 from torchnp.interop import NumpyMode, to_numpy, to_torch
-from torchnp.overlap import is_dense, overlap
+from torchnp.overlap import check_resized, is_dense, overlap
 
 TABLE = torchnp.table
 aten = torch.ops.aten
@@ -387,3 +388,16 @@ def test_statements_that_read_what_they_write(statement):
         assert outcome(lambda: exec(statement, {"x": mine, "torch": torch})) == expect
     assert mine.shape == theirs.shape
     np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+
+
+def test_a_resized_out_does_not_overlap_what_lies_behind_it_by_chance():
+    """Two arrays of one mapping, as of one heap, that belong to different owners; and two of one owner."""
+    memory = mmap.mmap(-1, 4096)
+    first, second = (np.frombuffer(memoryview(memory)[part], np.float32) for part in (slice(0, 16), slice(16, 48)))
+    out = first[:2]
+    check_resized(out, 8, [second])
+    whole = np.zeros(12, np.float32)
+    with pytest.raises(RuntimeError, match="some elements of the input tensor"):
+        check_resized(whole[:2], 8, [whole[4:]])
+    with pytest.raises(RuntimeError, match="some elements of the input tensor"):
+        check_resized(first[:2], 2, [first[1:]])
