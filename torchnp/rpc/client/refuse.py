@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
+from torchnp.interop._private import leave_to_python, of_comparison
 from torchnp.rpc.client.place import file_of_torch
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
@@ -30,13 +31,14 @@ class NoValues:
             f"{what} needs values, and this tensor of shape {tuple(self.shape)} is on the server {self._session.name}: "
             f"call .publish() to get them as a plain tensor{also}"
         )
-        if way := way_round(file_of_torch()):
+        file = file_of_torch()
+        if way := way_round(file):
             text += f". {way}"
         elif what == ".item()" and torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
             text += (
                 ". Anomaly detection looks for NaN in each gradient: use torch.autograd.detect_anomaly(check_nan=False)"
             )
-        raise ValueAccessError(text)
+        raise of_comparison(ValueAccessError, text) if file == "testing/_comparison.py" else ValueAccessError(text)
 
     def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> NoReturn:
         """``np.sum(handle)``: NumPy would call the tensor's methods with arguments of its own."""
@@ -86,6 +88,17 @@ def way_round(file: str) -> str:
             f"The optimizer in torch/{file} reads values in each step, so it cannot run over handles: take SGD, Adam, AdamW, "
             "Muon, RMSprop or another that reads none, or give it plain parameters whose .grad you publish"
         )
+    if file.startswith("testing/"):
+        return (
+            "torch.testing compares what .publish() gives, and torch.jit.trace runs over handles with check_trace=False"
+        )
+    if file == "autograd/gradcheck.py":
+        return "gradcheck compares values: call it with plain tensors and the plain module"
+    if file.startswith(("_subclasses/", "export/")):
+        return (
+            "Fake tensors have no server: torch.export takes the plain module, and make_fx records over handles with "
+            'tracing_mode="real"'
+        )
     if file.startswith("amp/"):
         return (
             "A GradScaler looks at all gradients in each step: autocast to bfloat16, which needs none, or make it with "
@@ -112,6 +125,7 @@ def _reflected(name: str) -> Any:
         return theirs(self, other)
 
     method.__doc__ = "The operator with what is not a handle on its left; an array is refused."
+    leave_to_python(method)  # torch.compile would look for the method of the base in the subclass, without end
     return method
 
 

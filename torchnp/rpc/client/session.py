@@ -22,6 +22,7 @@ from torchnp.rpc.client.plain import NOT_SENT, not_sent
 from torchnp.rpc.client.quotes import Quote, terms_of
 from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.client.specs import spec_of
+from torchnp.rpc.client.tracing import refuse_recording
 from torchnp.rpc.client.transport import InProcess, Transport
 from torchnp.rpc.client.trees import is_tree, mapped
 from torchnp.rpc.exceptions import HandleError, ProtocolError, RPCError
@@ -122,6 +123,7 @@ class Session:
         requires_grad : bool, optional
             Of each handle, which is a leaf; by default as the tensor's.
         """
+        refuse_recording("session.send")
         if is_tree(tensor):
             return mapped(lambda x: self.send(x, requires_grad), tensor)
         if isinstance(tensor, BaseHandleTensor):
@@ -255,6 +257,7 @@ class Session:
         return self.channel.quote(handle._object.id, terms_of(**terms))
 
     def _publish(self, handle: BaseHandleTensor, terms: wire.Terms | None = None) -> torch.Tensor:
+        refuse_recording("publish()")
         dtype, shape, raw = self.channel.publish(handle._object.id, terms)
         if terms is None and (tuple(shape) != tuple(handle.shape) or getattr(torch, dtype) != handle.dtype):
             raise ProtocolError(
@@ -325,6 +328,8 @@ def _as_tensor(value: Any) -> torch.Tensor:
         hint = ""
         if isinstance(value, torch.nn.Module):
             hint = "; a module goes with session.module(model)"
+        elif isinstance(value, torch.fx.Proxy):
+            hint = "; send outside of the function that torch.fx.symbolic_trace records, and pass handles as arguments"
         raise TypeError(
             f"session.send takes a tensor, an array, a number or nested lists of numbers, not {_kind(value)} ({error}){hint}"
         ) from None
