@@ -101,8 +101,8 @@ def way_round(file: str) -> str:
         )
     if file.startswith("amp/"):
         return (
-            "A GradScaler looks at all gradients in each step: autocast to bfloat16, which needs none, or make it with "
-            "enabled=False"
+            "The scale and the state of a GradScaler over handles depend on gradients: publish scaler._scale where it is "
+            "to be seen, or autocast to bfloat16, which needs no scaler"
         )
     if file.startswith("distributions/"):
         return (

@@ -21,6 +21,7 @@ from torchnp.rpc.client.place import caller
 from torchnp.rpc.client.plain import NOT_SENT, not_sent
 from torchnp.rpc.client.quotes import Quote, terms_of
 from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
+from torchnp.rpc.client.scaling import take_scaler_route
 from torchnp.rpc.client.specs import spec_of
 from torchnp.rpc.client.tracing import refuse_recording
 from torchnp.rpc.client.transport import InProcess, Transport
@@ -109,6 +110,7 @@ class Session:
         self._held = (0, 0)
         self.datasets = {d.name: (torch.Size(d.shape), getattr(torch, d.dtype)) for d in self.channel.welcome.datasets}
         take_composite_routes()
+        take_scaler_route()
 
     # ------------------------------------------------------------ to the server
 
