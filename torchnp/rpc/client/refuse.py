@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NoValues:
-    """The base of handles that comes before `torch.Tensor`: its methods refuse what the tensor's would do wrong."""
+    """The base of handles that comes before `torch.Tensor`: its methods refuse, or do, what the tensor's would do wrong."""
 
     __slots__ = ()
 
@@ -39,6 +39,26 @@ class NoValues:
                 ". Anomaly detection looks for NaN in each gradient: use torch.autograd.detect_anomaly(check_nan=False)"
             )
         raise of_comparison(ValueAccessError, text) if file == "testing/_comparison.py" else ValueAccessError(text)
+
+    def new(self, *args: Any, **kwargs: Any) -> Any:
+        """A handle of the same dtype, as torch's own code makes one of a size; torch would make a plain tensor."""
+        handle: Any = self
+        size = args[0] if args and isinstance(args[0], torch.Size) else args or (0,)
+        if all(type(n) is int for n in size):
+            return handle.new_empty(size)
+        data = args[0]
+        return data.to(handle.dtype) if isinstance(data, NoValues) else handle.new_tensor(data)
+
+    def new_tensor(self, data: Any, **kwargs: Any) -> Any:
+        """A handle on data, of the same dtype unless another is named; torch would make a plain tensor."""
+        handle: Any = self
+        requires_grad = kwargs.pop("requires_grad", False)
+        if isinstance(data, NoValues):
+            made: Any = data
+            made = made.detach().clone().to(kwargs.get("dtype", handle.dtype))
+        else:
+            made = self._session.send(torch.as_tensor(data, dtype=kwargs.get("dtype", handle.dtype)).detach())
+        return made.requires_grad_(requires_grad)
 
     def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> NoReturn:
         """``np.sum(handle)``: NumPy would call the tensor's methods with arguments of its own."""
@@ -106,8 +126,8 @@ def way_round(file: str) -> str:
         )
     if file.startswith("distributions/"):
         return (
-            "Distributions look at their parameters: make them with validate_args=False, and for those that make others "
-            "call torch.distributions.Distribution.set_default_validate_args(False)"
+            "Distributions look at their parameters with validate_args=True; Wishart, the variance of StudentT, and the mode of "
+            "Dirichlet and Beta do in any case"
         )
     return ""
 

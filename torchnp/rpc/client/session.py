@@ -14,6 +14,7 @@ import torch
 
 from torchnp.rpc import wire
 from torchnp.rpc.client.channel import Channel
+from torchnp.rpc.client.drawing import take_distribution_routes
 from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
 from torchnp.rpc.client.lazy import toggled
 from torchnp.rpc.client.objects import RemoteObject
@@ -111,6 +112,7 @@ class Session:
         self.datasets = {d.name: (torch.Size(d.shape), getattr(torch, d.dtype)) for d in self.channel.welcome.datasets}
         take_composite_routes()
         take_scaler_route()
+        take_distribution_routes()
 
     # ------------------------------------------------------------ to the server
 
