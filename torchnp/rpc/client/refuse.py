@@ -40,26 +40,6 @@ class NoValues:
             )
         raise of_comparison(ValueAccessError, text) if file == "testing/_comparison.py" else ValueAccessError(text)
 
-    def new(self, *args: Any, **kwargs: Any) -> Any:
-        """A handle of the same dtype, as torch's own code makes one of a size; torch would make a plain tensor."""
-        handle: Any = self
-        size = args[0] if args and isinstance(args[0], torch.Size) else args or (0,)
-        if all(type(n) is int for n in size):
-            return handle.new_empty(size)
-        data = args[0]
-        return data.to(handle.dtype) if isinstance(data, NoValues) else handle.new_tensor(data)
-
-    def new_tensor(self, data: Any, **kwargs: Any) -> Any:
-        """A handle on data, of the same dtype unless another is named; torch would make a plain tensor."""
-        handle: Any = self
-        requires_grad = kwargs.pop("requires_grad", False)
-        if isinstance(data, NoValues):
-            made: Any = data
-            made = made.detach().clone().to(kwargs.get("dtype", handle.dtype))
-        else:
-            made = self._session.send(torch.as_tensor(data, dtype=kwargs.get("dtype", handle.dtype)).detach())
-        return made.requires_grad_(requires_grad)
-
     def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> NoReturn:
         """``np.sum(handle)``: NumPy would call the tensor's methods with arguments of its own."""
         name = func.__name__
@@ -97,6 +77,30 @@ class NoValues:
         if handle.grad is not None:
             copied.grad = copy.deepcopy(handle.grad, memo)
         return copied
+
+
+def _new(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """A handle of the same dtype, as torch's own code makes one of a size; torch would make a plain tensor."""
+    size = args[0] if args and isinstance(args[0], torch.Size) else args or (0,)
+    if all(type(n) is int for n in size):
+        return self.new_empty(size)
+    data: Any = args[0]
+    return data.to(self.dtype) if isinstance(data, NoValues) else self.new_tensor(data)
+
+
+def _new_tensor(self: Any, data: Any, *, requires_grad: bool = False, **kwargs: Any) -> Any:
+    """A handle on data, of the same dtype unless another is named; torch would make a plain tensor."""
+    dtype = kwargs.get("dtype") or self.dtype
+    if isinstance(data, NoValues):
+        handle: Any = data
+        made = handle.detach().clone().to(dtype)
+    else:
+        made = self._session.send(torch.as_tensor(data, dtype=dtype).detach())
+    return made.requires_grad_(requires_grad)
+
+
+NoValues.new = _new  # set as what follows is: their signatures are not the tensor's
+NoValues.new_tensor = _new_tensor
 
 
 def way_round(file: str) -> str:
