@@ -194,9 +194,10 @@ def test_a_server_that_stops_answering_is_waited_for_in_time(options):
         try:
             with pytest.raises(rpc.ConnectionLost, match=r"not a word came for 0\.5 s"):
                 (x + 1).publish()
-            assert time.monotonic() - start < 20
+            assert time.monotonic() - start < 60  # of a loaded machine
         finally:
             os.kill(process.pid, signal.SIGCONT)
+            session.channel.close()
 
 
 def test_a_worker_has_nothing_of_grpc_and_a_server_without_the_package_says_what_to_install():

@@ -84,8 +84,8 @@ def _new(self: Any, *args: Any, **kwargs: Any) -> Any:
     size = args[0] if args and isinstance(args[0], torch.Size) else args or (0,)
     if all(type(n) is int for n in size):
         return self.new_empty(size)
-    data: Any = args[0]
-    return data.to(self.dtype) if isinstance(data, NoValues) else self.new_tensor(data)
+    data, is_handle = args[0], isinstance(args[0], NoValues)
+    return data.to(self.dtype) if is_handle else self.new_tensor(data)
 
 
 def _new_tensor(self: Any, data: Any, *, requires_grad: bool = False, **kwargs: Any) -> Any:
@@ -99,8 +99,8 @@ def _new_tensor(self: Any, data: Any, *, requires_grad: bool = False, **kwargs: 
     return made.requires_grad_(requires_grad)
 
 
-NoValues.new = _new  # set as what follows is: their signatures are not the tensor's
-NoValues.new_tensor = _new_tensor
+for _name, _made in {"new": _new, "new_tensor": _new_tensor}.items():
+    setattr(NoValues, _name, _made)
 
 
 def way_round(file: str) -> str:

@@ -24,7 +24,7 @@ from torchnp.rpc.server.tokens import Rights
 
 LINGER_SECONDS = 2.0
 # Why a session ended, by the signal that ended its process. At the hard limit of a processor the system kills.
-_REASONS = {signal.SIGALRM: "time", signal.SIGXCPU: "cpu"}
+_REASONS: dict[int, str] = {signal.SIGALRM: "time", signal.SIGXCPU: "cpu"}
 
 
 @dataclass
