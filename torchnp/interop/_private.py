@@ -156,6 +156,36 @@ def is_traced() -> bool:
     return any(_mode_at(key) is not None for key in _TRACERS)
 
 
+def is_recorded() -> bool:
+    """Whether make_fx records operators: what it declines would be a constant of its graph."""
+    return bool(_depth()) and _mode_at is not None and _keys is not None and _mode_at(_keys.PROXY) is not None
+
+
+def take_for_recording(cls: type) -> bool:
+    """Have make_fx record operators on a subclass as it does on tensors; whether it did not before and does now."""
+    home = lookup("fx.experimental.proxy_tensor")
+    known = getattr(home, "HANDLED_TYPES", None)
+    if known is None or cls in known:
+        return False
+    home.HANDLED_TYPES = (*known, cls)
+    return True
+
+
+def leave_to_python(function: Any) -> None:
+    """Have torch.compile run a function, and all that it calls, as it is; without loading torch.compile."""
+    function._torchdynamo_disable = True
+    frames = lookup("_C._dynamo.eval_frame")
+    strategy, action = (getattr(frames, name, None) for name in ("_FrameExecStrategy", "_FrameAction"))
+    if strategy is not None and action is not None:
+        frames.set_code_exec_strategy(function.__code__, strategy(action.SKIP, action.SKIP))
+
+
+of_comparison: Callable[[type[Exception], str], Exception] = lookup(
+    "testing._comparison.ErrorMeta", lambda kind, text: kind(text)
+)
+"""An exception that a comparison of torch.testing passes on as one of a class with a text; of others it says it failed."""
+
+
 # ---------------------------------------------------------------- constructors of subclasses
 
 _constructing = threading.Lock()

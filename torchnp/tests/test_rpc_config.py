@@ -47,7 +47,18 @@ def test_serve_reads_its_options(tmp_path, monkeypatch, told):
     assert (told["tokens"], told["allow"], told["metrics"]) == ([], None, None)
     assert [told[name] for name in ("tls_cert", "tls_key", "tls_client_ca", "grpc")] == [None, None, None, False]
     options = ["--token-file", f"{tmp_path}/token", "--dataset", f"x={tmp_path}/x.npy", "--max-bytes", "1.5G"]
-    times = ["--op-seconds", "5", "--idle-seconds", "60", "--lease-seconds", "0", "--bucket-ms", "20"]
+    times = [
+        "--op-seconds",
+        "5",
+        "--idle-seconds",
+        "60",
+        "--lease-seconds",
+        "0",
+        "--cpu-seconds",
+        "600",
+        "--bucket-ms",
+        "20",
+    ]
     times += ["--grpc", "--tls-cert", "c.pem", "--tls-key", "k.pem", "--tls-client-ca", "ca.pem"]
     more = ["--allow", "aten::mm", "--allow", "aten::add*", "--metrics", "[::1]:9100"]
     assert (
@@ -55,7 +66,7 @@ def test_serve_reads_its_options(tmp_path, monkeypatch, told):
         == 0
     )
     assert told["token"] == "of-the-file"
-    assert told["limits"] == Limits(3 << 29, 10, 5, 60, 0)
+    assert told["limits"] == Limits(3 << 29, 10, 5, 60, 0, 600)
     names = ("tls_cert", "tls_key", "tls_client_ca", "grpc")
     assert [told[name] for name in names] == ["c.pem", "k.pem", "ca.pem", True]
     assert (told["bucket"], told["allow"], told["metrics"]) == (0.02, ("aten::mm", "aten::add*"), ("::1", 9100))
@@ -124,6 +135,7 @@ max_memory = "4G"
 op_seconds = 5
 idle_seconds = 60.5
 lease_seconds = 30
+cpu_seconds = 3600
 bucket_ms = 10
 max_clients = 8
 allow = ["aten::*"]
@@ -169,7 +181,7 @@ def folder(tmp_path):
 def test_a_file_says_everything_that_the_command_line_can(folder, told):
     assert {row.name for row in SETTINGS} <= {line.partition(" ")[0] for line in EVERYTHING.splitlines()}
     assert main(["serve", "--config", f"{folder}/server.toml"]) == 0
-    limits = Limits(1 << 30, 1000, 5, 60.5, 30)
+    limits = Limits(1 << 30, 1000, 5, 60.5, 30, 3600)
     alice, bob = told.pop("tokens")
     assert [t.name for t in told.pop("reread")()] == ["client", "alice", "bob at work"]
     arrays = told.pop("datasets")
@@ -180,7 +192,7 @@ def test_a_file_says_everything_that_the_command_line_can(folder, told):
         "check": False, "tls_cert": f"{folder}/server.pem", "tls_key": f"{folder}/key.pem",
         "tls_client_ca": f"{folder}/ca.pem", "grpc": True,
     }  # fmt: skip
-    own = Limits(1 << 20, 1000, 2, 60.5, 0)
+    own = Limits(1 << 20, 1000, 2, 60.5, 0, 3600)
     assert alice == Token("alice", "sha256:" + "a" * 64, ("digits",), False, ("aten::mm", "aten::add*"), own, 3)
     assert bob == Token("bob at work", "sha256:" + "b" * 64, limits=limits)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -169,6 +172,32 @@ def test_a_call_that_says_nothing_or_nonsense(plain):
         assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         go.set()
     works(rpc.connect(plain, token="sesame"))
+
+
+def test_a_server_that_never_answers_is_waited_for_in_time():
+    """It takes connections, and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        start = time.monotonic()
+        with pytest.raises(rpc.ConnectionLost, match=r"did not answer within 0\.5 s"):
+            rpc.connect(f"grpc://127.0.0.1:{deaf.getsockname()[1]}", timeout=0.5)
+        assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("options", [("--grpc",), ("--lease-seconds", "0")], ids=["grpc", "tcp"])
+def test_a_server_that_stops_answering_is_waited_for_in_time(options):
+    with rpc_server.process(*options) as (where, process):
+        session = rpc.connect(where, timeout=0.5, reconnect=1.0, silence=0.5)
+        x = session.send(torch.ones(3))
+        session.sync()
+        os.kill(process.pid, signal.SIGSTOP)
+        start = time.monotonic()
+        try:
+            with pytest.raises(rpc.ConnectionLost, match=r"not a word came for 0\.5 s"):
+                (x + 1).publish()
+            assert time.monotonic() - start < 60  # of a loaded machine
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+            session.channel.close()
 
 
 def test_a_worker_has_nothing_of_grpc_and_a_server_without_the_package_says_what_to_install():

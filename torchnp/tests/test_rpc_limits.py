@@ -18,6 +18,7 @@ from torchnp import rpc
 from torchnp.rpc.server import doors, nursery
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
+from torchnp.rpc.server.tokens import Token, hash_of
 from torchnp.schema import load
 from torchnp.tests import rpc_server
 from torchnp.tests.rpc_server import until
@@ -63,6 +64,22 @@ def test_an_operator_that_takes_too_long_ends_its_session_alone():
         until(lambda: len(server.sessions) == 1)
 
 
+def test_a_session_that_has_taken_its_time_of_a_processor_ends_alone():
+    tokens = [Token("ann", hash_of("a"), limits=rpc.Limits(cpu_seconds=1.0)), Token("bob", hash_of("b"))]
+    with Server(Service(tokens=tokens)) as server, rpc.connect(address(server), token="b") as other:
+        x = other.send(torch.ones(3))
+        session = rpc.connect(address(server), token="a")
+        with pytest.raises(rpc.QuotaError, match=r"taken the 1 s of a processor .* with aten::amax at last"):
+            endless(session).publish()
+        assert (x + 1).publish().tolist() == [2, 2, 2]
+        until(lambda: len(server.sessions) == 1)
+        assert server.counters.totals()["cpu"] == 1
+        assert server.counters.totals()["time"] == server.counters.totals()["died"] == 0
+    for wrong in (0, -1.0, 1e9):
+        with pytest.raises(ValueError, match="cpu_seconds cannot be"):
+            rpc.Limits(cpu_seconds=wrong)
+
+
 @pytest.mark.parametrize("busy", [0, 400])
 def test_a_client_that_vanishes_frees_its_slot_although_its_operator_runs(busy):
     with Server(Service(limits=rpc.Limits(lease_seconds=0)), max_clients=1) as server:
@@ -85,16 +102,22 @@ def test_a_client_that_vanishes_frees_its_slot_although_its_operator_runs(busy):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_server_ends_in_time_whatever_runs(number):
     with rpc_server.process() as (where, process):
-        session = rpc.connect(where)
-        endless(session)
-        time.sleep(0.3)
-        start = time.monotonic()
-        process.send_signal(number)
-        process.communicate(timeout=20)
-        assert time.monotonic() - start < 10
+        sessions = [rpc.connect(where) for _ in range(4)]
+        for session in sessions[1:]:
+            endless(session)
+        with contextlib.closing(socket.create_connection(("127.0.0.1", int(where.rpartition(":")[2])))):  # says nothing
+            time.sleep(0.3)
+            workers = rpc_server.descendants(process.pid)
+            assert len(workers) == 5  # the nursery too
+            start = time.monotonic()
+            process.send_signal(number)
+            process.communicate(timeout=20)
+            assert time.monotonic() - start < 5
         assert process.returncode == 0
-        with pytest.raises(rpc.ConnectionLost):
-            session.sync()
+        assert not any(os.path.exists(f"/proc/{pid}/fd/0") for pid in workers)
+        for session in sessions:
+            with pytest.raises(rpc.ConnectionLost):
+                session.sync()
 
 
 def test_a_draw_of_one_session_holds_up_no_others():
@@ -113,6 +136,20 @@ def test_a_draw_of_one_session_holds_up_no_others():
         assert torch.bernoulli(session.send(torch.zeros(3))).publish().tolist() == [0, 0, 0]
         assert time.monotonic() - start < 10
         stuck.channel.transport._stream._socket.close()
+
+
+def test_an_operator_may_take_longer_than_a_silence():
+    def bernoulli(self, *, generator=None):
+        time.sleep(1.5)
+        return self
+
+    bernoulli.schema = load()["aten::bernoulli"]
+    table = {bernoulli.schema.name: bernoulli}
+    with Server(Service(table)) as server, rpc.connect(address(server), table=table, silence=0.3) as session:
+        assert torch.bernoulli(session.send(torch.ones(3))).publish().tolist() == [1, 1, 1]
+    for name, wrong in (("timeout", 0.0), ("silence", -1.0)):
+        with pytest.raises(ValueError, match=f"{name} cannot be"):
+            rpc.connect("tcp://127.0.0.1:1", **{name: wrong})
 
 
 def test_a_session_that_sends_nothing_ends():

@@ -211,10 +211,6 @@ def test_what_reads_values_says_what_to_do_instead(session):
     x = session.send(torch.randn(6, 4))
     model = session.module(nn.Linear(4, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler("cpu")
-    scaler.scale(model(x).mean()).backward()
-    with pytest.raises(rpc.HandleError, match="autocast to bfloat16"):
-        scaler.step(optimizer)
     off = torch.amp.GradScaler("cpu", enabled=False)
     off.scale(model(x).mean()).backward()
     off.step(optimizer)

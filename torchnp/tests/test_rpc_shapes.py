@@ -174,6 +174,55 @@ def test_operators_of_several_lists_are_sent(session):
     like_torch(session, run, parameter, gradient, ones, ones, torch.tensor(1.0))
 
 
+def _ragged(x):
+    return [x, x[:1], x[:2]]
+
+
+pad_sequence = torch.nn.utils.rnn.pad_sequence
+ANEW = {
+    "vander": torch.vander,
+    "vander-more": lambda x: torch.vander(x, 5, increasing=True),
+    "vander-none": lambda x: [torch.vander(x, 0), torch.vander(x, 1)],
+    "vander-integers": lambda x: torch.vander(x.int()),
+    "pad_sequence": lambda x: pad_sequence(_ragged(x)),
+    "pad_sequence-left": lambda x: pad_sequence(_ragged(x), True, -1.0, "left"),
+    "pad_sequence-rows": lambda x: pad_sequence(_ragged(x.outer(x)), padding_value=2),
+    "combinations": lambda x: [torch.combinations(x), torch.combinations(x, 3, with_replacement=True)],
+    "one_hot": lambda x: F.one_hot(x.long() % 3, num_classes=4),
+    "new": lambda x: [x.new(2, 3).zero_(), x.new(torch.Size([4])).fill_(1), x.new([5.0]), x.new(), x.new(x)],
+    "new_tensor": lambda x: [x.new_tensor([1, 2]), x.new_tensor(3, dtype=torch.int64), x.new_tensor(x)],
+}
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct")
+@pytest.mark.parametrize("name", ANEW)
+def test_what_torch_writes_into_a_tensor_that_it_makes(session, name):
+    like_torch(session, ANEW[name], torch.tensor([1.0, -2.0, 3.0]))
+
+
+def test_gradients_of_padded_sequences(session):
+    x = torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
+    h = session.send(x)
+    for t in (x, h):
+        (pad_sequence(_ragged(t)) * t.unsqueeze(1)).square().sum().backward()
+    torch.testing.assert_close(h.grad.publish(), x.grad)
+
+
+def test_least_squares_as_the_refusal_says(session):
+    a, b = torch.randn(6, 3, dtype=torch.float64), torch.randn(6, 2, dtype=torch.float64)
+    x, y = session.send(a), session.send(b)
+    with pytest.raises(rpc.ValueAccessError, match=r"pinv\(a\) @ b, .*solve\(a\.mT @ a, a\.mT @ b\)"):
+        torch.linalg.lstsq(x, y)
+    want = torch.linalg.lstsq(a, b).solution
+    torch.testing.assert_close((torch.linalg.pinv(x) @ y).publish(), want)
+    torch.testing.assert_close(torch.linalg.solve(x.mT @ x, x.mT @ y).publish(), want)
+
+
+def test_the_number_of_classes_has_to_be_said(session):
+    with pytest.raises(rpc.ValueAccessError, match="num_classes="):
+        F.one_hot(session.send(torch.tensor([0, 2])))
+
+
 REFUSED = {
     "values are read on the client": lambda x: x.sum().item(),
     "the shapes of results depend on values": lambda x: x.nonzero(),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from torchnp.extras import explained
-from torchnp.rpc.client.resuming import Link
+from torchnp.rpc.client.resuming import SILENCE_SECONDS, Link
 from torchnp.rpc.client.session import Session
 from torchnp.rpc.client.transport import Stream, Tcp, tls_context
 from torchnp.rpc.wire import Agreement
@@ -23,6 +23,7 @@ def connect(
     cert: str | Path | None = None,
     key: str | Path | None = None,
     reconnect: float = 30.0,
+    silence: float = SILENCE_SECONDS,
 ) -> Session:
     """A session with a server at ``tls://host:port`` or ``tcp://host:port``, or one of gRPC at ``grpcs://`` or ``grpc://``.
 
@@ -42,6 +43,9 @@ def connect(
         PEM files of the client's own certificate and its key, for a server that wants them.
     reconnect : float, optional
         Seconds for which a lost connection is tried again before the session is given up; 0 for not at all.
+    silence : float, optional
+        Seconds without a word from the server, while a reply is waited for, after which the connection is taken for lost
+        and made again, ten minutes by default. An operator may take longer than that, on a server that is there.
 
     Returns
     -------
@@ -59,6 +63,11 @@ def connect(
     """
     if token is not None and not isinstance(token, str):
         raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
+    for name, seconds in (("timeout", timeout), ("silence", silence)):
+        if type(seconds) not in (int, float):
+            raise TypeError(f"{name} is a number of seconds, not a value of type {type(seconds).__name__}")
+        if not 0 < seconds < 1e8:
+            raise ValueError(f"{name} cannot be {seconds}: it is a number of seconds above 0")
     scheme, host, port = _parts(address)
     if not _SCHEMES[scheme] and not ca is cert is key is None:
         raise ValueError(
@@ -67,10 +76,11 @@ def connect(
     tls = tls_context(ca, cert, key) if _SCHEMES[scheme] else None
     dial: Callable[[float], Stream]
     if scheme.startswith("grpc"):
+        # A call's own deadline would end the session: `timeout` bounds its first answer, and `silence` all others.
         dial, token = _caller(host, port, None if tls is None else (ca, cert, key), token), None
     else:
         dial = lambda seconds: Tcp(host, port, seconds, tls)
-    transport = Link(dial, timeout, reconnect)
+    transport = Link(dial, timeout, reconnect, silence)
     return Session(transport, token, None if table is None else Agreement(table), timeout=timeout)
 
 

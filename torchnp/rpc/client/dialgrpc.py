@@ -19,6 +19,7 @@ LINGER_SECONDS = 1.0  # that the server has to end the call
 _OPTIONS = [
     ("grpc.max_receive_message_length", wire.MAX_MESSAGE),
     ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),  # a server that does not answer a ping in that time is lost
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.use_local_subchannel_pool", 1),  # a connection of its own, so that a new one is made after a loss
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchnp.errors import output_shape
-from torchnp.interop._private import forbid_pointer, make_handle, no_torch_function
+from torchnp.interop._private import forbid_pointer, is_recorded, make_handle, no_torch_function
 from torchnp.rpc import wire
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
@@ -30,6 +30,7 @@ from torchnp.rpc.client.plan import Plan, alternative, argument, plan_of, view_o
 from torchnp.rpc.client.quotes import Published
 from torchnp.rpc.client.refuse import NoValues
 from torchnp.rpc.client.specs import DYNAMIC, Outcome, Spec, spec_of
+from torchnp.rpc.client.tracing import leave_to_torch_compile, recorded
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class BaseHandleTensor(NoValues, torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if is_recorded():
+            return recorded(cls, func, args, kwargs or {})
         plan = plan_of(func)
         if plan.special:
             return _special(cls, plan, args, kwargs or {})
@@ -140,6 +143,9 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         if isinstance(device, (str, int, torch.device)) and not (device_is_cpu(device) and called_by_torch()):
             self._no_values(".to(device)")
         return super().to(*args, **kwargs)
+
+
+leave_to_torch_compile(BaseHandleTensor)
 
 
 class RPCTensor(Published, BaseHandleTensor):

@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 
-from torchnp.interop._private import OpOverload, set_conj, set_neg
+from torchnp.interop._private import OpOverload, is_recorded, set_conj, set_neg
 from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
 from torchnp.rpc.client.plan import Plan, plan_of
 from torchnp.rpc.client.specs import Spec
+from torchnp.rpc.client.tracing import leave_to_torch_compile, recorded
 from torchnp.rpc.exceptions import HandleError
 
 aten = torch.ops.aten
@@ -26,6 +27,8 @@ class LazyTensor(RPCTensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: OpOverload, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if is_recorded():
+            return recorded(cls, func, args, kwargs or {})
         plan, kwargs = plan_of(func), kwargs or {}
         if plan.special == "bits":
             return toggled(args[0], plan)
@@ -46,6 +49,9 @@ class LazyTensor(RPCTensor):
     def publish(self, **terms: Any) -> torch.Tensor:
         """The values, as `RPCTensor.publish` gives them."""
         return _resolved(self).publish(**terms)
+
+
+leave_to_torch_compile(LazyTensor)
 
 
 def _bits(x: torch.Tensor) -> tuple[bool, bool]:

@@ -21,6 +21,7 @@ FIXED_SHAPE = {
     "masked_select": "torch.where(mask, x, 0), or x * mask, which keep the shape",
     "index": "torch.where(mask, x, 0), or x * mask, which keep the shape",
     "unique": "torch.sort, then compare neighbours: x[1:] != x[:-1]",
+    "linalg_lstsq": "torch.linalg.pinv(a) @ b, or for a of full rank torch.linalg.solve(a.mT @ a, a.mT @ b)",
     "bincount": "torch.zeros_like(counts).scatter_add_(0, x, ones), with as many counts as there can be values",
     "_ctc_loss": "lengths that are plain tensors or lists of numbers",
     "repeat_interleave": "x.repeat_interleave(n) with a number, or x[index] with an index of known length",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
+from torchnp.interop._private import leave_to_python, of_comparison
 from torchnp.rpc.client.place import file_of_torch
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NoValues:
-    """The base of handles that comes before `torch.Tensor`: its methods refuse what the tensor's would do wrong."""
+    """The base of handles that comes before `torch.Tensor`: its methods refuse, or do, what the tensor's would do wrong."""
 
     __slots__ = ()
 
@@ -30,13 +31,14 @@ class NoValues:
             f"{what} needs values, and this tensor of shape {tuple(self.shape)} is on the server {self._session.name}: "
             f"call .publish() to get them as a plain tensor{also}"
         )
-        if way := way_round(file_of_torch()):
+        file = file_of_torch()
+        if way := way_round(file):
             text += f". {way}"
         elif what == ".item()" and torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
             text += (
                 ". Anomaly detection looks for NaN in each gradient: use torch.autograd.detect_anomaly(check_nan=False)"
             )
-        raise ValueAccessError(text)
+        raise of_comparison(ValueAccessError, text) if file == "testing/_comparison.py" else ValueAccessError(text)
 
     def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> NoReturn:
         """``np.sum(handle)``: NumPy would call the tensor's methods with arguments of its own."""
@@ -77,6 +79,30 @@ class NoValues:
         return copied
 
 
+def _new(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """A handle of the same dtype, as torch's own code makes one of a size; torch would make a plain tensor."""
+    size = args[0] if args and isinstance(args[0], torch.Size) else args or (0,)
+    if all(type(n) is int for n in size):
+        return self.new_empty(size)
+    data, is_handle = args[0], isinstance(args[0], NoValues)
+    return data.to(self.dtype) if is_handle else self.new_tensor(data)
+
+
+def _new_tensor(self: Any, data: Any, *, requires_grad: bool = False, **kwargs: Any) -> Any:
+    """A handle on data, of the same dtype unless another is named; torch would make a plain tensor."""
+    dtype = kwargs.get("dtype") or self.dtype
+    if isinstance(data, NoValues):
+        handle: Any = data
+        made = handle.detach().clone().to(dtype)
+    else:
+        made = self._session.send(torch.as_tensor(data, dtype=dtype).detach())
+    return made.requires_grad_(requires_grad)
+
+
+for _name, _made in {"new": _new, "new_tensor": _new_tensor}.items():
+    setattr(NoValues, _name, _made)
+
+
 def way_round(file: str) -> str:
     """What to do where it is a file of torch's that asks for values."""
     if file == "optim/lr_scheduler.py":
@@ -86,15 +112,26 @@ def way_round(file: str) -> str:
             f"The optimizer in torch/{file} reads values in each step, so it cannot run over handles: take SGD, Adam, AdamW, "
             "Muon, RMSprop or another that reads none, or give it plain parameters whose .grad you publish"
         )
+    if file.startswith("testing/"):
+        return (
+            "torch.testing compares what .publish() gives, and torch.jit.trace runs over handles with check_trace=False"
+        )
+    if file == "autograd/gradcheck.py":
+        return "gradcheck compares values: call it with plain tensors and the plain module"
+    if file.startswith(("_subclasses/", "export/")):
+        return (
+            "Fake tensors have no server: torch.export takes the plain module, and make_fx records over handles with "
+            'tracing_mode="real"'
+        )
     if file.startswith("amp/"):
         return (
-            "A GradScaler looks at all gradients in each step: autocast to bfloat16, which needs none, or make it with "
-            "enabled=False"
+            "The scale and the state of a GradScaler over handles depend on gradients: publish scaler._scale where it is "
+            "to be seen, or autocast to bfloat16, which needs no scaler"
         )
     if file.startswith("distributions/"):
         return (
-            "Distributions look at their parameters: make them with validate_args=False, and for those that make others "
-            "call torch.distributions.Distribution.set_default_validate_args(False)"
+            "Distributions look at their parameters with validate_args=True; Wishart, the variance of StudentT, and the mode of "
+            "Dirichlet and Beta do in any case"
         )
     return ""
 
@@ -112,6 +149,7 @@ def _reflected(name: str) -> Any:
         return theirs(self, other)
 
     method.__doc__ = "The operator with what is not a handle on its left; an array is refused."
+    leave_to_python(method)  # torch.compile would look for the method of the base in the subclass, without end
     return method
 
 

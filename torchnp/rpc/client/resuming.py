@@ -18,6 +18,7 @@ from torchnp.rpc.wire.outbox import Outbox
 log = logging.getLogger("torchnp.rpc")
 
 TELL = wire.WINDOW // 4  # cost of replies after which the server is told that they are here
+SILENCE_SECONDS = 600.0
 FIRST_WAIT, LAST_WAIT = 0.05, 1.0  # seconds between attempts to connect again
 
 
@@ -35,6 +36,8 @@ class Link:
         Seconds for the first connection.
     reconnect : float
         Seconds for which a lost connection is tried again; 0 for not at all.
+    silence : float
+        Seconds without a word from the server, while one is waited for, after which the connection is taken for lost.
 
     Raises
     ------
@@ -45,8 +48,14 @@ class Link:
     inherited = False
     window = MAX_UNACKNOWLEDGED
 
-    def __init__(self, dial: Callable[[float], Stream], timeout: float = 10.0, reconnect: float = 30.0) -> None:
-        self._dial, self._timeout, self._reconnect = dial, timeout, reconnect
+    def __init__(
+        self,
+        dial: Callable[[float], Stream],
+        timeout: float = 10.0,
+        reconnect: float = 30.0,
+        silence: float = SILENCE_SECONDS,
+    ) -> None:
+        self._dial, self._timeout, self._reconnect, self._silence = dial, timeout, reconnect, silence
         self._stream = dial(timeout)
         self.name = self._stream.name
         self._before = (0, 0)  # bytes sent and received over connections that were lost
@@ -131,9 +140,17 @@ class Link:
             self._connect_again(error)
 
     def _pull(self, timeout: float | None) -> bool:
-        """Take the next message; whether one came within ``timeout`` seconds."""
+        """Take the next message; whether one came within ``timeout`` seconds.
+
+        None waits as long as the server is there: whoever answers another connection is at work still.
+        """
         try:
-            message = self._stream.receive(timeout)
+            message = self._stream.receive(self._silence if timeout is None else timeout)
+            if message is None and timeout is None:
+                raise ConnectionLost(
+                    f"the connection to {self.name} is lost (not a word came for {self._silence:g} s); its handles have no "
+                    "values any more"
+                )
         except ConnectionLost as error:
             self._connect_again(error)
             return True

@@ -10,7 +10,8 @@ import torch.utils.dlpack
 
 from torchnp.interop.fused import FASTPATH, FLASH, MKLDNN, Flag
 from torchnp.rpc.client.handles import BaseHandleTensor
-from torchnp.rpc.exceptions import HandleError
+from torchnp.rpc.client.specs import DYNAMIC
+from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 # The operator that chooses, and the flag that it looks at: LSTMs would become one opaque oneDNN operator, attention
 # one flash operator.
@@ -28,6 +29,47 @@ _INTO_OUT = (
     "matmul.out", "linalg_matmul.out", "linalg_matrix_rank.out", "linalg_matrix_rank.out_tol_tensor",
     "linalg_matrix_rank.atol_rtol_tensor_out", "linalg_matrix_rank.atol_rtol_float_out",
 )  # fmt: skip
+
+
+def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
+    if num_classes == -1:
+        raise ValueAccessError(
+            f"one_hot counts the classes by the largest value, and this tensor of shape {tuple(x.shape)} is on a server: say "
+            "how many there are with num_classes=",
+            DYNAMIC,
+        )
+    return NotImplemented
+
+
+def _vander(x: torch.Tensor, N: int | None = None, increasing: bool = False) -> torch.Tensor:
+    if N == 0 or x.dim() != 1 or not x.numel():
+        return x.new_empty(x.numel(), x.numel() if N is None else N)
+    powers = torch.linalg.vander(x, N=N) if N != 1 else torch.ones_like(x).unsqueeze(1)
+    return powers if increasing else powers.flip(1)
+
+
+def _pad_sequence(
+    sequences: list[torch.Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> torch.Tensor:
+    longest = max(len(x) for x in sequences)
+    padded = []
+    for x in sequences:
+        more = [0, longest - len(x)] if padding_side == "right" else [longest - len(x), 0]
+        padded.append(torch.constant_pad_nd(x, [0, 0] * (x.dim() - 1) + more, padding_value))
+    return torch.stack(padded, 0 if batch_first else 1)
+
+
+def _combinations(x: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor:
+    return x[torch.combinations(torch.arange(len(x)), r, with_replacement)]
+
+
+# Composite operators that make a plain tensor and write into it, or look at values for a shape that is known without.
+_WRITTEN_ANEW: dict[str, Callable[..., Any]] = {
+    "one_hot": _one_hot,
+    "vander": _vander,
+    "pad_sequence": _pad_sequence,
+    "combinations": _combinations,
+}
 # Tensor subclasses have this key above autograd's, where the choice has not been made yet.
 _KEY = torch.DispatchKey.PythonTLSSnapshot
 _library: list[torch.library.Library] = []
@@ -41,6 +83,8 @@ def take_composite_routes() -> None:
             library.impl(name, _routed(name, flag), _KEY.name, with_keyset=True)
         for name, (what, place) in _READERS.items():
             library.impl(name, _reading(name, what, place), _KEY.name, with_keyset=True)
+        for name, way in _WRITTEN_ANEW.items():
+            library.impl(name, _anew(name, way), _KEY.name, with_keyset=True)
         for name in _INTO_OUT:
             library.impl(name, _into_out(name), _KEY.name, with_keyset=True)
         library.impl("_has_compatible_shallow_copy_type", _may_become, _KEY.name, with_keyset=True)
@@ -89,6 +133,18 @@ def _routed(name: str, flag: Flag) -> Callable[..., Any]:
             return func.redispatch(below, *args, **kwargs)
         finally:
             flag.write(enabled)
+
+    return run
+
+
+def _anew(name: str, way: Callable[..., Any]) -> Callable[..., Any]:
+    """Another way to write an operator, for handles; where it is none, the operator's own."""
+    func = _overload(name)
+
+    def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        first = args[0][0] if isinstance(args[0], (list, tuple)) else args[0]
+        made = way(*args, **kwargs) if isinstance(first, BaseHandleTensor) else NotImplemented
+        return func.redispatch(keys.remove(_KEY), *args, **kwargs) if made is NotImplemented else made
 
     return run
 

@@ -14,6 +14,7 @@ import torch
 
 from torchnp.rpc import wire
 from torchnp.rpc.client.channel import Channel
+from torchnp.rpc.client.drawing import take_distribution_routes
 from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
 from torchnp.rpc.client.lazy import toggled
 from torchnp.rpc.client.objects import RemoteObject
@@ -21,7 +22,9 @@ from torchnp.rpc.client.place import caller
 from torchnp.rpc.client.plain import NOT_SENT, not_sent
 from torchnp.rpc.client.quotes import Quote, terms_of
 from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
+from torchnp.rpc.client.scaling import take_scaler_route
 from torchnp.rpc.client.specs import spec_of
+from torchnp.rpc.client.tracing import refuse_recording
 from torchnp.rpc.client.transport import InProcess, Transport
 from torchnp.rpc.client.trees import is_tree, mapped
 from torchnp.rpc.exceptions import HandleError, ProtocolError, RPCError
@@ -108,6 +111,8 @@ class Session:
         self._held = (0, 0)
         self.datasets = {d.name: (torch.Size(d.shape), getattr(torch, d.dtype)) for d in self.channel.welcome.datasets}
         take_composite_routes()
+        take_scaler_route()
+        take_distribution_routes()
 
     # ------------------------------------------------------------ to the server
 
@@ -122,6 +127,7 @@ class Session:
         requires_grad : bool, optional
             Of each handle, which is a leaf; by default as the tensor's.
         """
+        refuse_recording("session.send")
         if is_tree(tensor):
             return mapped(lambda x: self.send(x, requires_grad), tensor)
         if isinstance(tensor, BaseHandleTensor):
@@ -255,6 +261,7 @@ class Session:
         return self.channel.quote(handle._object.id, terms_of(**terms))
 
     def _publish(self, handle: BaseHandleTensor, terms: wire.Terms | None = None) -> torch.Tensor:
+        refuse_recording("publish()")
         dtype, shape, raw = self.channel.publish(handle._object.id, terms)
         if terms is None and (tuple(shape) != tuple(handle.shape) or getattr(torch, dtype) != handle.dtype):
             raise ProtocolError(
@@ -325,6 +332,8 @@ def _as_tensor(value: Any) -> torch.Tensor:
         hint = ""
         if isinstance(value, torch.nn.Module):
             hint = "; a module goes with session.module(model)"
+        elif isinstance(value, torch.fx.Proxy):
+            hint = "; send outside of the function that torch.fx.symbolic_trace records, and pass handles as arguments"
         raise TypeError(
             f"session.send takes a tensor, an array, a number or nested lists of numbers, not {_kind(value)} ({error}){hint}"
         ) from None

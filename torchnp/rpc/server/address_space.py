@@ -1,11 +1,13 @@
-"""The address space of a server's processes: how much there is, and a bound on it."""
+"""The address space of a server's processes: how much there is, and a bound on it; and on their time of a processor."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import logging
+import math
 import os
+import signal
 from pathlib import Path
 
 from torchnp.rpc.server.events import note
@@ -42,6 +44,25 @@ def keep_memory() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_TRIM_THRESHOLD, KEPT)
         libc.mallopt(_MMAP_THRESHOLD, KEPT // 8)
+
+
+def limit_processor(seconds: float) -> None:
+    """Have the system end this process, by SIGXCPU, when it has taken so many seconds of a processor, rounded up.
+
+    A process counts its own time from its beginning, and no operator, however long it is in C, can put the end off.
+    """
+    if seconds == math.inf:
+        return
+    try:
+        import resource
+
+        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the signal would leave the process's memory in a file
+        whole, (_, hard) = math.ceil(seconds), resource.getrlimit(resource.RLIMIT_CPU)
+        hard = whole + 1 if hard < 0 else min(hard, whole + 1)
+        resource.setrlimit(resource.RLIMIT_CPU, (min(whole, hard), hard))
+    except (ImportError, AttributeError, ValueError, OSError) as error:
+        note(logging.WARNING, "processor not bounded", error=type(error).__name__)
 
 
 def limit_memory(limit: int) -> None:

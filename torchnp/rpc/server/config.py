@@ -29,7 +29,7 @@ _OF_TOKEN = (
     Setting("release", FLAG, True, ""),
     *(row for row in SETTINGS if row.of_token),
 )
-_LIMITS = ("max_bytes", "max_objects", "op_seconds", "idle_seconds", "lease_seconds")
+_LIMITS = ("max_bytes", "max_objects", "op_seconds", "idle_seconds", "lease_seconds", "cpu_seconds")
 
 
 def serve_with(options: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 # Why something was refused: before a session began, with the end of one, and in one that goes on.
 REASONS = (
     "certificate", "token", "version", "clients",
-    "protocol", "time", "idle", "died",
+    "protocol", "time", "cpu", "idle", "died",
     "operator", "quota", "private", "budget", "ledger",
 )  # fmt: skip
 NAMES = ("sessions", "operators", "failures", "received", "sent", "exact", "noised", "late", *REASONS)

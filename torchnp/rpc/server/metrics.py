@@ -104,4 +104,4 @@ def serving(server: Server, host: str, port: int) -> Iterator[int]:
     finally:
         httpd.shutdown()
         httpd.server_close()
-        thread.join(5)
+        thread.join(1)

@@ -1,8 +1,8 @@
 """A process for each client: what one of them asks for, however long or large, is no other's concern.
 
 A nursery, forked before the server has any threads, forks a worker for each client when the server says so, and tells
-when one has ended. A worker has its client's frames at one end of a socket pair, an address space of its own, and a
-clock that ends it when an operator takes too long.
+when one has ended. A worker has its client's frames at one end of a socket pair, an address space of its own, a clock
+that ends it when an operator takes too long, and a bound on the time of a processor that it takes in all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import msgspec
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
-from torchnp.rpc.server.address_space import HEADROOM, keep_memory, limit_memory, taken
+from torchnp.rpc.server.address_space import HEADROOM, keep_memory, limit_memory, limit_processor, taken
 from torchnp.rpc.server.counters import Counters
 from torchnp.rpc.server.events import note, nothing_else
 from torchnp.rpc.server.protocol import Connection
@@ -159,14 +159,21 @@ class Nursery:
             del self._heard[: _HEAD.size]
             yield slot, status
 
-    def close(self, seconds: float = 2.0) -> None:
-        """End all workers and the nursery."""
+    def end(self) -> None:
+        """End all workers and the nursery at once: they are a group of processes, and need not get to run for it."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # it has not made its group yet, so it has no workers
+            os.kill(self.pid, signal.SIGKILL)
+
+    def close(self, seconds: float = 1.0) -> None:
+        """Wait for the end of the nursery, which ends all workers."""
         self.control.close()
         end = time.monotonic() + seconds
         with contextlib.suppress(ChildProcessError):
             while not os.waitpid(self.pid, os.WNOHANG)[0]:
                 if time.monotonic() > end:
-                    os.kill(self.pid, signal.SIGKILL)
+                    self.end()
                     os.waitpid(self.pid, 0)
                     return
                 time.sleep(0.005)
@@ -298,6 +305,7 @@ def _work(client: socket.socket, connection: Connection, budget: Budget, slot: i
     gc.freeze()  # what the server has made is here for good: nobody looks through it for garbage
     keep_memory()
     set_num_threads(1)  # clients share the processors by processes
+    limit_processor(limits.cpu_seconds)
     limit_memory(min(taken() + 2 * limits.max_bytes + HEADROOM, 1 << 62))
     connection.known = True
     connection.store.grow = lambda nbytes: budget.raise_to(slot, nbytes)

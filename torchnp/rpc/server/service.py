@@ -116,7 +116,7 @@ class Service:
                 f"client {name}: {'no' if self.open else 'a'} token, {used} operators, {len(may.datasets)} datasets, "
                 f"{'releases' if may.release and self.ledger else 'no releases'}, {may.limits.max_bytes:,} bytes, "
                 f"{may.limits.max_objects:,} objects, {may.limits.op_seconds:g} s an operator, {may.limits.idle_seconds:g} s "
-                f"idle, {may.limits.lease_seconds:g} s without a connection"
+                f"idle, {may.limits.lease_seconds:g} s without a connection, {may.limits.cpu_seconds:g} s of a processor"
             )
         return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -21,6 +22,8 @@ class Limits:
         After which a session that sends nothing ends there, four hours by default.
     lease_seconds : float
         For which a session is kept there after its connection was lost, five minutes by default; 0 for not at all.
+    cpu_seconds : float
+        Of the processor that a session may take there in all, without end by default: one that takes more ends.
 
     Raises
     ------
@@ -33,13 +36,14 @@ class Limits:
     op_seconds: float = 60.0
     idle_seconds: float = 4 * 3600.0
     lease_seconds: float = 300.0
+    cpu_seconds: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("op_seconds", "idle_seconds", "lease_seconds"):
+        for name in ("op_seconds", "idle_seconds", "lease_seconds", "cpu_seconds"):
             value = getattr(self, name)
             if type(value) not in (int, float):
                 raise TypeError(f"{name} is a number, not a value of type {type(value).__name__}")
-            if not 0 < value < 1e8 and not (name == "lease_seconds" and value == 0):
+            if not 0 < value < 1e8 and (name, value) not in (("lease_seconds", 0), ("cpu_seconds", math.inf)):
                 raise ValueError(f"{name} cannot be {value}: it is a number of seconds above 0")
         for name in ("max_bytes", "max_objects"):
             value = getattr(self, name)

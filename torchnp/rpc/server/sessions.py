@@ -23,6 +23,8 @@ from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tokens import Rights
 
 LINGER_SECONDS = 2.0
+# Why a session ended, by the signal that ended its process. At the hard limit of a processor the system kills.
+_REASONS: dict[int, str] = {signal.SIGALRM: "time", signal.SIGXCPU: "cpu"}
 
 
 @dataclass
@@ -262,9 +264,12 @@ class Sessions:
             )
         number = self.budget.where(held.slot)
         name = self.service.agreement.names[number - 1] if number else "a request"
-        reason = "time" if status == -signal.SIGALRM else "died"
-        if reason == "time":
-            text = f"{name} took longer than the {held.rights.limits.op_seconds:g} s that the server gives an operator"
+        limits = held.rights.limits
+        reason = _REASONS.get(-status, "died")
+        if reason == "cpu":
+            text = f"the session has taken the {limits.cpu_seconds:g} s of a processor that the server gives it, with {name} at last"
+        elif reason == "time":
+            text = f"{name} took longer than the {limits.op_seconds:g} s that the server gives an operator"
         else:
             text = f"{name} ended the session's process ({status}), which is most often a lack of memory"
         self.count(reason)

@@ -160,6 +160,10 @@ SETTINGS = (
         "a session whose connection was lost can be resumed for so long; 0 for not at all", of_token=True,
     ),
     Setting(
+        "cpu_seconds", SECONDS, _L.cpu_seconds, "a session that takes so much of a processor in all ends", "no limit",
+        of_token=True,
+    ),
+    Setting(
         "bucket_ms", BUCKETS, BUCKET * 1e3,
         "replies to what met a dataset come at multiples of this time; 0 for at once",
     ),

@@ -36,6 +36,7 @@ from torchnp.rpc.server.tokens import Rights, Token
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HELLO_SECONDS = 10.0
+STOP_SECONDS = 2.0  # that clients have to hear that the server stops
 MAX_STRANGERS = 128  # connections that have not said who they are; of more, the oldest goes
 _STOPPED = "the server has been stopped: the session's handles have no values any more"
 
@@ -125,11 +126,13 @@ class Server(Sessions):
             finally:
                 loop.remove_reader(nursery.control)
                 self._stopping = True
+                nursery.end()  # what workers do now is lost, and takes time from those who are told so
                 listener.close()
                 lives = [held.life for held in self._living.values() if held.life is not None]
                 for task in (*self._clients, *lives):
                     task.cancel()
-                await asyncio.gather(*self._clients, *lives, return_exceptions=True)
+                if tasks := [*self._clients, *lives]:
+                    await asyncio.wait(tasks, timeout=STOP_SECONDS)  # a client that does not read is not waited for
                 await listener.closed()
                 note(logging.INFO, "stopped")
         finally:

@@ -1,0 +1,41 @@
+"""Handles under what records programs: make_fx (in torch.func.linearize too), torch.fx, torch.jit.trace and torch.compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchnp.interop._private import is_recorded, leave_to_python, take_for_recording
+from torchnp.rpc.exceptions import HandleError
+
+NOT_RECORDED = "what a recording cannot hold"
+
+
+def recorded(cls: type, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """An operator that a recording has declined, since it does not know the class of handles: it is told, and asked again.
+
+    Run past it, the operator would stand in the recording as the constant that it gave this once.
+    """
+    if not take_for_recording(cls):
+        raise HandleError(
+            f"{func.name()} on a handle cannot be recorded by this torch {torch.__version__}: call the function on handles "
+            "as it is, and take torch.func.jvp in place of torch.func.linearize",
+            NOT_RECORDED,
+        )
+    return func(*args, **kwargs)
+
+
+def refuse_recording(what: str) -> None:
+    """Raise where a recording would keep, as a constant, what goes over the wire this once."""
+    if is_recorded() or torch.jit.is_tracing():
+        raise HandleError(
+            f"{what} in a function that is recorded (by make_fx, torch.func.linearize or torch.jit.trace) happens this once, "
+            "and what it gives would be a constant of the recording: do it outside, and pass handles as arguments",
+            NOT_RECORDED,
+        )
+
+
+def leave_to_torch_compile(cls: type) -> None:
+    """Keep torch.compile out of a class's dispatch: operators on handles run as they are, between what it compiles."""
+    leave_to_python(vars(cls)["__torch_dispatch__"].__func__)
