@@ -197,9 +197,10 @@ def _check_real(*tensors: ndarray) -> None:
 
 
 def _look_step(bound: Bound, targets: list[ndarray]) -> None:
-    """In place torch looks whether the values fit before it looks for code."""
+    """In place torch looks at the target's memory, and whether the values fit, before it looks for code."""
     x, values = bound["self"], bound["values"]
     if x.dtype == values.dtype and not dt.is_complex(x.dtype) and x.dtype not in el.BOOL | REAL:
+        check_target(targets[0])
         check_fits(values, targets[0])
 
 

@@ -193,7 +193,7 @@ def _in_vectors(grad_output: ndarray, self: ndarray, *limits: Any, whole: Any, r
     y = el.formula(grad_output, self, *limits, of=whole, **given)
     if not np.isnan(self).any() and not any(np.isnan(real(limit)) for limit in limits):
         return y
-    dense = grad_output.shape == self.shape and grad_output.flags.c_contiguous and self.flags.c_contiguous
+    dense = all(x.size == 1 or (x.shape == y.shape and x.flags.c_contiguous) for x in (grad_output, self))
     left = y.size % (2 * VECTOR.elements(y.dtype)) if dense else y.size
     last = np.arange(y.size).reshape(y.shape) >= y.size - left
     return np.where(last, el.formula(grad_output, self, *limits, of=rest, **given), y)
