@@ -352,7 +352,7 @@ TOLD = [
     *(f"f    {op}.out  (x(2), x({batch},2,4), out=torch.zeros({batch},4).to(x(1).dtype){turned})" for op, batch, turned in product(("linalg_matmul", "matmul"), ("1,1", "2,3"), ("", ".mT"))),
     *(f"fib  unflatten.int  (x(), {dim}, {sizes})" for dim, sizes in product((-1, 0, 1), ("[1]", "[-1,2,1]", "[]"))),
     *(f"-    _scaled_mm_v2  (x(4,8).to(torch.float8_e4m3fn), x(6,8).to(torch.float8_e4m3fn).t(), [torch.tensor({a})], [0], [0], [torch.tensor({b})], [0], [0], None, torch.bfloat16)" for a, b in (("[2.0, 2.0]", "2.0"), ("0.5", "[0.5, 0.5]"), ("[0.5, 1.0]", "[0.5, 1.0]"))),
-    *(f"f    {op}  (x({shape}), {bins})" for (op, bins), shape in product((("_adaptive_avg_pool2d", "[-1,-1]"), ("adaptive_avg_pool2d", "[-1,2]"), ("_adaptive_avg_pool3d", "[-1,-1,-1]"), ("adaptive_max_pool2d", "[-1,-1]")), ("1,0,5,7", "1,2,5,7", "1,2,5,0"))),
+    *(f"f    {op}  (x({shape}), {bins})" for (op, bins), shape in product((("_adaptive_avg_pool2d", "[-1,-1]"), ("adaptive_avg_pool2d", "[-1,2]"), ("_adaptive_avg_pool3d", "[-1,-1,-1]"), ("adaptive_max_pool2d", "[-1,-1]")), ("1,2,5,7", "1,2,5,0"))),
     *(f"-    fbgemm_linear_quantize_weight  (torch.tensor([{values}]))" for values in ("[1e5, -torch.inf, torch.inf]", "[1.0, torch.inf, 2.0]", "[-torch.inf, 0.0, 1.0]")),
     *(f"s    linalg_solve_triangular.out  (x(3,3){turned}, x(2,3,3).to(torch.{other}), upper=False, out=torch.zeros(2,3,3, dtype=torch.{dtype}){out})" for turned, other, dtype, out in product(("", ".mT"), ("float32", "float64", "int32"), ("float32", "float64", "int64"), ("", ".mT"))),
     *(f"f    einsum  ('{names}', [{', '.join(given)}])" for names, given in (("ij,jk->ik", ["x(2,3)"]), ("ij,jk", ["x(2,3)", "x(3,2)", "x(2)"]), ("i,i,i", ["x(2)", "x(2)"]))),
