@@ -228,13 +228,13 @@ ROWS = (
     ),
     Difference(
         "median-of-nothing",
-        "The median of no integers is 0",
+        "The median of no integers is what nan becomes as one",
         torch="torch.median(torch.tensor([], dtype=torch.int16))",
         torch_value="int16[] 0",
         numpy="np.median(np.array([], np.int16))",
         numpy_value="float64[] nan",
         kernel="aten.median(np.array([], np.int16))",
-        why="Of no floats it is nan in both.",
+        why="0 of the narrow ones, the smallest of int32 and int64, True of bools; of no floats it is nan in both.",
     ),
     Difference(
         "derivatives-in-integers",
