@@ -63,25 +63,36 @@ def connect(
     """
     if token is not None and not isinstance(token, str):
         raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
-    for name, seconds in (("timeout", timeout), ("silence", silence)):
+    _check_seconds(timeout=timeout, silence=silence)
+    scheme, host, port = _parts(address)
+    dial = _dialer(address, scheme, host, port, (ca, cert, key), token)
+    transport = Link(dial, timeout, reconnect, silence)
+    if scheme.startswith("grpc"):
+        token = None  # it goes with the call
+    return Session(transport, token, None if table is None else Agreement(table), timeout=timeout)
+
+
+def _dialer(
+    address: str, scheme: str, host: str, port: int, files: tuple, token: str | None
+) -> Callable[[float], Stream]:
+    """What makes connections to an address; ValueError for certificates where nothing is encrypted."""
+    if not _SCHEMES[scheme] and any(file is not None for file in files):
+        raise ValueError(
+            f"certificates are for TLS, and {address} does without: write {_SAFE[scheme]}{address[len(scheme) :]}"
+        )
+    tls = tls_context(*files) if _SCHEMES[scheme] else None
+    if scheme.startswith("grpc"):
+        # A call's own deadline would end the session: `timeout` bounds its first answer, and `silence` all others.
+        return _caller(host, port, None if tls is None else files, token)
+    return lambda seconds: Tcp(host, port, seconds, tls)
+
+
+def _check_seconds(**given: Any) -> None:
+    for name, seconds in given.items():
         if type(seconds) not in (int, float):
             raise TypeError(f"{name} is a number of seconds, not a value of type {type(seconds).__name__}")
         if not 0 < seconds < 1e8:
             raise ValueError(f"{name} cannot be {seconds}: it is a number of seconds above 0")
-    scheme, host, port = _parts(address)
-    if not _SCHEMES[scheme] and not ca is cert is key is None:
-        raise ValueError(
-            f"certificates are for TLS, and {address} does without: write {_SAFE[scheme]}{address[len(scheme) :]}"
-        )
-    tls = tls_context(ca, cert, key) if _SCHEMES[scheme] else None
-    dial: Callable[[float], Stream]
-    if scheme.startswith("grpc"):
-        # A call's own deadline would end the session: `timeout` bounds its first answer, and `silence` all others.
-        dial, token = _caller(host, port, None if tls is None else (ca, cert, key), token), None
-    else:
-        dial = lambda seconds: Tcp(host, port, seconds, tls)
-    transport = Link(dial, timeout, reconnect, silence)
-    return Session(transport, token, None if table is None else Agreement(table), timeout=timeout)
 
 
 def _parts(address: Any) -> tuple[str, str, int]:

@@ -14,7 +14,7 @@ import torch
 
 from torchnp.rpc import wire
 from torchnp.rpc.client.channel import Channel
-from torchnp.rpc.client.drawing import take_distribution_routes
+from torchnp.rpc.client.distributions import take_distribution_routes
 from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
 from torchnp.rpc.client.lazy import toggled
 from torchnp.rpc.client.objects import RemoteObject

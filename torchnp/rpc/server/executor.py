@@ -261,24 +261,39 @@ class Executor:
         if not rowlabels.stays(row, args, kwargs, [e.label for e in entries]):
             for entry in targets:
                 entry.buffer.public, entry.buffer.mixed = False, row.name  # type: ignore[union-attr]
-        found: list[Any] = [None] * len(outcome.results)
         if not all(free):
             args, kwargs = given(e.array for e in entries)
         start = time.perf_counter()
-        try:
-            found = [a for a, _ in _results(op, row, self._call(row, args, kwargs, targets, self._seeded(op)))]
-        except RAISED:
-            for entry in targets:
-                entry.array.fill(0)  # type: ignore[union-attr]
-            labels = [e.label for e in entries]
-            if rowlabels.apart(labels, rows):
-                found = [f.zeros() for f in outcome.results]
-                rowlabels.by_parts(args, kwargs, labels, rows, found, self._plainly(op, row))
+        found = self._on_values(op, row, args, kwargs, entries, targets, outcome, rows)
         for id_, (array, fresh) in enumerate(zip(found, outcome.results, strict=True), op.first):
             own = array is not None and self.store.is_new(array, fresh.nbytes)
             self.store.put(id_, privacy.held(array, fresh, own), False, rows=rows[id_ - op.first])
         self.pace.ran(row.name, outcome.seconds, time.perf_counter() - start)
         return None
+
+    def _on_values(
+        self,
+        op: wire.Op,
+        row: Served,
+        args: list,
+        kwargs: dict[str, Any],
+        entries: list[Entry],
+        targets: list[Entry],
+        outcome: Outcome,
+        rows: list[rowlabels.Label],
+    ) -> list[Any]:
+        """What the kernel gives on the private values; where it fails, the rows on which it does not, or nothing."""
+        try:
+            return [a for a, _ in _results(op, row, self._call(row, args, kwargs, targets, self._seeded(op)))]
+        except RAISED:
+            for entry in targets:
+                entry.array.fill(0)  # type: ignore[union-attr]
+        labels = [e.label for e in entries]
+        if not rowlabels.apart(labels, rows):
+            return [None] * len(outcome.results)
+        found = [f.zeros() for f in outcome.results]
+        rowlabels.by_parts(args, kwargs, labels, rows, found, self._plainly(op, row))
+        return found
 
     def _label(
         self,
