@@ -130,7 +130,8 @@ def test_what_looks_at_values_is_refused(session, look):
         look(session.send(PARAMETERS))
 
 
-def test_shapes_of_values_are_checked_all_the_same(session):
+def test_shapes_of_values_are_checked_all_the_same(session, monkeypatch):
+    monkeypatch.setattr(D.Distribution, "_validate_args", True)  # torch's compiler, once imported, has it off
     theirs = D.MultivariateNormal(PARAMETERS, torch.eye(3))
     with pytest.raises(ValueError, match="right-most size"):
         theirs.log_prob(session.send(torch.ones(2)))
