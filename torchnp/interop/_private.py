@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -178,6 +179,12 @@ def leave_to_python(function: Any) -> None:
     strategy, action = (getattr(frames, name, None) for name in ("_FrameExecStrategy", "_FrameAction"))
     if strategy is not None and action is not None:
         frames.set_code_exec_strategy(function.__code__, strategy(action.SKIP, action.SKIP))
+
+
+def make_state(optimizer: Any, group: dict[str, Any]) -> None:
+    """Have an optimizer make the state of a group's parameters that its first step would make."""
+    init = getattr(optimizer, "_init_group", absent("Optimizer._init_group"))
+    init(group, *([] for _ in list(inspect.signature(init).parameters)[1:]))
 
 
 of_comparison: Callable[[type[Exception], str], Exception] = lookup(

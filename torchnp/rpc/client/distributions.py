@@ -55,10 +55,10 @@ def _validating(theirs: Callable[..., None]) -> Callable[..., None]:
         if not isinstance(value, BaseHandleTensor) or vars(self).get("_validate_args"):
             theirs(self, value)
             return
-        shape = self._batch_shape + self._event_shape
-        event = len(value.shape) - len(self._event_shape)
-        if value.shape[event:] != self._event_shape:
-            raise ValueError(f"the right-most size of a value has to be {self._event_shape}, not {tuple(value.shape)}")
+        shape = self.batch_shape + self.event_shape
+        event = len(value.shape) - len(self.event_shape)
+        if value.shape[event:] != self.event_shape:
+            raise ValueError(f"the right-most size of a value has to be {self.event_shape}, not {tuple(value.shape)}")
         try:
             torch.broadcast_shapes(value.shape, shape)
         except RuntimeError:

@@ -7,13 +7,12 @@ what it was before where the step would have been left out: no value leaves the 
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from torchnp.interop._private import lookup
+from torchnp.interop._private import lookup, make_state
 from torchnp.rpc.client.handles import BaseHandleTensor
 from torchnp.rpc.exceptions import HandleError
 
@@ -93,9 +92,8 @@ def _check(optimizer: torch.optim.Optimizer) -> None:
 def _selected(optimizer: Any, keep: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     """Make a step, and take it back where a handle on a bool is not true."""
     _check(optimizer)
-    places = inspect.signature(optimizer._init_group).parameters
     for group in optimizer.param_groups:  # a state that the step would make belongs to what was before
-        optimizer._init_group(group, *([] for _ in range(len(places) - 1)))
+        make_state(optimizer, group)
     stepped = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
     with torch.no_grad():
         before = [(p, p.clone(), _tensors(optimizer.state.get(p, {}))) for p in stepped]
