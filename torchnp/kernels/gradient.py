@@ -47,7 +47,9 @@ def _even(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
         last = div(sub(part(-1, None), part(-2, -1)), spacing)
     else:
         first = div(_sum_of([-1.5, 2, -0.5], [part(0, 1), part(1, 2), part(2, 3)]), spacing)
-        last = div(_sum_of([0.5, -2, 1.5], [part(-3, -2), part(-2, -1), part(-1, None)]), spacing)
+        # Twice an integer wraps before it is subtracted.
+        last = add(sub(mul(0.5, part(-3, -2)), mul(2, part(-2, -1))), mul(1.5, part(-1, None)))
+        last = div(last, spacing)
     inner = div(sub(part(2, None), part(0, -2)), spacing)
     return cat([first, div(inner, 2), last], axis)
 
