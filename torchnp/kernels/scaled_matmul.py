@@ -35,6 +35,8 @@ def _scaled_mm(
     if not (by_onednn or _joint_scaling(self, mat2, scale_a, scale_b)):
         raise ValueError(_invalid("", self, mat2, scale_a, scale_b))
     _check_operands(("mat1", "mat2") if by_onednn else ("mat_a", "mat_b"), self, mat2, scale_result, bias)
+    if not by_onednn and scale_a.ndim == 2 and scale_a.size > 1:
+        _check_steps(scale_a, scale_b)
     scale_result = scale_result if out_dtype is not None and out in _SCALED_RESULTS else None
     run = _by_onednn if by_onednn else _emulated
     return run(self, mat2, scale_a, scale_b, bias, scale_result, out)
@@ -90,6 +92,13 @@ def _check_operands(names: tuple[str, str], a: ndarray, b: ndarray, scale_result
     check(alone, "scale_result must be a float scalar")
     if bias is not None:
         check(bias.size == b.shape[1], f"Bias must be size {b.shape[1]} but got {bias.size}")
+
+
+def _check_steps(scale_a: ndarray, scale_b: ndarray) -> None:
+    """Refuse scales of rows whose second dimension has a step, though it may have one element."""
+    for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
+        step = element_strides(scale)[dim_of(scale, 1)]
+        check(step == 1, f"expected {name}.stride(1) to be 1, but got {step}", ValueError)
 
 
 def _joint_scaling(a: ndarray, b: ndarray, scale_a: ndarray, scale_b: ndarray) -> bool:
@@ -176,6 +185,4 @@ def _check_scales(recipe: int, a: ndarray, b: ndarray, scale_a: ndarray, scale_b
     check(scale_a.size == rows, f"scale_a must have {rows} Float elements, got {scale_a.size}", ValueError)
     words = f"scale_b must have {b.shape[1]} Float elements, got {scale_b.size}"
     check(scale_b.size == b.shape[1], words, ValueError)
-    for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
-        step = element_strides(scale)[dim_of(scale, 1)]
-        check(step == 1, f"expected {name}.stride(1) to be 1, but got {step}", ValueError)
+    _check_steps(scale_a, scale_b)
