@@ -871,7 +871,7 @@ class _aten__conv_depthwise2d:
 class _aten__convert_indices_from_coo_to_csr:
     """Where each row begins among sorted row numbers, and where the last ends.
 
-    Like ``numpy.searchsorted``, with no known difference: ``torchnp explain _convert_indices_from_coo_to_csr``."""
+    Like ``numpy.searchsorted``, with 1 known differences: ``torchnp explain _convert_indices_from_coo_to_csr``."""
     @overload
     def __call__(_, /, self: _Tensor, size: _int, *, out_int32: _bool = ...) -> _Array: ...
     @overload
@@ -4924,7 +4924,7 @@ class _aten__safe_softmax:
 class _aten__sample_dirichlet:
     """Dirichlet values of the concentrations along the last dimension.
 
-    Like ``numpy.random.dirichlet``, with 5 known differences: ``torchnp explain _sample_dirichlet``."""
+    Like ``numpy.random.dirichlet``, with 6 known differences: ``torchnp explain _sample_dirichlet``."""
     @overload
     def __call__(_, /, self: _Tensor, generator: Any | None = ...) -> _Array: ...
     @overload
@@ -10904,7 +10904,7 @@ class _aten_dstack:
 class _aten_einsum:
     """Sum of products over the dimensions that the equation does not name in its output.
 
-    Like ``numpy.einsum``, with 4 known differences: ``torchnp explain einsum``."""
+    Like ``numpy.einsum``, with 5 known differences: ``torchnp explain einsum``."""
     def __call__(_, /, equation: _str, tensors: Sequence[_Tensor], *, path: Sequence[_int] | None = ...) -> _Array: ...
     @staticmethod
     def default(equation: _str, tensors: Sequence[_Tensor], *, path: Sequence[_int] | None = ...) -> _Array:
@@ -11658,7 +11658,7 @@ class _aten_fft_fft:
 class _aten_fft_fft2:
     """`fft_fftn` over the last two dimensions.
 
-    Like ``numpy.fft.fft2``, with 2 known differences: ``torchnp explain fft_fft2``."""
+    Like ``numpy.fft.fft2``, with 3 known differences: ``torchnp explain fft_fft2``."""
     @overload
     def __call__(_, /, self: _Tensor, s: Sequence[_int] | _int | None = ..., dim: Sequence[_int] | _int = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -11678,7 +11678,7 @@ class _aten_fft_fft2:
 class _aten_fft_fftfreq:
     """Sample frequencies of `fft_fft`.
 
-    Like ``numpy.fft.fftfreq``, with 4 known differences: ``torchnp explain fft_fftfreq``."""
+    Like ``numpy.fft.fftfreq``, with 5 known differences: ``torchnp explain fft_fftfreq``."""
     @overload
     def __call__(_, /, n: _int, d: _float = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -11698,7 +11698,7 @@ class _aten_fft_fftfreq:
 class _aten_fft_fftn:
     """Discrete Fourier transform over dimensions, by default all.
 
-    Like ``numpy.fft.fftn``, with 2 known differences: ``torchnp explain fft_fftn``."""
+    Like ``numpy.fft.fftn``, with 3 known differences: ``torchnp explain fft_fftn``."""
     @overload
     def __call__(_, /, self: _Tensor, s: Sequence[_int] | _int | None = ..., dim: Sequence[_int] | _int | None = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -11718,7 +11718,7 @@ class _aten_fft_fftn:
 class _aten_fft_fftshift:
     """The zero frequency moved to the middle.
 
-    Like ``numpy.fft.fftshift``, with no known difference: ``torchnp explain fft_fftshift``."""
+    Like ``numpy.fft.fftshift``, with 1 known differences: ``torchnp explain fft_fftshift``."""
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: Sequence[_int] | _int | None = ...) -> _Array:
@@ -11806,7 +11806,7 @@ class _aten_fft_ifft:
 class _aten_fft_ifft2:
     """`fft_ifftn` over the last two dimensions.
 
-    Like ``numpy.fft.ifft2``, with 2 known differences: ``torchnp explain fft_ifft2``."""
+    Like ``numpy.fft.ifft2``, with 3 known differences: ``torchnp explain fft_ifft2``."""
     @overload
     def __call__(_, /, self: _Tensor, s: Sequence[_int] | _int | None = ..., dim: Sequence[_int] | _int = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -11826,7 +11826,7 @@ class _aten_fft_ifft2:
 class _aten_fft_ifftn:
     """Inverse of `fft_fftn`.
 
-    Like ``numpy.fft.ifftn``, with 2 known differences: ``torchnp explain fft_ifftn``."""
+    Like ``numpy.fft.ifftn``, with 3 known differences: ``torchnp explain fft_ifftn``."""
     @overload
     def __call__(_, /, self: _Tensor, s: Sequence[_int] | _int | None = ..., dim: Sequence[_int] | _int | None = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -11846,7 +11846,7 @@ class _aten_fft_ifftn:
 class _aten_fft_ifftshift:
     """Inverse of `fft_fftshift`.
 
-    Like ``numpy.fft.ifftshift``, with no known difference: ``torchnp explain fft_ifftshift``."""
+    Like ``numpy.fft.ifftshift``, with 1 known differences: ``torchnp explain fft_ifftshift``."""
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: Sequence[_int] | _int | None = ...) -> _Array:
@@ -11934,7 +11934,7 @@ class _aten_fft_irfft:
 class _aten_fft_irfft2:
     """`fft_irfftn` over the last two dimensions.
 
-    Like ``numpy.fft.irfft2``, with 3 known differences: ``torchnp explain fft_irfft2``."""
+    Like ``numpy.fft.irfft2``, with 4 known differences: ``torchnp explain fft_irfft2``."""
     @overload
     def __call__(_, /, self: _Tensor, s: Sequence[_int] | _int | None = ..., dim: Sequence[_int] | _int = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -11954,7 +11954,7 @@ class _aten_fft_irfft2:
 class _aten_fft_irfftn:
     """Inverse of `fft_rfftn`.
 
-    Like ``numpy.fft.irfftn``, with 3 known differences: ``torchnp explain fft_irfftn``."""
+    Like ``numpy.fft.irfftn``, with 4 known differences: ``torchnp explain fft_irfftn``."""
     @overload
     def __call__(_, /, self: _Tensor, s: Sequence[_int] | _int | None = ..., dim: Sequence[_int] | _int | None = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -11994,7 +11994,7 @@ class _aten_fft_rfft:
 class _aten_fft_rfft2:
     """`fft_rfftn` over the last two dimensions.
 
-    Like ``numpy.fft.rfft2``, with 3 known differences: ``torchnp explain fft_rfft2``."""
+    Like ``numpy.fft.rfft2``, with 4 known differences: ``torchnp explain fft_rfft2``."""
     @overload
     def __call__(_, /, self: _Tensor, s: Sequence[_int] | _int | None = ..., dim: Sequence[_int] | _int = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -12014,7 +12014,7 @@ class _aten_fft_rfft2:
 class _aten_fft_rfftfreq:
     """Sample frequencies of `fft_rfft`.
 
-    Like ``numpy.fft.rfftfreq``, with 4 known differences: ``torchnp explain fft_rfftfreq``."""
+    Like ``numpy.fft.rfftfreq``, with 5 known differences: ``torchnp explain fft_rfftfreq``."""
     @overload
     def __call__(_, /, n: _int, d: _float = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -12034,7 +12034,7 @@ class _aten_fft_rfftfreq:
 class _aten_fft_rfftn:
     """`fft_fftn` of a real signal; the last dimension keeps n // 2 + 1 frequencies.
 
-    Like ``numpy.fft.rfftn``, with 3 known differences: ``torchnp explain fft_rfftn``."""
+    Like ``numpy.fft.rfftn``, with 4 known differences: ``torchnp explain fft_rfftn``."""
     @overload
     def __call__(_, /, self: _Tensor, s: Sequence[_int] | _int | None = ..., dim: Sequence[_int] | _int | None = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -12176,7 +12176,7 @@ class _aten_flatten_dense_tensors:
 class _aten_flip:
     """A copy with some dimensions in reverse order.
 
-    Like ``numpy.flip``, with 2 known differences: ``torchnp explain flip``."""
+    Like ``numpy.flip``, with 3 known differences: ``torchnp explain flip``."""
     @overload
     def __call__(_, /, self: _Tensor, dims: Sequence[_int]) -> _Array: ...
     @overload
@@ -12196,7 +12196,7 @@ class _aten_flip:
 class _aten_fliplr:
     """A copy with dimension 1 in reverse order.
 
-    Like ``numpy.fliplr``, with 1 known differences: ``torchnp explain fliplr``."""
+    Like ``numpy.fliplr``, with 2 known differences: ``torchnp explain fliplr``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -12208,7 +12208,7 @@ class _aten_fliplr:
 class _aten_flipud:
     """A copy with dimension 0 in reverse order.
 
-    Like ``numpy.flipud``, with 1 known differences: ``torchnp explain flipud``."""
+    Like ``numpy.flipud``, with 2 known differences: ``torchnp explain flipud``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -14194,7 +14194,7 @@ class _aten_infinitely_differentiable_gelu_backward:
 class _aten_inner:
     """Sums of products over the last dimensions.
 
-    Like ``numpy.inner``, with 2 known differences: ``torchnp explain inner``."""
+    Like ``numpy.inner``, with 3 known differences: ``torchnp explain inner``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -15433,7 +15433,7 @@ class _aten_linalg_lstsq:
     "gels" takes every matrix to be regular and leaves ``rcond`` alone, "gelsy" counts the first column whatever
     ``rcond`` says, and for "gelsd" a negative ``rcond`` or one of 1 and more is the machine's epsilon.
 
-    Like ``numpy.linalg.lstsq``, with 4 known differences: ``torchnp explain linalg_lstsq``."""
+    Like ``numpy.linalg.lstsq``, with 5 known differences: ``torchnp explain linalg_lstsq``."""
     @overload
     def __call__(_, /, self: _Tensor, b: _Tensor, rcond: _float | None = ..., *, driver: _str | None = ...) -> tuple[_Array, _Array, _Array, _Array]: ...
     @overload
@@ -15818,7 +15818,7 @@ class _aten_linalg_qr:
 class _aten_linalg_slogdet:
     """Sign and logarithm of the absolute determinant.
 
-    Like ``numpy.linalg.slogdet``, with 1 known differences: ``torchnp explain linalg_slogdet``."""
+    Like ``numpy.linalg.slogdet``, with 2 known differences: ``torchnp explain linalg_slogdet``."""
     @overload
     def __call__(_, /, A: _Tensor) -> tuple[_Array, _Array]: ...
     @overload
@@ -15986,7 +15986,7 @@ class _aten_linalg_vander:
 class _aten_linalg_vecdot:
     """Sums of products along a dimension, the first conjugated.
 
-    Like ``numpy.linalg.vecdot``, with 4 known differences: ``torchnp explain linalg_vecdot``."""
+    Like ``numpy.linalg.vecdot``, with 5 known differences: ``torchnp explain linalg_vecdot``."""
     @overload
     def __call__(_, /, x: _Tensor, y: _Tensor, *, dim: _int = ...) -> _Array: ...
     @overload
@@ -20918,7 +20918,7 @@ class _aten_reshape_as:
 class _aten_resize:
     """A copy in another shape with the same elements in memory, as many as there are.
 
-    Like ``numpy.resize``, with 1 known differences: ``torchnp explain resize``."""
+    Like ``numpy.resize``, with 2 known differences: ``torchnp explain resize``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int], *, memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -20950,7 +20950,7 @@ class _aten_resize_:
 class _aten_resize_as:
     """`resize` to the shape of another tensor.
 
-    Like ``numpy.resize``, with 1 known differences: ``torchnp explain resize_as``."""
+    Like ``numpy.resize``, with 2 known differences: ``torchnp explain resize_as``."""
     @overload
     def __call__(_, /, self: _Tensor, the_template: _Tensor, *, memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -21002,7 +21002,7 @@ class _aten_resolve_neg:
 class _aten_result_type:
     """The dtype that two operands promote to.
 
-    Like ``numpy.result_type``, with 1 known differences: ``torchnp explain result_type``."""
+    Like ``numpy.result_type``, with 2 known differences: ``torchnp explain result_type``."""
     @overload
     def __call__(_, /, tensor: _Tensor, other: _Tensor) -> np.dtype[Any]: ...
     @overload
@@ -21132,7 +21132,7 @@ class _aten_roll:
 class _aten_rot90:
     """A copy turned by quarters in the plane of two dimensions.
 
-    Like ``numpy.rot90``, with 1 known differences: ``torchnp explain rot90``."""
+    Like ``numpy.rot90``, with 2 known differences: ``torchnp explain rot90``."""
     @overload
     def __call__(_, /, self: _Tensor, k: _int = ..., dims: Sequence[_int] = ...) -> _Array: ...
     @overload
@@ -22119,7 +22119,7 @@ class _aten_slice_scatter:
 class _aten_slogdet:
     """Sign and logarithm of the absolute determinant.
 
-    Like ``numpy.linalg.slogdet``, with 1 known differences: ``torchnp explain slogdet``."""
+    Like ``numpy.linalg.slogdet``, with 2 known differences: ``torchnp explain slogdet``."""
     @overload
     def __call__(_, /, self: _Tensor) -> tuple[_Array, _Array]: ...
     @overload
@@ -24980,7 +24980,7 @@ class _aten_topk:
 class _aten_trace:
     """Sum of the diagonal of a matrix.
 
-    Like ``numpy.trace``, with 2 known differences: ``torchnp explain trace``."""
+    Like ``numpy.trace``, with 3 known differences: ``torchnp explain trace``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -25349,7 +25349,7 @@ class _aten_unbind_copy:
 class _aten_unflatten:
     """One dimension as several.
 
-    Like ``numpy.reshape``, with no known difference: ``torchnp explain unflatten``."""
+    Like ``numpy.reshape``, with 1 known differences: ``torchnp explain unflatten``."""
     def __call__(_, /, self: _Tensor, dim: _int, sizes: Sequence[_int]) -> _Array: ...
     @staticmethod
     def int(self: _Tensor, dim: _int, sizes: Sequence[_int]) -> _Array:

@@ -95,6 +95,24 @@ def row_by_row(call: Call) -> Any:
     return True
 
 
+@amends("row-indices-walked", stage=2)
+def from_the_first_to_the_last(call: Call) -> Any:
+    """Each index that is higher than all before it says how many came before."""
+    rows, size = np.ravel(call.given["self"]), call.given["size"]
+
+    def walked(*_: Any) -> Any:
+        out = np.zeros(size + 1, np.int64)
+        highest = rows[0] if rows.size else size
+        for i, row in enumerate(rows):
+            out[highest + 1 : row + 1] = i
+            highest = max(highest, row)
+        out[rows[-1] + 1 if rows.size else size + 1 :] = rows.size
+        return out
+
+    call.f = walked
+    return True
+
+
 @amends("sorter-in-range", stage=0)
 def all_of_the_sorter(call: Call) -> Any:
     sorter, n = call.given["sorter"], call.given["sorted_sequence"].shape[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from .explaining import amends, expects, refuse
 from .natural import Call
@@ -147,7 +148,7 @@ def matrix_of_each_row(call: Call) -> Any:
 def unexplained(call: Call, x: np.ndarray) -> np.ndarray:
     """Return the sums of squares that solutions leave."""
     a, b = call.given["self"], call.given["b"]
-    vectors = b.ndim == a.ndim - 1
+    vectors = b.ndim == a.ndim - 1 and a.shape[:-1] == b.shape
     left = (b[..., None] - a @ x[..., None]) if vectors else b - a @ x
     return (np.abs(left) ** 2).sum(-2)
 
@@ -175,6 +176,29 @@ def of_its_own_epsilon(call: Call) -> Any:
         return False
     call.kwargs["rcond"] = np.finfo(call.first.dtype).eps * max(call.first.shape[-2:])
     return True
+
+
+@amends("slogdet-sign-of-zero", stage=5)
+def signs_of_the_triangle(call: Call) -> Any:
+    """Their product, with that of the exchanges of rows: 0 times -1 is -0."""
+    lu, pivots = scipy.linalg.lu_factor(call.first, check_finite=False)
+    exchanges = int((pivots != np.arange(len(pivots))).sum())
+    sign = np.prod(np.sign(np.diag(lu))) * lu.dtype.type((-1) ** exchanges)
+    call.after.append(lambda out: (sign if out[0] == 0 else out[0], out[1]))
+    return True
+
+
+@amends("vecdot-broadcasts", stage=2)
+def sums_of_products(call: Call) -> Any:
+    vectors = all(x.ndim == 1 for x in call.arrays())
+    call.f = lambda x, y, axis=-1: (np.conjugate(x) * y).sum(-1 if vectors else axis)
+    return True
+
+
+@amends("fft-dims-unique", stage=0)
+def each_once(call: Call) -> Any:
+    dims = call.full().get("dim") or ()
+    return refuse(call) if len({d % call.first.ndim for d in dims}) < len(dims) else False
 
 
 @amends("lstsq-batches", stage=3)

@@ -88,6 +88,13 @@ def numbers_as_vectors(call: Call) -> Any:
     return True
 
 
+@amends("einsum-path", stage=0)
+def pairs_of_two(call: Call) -> Any:
+    n, pairs = len(call.given["tensors"]), list(zip(*[iter(call.given["path"])] * 2))
+    bad = any(a == b or not (0 <= a < n - i and 0 <= b < n - i) for i, (a, b) in enumerate(pairs))
+    return refuse(call) if bad else False
+
+
 @amends("einsum-ellipsis", stage=1)
 def sums_over_what_is_left_out(call: Call) -> Any:
     given, _, wanted = call.given["equation"].partition("->")

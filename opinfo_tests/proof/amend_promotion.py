@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..case import DTYPES
 from .explaining import amends, expects, refuse
 from .natural import Call
 from .promoting import DEFAULT, KINDS, cast, category, promoted
@@ -159,6 +160,15 @@ def unsigned_dtypes_do_not_mix(call: Call) -> Any:
     return refuse(call) if wide and len(types) > 1 and all(t.kind in INTEGER for t in types) else False
 
 
+@amends("unsigned-promotion", stage=0)
+def numbers_of_64_bits_do_not_mix(call: Call) -> Any:
+    """A number that only uint64 holds is of uint64 beside what is not of its category."""
+    found = everything(call)
+    numbers = [x for x in found if isinstance(x, int) and not isinstance(x, bool) and x >= 2**63]
+    lower = all(category(x) == 0 for x in found if isinstance(x, np.ndarray))
+    return refuse(call) if numbers and lower else False
+
+
 @amends("int-to-default-float", stage=3)
 def integers_as_floats(call: Call) -> Any:
     found = everything(call)
@@ -282,7 +292,13 @@ def casts_by_category(call: Call) -> Any:
 
 @amends("promotion-category", stage=2)
 def promotes_by_category(call: Call) -> Any:
-    call.f = lambda a, b: promoted([np.empty(1, x) if isinstance(x, np.dtype) else x for x in (a, b)])
+    def told(a: Any, b: Any) -> np.dtype:
+        found = [np.empty(1, x) if isinstance(x, np.dtype) else x for x in (a, b)]
+        tensors = [x for x in found if isinstance(x, np.ndarray) and x.ndim]
+        half = bool(tensors) and all(x.dtype == np.float16 for x in tensors) and max(map(category, found)) == 3
+        return DTYPES["complex32"] if half else promoted(found)
+
+    call.f = told
     return True
 
 

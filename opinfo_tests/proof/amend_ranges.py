@@ -43,7 +43,9 @@ def bounds_against_the_step(call: Call) -> Any:
 def ends_included(call: Call) -> Any:
     full = call.full()
     start, end, step = full["start"], full["end"], full.get("step", 1)
-    call.f = lambda *_, dtype=None: start + np.arange(int(np.floor((end - start) / step)) + 1) * step
+    real = np.float32 if full.get("dtype") == np.float16 else np.float64
+    count = int((real(end) - real(start)) / real(step) + real(1))
+    call.f = lambda *_, dtype=None: start + np.arange(count) * step
     call.after.insert(0, lambda out: out.astype(full.get("dtype") or np.float32))
     return True
 
@@ -140,6 +142,14 @@ def frequencies_of_nothing(call: Call) -> Any:
     if size < 0:
         return refuse(call)
     call.f = lambda n, d=1.0: np.arange(size) * np.divide(1, n * d)
+    return True
+
+
+@amends("fftfreq-no-spacing", stage=1)
+def points_in_one_place(call: Call) -> Any:
+    if call.full()["d"] != 0:
+        return False
+    call.given["d"] = np.float64(0)
     return True
 
 

@@ -96,6 +96,18 @@ def as_many_shifts(call: Call) -> Any:
     return refuse(call) if counts[0] != counts[1] else False
 
 
+@amends("roll-needs-shifts", stage=0)
+def along_a_dimension(call: Call) -> Any:
+    full = call.full()
+    return refuse(call) if () in (full.get("shifts"), full.get("dim")) else False
+
+
+@amends("unflatten-needs-sizes", stage=0)
+def of_a_dimension(call: Call) -> Any:
+    n = call.first.ndim
+    return False if call.given["sizes"] and -n <= call.given["dim"] < n else refuse(call)
+
+
 @amends("outer-vectors", stage=0)
 def of_vectors(call: Call) -> Any:
     return refuse(call) if any(x.ndim != 1 for x in call.arrays()) else False

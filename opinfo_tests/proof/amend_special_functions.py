@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from .amend_promotion import everything
+from .amend_promotion import everything, operands
 from .explaining import amends, expects, refuse
 from .natural import Call
-from .promoting import promoted
+from .promoting import cast, promoted
 
 
 @amends("erfinv-of-negative-zero", stage=5)
@@ -62,11 +62,11 @@ def rounded_elsewhere(call: Call) -> Any:
 
 @amends("scipy-in-double", stage=5)
 def dtype_stays(call: Call) -> Any:
-    def kept(out: Any) -> Any:
-        dtype = promoted(everything(call))
-        return np.asarray(out).astype(dtype) if dtype.kind in "fc" else out
-
-    call.after.append(kept)
+    """A number takes the dtype too, in which it may be infinite."""
+    dtype = promoted(everything(call))
+    if dtype.kind in "fc":
+        call.given |= {n: cast(x, dtype) for n, x in operands(call).items() if isinstance(x, (int, float))}
+    call.after.append(lambda out: np.asarray(out).astype(dtype) if dtype.kind in "fc" else out)
     return True
 
 

@@ -69,6 +69,7 @@ MORE = {
     "missing-kernel": (
         "{f}(torch.ones(2, 2, dtype=torch.uint32), torch.ones(2, 2, dtype=torch.uint32))", "{f}(torch.ones(2, 2, dtype=torch.uint32))",
         "{f}(torch.tensor([True]), torch.tensor([True]))", "{f}(torch.tensor([1j]), decimals=1)", "{f}(torch.ones(2, dtype=torch.uint32), 0)", "{f}(2, dtype=torch.complex64)",
+        "{f}(torch.zeros(2, 2, dtype=torch.uint16), [1])",
         "{f}([2], mean=0.0, std=1.0, dtype=torch.int64, device='cpu', requires_grad=False)", "{f}([2], low=0.0, high=1.0, dtype=torch.int64, device='cpu', stride=[1])",),
     "gather-negative": ("{f}(torch.ones(2, 2), torch.tensor([-1]))", "{f}(torch.ones(2), 0, torch.tensor([-1]), torch.ones(1))",),
     "index-uint8-mask": ("{f}(torch.arange(3), [torch.tensor([0, 1, 1], dtype=torch.uint8)], torch.tensor([5, 6]))",),

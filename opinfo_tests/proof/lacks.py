@@ -17,7 +17,7 @@ LACKS = {
     "Ucef", "bitwise_or": "cef", "bitwise_right_shift": "Ubcef", "bitwise_xor": "cef", "ceil": "b", "cholesky":
     "Ubeiu", "clamp": "bUc", "clamp_max": "bUc", "clamp_min": "bUc", "clip": "bUc", "copysign": "c",
     "count_nonzero": "U", "cummax": "Uc", "cummin": "Uc", "cumprod": "U", "cumsum": "U", "det": "e", "diff": "U",
-    "digamma": "c", "erf": "c", "erfc": "c", "erfinv": "c", "fft_fftfreq": "c", "fft_rfftfreq": "c", "fix": "b", "fliplr": "U", "floor": "b", "floor_divide":
+    "digamma": "c", "erf": "c", "erfc": "c", "erfinv": "c", "fft_fftfreq": "c", "fft_rfftfreq": "c", "fix": "b", "flip": "U", "fliplr": "U", "flipud": "U", "floor": "b", "floor_divide":
     "Ubc", "fmax": "U", "fmin": "U", "fmod": "Ubc", "gcd": "Ubcef", "ge": "Uc", "gradient": "U", "greater": "Uc",
     "greater_equal": "Uc", "gt": "Uc", "heaviside": "U", "histc": "Ubciu", "histogram": "Ubceiu", "histogramdd":
     "Ubceiu", "hypot": "Ubciu", "i0": "c", "igamma": "Ubciu", "igammac": "Ubciu", "inner": "Ub", "isin": "bUc",

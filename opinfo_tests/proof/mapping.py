@@ -279,7 +279,7 @@ MAPPING: dict[str, tuple[str, ...]] = {
     # ---------------------------------------------------------------- products and linear algebra
     "numpy.matmul": ("f(self, mat2)", "f(sparse, dense)", "f(self, other)", "f(self, vec)"),
     "numpy.dot": ("f(self, tensor)",),
-    "numpy.einsum": ("f(equation, *tensors)",),
+    "numpy.einsum": ("f(equation, *tensors)", "f(equation, *tensors, optimize=contracted(path))"),
     "numpy.tensordot": ("f(self, other, (dims_self, dims_other))",),
     "numpy.cross": ("f(self, other)", "f(self, other, axis=dim)"),
     "numpy.linalg.cross": ("f(self, other, axis=dim)",),

@@ -39,7 +39,7 @@ def promoted(operands: list[Any]) -> np.dtype:
         [x.dtype for x in operands if isinstance(x, np.ndarray) and not x.ndim],
         [DEFAULT[category(x)] for x in operands if not isinstance(x, np.ndarray)],
     )
-    for number, tier in enumerate(tiers):
+    for tier in tiers:
         for i, dtype in enumerate(tier):
             tier[0] = dtype if i == 0 else wider(tier[0], dtype)
         if not tier:
@@ -48,10 +48,8 @@ def promoted(operands: list[Any]) -> np.dtype:
             found = tier[0]
         elif KINDS[tier[0].kind] > KINDS[found.kind]:
             higher = tier[0]
-            if KINDS[higher.kind] == 3 and found.kind == "f" and number == 2:
+            if KINDS[higher.kind] == 3 and found.kind == "f":
                 higher = np.dtype(PARTNER[found.char])
-            elif KINDS[higher.kind] == 3 and found.kind == "f":
-                higher = np.promote_types(higher, found) if found.char == "d" else higher
             found = higher
     return found or DEFAULT[2]
 

@@ -20,6 +20,7 @@ import torchnp
 from torchnp.differences import Difference, run
 
 from ..case import Array, Case, Named, Seeded, schemas
+from ..judge.tolerances import rule_of
 from ..report.shrink import shrink, weight
 from .account import NAMES, counterpart, listed_of, oracle, pair, recorded
 from .explaining import explain
@@ -97,7 +98,10 @@ def written(case: Case, id: str, spelled: list[str]) -> Difference:
     like = side[1].replace("numpy.", "np.", 1)
     if not like.startswith("np."):  # what SciPy gives goes by its version more often
         raise NotShownError(like)
-    numpy = numpy_text(pair(case, oracle().execute(case), *side).make(), like)
+    want = oracle().execute(case)
+    if want.error is None and rule_of(case).kind == "uninitialised":
+        raise NotShownError("memory that nothing has written")
+    numpy = numpy_text(pair(case, want, *side).make(), like)
     space, _, base = case.op.partition("::")
     name = base.partition(".")[0]
     theirs = spelled[0] if space == "aten" else f"torch.ops.{space}.{name}"

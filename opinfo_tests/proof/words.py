@@ -74,6 +74,11 @@ def pairs_of(x: tuple) -> list[tuple[Any, Any]]:
     return list(zip(x[::2], x[1::2]))
 
 
+def contracted(path: tuple) -> Any:
+    """Return pairs of operands as einsum's ``optimize`` takes them; one operand has none."""
+    return ["einsum_path", *pairs_of(path)] if len(path) > 1 else False
+
+
 def sizes_of(x: np.ndarray, dim: int) -> int:
     return x.shape[dim]
 
@@ -146,7 +151,7 @@ def periodic_of(window: np.ndarray, periodic: bool) -> np.ndarray:
 
 HELPERS: dict[str, Any] = {
     f.__name__: f
-    for f in (wrote, itself, stored, limit_of, divided, added_axes, several, side_of, reversed_along, kth, pairs_of, sizes_of, slot, along, slot_index,
+    for f in (wrote, itself, stored, limit_of, divided, added_axes, several, side_of, reversed_along, kth, pairs_of, contracted, sizes_of, slot, along, slot_index,
               index_of, added, complex_of, real_of, norm_of, with_zeros, spans, spaced, reduction, periodic_of)
 } | {"np": np, "given": given_or}  # fmt: skip
 WORDS = frozenset({*HELPERS, "f", "_", "int", "len", "tuple", "list", "slice"})

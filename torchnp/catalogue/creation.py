@@ -178,6 +178,16 @@ ROWS = (
         why="Draw row by row in NumPy.",
     ),
     Difference(
+        "dirichlet-of-zero",
+        "Dirichlet values are drawn of concentrations of 0 too",
+        torch="torch._sample_dirichlet(torch.tensor([0.0, 1.0]))[0]",
+        torch_value="float32[] 1.175494e-38",
+        numpy="np.random.dirichlet(np.array([0.0, 1.0], np.float32))[0]",
+        numpy_value="ValueError: alpha <= 0",
+        kernel="aten._sample_dirichlet(np.array([0.0, 1.0], np.float32))[0]",
+        why="Their share is the smallest normal number.",
+    ),
+    Difference(
         "gamma-above-zero",
         "Gamma and Dirichlet values are never 0",
         torch="torch._standard_gamma(torch.tensor([1e-9]))",

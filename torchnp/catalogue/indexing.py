@@ -111,6 +111,17 @@ ROWS = (
         why="digitize takes falling boundaries too, and refuses those that do both. torch searches as if they rose.",
     ),
     Difference(
+        "row-indices-walked",
+        "Row indices are walked from the first to the last, sorted or not",
+        torch="torch._convert_indices_from_coo_to_csr(torch.tensor([1, 0, 2]), 3)",
+        torch_value="int64[4] [0, 0, 2, 3]",
+        numpy="np.searchsorted(np.array([1, 0, 2]), np.arange(4))",
+        numpy_value="int64[4] [0, 2, 2, 3]",
+        kernel="aten._convert_indices_from_coo_to_csr(np.array([1, 0, 2]), 3)",
+        why="Of sorted indices the two agree. torch keeps the highest so far, NumPy halves what is left. An index of no dimensions is walked as one of one.",
+        in_numpy="np.searchsorted(np.maximum.accumulate(np.array([1, 0, 2])), np.arange(4))",
+    ),
+    Difference(
         "sorter-in-range",
         "searchsorted looks at the whole sorter",
         torch="torch.searchsorted(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([2.0]), sorter=torch.tensor([1, 2, 3]))",

@@ -194,6 +194,17 @@ ROWS = (
         in_numpy="np.einsum('...i->...i', np.ones((2, 2), np.float32)).sum(0)",
     ),
     Difference(
+        "einsum-path",
+        "einsum refuses a path that takes an operand twice",
+        torch="torch.ops.aten.einsum('i,i->', [torch.ones(2), torch.ones(2)], path=[0, 0])",
+        torch_value="RuntimeError: einsum(): invalid contraction (0, 0) cannot contract an operand with itself",
+        numpy="np.einsum('i,i->', np.ones(2, np.float32), np.ones(2, np.float32), optimize=['einsum_path', (0, 0)])",
+        numpy_value="float32[] 2",
+        kernel="aten.einsum('i,i->', [np.ones(2, np.float32), np.ones(2, np.float32)], path=[0, 0])",
+        why="torch takes the pairs flat and from the front; NumPy contracts what is left in the end at once.",
+        in_torch="torch.ops.aten.einsum('i,i->', [torch.ones(2), torch.ones(2)], path=[0, 1])",
+    ),
+    Difference(
         "cumsum-needs-dim",
         "cumsum and cumprod need a dimension",
         torch="torch.ops.aten.cumsum.default(torch.ones(2, 2))",

@@ -150,7 +150,7 @@ def _look_inner(bound: Bound, outs: list[ndarray]) -> None:
         raise RuntimeError(f"tensordot: Expected the output tensor to have dtype {dt.scalar_name(x.dtype)}, {found}")
 
 
-@kernel("inner", like=np.inner, differs=_DIFFERS, writes=Writes(out=_look_inner))
+@kernel("inner", like=np.inner, differs=[*_DIFFERS, "missing-kernel"], writes=Writes(out=_look_inner))
 def inner(self, other):
     """Sums of products over the last dimensions."""
     if self.ndim == 0 or other.ndim == 0:
@@ -309,7 +309,7 @@ def _multiplied(chain: list[ndarray], split: dict[tuple[int, int], int], i: int,
 # ---------------------------------------------------------------- vectors along a dimension
 
 
-_VECDOT = ["no-integers-linalg", "no-mixed-products", "half-opmath", "zero-dim-axis"]
+_VECDOT = ["no-integers-linalg", "no-mixed-products", "half-opmath", "zero-dim-axis", "vecdot-broadcasts"]
 
 
 @kernel("linalg_vecdot", like=np.linalg.vecdot, differs=_VECDOT)
@@ -354,7 +354,7 @@ def cross(self, other, dim=None):
     return linalg_cross(self, other, dim=dim)
 
 
-@kernel("trace", like=np.trace, differs=["sum-dtype", "matrix-only"])
+@kernel("trace", like=np.trace, differs=["sum-dtype", "matrix-only", "missing-kernel"])
 def trace(self):
     """Sum of the diagonal of a matrix."""
     check_products("trace", self.dtype)

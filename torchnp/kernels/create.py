@@ -275,7 +275,7 @@ def resize_(self, size, *, memory_format=None):
     return self
 
 
-@kernel("resize", like=np.resize, differs=["memory-format-fits"])
+@kernel("resize", like=np.resize, differs=["resize-in-memory", *_FITS])
 def resize(self, size, *, memory_format=None):
     """A copy in another shape with the same elements in memory, as many as there are."""
     order = _resize_order(size, memory_format)
@@ -300,7 +300,7 @@ def resize_as_(self, the_template, *, memory_format=None):
     return resize_(self, the_template.shape, memory_format=_template_format(the_template, memory_format))
 
 
-@kernel("resize_as", like=np.resize, differs=_FITS)
+@kernel("resize_as", like=np.resize, differs=["resize-in-memory", *_FITS])
 def resize_as(self, the_template, *, memory_format=None):
     """`resize` to the shape of another tensor."""
     return resize(self, the_template.shape, memory_format=_template_format(the_template, memory_format))

@@ -58,7 +58,9 @@ def _check_operand(subscripts: Sequence[str], x: ndarray, number: int, seen: dic
         seen[letter] = size if known == 1 else known
 
 
-@kernel("einsum", like=np.einsum, differs=["half-opmath", "no-bool-product", "einsum-ellipsis", "sum-dtype"])
+@kernel(
+    "einsum", like=np.einsum, differs=["half-opmath", "no-bool-product", "einsum-ellipsis", "einsum-path", "sum-dtype"]
+)
 def einsum(equation, tensors, *, path=None):
     """Sum of products over the dimensions that the equation does not name in its output."""
     check(len(tensors) > 0, "einsum(): must provide at least one operand")

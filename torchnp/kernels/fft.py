@@ -200,7 +200,8 @@ for _name, _transform, _doc in (
 ):
     _like = getattr(np.fft, _name, None)
     _also = ["complex-zero-sign"] if _name in _SIGNED else ["irfft-minus-1"] if _name in _SIZED else []
-    _differs = ["no-half-fft", "fft-of-integers", *_also]
+    _several = ["fft-dims-unique"] if _name[-1] in "n2" else []
+    _differs = ["no-half-fft", "fft-of-integers", *_several, *_also]
     rows(f"fft_{_name} fft_{_name}.out", _transform, _doc, like=_like, differs=_differs)
 
 
@@ -212,8 +213,17 @@ def _shifted(x: ndarray, dim: Any, *, up: int) -> ndarray:
     return roll(x, [(x.shape[a] + up) // 2 for a in axes], tuple(axes))
 
 
-rows("fft_fftshift", _shifted, "The zero frequency moved to the middle.", up=0, like=np.fft.fftshift)
-rows("fft_ifftshift", _shifted, "Inverse of `fft_fftshift`.", up=1, like=np.fft.ifftshift)
+rows(
+    "fft_fftshift",
+    _shifted,
+    "The zero frequency moved to the middle.",
+    up=0,
+    like=np.fft.fftshift,
+    differs=["roll-needs-shifts"],
+)
+rows(
+    "fft_ifftshift", _shifted, "Inverse of `fft_fftshift`.", up=1, like=np.fft.ifftshift, differs=["roll-needs-shifts"]
+)
 
 
 def _frequencies(n: int, d: float, dtype: Any, *options: Any, name: str) -> ndarray:
@@ -240,5 +250,5 @@ for _like in (np.fft.fftfreq, np.fft.rfftfreq):
         _doc,
         name=_name,
         like=_like,
-        differs=["default-dtype", "float-dtypes-alone", "missing-kernel", "fftfreq-of-nothing"],
+        differs=["default-dtype", "float-dtypes-alone", "missing-kernel", "fftfreq-of-nothing", "fftfreq-no-spacing"],
     )

@@ -73,7 +73,14 @@ def _standard_gamma(self, generator=None):
 @kernel(
     "_sample_dirichlet",
     like=np.random.dirichlet,
-    differs=["random-stream", "random-dtype", "dirichlet-rows", "gamma-above-zero", "missing-kernel"],
+    differs=[
+        "random-stream",
+        "random-dtype",
+        "dirichlet-rows",
+        "dirichlet-of-zero",
+        "gamma-above-zero",
+        "missing-kernel",
+    ],
 )
 def _sample_dirichlet(self, generator=None):
     """Dirichlet values of the concentrations along the last dimension."""

@@ -272,7 +272,7 @@ def _linalg_slogdet(A):
     return np.asarray(signs), np.asarray(np.add.reduce(np.log(length), -1)), lu, pivots
 
 
-_OF_SLOGDET = {"like": np.linalg.slogdet, "differs": ["no-integers-linalg"], "part": slice(2)}
+_OF_SLOGDET = {"like": np.linalg.slogdet, "differs": ["no-integers-linalg", "slogdet-sign-of-zero"], "part": slice(2)}
 rows("linalg_slogdet slogdet", _linalg_slogdet, "Sign and logarithm of the absolute determinant.", **_OF_SLOGDET)
 
 

@@ -17,7 +17,9 @@ _NAME = "torch.linalg.lstsq"
 
 
 @kernel(
-    "linalg_lstsq", like=np.linalg.lstsq, differs=["lstsq-results", "lstsq-tolerance", "lstsq-batches", "lstsq-drivers"]
+    "linalg_lstsq",
+    like=np.linalg.lstsq,
+    differs=["no-integers-linalg", "lstsq-results", "lstsq-tolerance", "lstsq-batches", "lstsq-drivers"],
 )
 def linalg_lstsq(self, b, rcond=None, *, driver=None):
     """Least squares solutions, and for some drivers residuals, ranks and singular values.

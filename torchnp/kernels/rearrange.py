@@ -29,7 +29,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- flip, rotate, roll
 
 
-@kernel("flip", like=np.flip, differs=["flip-copies", "zero-dim-axis"])
+@kernel("flip", like=np.flip, differs=["flip-copies", "zero-dim-axis", "missing-kernel"])
 def flip(self, dims):
     """A copy with some dimensions in reverse order."""
     dims = wrap_dims(dims, self.ndim)
@@ -51,11 +51,12 @@ def _flip_one(self, *, axis):
     return flip(self, [axis])
 
 
-rows("fliplr", _flip_one, "A copy with dimension 1 in reverse order.", axis=1, like=np.fliplr, differs=["flip-copies"])
-rows("flipud", _flip_one, "A copy with dimension 0 in reverse order.", axis=0, like=np.flipud, differs=["flip-copies"])
+_FLIPPED = ["flip-copies", "missing-kernel"]
+rows("fliplr", _flip_one, "A copy with dimension 1 in reverse order.", axis=1, like=np.fliplr, differs=_FLIPPED)
+rows("flipud", _flip_one, "A copy with dimension 0 in reverse order.", axis=0, like=np.flipud, differs=_FLIPPED)
 
 
-@kernel("rot90", like=np.rot90, differs=["flip-copies"])
+@kernel("rot90", like=np.rot90, differs=_FLIPPED)
 def rot90(self, k=1, dims=(0, 1)):
     """A copy turned by quarters in the plane of two dimensions."""
     check(len(dims) == 2, f"expected total rotation dims == 2, but got dims = {len(dims)}")

@@ -70,10 +70,10 @@ rows("is_signed", lambda x: dtypes.is_signed(x.dtype), "Whether the dtype has ne
 
 # torch numbers its dtypes; the rows that return a dtype return it as an np.dtype.
 
-_PROMOTION = ["promotion-category"]
+_PROMOTION = ["promotion-category", "unsigned-promotion"]
 rows(
     "promote_types", dtypes.promote_types, "The dtype that two promote to.", like=np.promote_types,
-    differs=[*_PROMOTION, "unsigned-promotion"],
+    differs=_PROMOTION,
 )  # fmt: skip
 rows(
     "result_type.Tensor result_type.Scalar result_type.Scalar_Tensor result_type.Scalar_Scalar", dtypes.result_type,

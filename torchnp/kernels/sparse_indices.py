@@ -27,7 +27,7 @@ ndarray = np.ndarray
 _WIDTH = {True: dt.int32, False: dt.int64}  # of index dtypes, by ``out_int32``
 
 
-@kernel("_convert_indices_from_coo_to_csr", like=np.searchsorted)
+@kernel("_convert_indices_from_coo_to_csr", like=np.searchsorted, differs=["row-indices-walked"])
 def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
     """Where each row begins among sorted row numbers, and where the last ends."""
     check(self.ndim <= 1, f"Input is supposed to be a vector, but got {self.ndim} dimensional tensor.")

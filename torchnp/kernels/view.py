@@ -125,7 +125,7 @@ def flatten(self, start_dim=0, end_dim=-1):
     return reshape(self, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
-@kernel("unflatten.int", like=np.reshape)
+@kernel("unflatten.int", like=np.reshape, differs=["unflatten-needs-sizes"])
 def unflatten(self, dim, sizes):
     """One dimension as several."""
     dim = wrap_dim(dim, self.ndim)
