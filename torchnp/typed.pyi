@@ -3962,7 +3962,7 @@ class _aten__histogramdd_from_bin_tensors:
 class _aten__index_put_impl:
     """``aten::_index_put_impl_``, with the written arguments returned in place of written.
 
-    Like ``numpy.put``, with no known difference: ``torchnp explain _index_put_impl``."""
+    Like ``numpy.ndarray.__setitem__``, with 4 known differences: ``torchnp explain _index_put_impl``."""
     @overload
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ..., unsafe: _bool = ...) -> _Array: ...
     @overload
@@ -3982,7 +3982,7 @@ class _aten__index_put_impl:
 class _aten__index_put_impl_:
     """`index_put` in place.
 
-    Like ``numpy.put``, with no known difference: ``torchnp explain _index_put_impl_``."""
+    Like ``numpy.ndarray.__setitem__``, with 4 known differences: ``torchnp explain _index_put_impl_``."""
     def __call__(_, /, self: _Array, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ..., unsafe: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ..., unsafe: _bool = ...) -> _Array:
@@ -13309,7 +13309,7 @@ class _aten_gt_:
 class _aten_hamming_window:
     """``alpha - beta cos(t)`` over one period, by default ``0.54 - 0.46 cos(t)``.
 
-    Like ``numpy.hamming``, with 4 known differences: ``torchnp explain hamming_window``."""
+    Like ``numpy.hamming``, with 5 known differences: ``torchnp explain hamming_window``."""
     @overload
     def __call__(_, /, window_length: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -25373,7 +25373,7 @@ class _aten_unflatten_dense_tensors:
 class _aten_unfold:
     """All windows of ``size`` along a dimension, ``step`` apart, as a new last dimension.
 
-    Like ``numpy.lib.stride_tricks.sliding_window_view``, with 1 known differences: ``torchnp explain unfold``."""
+    Like ``numpy.lib.stride_tricks.sliding_window_view``, with 3 known differences: ``torchnp explain unfold``."""
     def __call__(_, /, self: _Tensor, dimension: _int, size: _int, step: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dimension: _int, size: _int, step: _int) -> _Array:
@@ -25403,7 +25403,7 @@ class _aten_unfold_backward:
 class _aten_unfold_copy:
     """``aten::unfold``, with a copy as its result in place of a view.
 
-    Like ``numpy.lib.stride_tricks.sliding_window_view``, with 1 known differences: ``torchnp explain unfold_copy``."""
+    Like ``numpy.lib.stride_tricks.sliding_window_view``, with 3 known differences: ``torchnp explain unfold_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, dimension: _int, size: _int, step: _int) -> _Array: ...
     @overload
@@ -28084,7 +28084,7 @@ class _prims_bitwise_xor:
 class _prims_broadcast_in_dim:
     """A view of a larger shape; ``broadcast_dimensions`` tells where each dimension of ``a`` goes.
 
-    Like ``numpy.broadcast_to``, with no known difference: ``torchnp explain broadcast_in_dim``."""
+    Like ``numpy.broadcast_to``, with 1 known differences: ``torchnp explain broadcast_in_dim``."""
     def __call__(_, /, a: _Tensor, shape: Sequence[_int], broadcast_dimensions: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(a: _Tensor, shape: Sequence[_int], broadcast_dimensions: Sequence[_int]) -> _Array:
@@ -28426,7 +28426,7 @@ class _prims_fft_c2r:
 class _prims_fft_r2c:
     """Fourier transform of real numbers, not normalized.
 
-    Like ``numpy.fft.rfftn``, with no known difference: ``torchnp explain fft_r2c``."""
+    Like ``numpy.fft.rfftn``, with 2 known differences: ``torchnp explain fft_r2c``."""
     def __call__(_, /, self: _Tensor, *, dim: Sequence[_int], onesided: _bool) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, dim: Sequence[_int], onesided: _bool) -> _Array:

@@ -125,7 +125,8 @@ def no_masks(call: Call) -> Any:
 def every_duplicate(call: Call) -> Any:
     if not call.given.get("accumulate"):
         return False
-    call.f, call.template = np.add.at, parsed("wrote(f(self, index_of(indices), values), self)")
+    said = "itself" if "itself(" in call.template.text else "wrote"
+    call.f, call.template = np.add.at, parsed(f"{said}(f(self, index_of(indices), values), self)")
     return True
 
 

@@ -123,6 +123,12 @@ def writable(call: Call) -> Any:
     return True
 
 
+@amends("windows-writable", stage=1)
+def windows_asked_to_be_writable(call: Call) -> Any:
+    call.kwargs["writeable"] = True
+    return True
+
+
 def made_writable(out: Any) -> Any:
     for x in out if isinstance(out, (list, tuple)) else [out]:
         x.setflags(write=True)

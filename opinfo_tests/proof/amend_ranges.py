@@ -133,6 +133,14 @@ def floats_alone(call: Call) -> Any:
     return refuse(call) if dtype is not None and dtype.kind in "bui" else False
 
 
+@amends("hamming-coefficients", stage=1)
+def cosine_of_its_own(call: Call) -> Any:
+    full, f = call.full(), call.f
+    alpha, beta = full.get("alpha", 0.54), full.get("beta", 0.46)
+    call.f = lambda n: np.full(n, 1.0) if n == 1 else alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1))
+    return (alpha, beta) != (0.54, 0.46) and f is np.hamming
+
+
 @amends("fftfreq-of-nothing", stage=1)
 def frequencies_of_nothing(call: Call) -> Any:
     n = call.given["n"]

@@ -81,6 +81,15 @@ def steps(call: Call) -> Any:
     return True
 
 
+@amends("unfold-of-number", stage=1)
+def of_one_dimension(call: Call) -> Any:
+    size, n = call.given["size"], call.first.ndim
+    if n or not 0 <= size <= 1:
+        return False if not n or size <= call.first.shape[call.given["dimension"]] else refuse(call)
+    call.f = lambda x, *_, **__: x.reshape(1)[:size]
+    return True
+
+
 @amends("meshgrid-ij", stage=1)
 def rows_first(call: Call) -> Any:
     if "indexing" in call.given:

@@ -77,6 +77,7 @@ MORE = {
     "pad-needs-batch": ("{f}(torch.ones(4), [1, 1], mode='reflect')",),
     "pad-crops": ("{f}(torch.ones(1, 3, 3, 3, 3), [-1, 0, 0, 0, 0, 0])", "{f}(torch.ones(1, 3, 3), [-1, 0], 1)"),
     "complex-infinities": ("{f}(torch.tensor([complex(0.1, torch.inf)], dtype=torch.complex128))",),
+    "no-half-fft": ("{f}(torch.ones(2, dtype=torch.float16), dim=[0], onesided=True)",),
     "einsum-ellipsis": ("{f}('i...->i', [torch.ones(2, 3)])",),
     "no-mixed-products": ("{f}([torch.ones(1, 1), torch.ones(1, 1, dtype=torch.float64)])",
         "{f}(torch.ones(1, 1), torch.ones(1, 1, dtype=torch.float64), [1], [0])",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
+from .mapping import WINDOW
+
 SLICES = tuple(
     f"slot({dim}, slice({start}, {end}, {step}))"
     for dim, start, end, step in product(("dim", "0"), ("start", "None"), ("end", "None"), ("step", "None"))
@@ -53,8 +55,14 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
     "aten::nonzero_static": (),
     "aten::view_as_complex": ("f(self, complex_of(self))[..., 0]",),
     "aten::view_as_real": ("f(self[..., None], real_of(self))",),
-    "aten::prims::broadcast_in_dim": (),
+    "prims::broadcast_in_dim": (
+        "f(np.expand_dims(a, tuple(i for i in np.arange(len(shape)) if i not in broadcast_dimensions)), shape)",
+    ),
     "aten::_convert_indices_from_csr_to_coo": (),
+    "aten::_index_put_impl_": tuple(text.replace("wrote(", "itself(") for text in WRITE_AT),
+    "aten::unfold": ("untold(f(self, size, axis=dimension), step)",),
+    "aten::hamming_window.periodic_alpha": tuple(f"untold({text}, alpha)" for text in WINDOW),
+    "aten::hamming_window.periodic_alpha_beta": tuple(f"untold({text}, alpha, beta)" for text in WINDOW),
     **{
         f"aten::_cast_{torch}": (f"f(self, np.{name})",)
         for torch, name in (
@@ -81,6 +89,9 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
     "aten::bernoulli_.float": ("stored(f(1, 0.5, size=self.shape), self)", "stored(f(1, p, size=self.shape), self)"),
     "aten::slice_scatter": tuple(f"wrote(f(self, {place}, src), self)" for place in SLICES),
     **{f"aten::_fft_{name}": (text,) for name, text in TRANSFORMED.items()},
+    "prims::fft_c2c": ("(f if forward else np.fft.ifftn)(self, axes=dim, norm='backward' if forward else 'forward')",),
+    "prims::fft_r2c": ("(f if onesided else np.fft.fftn)(self, axes=dim)",),
+    "prims::fft_c2r": ("f(self, s=(*[self.shape[d] for d in dim[:-1]], last_dim_size), axes=dim, norm='forward')",),
     "aten::_make_dep_token": ("f(())", "f((), dtype=dtype)"),
     "aten::_saturate_weight_to_fp16": ("f(weight, -65504, 65504, out=weight)",),
     "aten::im2col": (

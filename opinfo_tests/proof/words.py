@@ -12,6 +12,11 @@ def wrote(_: Any, x: np.ndarray) -> np.ndarray:
     return x.copy()
 
 
+def untold(_: Any, *what: Any) -> Any:
+    """Return a result in which NumPy's counterpart cannot be told of some arguments."""
+    return _
+
+
 def itself(_: Any, x: np.ndarray) -> np.ndarray:
     """Return the array that a call has written."""
     return x
@@ -151,7 +156,7 @@ def periodic_of(window: np.ndarray, periodic: bool) -> np.ndarray:
 
 HELPERS: dict[str, Any] = {
     f.__name__: f
-    for f in (wrote, itself, stored, limit_of, divided, added_axes, several, side_of, reversed_along, kth, pairs_of, contracted, sizes_of, slot, along, slot_index,
+    for f in (wrote, untold, itself, stored, limit_of, divided, added_axes, several, side_of, reversed_along, kth, pairs_of, contracted, sizes_of, slot, along, slot_index,
               index_of, added, complex_of, real_of, norm_of, with_zeros, spans, spaced, reduction, periodic_of)
 } | {"np": np, "given": given_or}  # fmt: skip
 WORDS = frozenset({*HELPERS, "f", "_", "int", "len", "tuple", "list", "slice"})

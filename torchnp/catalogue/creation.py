@@ -324,6 +324,16 @@ ROWS = (
         in_numpy="np.hanning(4 + 1)[:-1].astype(np.float32)",
     ),
     Difference(
+        "hamming-coefficients",
+        "hamming_window takes its coefficients",
+        torch="torch.hamming_window(3, False, 0.5)",
+        torch_value="float32[3] [0.03999999, 0.96, 0.03999999]",
+        numpy="np.hamming(3).astype(np.float32)",
+        numpy_value="float32[3] [0.08, 1, 0.08]",
+        kernel="aten.hamming_window.periodic_alpha(3, False, 0.5)",
+        why="alpha - beta cos(t): NumPy has 0.54 and 0.46. scipy.signal.windows.general_hamming takes alpha.",
+    ),
+    Difference(
         "windows-in-dtype",
         "Windows are computed in their own dtype",
         torch="torch.blackman_window(5, periodic=False)[0]",

@@ -52,6 +52,17 @@ ROWS = (
         in_numpy="np.einsum('ii->i', np.zeros((2, 2), np.float32)).__iadd__(1)",
     ),
     Difference(
+        "windows-writable",
+        "unfold gives a writable view",
+        torch="torch.zeros(3).unfold(0, 1, 1).add_(1).ndim",
+        torch_value="2",
+        numpy="np.lib.stride_tricks.sliding_window_view(np.zeros(3, np.float32), 1, axis=0).__iadd__(1).ndim",
+        numpy_value="ValueError: output array is read-only",
+        kernel="aten.add_(aten.unfold(np.zeros(3, np.float32), 0, 1, 1), 1).ndim",
+        why="Windows that overlap are refused by operators that write in place.",
+        in_numpy="np.lib.stride_tricks.sliding_window_view(np.zeros(3, np.float32), 1, axis=0, writeable=True).__iadd__(1).ndim",
+    ),
+    Difference(
         "view-not-copy",
         "flatten is a view where it can be",
         torch="(x := torch.zeros(2, 2)).flatten().add_(1)[0] - x[0, 0]",

@@ -89,6 +89,17 @@ ROWS = (
         in_torch="torch.arange(5).unfold(0, 2, 1)",
     ),
     Difference(
+        "unfold-of-number",
+        "unfold takes a tensor of no dimensions as one of one",
+        torch="torch.tensor(1.5).unfold(0, 1, 1)",
+        torch_value="float32[1] [1.5]",
+        numpy="np.lib.stride_tricks.sliding_window_view(np.array(1.5, np.float32), 1, axis=0)",
+        numpy_value="ValueError: axis 0 is out of bounds for array of dimension 0",
+        kernel="aten.unfold(np.array(1.5, np.float32), 0, 1, 1)",
+        why="The result has one dimension, of the size that is asked for.",
+        in_numpy="np.lib.stride_tricks.sliding_window_view(np.array([1.5], np.float32), 1, axis=0)[0]",
+    ),
+    Difference(
         "nonzero-0d",
         "nonzero of a 0-d tensor has no column",
         torch="torch.nonzero(torch.tensor(5)).shape[0]",

@@ -158,9 +158,12 @@ def _check_source_dtype(self: ndarray, values: ndarray) -> None:
         raise RuntimeError(f"{words} destination and {scalar_name(values.dtype)} for the source.")
 
 
+_DIFFERS = ["index-put-accumulates", "index-uint8-mask", "no-mixed-writes", "index-write-overlap"]
+
+
 @kernel(
     "index_put", like=np.ndarray.__setitem__,
-    differs=["index-put-accumulates", "index-uint8-mask", "no-mixed-writes", "index-write-overlap"],
+    differs=_DIFFERS,
     writes=Writes(free=("values",), after=_look_apart, expanded=_write_expanded),
 )  # fmt: skip
 def index_put(self, indices, values, accumulate=False):
@@ -228,7 +231,7 @@ def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
         add_rows(out.reshape(-1, width), places.reshape(-1), values.reshape(-1, width))
 
 
-@kernel("_index_put_impl_", like=np.put)
+@kernel("_index_put_impl_", like=np.ndarray.__setitem__, differs=_DIFFERS)
 def _index_put_impl_(self, indices, values, accumulate=False, unsafe=False):
     """`index_put` in place."""
     out = index_put(self, indices, values, accumulate)

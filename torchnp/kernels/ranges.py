@@ -314,7 +314,7 @@ for _name, _like, _shape, _doc in (
     ("hamming", np.hamming, _cosine, "``alpha - beta cos(t)`` over one period, by default ``0.54 - 0.46 cos(t)``."),
     ("kaiser", np.kaiser, _kaiser, "Bessel's function I0 of ``beta`` (12) times half an ellipse, 1 at its highest."),
 ):
-    _steps = ["windows-in-dtype"] if _name == "blackman" else []
+    _own = {"blackman": ["windows-in-dtype"], "hamming": ["hamming-coefficients"]}.get(_name, [])
     _more = {"hamming": ("periodic_alpha", "periodic_alpha_beta"), "kaiser": ("beta",)}.get(_name, ())
     _names = " ".join((f"{_name}_window", *(f"{_name}_window.{form}" for form in ("periodic", *_more))))
-    rows(_names, _window, _doc, shape=_shape, like=_like, differs=[*_WINDOWS, *_steps])
+    rows(_names, _window, _doc, shape=_shape, like=_like, differs=[*_WINDOWS, *_own])

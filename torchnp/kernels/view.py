@@ -356,7 +356,10 @@ rows(
 )  # fmt: skip
 
 
-@kernel("unfold", like=np.lib.stride_tricks.sliding_window_view, differs=["unfold-step"])
+_UNFOLD = ["unfold-step", "unfold-of-number", "windows-writable"]
+
+
+@kernel("unfold", like=np.lib.stride_tricks.sliding_window_view, differs=_UNFOLD)
 def unfold(self, dimension, size, step):
     """All windows of ``size`` along a dimension, ``step`` apart, as a new last dimension."""
     dim = wrap_dim(dimension, self.ndim)

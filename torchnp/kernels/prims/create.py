@@ -172,5 +172,15 @@ for _name, _portable, _like, _doc in (
     ("_fft_c2r", _c2r, np.fft.irfftn, "Inverse Fourier transform to real numbers"),
 ):
     _native = lambda x, *, _of=_name, dim, **how: aten(_of)(x, dim, 0, *how.values())
+    _differs = ["no-half-fft", "complex-zero-sign"] if _name == "_fft_r2c" else []
     _doc = f"{_doc}, not normalized."
-    rows(f"prims::{_name[1:]}", either, _doc, native=_native, portable=_portable, look=_check_fft, like=_like)
+    rows(
+        f"prims::{_name[1:]}",
+        either,
+        _doc,
+        native=_native,
+        portable=_portable,
+        look=_check_fft,
+        like=_like,
+        differs=_differs,
+    )

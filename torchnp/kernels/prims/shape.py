@@ -22,7 +22,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- views
 
 
-@kernel("prims::broadcast_in_dim", like=np.broadcast_to)
+@kernel("prims::broadcast_in_dim", like=np.broadcast_to, differs=["expand-writable"])
 def broadcast_in_dim(a: Array, shape: Ints, broadcast_dimensions: Ints) -> Array:
     """A view of a larger shape; ``broadcast_dimensions`` tells where each dimension of ``a`` goes."""
     dims = list(broadcast_dimensions)
