@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import torch
 
-from torchnp.device import autocast, kernels, module, storages
-from torchnp.device._private import DeviceHooks, set_up_device
+from torchnp.device import autocast, extension, kernels, module, storages
+from torchnp.device._private import DeviceGuard, DeviceHooks, set_up_device
 
 NAME = storages.DEVICE
 
-set_up_device(NAME, module.Module(), DeviceHooks())
+set_up_device(NAME, module.Module(), DeviceHooks(), DeviceGuard())
+extension.guard()
 module.storages_here()
 _libraries = kernels.register() + autocast.register()
 

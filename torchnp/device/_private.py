@@ -25,6 +25,17 @@ set_up_device: Callable[..., None] = need("utils.backend_registration._setup_pri
 DeviceHooks: Any = need("utils.backend_registration._DummyPrivateUse1Hook")
 """What torch asks of such a device."""
 
+_Guard: Any = need("_C._acc.DeviceGuard")
+_OWN_TYPE = need("_C._autograd.DeviceType.PrivateUse1")
+
+
+class DeviceGuard(_Guard):
+    """Whom torch asks for the type of the device, many times a call: with nothing to look up."""
+
+    def type_(self, own: Any = _OWN_TYPE) -> Any:
+        return own
+
+
 empty_on_device: Callable[..., torch.Tensor] = need("_C._acc.create_empty_tensor")
 """A contiguous tensor of that device, of a size and a dtype, whose storage has no memory yet."""
 

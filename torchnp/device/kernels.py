@@ -140,7 +140,7 @@ def _run_of(name: str) -> running.Run:
     func = overload(name)
     runner = _OF_BOTH if name in _TAKE_BOTH else _RUNNER
     run = bookkeeping.deterministic(func, runner.run_of(func, torchnp.table[name]))
-    return on_torchs_stream(run) if is_random(func) else run
+    return on_torchs_stream(run, storages.DEVICE) if is_random(func) else run
 
 
 def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
@@ -198,9 +198,7 @@ def grow(storage: torch.UntypedStorage, nbytes: int) -> None:
     """Let a storage have at least so many bytes, for all tensors on it."""
     if nbytes > storage.nbytes():
         grown = np.zeros(nbytes, np.uint8)
-        old = getattr(storage, "array", None)
-        if old is not None:
-            grown[: old.nbytes] = old.reshape(-1).view(np.uint8)
+        grown[: storage.nbytes()] = storages.bytes_of(storage)
         storages.hold(storage, grown)
 
 

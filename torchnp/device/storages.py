@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 import torchnp
+from torchnp.device import extension
 from torchnp.device._private import empty_on_device, storage_at, strided_on, swap_memory
 from torchnp.interop import convert
 from torchnp.interop._private import is_zero
@@ -53,7 +54,7 @@ def _without_owner(tensor: torch.Tensor) -> np.ndarray:
             raise RuntimeError("not plain")
         if tensor.numel():  # torch made a storage of its own at the same address, as pickling does
             storage: Any = _storage(tensor)
-            storage.array = np.ctypeslib.as_array((ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr()))
+            storage.array = bytes_of(storage)
             return physical(tensor)
         dtype = NUMPY_DTYPE[tensor.dtype]
         return np.ndarray(tensor.shape, dtype, _NOTHING, strides=[s * dtype.itemsize for s in tensor.stride()])
@@ -63,6 +64,13 @@ def _without_owner(tensor: torch.Tensor) -> np.ndarray:
             f"{tensor.device}!"
         )
     return convert.to_numpy(tensor)
+
+
+def bytes_of(storage: torch.UntypedStorage) -> np.ndarray:
+    """The memory of a storage of the device, which must outlive the array."""
+    if not storage.nbytes():
+        return _NOTHING
+    return np.ctypeslib.as_array((ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr()))
 
 
 def share_any(tensor: torch.Tensor) -> np.ndarray:
@@ -130,3 +138,6 @@ def to_torch(array: np.ndarray) -> torch.Tensor:
     if not array.flags.writeable or not array.flags.aligned or any(s < 0 or s % array.itemsize for s in array.strides):
         array = array.copy()
     return wrap(array)
+
+
+share, wrap = extension.replace(TORCH_DTYPE, share, wrap)

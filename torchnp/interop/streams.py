@@ -16,11 +16,11 @@ from torchnp.interop._private import OpOverload, schema_of
 from torchnp.interop.running import Foreign, Run
 
 
-def on_torchs_stream(run: Run) -> Run:
+def on_torchs_stream(run: Run, device: str = "cpu") -> Run:
     """A random op's run, on the stream of its generator argument or of torch's default generator."""
 
     def on_stream(args: tuple, kwargs: dict[str, Any]) -> Any:
-        explicit = find_generator(args, kwargs)
+        explicit = find_generator(args, kwargs, device)
         theirs = explicit or torch.default_generator
         lent = engine.Generator() if explicit else engine.default_generator
         lent.set_state(theirs.get_state().numpy())
@@ -40,11 +40,11 @@ def keep_default() -> Callable[[], None]:
     return lambda: engine.set_rng_state(state)
 
 
-def find_generator(args: tuple, kwargs: dict[str, Any]) -> torch.Generator | None:
-    """The generator argument of a call, if it has one."""
+def find_generator(args: tuple, kwargs: dict[str, Any], device: str = "cpu") -> torch.Generator | None:
+    """The generator argument of a call, if it has one: of the CPU, or of a device whose state is the CPU's."""
     for x in (*args, *kwargs.values()):
         if isinstance(x, torch.Generator):
-            if x.device.type != "cpu":
+            if x.device.type not in ("cpu", device):
                 raise Foreign(f"a generator on {x.device}")
             return x
     return None

@@ -2,7 +2,9 @@
 
 import ast
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
+from torch.utils import cpp_extension  # noqa: E402
 
 HERE = Path(__file__).parent
 PROBES = [
@@ -25,10 +28,18 @@ NEEDED = sorted(
 )
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[str, str]:
+def with_extension(asked: str) -> dict[str, str]:
+    """The environment of a process that asks for the extension in C++, or does not."""
+    if asked == "1" and not (shutil.which(os.environ.get("CXX", "c++")) and cpp_extension.is_ninja_available()):
+        pytest.skip("no C++ compiler, or no ninja")
+    return os.environ | {"TORCHNP_DEVICE_EXTENSION": asked}
+
+
+@pytest.fixture(scope="module", params=["0", "1"], ids=["python", "extension"])
+def found(request) -> dict[str, str]:
     command = [sys.executable, "-W", "ignore", "-m", "torchnp.tests.on_device"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    environment = with_extension(request.param)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout.splitlines()[-1])
 
@@ -36,6 +47,34 @@ def found() -> dict[str, str]:
 @pytest.mark.parametrize("name", PROBES)
 def test_device(name, found):
     assert not found[name], found[name]
+
+
+GENERATORS = """
+import torch, torchnp.device
+ours, cpu = torch.Generator("np").manual_seed(3), torch.Generator().manual_seed(3)
+for make in (torch.randn, torch.rand, lambda n, **how: torch.randperm(n, **how), lambda n, **how: torch.randint(9, (n,), **how)):
+    assert torch.equal(make(7, generator=ours, device="np").cpu(), make(7, generator=cpu))
+assert torch.equal(ours.get_state(), cpu.get_state()) and ours.device.type == "np"
+storage = torch.UntypedStorage(8, device="np")
+assert storage.nbytes() == 8 and bytes(storage.cpu().tolist()) == bytes(8)
+x = torch.arange(6.0, device="np").reshape(2, 3)
+kept = x.T[1]
+del x
+assert kept.tolist() == [1.0, 4.0] and kept.mul_(2).tolist() == [2.0, 8.0]
+"""
+
+
+def test_what_the_extension_alone_gives():
+    command = [sys.executable, "-W", "error", "-c", GENERATORS]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=with_extension("1"))
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_no_compiler_is_told_of(tmp_path):
+    environment = with_extension("1") | {"CXX": "no-such-compiler", "TORCH_EXTENSIONS_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", "import torchnp.device"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
+    assert "unset TORCHNP_DEVICE_EXTENSION" in ran.stderr
 
 
 WITHOUT = """
