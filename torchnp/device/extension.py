@@ -8,6 +8,7 @@ everything else works. torch keeps what it has built in its folder of extensions
 from __future__ import annotations
 
 import os
+import subprocess
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -35,7 +36,7 @@ def build() -> Any:
         return cpp_extension.load(
             "torchnp_device", [str(SOURCE)], extra_include_paths=[np.get_include()], extra_cflags=["-O2"]
         )
-    except Exception as error:
+    except (RuntimeError, OSError, ImportError, subprocess.SubprocessError) as error:
         why = next((line for line in reversed(str(error).splitlines()) if "error" in line.lower()), str(error))
         raise RuntimeError(
             f"the extension of torchnp.device could not be built ({why.strip()}). It needs a C++ compiler and ninja "
