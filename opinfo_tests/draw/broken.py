@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
@@ -44,6 +45,7 @@ FLOATS = (-1.0, 1.5, float("nan"), 1e5, 1e39)
 # What may be given for an argument that is left out.
 DTYPE_CHOICES = tuple(Named("dtype", name) for name in ("bool", "int64", "float32", "complex64", "float16"))
 DEVICES = (Named("device", "cpu"), Named("device", "cpu:0"))  # a device's number says nothing of the CPU
+OF_A_LENGTH = re.compile(r"\bint\[\d+\]")
 LISTS: tuple[list[int], ...] = ([], [0], [-1, 0], [1, 2, 3])
 GIVEN: dict[str, tuple] = {
     "int?": NUMBERS, "SymInt?": NUMBERS, "float?": FLOATS, "bool?": (False, True), "Scalar?": SCALARS,
@@ -228,6 +230,8 @@ def plain(value: Any, a: Any, case: Case) -> Iterator[Any]:
         yield from ([], [*value, 1], value[1:], [-1] * len(value), [0] * len(value), [7] * len(value), [0] * 2)
         yield from ([*value, *value[:1]], *([*value[:-1], n] for n in (*FAR, *edges(case))), *UNLIKE)
         yield from ([*value, n - rank] for n in value[:1] for rank in ranks(case))  # a dimension by its other name
+        yield from ([*x.shape] for x in case.arrays()[:1])
+        yield from (0, 2) if OF_A_LENGTH.search(a.type) else ()  # a number stands for as many; not of SymInt[n]
     elif type(value) is int and "int" in a.type.lower():
         yield from (n for n in dict.fromkeys([*NUMBERS, *edges(case)]) if n != value)
     elif isinstance(value, bool):
@@ -267,7 +271,7 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
         yield np.stack([x, x])
     if sized and x.ndim and x.size:
         yield np.take(x, 0, 0)
-        yield np.concatenate([x, np.take(x, [0], -1)], -1)
+        yield from (np.concatenate([x, np.take(x, [0], d)], d) for d in range(x.ndim))
         yield x[:0]
         yield np.resize(x, ())
     if sized and x.ndim > 1:

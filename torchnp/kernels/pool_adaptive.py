@@ -16,7 +16,7 @@ from torchnp.errors import negative_size, shape_text
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for
-from torchnp.kernels.pool import Windows, check_sequence, max_pool, one_int, result
+from torchnp.kernels.pool import Windows, check_sequence, each, max_pool, one_int, result
 from torchnp.kernels.reduce import mean_dim
 from torchnp.kernels.view import unsqueeze
 from torchnp.registry import kernel
@@ -146,8 +146,9 @@ def adaptive_avg_pool1d(self: ndarray, output_size: Ints) -> ndarray:
 
 
 def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, ndarray]:
-    check_bins(x, n, output_size, f"adaptive_max_pool{n}d")
-    sizes, out = x.shape[-n:], tuple(output_size)
+    out = each(output_size, n)
+    check_bins(x, n, out, f"adaptive_max_pool{n}d")
+    sizes = x.shape[-n:]
     v = dt.cast(x, dt.opmath(x.dtype))
     if all(o and s % o == 0 for s, o in zip(sizes, out, strict=True)):
         kernel = tuple(s // o for s, o in zip(sizes, out, strict=True))
@@ -246,6 +247,7 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
 
 
 def _fractional(x, kernel_size, output_size, samples, *, n):
+    kernel_size, output_size = each(kernel_size, n), each(output_size, n)
     _check_fractional(x, kernel_size, output_size, samples, n)
     batched = x if x.ndim == n + 2 else x[None]
     sizes = batched.shape[2:]

@@ -12,7 +12,17 @@ from torchnp.checks import check, check_filled, check_shape, check_type, require
 from torchnp.errors import shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for
-from torchnp.kernels.pool import check_average, check_lengths, check_ndim, divide, divisors, places, result, windows
+from torchnp.kernels.pool import (
+    check_average,
+    check_lengths,
+    check_ndim,
+    divide,
+    divisors,
+    each,
+    places,
+    result,
+    windows,
+)
 from torchnp.kernels.pool_adaptive import bins
 
 ndarray = np.ndarray
@@ -145,6 +155,7 @@ rows("adaptive_max_pool2d_backward adaptive_max_pool3d_backward", _adaptive_max_
 
 
 def _fractional_backward(grad, x, kernel_size, output_size, indices, *, n):
+    output_size = each(output_size, n)
     shape = (*x.shape[:-n], *output_size)
     if n == 2:
         for name, given in (("gradOutput", grad), ("indices", indices)):
