@@ -74,12 +74,17 @@ def check_shapes(
     if not (of_groups and input.shape[1] == channels and fits):
         raise conv_misfit(input.shape, weight.shape, bias_shape, transposed, groups, channels, outputs)
     if not transposed:
-        padded = [s + 2 * p for s, p in zip(input.shape[2:], found.padding, strict=True)]
-        window = [d * (k - 1) + 1 for d, k in zip(found.dilation, weight.shape[2:], strict=True)]
-        if any(w > s for w, s in zip(window, padded, strict=True)):
-            sizes = f"({by(padded)}). Kernel size: ({by(window)})."
-            words = f"Calculated padded input size per channel: {sizes} Kernel size can't be"
-            raise RuntimeError(f"{words} greater than actual input size")
+        check_room(input.shape[2:], weight.shape[2:], found.padding, found.dilation)
+
+
+def check_room(sizes: Ints, window: Ints, padding: Ints, dilation: Ints) -> None:
+    """Refuse windows that do not fit into the padded input."""
+    padded = [s + 2 * p for s, p in zip(sizes, padding, strict=True)]
+    wide = [d * (k - 1) + 1 for d, k in zip(dilation, window, strict=True)]
+    if any(w > s for w, s in zip(wide, padded, strict=True)):
+        found = f"({by(padded)}). Kernel size: ({by(wide)})."
+        words = f"Calculated padded input size per channel: {found} Kernel size can't be"
+        raise RuntimeError(f"{words} greater than actual input size")
 
 
 def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:

@@ -250,8 +250,29 @@ def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
     if not len(self):
         require(checks.COLUMNS[n], self.dtype, checks.WITH_COLUMNS)
         check_type(self.dtype, weight)
+    if n == 3 and weight.ndim == 5 and self.shape[1] != weight.shape[1]:
+        return _of_groups(self, weight, bias, stride, padding)
     y = _plain(self, weight, bias if len(self) else None, stride, padding, (1,) * n)
     return y if len(self) else layout.place(y, checks.result_strides(y.shape, self, weight, False))
+
+
+def _of_groups(self, weight, bias, stride, padding):
+    """Of volumes torch takes as many groups as the weight's channels go into the input's; outputs beyond them are the bias."""
+    checks.check_room(self.shape[2:], weight.shape[2:], padding, (1, 1, 1))
+    outputs, planes = weight.shape[:2]
+    groups = self.shape[1] // planes
+    check(groups > 0, "none zero group size expected")
+    words = f"Expected a tensor of dimension 5 and tensor.size[1] == {groups * planes}"
+    check(self.shape[1] == groups * planes, f"{words} but got: dimension 5 and tensor.size[1] = {self.shape[1]}")
+    each = outputs // groups
+    shape = (len(self), outputs, *out_sizes(self.shape[2:], weight.shape[2:], stride, padding, (1, 1, 1)))
+    y = layout.empty(shape, self.dtype, checks.result_strides(shape, self, weight, False))
+    y[...] = 0 if bias is None else bias.reshape(-1, 1, 1, 1)
+    for group in range(groups if each else 0):
+        own, its = slice(group * each, (group + 1) * each), slice(group * planes, (group + 1) * planes)
+        part = None if bias is None else bias[own]
+        y[:, own] = _plain(self[:, its], weight[own], part, stride, padding, (1, 1, 1))
+    return y
 
 
 def _as_window(self, weight, kernel_size, bias, stride, padding, n):

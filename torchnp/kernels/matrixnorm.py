@@ -30,6 +30,7 @@ ndarray = np.ndarray
 
 
 def _matrix_axes(x: ndarray, dim: Any) -> tuple[int, ...]:
+    dim = (dim, dim) if isinstance(dim, int) else dim  # of nuclear_norm, whose int[2] one number may stand for
     check(len(dim) == 2, f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
     axes = tuple(wrap_dim(d, x.ndim) for d in dim)
     check(axes[0] != axes[1], f"linalg.matrix_norm: dims must be different. Got ({axes[0]}, {axes[1]})")

@@ -174,7 +174,9 @@ def _fused_rms_norm(input, normalized_shape, weight, eps):
     real = dt.to_real(x.dtype)
     eps = np.finfo(real).eps if eps is None else eps
     mean_square = add_reduce(x * x, axes, True) / real.type(n)
-    rstd = (1 / np.sqrt(mean_square + real.type(eps))).astype(x.dtype)
+    with np.errstate(all="ignore"):  # torch adds it once 1, of which the complex product with infinity is nan
+        more = real.type(eps) if real == x.dtype else x.dtype.type(1) * x.dtype.type(eps)
+    rstd = (1 / np.sqrt(mean_square + more)).astype(x.dtype)
     y = x * rstd
     if weight is not None:
         broadcast_shapes(y.shape, weight.shape)

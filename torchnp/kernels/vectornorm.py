@@ -159,6 +159,7 @@ def _norm_in(x: ndarray, p: Any, *given: Any) -> ndarray:
 
 
 def _frobenius(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
+    dim = [dim] if isinstance(dim, int) else dim
     check(len(dim) <= 2, f"Expected at most 2 dimensions, but got {len(dim)} dimensions instead.")
     return norm_of(x, 2, dim, keepdim)
 
