@@ -21,8 +21,8 @@ def test_random_operators_tell_nothing_of_private_values(public):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_comparison_finds_a_server_without_a_gate(monkeypatch):
-    def bare(self, op, row, args, kwargs, entries, targets):
-        self._keep(op, row, self._call(row, args, kwargs, targets, self._seeded(op)), False)
+    def bare(self, call):
+        self._keep(call.op, call.row, call.run(self._seeded(call.op)))
 
     monkeypatch.setattr(Executor, "_run_on_private", bare)
     player = Player(11)
