@@ -24,6 +24,7 @@ from torchnp.rpc.client.quotes import Quote, terms_of
 from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.client.scaling import take_scaler_route
 from torchnp.rpc.client.specs import spec_of
+from torchnp.rpc.client.tasks import check_seconds
 from torchnp.rpc.client.tracing import refuse_recording
 from torchnp.rpc.client.transport import InProcess, Transport
 from torchnp.rpc.client.trees import is_tree, mapped
@@ -271,6 +272,17 @@ class Session:
         if not raw.size:
             return torch.empty(shape, dtype=getattr(torch, dtype))
         return torch.from_numpy(raw).view(getattr(torch, dtype)).reshape(shape)
+
+    @property
+    def deadline(self) -> float | None:
+        """Seconds that `publish`, `sync` and `quote` wait for their answer before `DeadlineExceeded`; None for no end."""
+        return self.channel.deadline
+
+    @deadline.setter
+    def deadline(self, seconds: float | None) -> None:
+        if seconds is not None:
+            check_seconds(deadline=seconds)
+        self.channel.deadline = seconds
 
     @property
     def stats(self) -> Stats:
