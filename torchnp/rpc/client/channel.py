@@ -90,11 +90,13 @@ class Channel:
         self._start()
         forks.watch(self)
 
-    def _start(self) -> None:
+    def _start(self, works: bool = True) -> None:
         self._busy = self._signalled = self._hurried = False
         self.owned = threading.Lock()  # held while the thread is at work
         self._progress = threading.Event()
         self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        if not works:
+            return
         arguments = weakref.ref(self), self._wake, self.transport
         self._thread = threading.Thread(target=work, args=arguments, name="torchnp-rpc", daemon=True)
         self._thread.start()
@@ -438,7 +440,7 @@ class Channel:
         """In a forked process: no thread of the parent's is here, nor what one of them held."""
         self._lock = threading.RLock()
         self._finalizer.detach()
-        self._start()
+        self._start(self.transport.inherited)
         if not self.transport.inherited and not self.closed:
             text = f"the session with {self.name} is the parent process's, and so are its handles: connect in this one"
             self.die(SessionClosed(text))
