@@ -22,8 +22,8 @@ import numpy as np
 from torchnp import dtypes
 from torchnp.rpc import wire
 from torchnp.rpc.server import executor, pace, privacy, protocol
-from torchnp.rpc.server.calls import Call
 from torchnp.rpc.server.ledger import Ledger
+from torchnp.rpc.server.one_call import Call
 from torchnp.rpc.server.pace import Late, Pace
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service

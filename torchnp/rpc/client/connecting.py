@@ -51,8 +51,7 @@ def connect(
         Seconds without a word from the server, while a reply is waited for, after which the connection is taken for lost
         and made again, ten minutes by default. An operator may take longer than that, on a server that is there.
     deadline : float, optional
-        Seconds that `Session.publish`, `Session.sync` and `Session.quote` wait for their answer, an hour by default; then
-        they raise `DeadlineExceeded`, and the session goes on. None for no end. It can be changed: ``session.deadline``.
+        Seconds that whoever asks waits for an answer, an hour by default; None for no end. See `Session.deadline`.
 
     Returns
     -------

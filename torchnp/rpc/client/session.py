@@ -204,7 +204,10 @@ class Session(Engine):
 
     @property
     def deadline(self) -> float | None:
-        """Seconds that `publish`, `sync` and `quote` wait for their answer before `DeadlineExceeded`; None for no end."""
+        """Seconds that `publish`, `sync` and `quote` wait for their answer; None for no end.
+
+        Then they raise `DeadlineExceeded`, and the session goes on. It can be set at any time.
+        """
         return self.channel.deadline
 
     @deadline.setter

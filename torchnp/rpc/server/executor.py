@@ -16,8 +16,8 @@ from torchnp.rpc.server import privacy, rowlabels
 from torchnp.rpc.server.arguments import END, MOST
 from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.books import Entry, Failure, Store
-from torchnp.rpc.server.calls import Call, results
 from torchnp.rpc.server.counters import Count
+from torchnp.rpc.server.one_call import Call, results
 from torchnp.rpc.server.pace import Pace
 from torchnp.rpc.server.privacy import RAISED, Outcome
 from torchnp.rpc.server.served import Served
