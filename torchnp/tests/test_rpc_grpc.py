@@ -222,7 +222,7 @@ def test_a_process_with_a_session_over_grpc_forks(plain):
             signal.alarm(60)
             with pytest.raises(rpc.SessionClosed, match="connect in this one"):
                 x.publish()
-            assert threading.active_count() == 1  # of a session that is the parent's there is no thread here
+            assert not session.channel._thread.is_alive()  # of a session that is the parent's there is no thread here
             session.close()
             works(rpc.connect(plain, token="sesame"))
             code = 0

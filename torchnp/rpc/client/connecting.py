@@ -73,11 +73,9 @@ def connect(
     scheme, host, port = _parts(address)
     dial = _dialer(address, scheme, host, port, (ca, cert, key), token)
     transport = Link(dial, timeout, reconnect, silence)
-    if scheme.startswith("grpc"):
-        token = None  # it goes with the call
-    session = Session(transport, token, None if table is None else Agreement(table), timeout=timeout)
-    session.deadline = deadline
-    return session
+    said = None if scheme.startswith("grpc") else token  # there it goes with the call
+    agreed = None if table is None else Agreement(table)
+    return Session(transport, said, agreed, timeout=timeout, deadline=deadline)
 
 
 def _dialer(

@@ -76,6 +76,8 @@ class Session(Engine):
         The session's, the next one by default.
     timeout : float, optional
         Seconds to wait for the server's first answer; None waits for ever.
+    deadline : float, optional
+        Seconds to wait for each later one: see the attribute.
 
     Attributes
     ----------
@@ -99,6 +101,7 @@ class Session(Engine):
         agreed: Agreement | None = None,
         number: int | None = None,
         timeout: float | None = None,
+        deadline: float | None = None,
     ) -> None:
         super().__init__()
         agreed = agreed or agreement()
@@ -107,6 +110,7 @@ class Session(Engine):
         self.index, self._names = agreed.index, agreed.names
         self.calls = [0] * len(agreed.names)
         self.channel = Channel(transport, agreed, token, timeout)
+        self.deadline = deadline
         self._held = (0, 0)
         self.datasets = {d.name: (torch.Size(d.shape), getattr(torch, d.dtype)) for d in self.channel.welcome.datasets}
 
