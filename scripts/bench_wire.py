@@ -2,8 +2,8 @@
 
 Operators of 210 bytes go in batches of 64 to a server that decodes, checks and runs them (a kernel that does nothing),
 and tensors of 1 MiB to one that keeps the latest. The bare stream is the same library (asyncio with ssl, or gRPC) in a
-process of its own: it takes messages of the same lengths, looks at none, and answers each of them. Both are measured in
-alternation, the best of several rounds, and certificates are made for the run.
+process of its own: it takes messages of the same lengths, looks at none, and answers each of them. All are measured in
+alternation, the best of several rounds, and the last line has TLS against gRPC; certificates are made for the run.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import ssl
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -206,6 +207,63 @@ class Full:
         return n / (time.perf_counter() - start)
 
 
+class Pair:
+    """A session over a transport, and a bare stream of the same library, with a server each."""
+
+    def __init__(self, kind: str, files: tuple[Path, Path, Path], stack: contextlib.ExitStack) -> None:
+        cert, key, ca = files
+        self.name = kind
+
+        def dial(kind: str) -> Tcp | Grpc:
+            port = stack.enter_context(server(kind, cert, key))
+            if self.name == "tls":
+                return Tcp("127.0.0.1", port, 30.0, tls_context(ca, None, None))
+            return Grpc("127.0.0.1", port, credentials(ca, None, None))
+
+        stream = dial(kind)
+        self.session, self.bare = Full(Link(lambda _: stream, 30.0)), Bare(dial(f"bare-{kind}"))
+        self.rates: list[list[float]] = [[], [], [], [], [], []]
+
+    def round(self, seconds: float) -> None:
+        """Measure each rate once: operators, tensors and answers in a second, each beside the bare stream's."""
+        session, bare = self.session, self.bare
+        batch = bytes(OPS * len(wire.encode(wire.Op(0, 1 << 20, 1, [wire.Handle(0), PADDING], {}, []))))
+        raw = memoryview(bytes(wire.CHUNK))
+        for rates, measure, amount in zip(
+            self.rates,
+            (
+                lambda: session.rate(session.ops, seconds),
+                lambda: bare.rate(batch, seconds),
+                lambda: session.rate(lambda: session.tensor(raw), seconds),
+                lambda: bare.rate(bytes(raw), seconds),
+                lambda: session.rate(session.sync, seconds / 2),
+                lambda: bare.rate(b"short", seconds / 2, ahead=0),
+            ),
+            (OPS, OPS, wire.CHUNK / 1e6, wire.CHUNK / 1e6, 1e-6, 1e-6),
+        ):
+            rates.append(measure() * amount)
+
+    def __str__(self) -> str:
+        a, b, c, d, e, f = map(max, self.rates)
+        return f"{self.name:<8} {a:14,.0f} {b:10,.0f} {a / b:6.2f} {c:9,.0f} {d:10,.0f} {c / d:6.2f} {1 / e:9.0f} {1 / f:6.0f}"
+
+    def close(self) -> None:
+        self.session.link.interrupt()
+        self.session.link.close()
+        self.bare.stream.leave(b"over")
+        self.bare.stream.close()
+
+
+def compared(one: Pair, other: Pair) -> str:
+    """How many times as fast one is as the other: the median of the rounds, whose two measurements are neighbours."""
+    ratios = [[a / b for a, b in zip(*rates)] for rates in zip(one.rates, other.rates)]
+    ops, bare_ops, tensors, bare_tensors, syncs, bare_syncs = map(statistics.median, ratios)
+    return (
+        f"{one.name} / {other.name:<8} {ops:7.2f} {bare_ops:10.2f}        {tensors:9.2f} {bare_tensors:10.2f}        "
+        f"{1 / syncs:9.2f} {1 / bare_syncs:6.2f}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
@@ -215,42 +273,16 @@ def main() -> None:
     if options.serve:
         kind, cert, key = options.serve
         return SERVERS[kind](cert, key)
-    batch = bytes(OPS * len(wire.encode(wire.Op(0, 1 << 20, 1, [wire.Handle(0), PADDING], {}, []))))
-    raw = memoryview(bytes(wire.CHUNK))
     print("            operators/s       bare  ratio      MB/s       bare  ratio   sync us   bare")
-    with certificates() as (cert, key, ca):
-        for kind in ("tls", "grpc"):
-            with server(kind, cert, key) as port, server(f"bare-{kind}", cert, key) as bare_port:
-
-                def dial(port: int):
-                    if kind == "tls":
-                        return Tcp("127.0.0.1", port, 30.0, tls_context(ca, None, None))
-                    return Grpc("127.0.0.1", port, credentials(ca, None, None))
-
-                session, bare = Full(Link(lambda _, port=port: dial(port), 30.0)), Bare(dial(bare_port))
-                rates: list[list[float]] = [[], [], [], [], [], []]
-                for _ in range(options.rounds):
-                    for found, measure in zip(
-                        rates,
-                        (
-                            lambda: session.rate(session.ops, options.seconds) * OPS,
-                            lambda: bare.rate(batch, options.seconds) * OPS,
-                            lambda: session.rate(lambda: session.tensor(raw), options.seconds) * wire.CHUNK / 1e6,
-                            lambda: bare.rate(bytes(raw), options.seconds) * wire.CHUNK / 1e6,
-                            lambda: session.rate(session.sync, options.seconds / 2),
-                            lambda: bare.rate(b"short", options.seconds / 2, ahead=0),
-                        ),
-                    ):
-                        found.append(measure())
-                a, b, c, d, e, f = map(max, rates)
-                print(
-                    f"{kind:<8} {a:14,.0f} {b:10,.0f} {a / b:6.2f} {c:9,.0f} {d:10,.0f} {c / d:6.2f} {1e6 / e:9.0f} {1e6 / f:6.0f}",
-                    flush=True,
-                )
-                session.link.interrupt()
-                session.link.close()
-                bare.stream.leave(b"over")
-                bare.stream.close()
+    with contextlib.ExitStack() as stack:
+        files = stack.enter_context(certificates())
+        pairs = [Pair(kind, files, stack) for kind in ("tls", "grpc")]
+        for _ in range(options.rounds):
+            for pair in pairs:
+                pair.round(options.seconds)
+        print(*pairs, compared(*pairs), sep="\n", flush=True)
+        for pair in pairs:
+            pair.close()
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from opinfo_tests.backends.load import load_backend
 from opinfo_tests.backends.remote_backend import TRANSPORTS, Remote, Server
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import Array, Case, whole
+from opinfo_tests.draw.samples import opinfos
 from opinfo_tests.draw.task import Task
 from opinfo_tests.report.report import GOOD, REFUSED, Tally, summary
 from opinfo_tests.run.runner import Options, run_case, run_here
@@ -63,6 +65,26 @@ def test_a_family_on_each_transport(backend):
     assert {reason for reason, _ in tally.refused} == REASONS
     text = summary(tally, backend.ops)
     assert f"# {tally.total:,} of {tally.total:,} calls pass" in text and "| values are read on the client |" in text
+
+
+DTYPES = ("float32", "int64", "bool")
+
+
+def test_a_sample_of_all_calls_on_each_transport(backend):
+    """At least 99 of 100 calls that policy does not refuse are torch's; what is refused says why, and is the lesser part.
+
+    ``docs/harness.md`` has the figures of all calls of the quick tier, and the commands that give them.
+    """
+    sources = random.Random(backend.transport).sample(sorted(opinfos()), 12)
+    tally = Tally()
+    tasks = [Task(s, d) for s in sources for d in DTYPES]
+    for kind, value in run_here(tasks, backend, Options(limit=3, backward=False)):
+        for row in value if kind == "rows" else ():
+            if row["dtype"] in DTYPES:
+                tally.add(row)
+    assert tally.total > 150
+    assert tally.good >= 0.99 * tally.total, [(r["call"], r["message"]) for r in tally.failures]
+    assert all(reason for reason, _ in tally.refused) and 5 * tally.refused.total() < tally.total
 
 
 def test_a_session_that_has_ended(backend):

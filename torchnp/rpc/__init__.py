@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchnp.rpc.client.connecting import connect
-    from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
+    from torchnp.rpc.client.engine import Engine
+    from torchnp.rpc.client.handles import BaseHandleTensor
     from torchnp.rpc.client.quotes import Quote
+    from torchnp.rpc.client.rpctensor import RPCTensor
     from torchnp.rpc.client.session import Session, Stats, local
     from torchnp.rpc.exceptions import (
         AuthenticationError,
         BudgetError,
         ConnectionLost,
+        DeadlineExceeded,
         HandleError,
         LedgerError,
         PrivacyError,
@@ -43,6 +46,8 @@ __all__ = [
     "BaseHandleTensor",
     "BudgetError",
     "ConnectionLost",
+    "DeadlineExceeded",
+    "Engine",
     "HandleError",
     "LedgerError",
     "Limits",
@@ -74,7 +79,8 @@ _HOMES = {
     "connect": "client.connecting",
     "local": "client.session",
     "BaseHandleTensor": "client.handles",
-    "RPCTensor": "client.handles",
+    "Engine": "client.engine",
+    "RPCTensor": "client.rpctensor",
 }
 
 

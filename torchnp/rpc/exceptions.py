@@ -19,6 +19,10 @@ class ConnectionLost(RPCError, ConnectionError):
     """The server could not be reached, or the connection broke: all handles of the session are gone."""
 
 
+class DeadlineExceeded(RPCError, TimeoutError):
+    """The server has not answered in time. The session goes on, and so does what the server is at: ask again later."""
+
+
 class SessionClosed(RPCError, RuntimeError):
     """A handle was used after its session was closed."""
 

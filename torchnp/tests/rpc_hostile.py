@@ -237,7 +237,7 @@ class Hostile(Player):
             if type(request) is not wire.Ops:
                 return []
             repeats = any(type(op) is wire.Again for op in request.ops)
-            made = self.mirror.restored(request.ops, len(raw))
+            made = self.mirror.restored(request.ops, raw)
         except ProtocolError:
             self.counts["frames of runs refused"] += repeats
             return []

@@ -9,14 +9,22 @@ import argparse
 import contextlib
 import random
 import sys
+import tempfile
+import time
 import warnings
+import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from torchnp import dtypes
 from torchnp.rpc import wire
+from torchnp.rpc.server import executor, pace, privacy, protocol
+from torchnp.rpc.server.ledger import Ledger
+from torchnp.rpc.server.one_call import Call
+from torchnp.rpc.server.pace import Late, Pace
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.session_limits import Limits
@@ -24,6 +32,7 @@ from torchnp.rpc.server.session_limits import Limits
 SHAPES = ((), (1,), (3,), (4,), (2, 3), (3, 3), (4, 4), (3, 1), (2, 3, 4), (1, 2, 5, 5), (2, 2, 4, 4, 3), (0, 3))
 DTYPES = tuple(map(np.dtype, ("f4", "f8", "i8", "i4", "u1", "?", "c8", "f2"))) + (dtypes.bfloat16,)
 LIMITS = Limits(max_bytes=1 << 24, max_objects=4000)
+BUCKET = 0.005  # seconds
 ROUND = 100  # operators before both servers start anew
 
 
@@ -54,12 +63,12 @@ def values(shape: tuple[int, ...], dtype: np.dtype, seed: int) -> np.ndarray:
 NAMES = [(f"{dtype}{shape}", shape, dtype) for dtype in DTYPES for shape in SHAPES]
 
 
-def services() -> tuple[Service, Service]:
+def services(bucket: float = 0.0, ledgers: Sequence[Path | None] = (None, None)) -> tuple[Service, Service]:
     """Two servers with datasets of the same names, shapes and dtypes, and of other values."""
     made = []
     for side in (0, 1):
         data = {name: values(shape, dtype, 97 * i + (i % 3 + 1) * side) for i, (name, shape, dtype) in enumerate(NAMES)}
-        made.append(Service(datasets=data, limits=LIMITS))
+        made.append(Service(datasets=data, limits=LIMITS, bucket=bucket, ledger=ledgers[side]))
     return made[0], made[1]
 
 
@@ -136,11 +145,22 @@ class Player:
         replies = []
         for side, byte in zip(self.sides, (0x11, 0xEE)):
             with stale(byte):
-                replies.append([bytes(r) for r in side.handle(raw)])
-        if replies[0] != replies[-1]:
+                replies.append(self._handled(side, raw))
+        told = [[self._told(r, frame) for r in side] for side in replies]
+        if told[0] != told[-1]:
             shown = [[str(wire.decode_reply(r))[:300] for r in side] for side in replies]
             self.differences.append(f"{what}: {shown[0]} != {shown[1]}")
         return [wire.decode_reply(r) for r in replies[0]]
+
+    def _handled(self, side: Connection, raw: bytes) -> list[bytes]:
+        return [bytes(r) for r in side.handle(raw)]
+
+    def _told(self, reply: bytes, frame) -> object:
+        """What of a reply may not differ."""
+        return reply
+
+    def _released(self, id_: int, what: str) -> None:
+        """What is asked for of a private result."""
 
     # ------------------------------------------------------------ arguments
 
@@ -241,7 +261,9 @@ class Player:
                 self.counts["private results" if private else "public results"] += 1
                 if entry.array.size < 5000:
                     self.pool.append((id_, entry.array.shape, entry.array.dtype, private))
-                if not private:
+                if private:
+                    self._released(id_, f"{name} {op.args} {op.kwargs}")
+                else:
                     self._play(wire.Publish(1, self.seq, id_), f"publish of {name} {op.args} {op.kwargs}")
             self.next += op.count
             for id_ in self._written(op):
@@ -251,14 +273,148 @@ class Player:
                 self._play(wire.Sync(2, self.seq), f"sync after {name} {op.args} {op.kwargs}")
 
 
+class Clock:
+    """A clock that nothing moves but kernels and sleep: each kernel takes a time that goes by all bits of its arguments.
+
+    It is from one to nearly two times the least that an operator takes on such shapes, in the worst of all worlds for who
+    wants to hide the bits. An operator that fails on some rows, and is run on parts again, takes as long as all of these.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    monotonic = perf_counter
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def cost(self, call: Call) -> float:
+        arrays = [a for a in (*call.args, *call.kwargs.values()) for a in (a if isinstance(a, list) else [a])]
+        arrays = [a for a in arrays if isinstance(a, np.ndarray)]
+        bits = zlib.crc32(b"".join(a.tobytes() for a in arrays)) / 2**32
+        return 1e-4 * (1 + call.op.index % 50) * (1 + sum(a.size for a in arrays)) ** 0.5 * (1 + 0.98 * bits)
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Have the server look at this clock and no other."""
+        modules, run = (executor, pace, privacy, protocol), Call.run
+
+        def timed(call: Call, generator):
+            if not call.row.views:  # which look at no value
+                self.now += self.cost(call)
+            return run(call, generator)
+
+        Call.run = timed
+        for module in modules:
+            module.time = self
+        try:
+            yield
+        finally:
+            Call.run = run
+            for module in modules:
+                module.time = time
+
+
+class Releasing(Player):
+    """Looks at the time of each reply too, and asks for noised sums and means of rows, and what they would cost.
+
+    Of a release all may be seen but the numbers, which have noise in them. A reply that is late tells something, as
+    `torchnp.rpc.server.pace` says: it is counted, and both sides begin anew with their schedules.
+    """
+
+    def __init__(self, seed: int, folder: Path, share_public: float = 0.4, epsilon: float = 10.0) -> None:
+        self.clock, self.ledgers = Clock(), []
+        for side in (0, 1):
+            self.ledgers.append(Ledger(folder / f"{side}.db", create=True))
+            for name, shape, _ in NAMES:
+                if shape:
+                    for client in ((), ("client",)):
+                        self.ledgers[-1].set_budget(name, epsilon, 1e-6, *client)
+            self.ledgers[-1].close()
+        made = services(bucket=BUCKET, ledgers=[ledger.path for ledger in self.ledgers])
+        super().__init__(seed, share_public, made)
+
+    def _handled(self, side: Connection, raw: bytes) -> list[bytes]:
+        start = self.clock.now
+        with self.clock.installed():
+            replies = super()._handled(side, raw)
+        # Each reply has its time beside it, in buckets where it waited for one; late is counted by the server itself.
+        self.times.append(round((self.clock.now - start) / BUCKET, 6))
+        return replies
+
+    def _play(self, frame, what: str) -> list:
+        self.times: list[float] = []
+        before = [side.count.late for side in self.sides]
+        replies = super()._play(frame, what)
+        late = [side.count.late - n for side, n in zip(self.sides, before)]
+        if any(late):
+            self.counts["late"] += 1
+            for side in self.sides:
+                side.service.late = Late()
+                side.executor.pace = Pace(BUCKET, side.service.late)
+        else:
+            self.counts["at their time"] += self.times[0] >= 1
+            if self.times[0] != self.times[1]:
+                self.differences.append(f"{what}: after {self.times[0]} and {self.times[1]} buckets")
+        return replies
+
+    def _connected(self) -> list[Connection]:
+        made = super()._connected()
+        for side in made:
+            side.count = Counted(side.count)
+        return made
+
+    def _told(self, reply: bytes, frame) -> object:
+        if type(frame) is wire.Publish and frame.terms is not None:
+            result = wire.decode_reply(reply)
+            if type(result) is wire.Result:
+                return result.request, result.dtype, result.shape, result.offset, len(result.raw)
+        return reply
+
+    def _released(self, id_: int, what: str) -> None:
+        r = self.random
+        if r.random() > 0.5:
+            return
+        noise = {"eps": r.choice((0.01, 0.5, 3.0))} if r.random() < 0.5 else {"sigma": r.choice((1e-3, 1.0, 50.0))}
+        terms = wire.Terms(r.choice(("sum", "mean")), r.choice((1e-3, 1.0, 1e6)), **noise)
+        for frame in (
+            wire.Quote(3, self.seq, id_, terms),
+            wire.Publish(4, self.seq, id_, f"{len(self.counts)}-{r.random()}", terms),
+        ):
+            replies = self._play(frame, f"{type(frame).__name__} of {terms} of {what}")
+            told = type(replies[0]).__name__ if type(replies[0]) is not wire.Err else replies[0].kind
+            self.counts[f"{type(frame).__name__}: {told}"] += 1
+
+    def play(self, ops: int) -> None:
+        super().play(ops)
+        spent = [[(e.kind, e.units, e.body) for e in x.entries() if e.kind != "result"] for x in self.ledgers]
+        if spent[0] != spent[1]:
+            self.differences.append("the ledgers differ")
+
+
+class Counted:
+    """What a server counts, with its late replies to be asked for."""
+
+    def __init__(self, count) -> None:
+        self._count, self.late = count, 0
+
+    def __call__(self, name: str, n: int = 1) -> None:
+        self.late += n * (name == "late")
+        self._count(name, n)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ops", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    player = Player(options.seed)
-    player.play(options.ops)
+    with tempfile.TemporaryDirectory() as folder:
+        player = Releasing(options.seed, Path(folder))
+        player.play(options.ops)
     print(dict(player.counts))
     print("\n".join(player.differences))
     return bool(player.differences)

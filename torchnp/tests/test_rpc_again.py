@@ -23,7 +23,7 @@ def through(shortener: Shortener, restorer: Restorer, ops: list[wire.Op]) -> tup
     """What arrives, and how many bytes were on their way."""
     frame = wire.encode(wire.Ops(0, shortener.shortened(ops)))
     shortener.sent(len(frame))
-    return restorer.restored(wire.decode_request(frame).ops, len(frame)), len(frame)
+    return restorer.restored(wire.decode_request(frame).ops, frame), len(frame)
 
 
 def text(ops: list[wire.Op]) -> list[str]:
@@ -118,9 +118,28 @@ def test_what_is_forgotten_takes_no_memory(monkeypatch, values, repeats):
     assert max(held[20:]) < max(held[:20]) + 10_000
 
 
+def test_frames_of_whole_operators_are_kept_as_they_came(monkeypatch):
+    """One that is met again is decoded once more; what was forgotten of it in between stays forgotten."""
+    monkeypatch.setattr(again, "MAX_PAST", 300)
+    shortener, restorer = Shortener(), Restorer()
+    ops = [wire.Op(1, i, 1, [2.0 * i, "mean"], {"dim": i}) for i in range(1, 9)]
+    sizes = []
+    for turn in range(6):
+        later = [wire.Op(o.index, o.first + 8 * turn, 1, o.args, o.kwargs) for o in ops]
+        found, nbytes = through(shortener, restorer, later)
+        assert text(found) == text(later)
+        sizes.append(nbytes)
+    assert restorer._past.begin > 8 and 2 * min(sizes) < sizes[0]
+    memory = bytearray(wire.encode(wire.Ops(0, ops)))  # which the next frame is read into
+    other = Restorer()
+    other.restored(ops, memory)
+    memory[:] = bytes(len(memory))
+    assert text([kept.op for kept, _ in (other._past[i] for i in range(8))]) == text(ops)
+
+
 def restorer_after(*ops: wire.Op) -> Restorer:
     restorer = Restorer()
-    restorer.restored(list(ops), 100)
+    restorer.restored(list(ops), wire.encode(wire.Ops(0, list(ops))))
     return restorer
 
 
@@ -143,12 +162,12 @@ LAST = 2**63 - 1
 )
 def test_what_cannot_be_meant_is_refused(part, words):
     with pytest.raises(ProtocolError, match=words):
-        restorer_after(FIRST).restored([part], 100)
+        restorer_after(FIRST).restored([part], b"")
 
 
 def test_a_frame_has_a_bounded_number_of_operators():
     with pytest.raises(ProtocolError, match="more than 1024 operators"):
-        restorer_after(FIRST).restored([wire.Again(1, wire.MAX_OPS, 101), wire.Again(1, 1, 5000)], 100)
+        restorer_after(FIRST).restored([wire.Again(1, wire.MAX_OPS, 101), wire.Again(1, 1, 5000)], b"")
 
 
 @pytest.mark.parametrize("value", [1.5, None, "x", H(5), 2**63])
@@ -160,7 +179,7 @@ def test_a_list_of_integers_is_looked_at_again_when_a_value_has_changed(value):
     problem, _ = checker(load()["aten::sum.dim_IntList"])
     for changes, words in (([], None), ([wire.Change(value, [0, 2])], "type 'Optional[List[int]]' for argument 'dim'")):
         frame = wire.encode(wire.Ops(1, [wire.Again(1, 1, 101, changes)]))
-        (op,) = restorer.restored(wire.decode_request(frame).ops, len(frame))
+        (op,) = restorer.restored(wire.decode_request(frame).ops, frame)
         found = problem(op.args, op.kwargs)
         assert found is None if words is None else words in found
 

@@ -17,6 +17,9 @@ import torch
 import torchnp.rpc.client.resuming as client_link
 from torchnp import rpc
 from torchnp.rpc import wire
+from torchnp.rpc.server.nursery import _let_go_of_all_but
+from torchnp.rpc.server.service import Service
+from torchnp.rpc.server.tcp import Server
 from torchnp.tests import rpc_server
 from torchnp.tests.certificates import Authority
 from torchnp.tests.proxy import Boundary, Proxy, ends_in_grpc
@@ -198,6 +201,56 @@ def test_a_server_that_stops_answering_is_waited_for_in_time(options):
         finally:
             os.kill(process.pid, signal.SIGCONT)
             session.channel.close()
+
+
+def test_a_process_with_a_session_over_grpc_forks(plain):
+    """gRPC has handlers of its own for forks: a server in this process, its nursery and its workers live through them."""
+    session = rpc.connect(plain, token="sesame")
+    x = session.send(torch.ones(3))
+    session.sync()
+    for _ in range(2):
+        with Server(Service()) as server:
+            sessions = [rpc.connect(f"tcp://127.0.0.1:{server.port}") for _ in range(3)]
+            for other in sessions:
+                assert (other.send(torch.ones(2)) + 1).publish().tolist() == [2, 2]
+                other.close()
+        x.add_(1)
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            signal.alarm(60)
+            with pytest.raises(rpc.SessionClosed, match="connect in this one"):
+                x.publish()
+            assert not session.channel._thread.is_alive()  # of a session that is the parent's there is no thread here
+            session.close()
+            works(rpc.connect(plain, token="sesame"))
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert x.publish().tolist() == [3, 3, 3]
+    session.close()
+
+
+def test_what_a_library_wakes_itself_with_stays_open():
+    """Of all other files the null device is there, so that no number is somebody else's."""
+    read, write = os.pipe()
+    event, kept = os.eventfd(0), os.open(os.devnull, os.O_RDONLY)
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            _let_go_of_all_but(kept)
+            assert os.write(event, (1).to_bytes(8, sys.byteorder)) == 8
+            assert os.write(write, b"x") == 1 and os.read(read, 1) == b""
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(write)
+    assert os.waitpid(child, 0)[1] == 0 and os.read(read, 1) == b""
+    for file in (read, event, kept):
+        os.close(file)
 
 
 def test_a_worker_has_nothing_of_grpc_and_a_server_without_the_package_says_what_to_install():

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from torchnp.rpc import wire
+from torchnp.rpc.server import gate
 from torchnp.rpc.server.executor import Executor
-from torchnp.tests.rpc_interference import Player, stale
+from torchnp.rpc.server.pace import Pace
+from torchnp.rpc.server.release import plan
+from torchnp.tests.rpc_interference import BUCKET, Player, Releasing, stale
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -20,9 +25,47 @@ def test_random_operators_tell_nothing_of_private_values(public):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_neither_times_nor_releases_tell_of_private_values(tmp_path):
+    """In time on a clock that goes by all bits of a kernel's arguments, and but for the noised numbers of a release."""
+    player = Releasing(11, tmp_path)
+    player.play(2500)
+    assert not player.differences
+    assert player.counts["at their time"] > 400 > 20 * player.counts["late"]
+    assert min(player.counts[f"Publish: {told}"] for told in ("Result", "private", "budget")) > 5
+    assert player.counts["Quote: Quoted"] > 20
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_comparison_finds_replies_that_come_when_they_are_ready(monkeypatch, tmp_path):
+    def ready(self, client):
+        ran, self._ran = self._ran, []
+        took = sum(t for _, _, t in ran)
+        return (math.ceil(took / BUCKET) * BUCKET - took if ran else 0.0), False
+
+    monkeypatch.setattr(Pace, "wait", ready)
+    player = Releasing(11, tmp_path)
+    player.play(800)
+    assert any("buckets" in difference for difference in player.differences)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_comparison_finds_a_release_whose_cost_goes_by_the_values(monkeypatch, tmp_path):
+    """A bound that is the largest norm where that is less than what was asked for: tighter, and a leak."""
+
+    def tight(label, array, reduce, clip, *rest):
+        largest = float(np.nanmax(np.abs(array), initial=0.0)) if array.dtype.kind in "fiu" else clip
+        return plan(label, array, reduce, min(clip, largest) or clip, *rest)
+
+    monkeypatch.setattr(gate, "plan", tight)
+    player = Releasing(11, tmp_path)
+    player.play(2000)
+    assert any(difference.startswith("Quote of") for difference in player.differences)
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_the_comparison_finds_a_server_without_a_gate(monkeypatch):
-    def bare(self, op, row, args, kwargs, entries, targets):
-        self._keep(op, row, self._call(row, args, kwargs, targets, self._seeded(op)), False)
+    def bare(self, call):
+        self._keep(call.op, call.row, call.run(self._seeded(call.op)))
 
     monkeypatch.setattr(Executor, "_run_on_private", bare)
     player = Player(11)

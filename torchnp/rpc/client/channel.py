@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import secrets
 import threading
 import weakref
 from collections import deque
@@ -23,7 +22,7 @@ from torchnp.rpc.client.failures import as_exception
 from torchnp.rpc.client.looking_after import leave, work
 from torchnp.rpc.client.objects import ranges_of
 from torchnp.rpc.client.quotes import Quote
-from torchnp.rpc.client.tasks import ANSWERS, Opening, Request, Task, Upload, Where
+from torchnp.rpc.client.tasks import ANSWERS, Opening, Request, Task, Unanswered, Upload, Where
 from torchnp.rpc.client.transport import Transport
 from torchnp.rpc.exceptions import INFRASTRUCTURE, ConnectionLost, ProtocolError, RPCError, SessionClosed
 from torchnp.rpc.wire import Agreement
@@ -61,6 +60,8 @@ class Channel:
         self.transport, self.name = transport, transport.name
         self.ops_sent = self.round_trips = 0
         self.closed = False
+        self.deadline: float | None = None  # seconds that whoever asks the server waits for its answer
+        self._unanswered = Unanswered()
         self._dead: RPCError | None = None
         self._untold = False  # whether the session died while nobody was there to be told
         self._lock = threading.RLock()  # ids stand in the queue in their order
@@ -89,11 +90,13 @@ class Channel:
         self._start()
         forks.watch(self)
 
-    def _start(self) -> None:
+    def _start(self, works: bool = True) -> None:
         self._busy = self._signalled = self._hurried = False
         self.owned = threading.Lock()  # held while the thread is at work
         self._progress = threading.Event()
         self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        if not works:
+            return
         arguments = weakref.ref(self), self._wake, self.transport
         self._thread = threading.Thread(target=work, args=arguments, name="torchnp-rpc", daemon=True)
         self._thread.start()
@@ -190,14 +193,15 @@ class Channel:
             self._wake.put(True)
             self._progress.wait(1.0)
 
-    def _ask(self, request: Request) -> Any:
+    def _ask(self, request: Request, answered: Callable[[], None] = lambda: None) -> Any:
         with self._lock:
             self._alive()
             self.round_trips += 1
             self._queue.append(request)
         self._hurried = True
         self._wake.put(True)
-        request.wait()
+        request.wait_for(self.name, self.deadline)
+        answered()
         if type(reply := request.reply) is wire.Err:
             self._failures.pop(reply.seq, None)
             raise self._error(reply)
@@ -222,8 +226,9 @@ class Channel:
 
         Raises the failure that the object depends on, and no other: values that did not depend on it are right.
         """
-        request = Request(wire.Publish, id_, *(() if terms is None else (secrets.token_hex(16), terms)))
-        reply = self._ask(request)
+        asked = id_, repr(terms), self.ops_sent
+        request = Request(wire.Publish, id_, *(() if terms is None else (self._unanswered.key_of(asked), terms)))
+        reply = self._ask(request, lambda: self._unanswered.answered(asked))
         return reply.dtype, reply.shape, request.raw
 
     # ------------------------------------------------------------ the thread's side
@@ -435,7 +440,7 @@ class Channel:
         """In a forked process: no thread of the parent's is here, nor what one of them held."""
         self._lock = threading.RLock()
         self._finalizer.detach()
-        self._start()
+        self._start(self.transport.inherited)
         if not self.transport.inherited and not self.closed:
             text = f"the session with {self.name} is the parent process's, and so are its handles: connect in this one"
             self.die(SessionClosed(text))

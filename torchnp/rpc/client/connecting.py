@@ -9,8 +9,11 @@ from typing import Any
 from torchnp.extras import explained
 from torchnp.rpc.client.resuming import SILENCE_SECONDS, Link
 from torchnp.rpc.client.session import Session
+from torchnp.rpc.client.tasks import check_seconds
 from torchnp.rpc.client.transport import Stream, Tcp, tls_context
 from torchnp.rpc.wire import Agreement
+
+DEADLINE_SECONDS = 3600.0  # for one answer
 
 
 def connect(
@@ -24,6 +27,7 @@ def connect(
     key: str | Path | None = None,
     reconnect: float = 30.0,
     silence: float = SILENCE_SECONDS,
+    deadline: float | None = DEADLINE_SECONDS,
 ) -> Session:
     """A session with a server at ``tls://host:port`` or ``tcp://host:port``, or one of gRPC at ``grpcs://`` or ``grpc://``.
 
@@ -46,6 +50,8 @@ def connect(
     silence : float, optional
         Seconds without a word from the server, while a reply is waited for, after which the connection is taken for lost
         and made again, ten minutes by default. An operator may take longer than that, on a server that is there.
+    deadline : float, optional
+        Seconds that whoever asks waits for an answer, an hour by default; None for no end. See `Session.deadline`.
 
     Returns
     -------
@@ -63,13 +69,13 @@ def connect(
     """
     if token is not None and not isinstance(token, str):
         raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
-    _check_seconds(timeout=timeout, silence=silence)
+    check_seconds(timeout=timeout, silence=silence, **({} if deadline is None else {"deadline": deadline}))
     scheme, host, port = _parts(address)
     dial = _dialer(address, scheme, host, port, (ca, cert, key), token)
     transport = Link(dial, timeout, reconnect, silence)
-    if scheme.startswith("grpc"):
-        token = None  # it goes with the call
-    return Session(transport, token, None if table is None else Agreement(table), timeout=timeout)
+    said = None if scheme.startswith("grpc") else token  # there it goes with the call
+    agreed = None if table is None else Agreement(table)
+    return Session(transport, said, agreed, timeout=timeout, deadline=deadline)
 
 
 def _dialer(
@@ -82,17 +88,9 @@ def _dialer(
         )
     tls = tls_context(*files) if _SCHEMES[scheme] else None
     if scheme.startswith("grpc"):
-        # A call's own deadline would end the session: `timeout` bounds its first answer, and `silence` all others.
+        # A deadline of the call's would end the session: `timeout` bounds its first answer, `silence` and `deadline` others.
         return _caller(host, port, None if tls is None else files, token)
     return lambda seconds: Tcp(host, port, seconds, tls)
-
-
-def _check_seconds(**given: Any) -> None:
-    for name, seconds in given.items():
-        if type(seconds) not in (int, float):
-            raise TypeError(f"{name} is a number of seconds, not a value of type {type(seconds).__name__}")
-        if not 0 < seconds < 1e8:
-            raise ValueError(f"{name} cannot be {seconds}: it is a number of seconds above 0")
 
 
 def _parts(address: Any) -> tuple[str, str, int]:

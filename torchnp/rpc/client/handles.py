@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,8 +13,7 @@ from torchnp.interop._private import forbid_pointer, is_recorded, make_handle, n
 from torchnp.rpc import wire
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
-from torchnp.rpc.client.objects import RemoteObject
-from torchnp.rpc.client.place import called_by_torch, caller
+from torchnp.rpc.client.place import called_by_torch
 from torchnp.rpc.client.plain import (
     asks_for_shape,
     check_length,
@@ -27,14 +25,13 @@ from torchnp.rpc.client.plain import (
 )
 from torchnp.rpc.client.plain import number as number_
 from torchnp.rpc.client.plan import Plan, alternative, argument, plan_of, view_of, without_generator, without_kernel
-from torchnp.rpc.client.quotes import Published
 from torchnp.rpc.client.refuse import NoValues
 from torchnp.rpc.client.specs import DYNAMIC, Outcome, Spec, spec_of
 from torchnp.rpc.client.tracing import leave_to_torch_compile, recorded
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.session import Session
+    from torchnp.rpc.client.engine import Engine, Held
 
 
 class BaseHandleTensor(NoValues, torch.Tensor):
@@ -46,16 +43,14 @@ class BaseHandleTensor(NoValues, torch.Tensor):
 
     __slots__ = ("_object", "_session", "_spec")
 
-    _object: RemoteObject
+    _object: Held
     _spec: Spec
-    _session: Session
-    # Makes the view that ``_conj`` or ``_neg_view`` gives of a handle.
-    _toggled: Callable[[Any, Plan], Any]
+    _session: Engine
 
     __torch_function__ = no_torch_function
 
     @classmethod
-    def _wrap(cls, spec: Spec, remote: RemoteObject) -> Any:
+    def _wrap(cls, spec: Spec, remote: Held) -> Any:
         handle = make_handle(cls, spec.size, spec.stride, spec.offset, dtype=spec.dtype)
         forbid_pointer(handle)
         handle._spec = spec
@@ -66,7 +61,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
     @classmethod
     def _emit(
         cls,
-        session: Session,
+        session: Engine,
         name: str,
         count: int,
         args: list,
@@ -74,9 +69,34 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         expected: list,
         weight: int,
         key: int | None,
-    ) -> list[RemoteObject]:
-        """Have an operator run where the values are, seeded by ``key`` if it is random; the objects of its results."""
+    ) -> list[Any]:
+        """Have an operator run where the values are; what stands for its results, which are new tensors and views.
+
+        Parameters
+        ----------
+        session : Engine
+        name : str
+            Full name of the overload.
+        count : int
+            Of the results that are not arguments which it writes; those in lists count singly.
+        args, kwargs : list, dict
+            Numbers, strings, `wire.Complex`, `wire.Dtype`, lists as `wire.Items`, and of handles what they say by ``wire``.
+        expected : list
+            Of each result None for C order, its strides, or `wire.HOLE` for none; empty where all are in C order.
+        weight : int
+            Bytes beyond the usual of the arguments.
+        key : int, optional
+            Seeds the operator if it is random.
+        """
         raise TypeError(f"{cls.__name__} does not say where its operators run")
+
+    @staticmethod
+    def _toggled(x: Any, plan: Plan) -> Any:
+        """The view that ``_conj`` or ``_neg_view`` gives of a handle."""
+        raise HandleError(
+            f"{plan.base}: there are no lazy conjugates and negatives of what is {x._session.where}: use conj_physical() or neg()",
+            "no lazy conjugates",
+        )
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -148,28 +168,6 @@ class BaseHandleTensor(NoValues, torch.Tensor):
 leave_to_torch_compile(BaseHandleTensor)
 
 
-class RPCTensor(Published, BaseHandleTensor):
-    """A handle on one server; `publish` gives its values."""
-
-    @classmethod
-    def _emit(
-        cls,
-        session: Session,
-        name: str,
-        count: int,
-        args: list,
-        kwargs: dict[str, Any],
-        expected: list,
-        weight: int,
-        key: int | None,
-    ) -> list[RemoteObject]:
-        index = session.index[name]
-        session.calls[index] += 1
-        return session.channel.call(
-            index, count, args, kwargs, expected, caller(), weight, key, make=lambda id_: RemoteObject(id_, session)
-        )
-
-
 # ---------------------------------------------------------------- from a torch call to a wire call
 
 
@@ -233,7 +231,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     return _results(cls, plan, outcome, objects, args, kwargs)
 
 
-def _one_session(session: Session | None, handle: BaseHandleTensor) -> Session:
+def _one_session(session: Engine | None, handle: BaseHandleTensor) -> Engine:
     if session is not None:
         raise HandleError(
             f"handles of two sessions cannot meet: one is of {session.title}, the other of {handle._session.title}; "
@@ -243,7 +241,7 @@ def _one_session(session: Session | None, handle: BaseHandleTensor) -> Session:
 
 
 def _lower(
-    plan: Plan, session: Session | None, a: Any, loose: bool, place: tuple[list, Any, int | str]
+    plan: Plan, session: Engine | None, a: Any, loose: bool, place: tuple[list, Any, int | str]
 ) -> tuple[Any, Any, Any, int]:
     """(session, part of the cache key, wire argument, further bytes) of an argument that is not the usual kind.
 
@@ -273,7 +271,7 @@ def _lower(
     return session, *lowered(plan.name, a, loose), 0
 
 
-def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Session) -> None:
+def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Engine) -> None:
     """Refuse to write into what is not a handle: torch would do nothing and say nothing."""
     for place in plan.written:
         target = argument(place, args, kwargs)
@@ -333,7 +331,7 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
 
 
 def _results(
-    cls: type[BaseHandleTensor], plan: Plan, outcome: Outcome, objects: list[RemoteObject], args: tuple, kwargs: Any
+    cls: type[BaseHandleTensor], plan: Plan, outcome: Outcome, objects: list[Any], args: tuple, kwargs: Any
 ) -> Any:
     """The handles of the results: new ones, views that autograd ties to their base, or the arguments written."""
     if plan.single and outcome.groups == [-1]:
@@ -412,8 +410,8 @@ def _extent(x: torch.Tensor) -> int:
 
 def _dynamic(plan: Plan, x: BaseHandleTensor) -> ValueAccessError:
     return ValueAccessError(
-        f"torch.{plan.base} gives a shape that depends on values, and this tensor of shape {tuple(x.shape)} is on the server "
-        f"{x._session.name}. Use {alternative(plan.base)}; or .publish() it first",
+        f"torch.{plan.base} gives a shape that depends on values, and this tensor of shape {tuple(x.shape)} is "
+        f"{x._session.where}. Use {alternative(plan.base)}; or .publish() it first",
         DYNAMIC,
     )
 

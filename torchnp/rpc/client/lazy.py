@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from torchnp.interop._private import OpOverload, is_recorded, set_conj, set_neg
-from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
+from torchnp.rpc.client.handles import BaseHandleTensor
 from torchnp.rpc.client.plan import Plan, plan_of
+from torchnp.rpc.client.rpctensor import RPCTensor
 from torchnp.rpc.client.specs import Spec
 from torchnp.rpc.client.tracing import leave_to_torch_compile, recorded
 from torchnp.rpc.exceptions import HandleError

@@ -98,11 +98,11 @@ def refuse_plain(name: str, tensor: torch.Tensor, session: Any) -> NoReturn:
     """A plain tensor would have to hold values that are on a server."""
     if (file := file_of_torch()).startswith("amp/"):
         raise HandleError(
-            f"{name} would write into a plain tensor what is on the server {session.name}. {way_round(file)}",
+            f"{name} would write into a plain tensor what is {session.where}. {way_round(file)}",
             PLAIN_WRITTEN,
         )
     raise HandleError(
-        f"{name} would write into a plain tensor of shape {tuple(tensor.shape)} what is on the server {session.name}: "
+        f"{name} would write into a plain tensor of shape {tuple(tensor.shape)} what is {session.where}: "
         "publish() the handle first, or move the module with session.module(model), so that its parameters and buffers are "
         "handles too and optimizers run there",
         PLAIN_WRITTEN,

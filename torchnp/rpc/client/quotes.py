@@ -10,8 +10,6 @@ from torchnp.rpc import wire
 if TYPE_CHECKING:
     import torch
 
-    from torchnp.rpc.client.session import Session
-
 
 @dataclass(frozen=True)
 class Quote:
@@ -70,7 +68,7 @@ class Published:
 
     __slots__ = ()
 
-    _session: Session
+    _session: Any
 
     def publish(
         self,

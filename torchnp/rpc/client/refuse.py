@@ -13,7 +13,7 @@ from torchnp.rpc.client.place import file_of_torch
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.session import Session
+    from torchnp.rpc.client.engine import Engine
 
 
 class NoValues:
@@ -22,13 +22,13 @@ class NoValues:
     __slots__ = ()
 
     shape: torch.Size
-    _session: Session
+    _session: Engine
 
     def _no_values(self, what: str) -> NoReturn:
         # NumPy asks a handle for its values too where it stands left of an array, and says nothing of the array.
         also = f"; to combine it with a NumPy array, {_OPERANDS}" if what == _CONVERSION else ""
         text = (
-            f"{what} needs values, and this tensor of shape {tuple(self.shape)} is on the server {self._session.name}: "
+            f"{what} needs values, and this tensor of shape {tuple(self.shape)} is {self._session.where}: "
             f"call .publish() to get them as a plain tensor{also}"
         )
         file = file_of_torch()
@@ -45,14 +45,14 @@ class NoValues:
         name = func.__name__
         way = f"torch.{name}" if hasattr(torch, name) else "a function of torch's"
         raise TypeError(
-            f"np.{name} takes arrays, and this tensor of shape {tuple(self.shape)} is on the server {self._session.name}: "
+            f"np.{name} takes arrays, and this tensor of shape {tuple(self.shape)} is {self._session.where}: "
             f"use {way}, which runs there, or give it what .publish() gives"
         )
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise HandleError(
-            f"a handle cannot be saved or pickled: this tensor of shape {tuple(self.shape)} is on the server "
-            f"{self._session.name}. Save what .publish() gives"
+            f"a handle cannot be saved or pickled: this tensor of shape {tuple(self.shape)} is "
+            f"{self._session.where}. Save what .publish() gives"
         )
 
     def __copy__(self) -> Any:

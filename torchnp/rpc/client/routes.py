@@ -169,7 +169,7 @@ def _may_become(keys: Any, plain: torch.Tensor, new: torch.Tensor) -> bool:
     """``plain.data = new`` asks this first: a plain tensor over a handle's missing memory would crash its reader."""
     if isinstance(new, BaseHandleTensor) and not isinstance(plain, BaseHandleTensor):
         raise HandleError(
-            f"the .data of a plain tensor cannot be a handle, whose values are on the server {new._session.name}: give it "
+            f"the .data of a plain tensor cannot be a handle, whose values are {new._session.where}: give it "
             "what .publish() gives, or move the module with session.module(model)"
         )
     return torch.ops.aten._has_compatible_shallow_copy_type.default.redispatch(keys.remove(_KEY), plain, new)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import operator
 from collections import Counter
@@ -14,20 +13,18 @@ import torch
 
 from torchnp.rpc import wire
 from torchnp.rpc.client.channel import Channel
-from torchnp.rpc.client.distributions import take_distribution_routes
-from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
+from torchnp.rpc.client.engine import Engine, kind_of
 from torchnp.rpc.client.lazy import toggled
 from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.place import caller
-from torchnp.rpc.client.plain import NOT_SENT, not_sent
 from torchnp.rpc.client.quotes import Quote, terms_of
-from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
-from torchnp.rpc.client.scaling import take_scaler_route
+from torchnp.rpc.client.rpctensor import RPCTensor
 from torchnp.rpc.client.specs import spec_of
+from torchnp.rpc.client.tasks import check_seconds
 from torchnp.rpc.client.tracing import refuse_recording
 from torchnp.rpc.client.transport import InProcess, Transport
-from torchnp.rpc.client.trees import is_tree, mapped
-from torchnp.rpc.exceptions import HandleError, ProtocolError, RPCError
+from torchnp.rpc.client.trees import mapped
+from torchnp.rpc.exceptions import HandleError, ProtocolError
 from torchnp.rpc.server.protocol import Connection, Service
 from torchnp.rpc.server.session_limits import Limits
 from torchnp.rpc.wire import Agreement, agreement
@@ -58,10 +55,10 @@ class Stats:
 
 
 _numbers = itertools.count(1)
-RPCTensor._toggled = staticmethod(toggled)  # by a subclass, which needs the class to be there
+RPCTensor._toggled = staticmethod(toggled)  # type: ignore[method-assign]  # by a subclass, which needs the class to be there
 
 
-class Session:
+class Session(Engine):
     """Handles, and the connection under them; a context manager that closes itself.
 
     Operators are sent and not waited for. One that fails raises where a value that depends on it is published; what
@@ -79,6 +76,8 @@ class Session:
         The session's, the next one by default.
     timeout : float, optional
         Seconds to wait for the server's first answer; None waits for ever.
+    deadline : float, optional
+        Seconds to wait for each later one: see the attribute.
 
     Attributes
     ----------
@@ -92,6 +91,7 @@ class Session:
         Plain tensors that meet a handle in an operator are sent as they are, up to this size.
     """
 
+    kind = RPCTensor
     auto_send_bytes = 16 << 20
 
     def __init__(
@@ -101,47 +101,20 @@ class Session:
         agreed: Agreement | None = None,
         number: int | None = None,
         timeout: float | None = None,
+        deadline: float | None = None,
     ) -> None:
+        super().__init__()
         agreed = agreed or agreement()
         self.number = next(_numbers) if number is None else number
         self.name = transport.name
         self.index, self._names = agreed.index, agreed.names
         self.calls = [0] * len(agreed.names)
         self.channel = Channel(transport, agreed, token, timeout)
+        self.deadline = deadline
         self._held = (0, 0)
         self.datasets = {d.name: (torch.Size(d.shape), getattr(torch, d.dtype)) for d in self.channel.welcome.datasets}
-        take_composite_routes()
-        take_scaler_route()
-        take_distribution_routes()
 
     # ------------------------------------------------------------ to the server
-
-    def send(self, tensor: Any, requires_grad: bool | None = None) -> Any:
-        """A handle on a copy of a tensor, or a copy of a nest of dicts, lists, tuples and dataclasses with handles in it.
-
-        Parameters
-        ----------
-        tensor : Tensor, anything that `torch.as_tensor` takes, or a nest with tensors and arrays
-            Dense, on the CPU. In a nest, numbers stay as they are, and so do the counters of an optimizer's state, which
-            it looks at here.
-        requires_grad : bool, optional
-            Of each handle, which is a leaf; by default as the tensor's.
-        """
-        refuse_recording("session.send")
-        if is_tree(tensor):
-            return mapped(lambda x: self.send(x, requires_grad), tensor)
-        if isinstance(tensor, BaseHandleTensor):
-            raise HandleError("this is a handle already; publish() it first to send its values to another server")
-        if not isinstance(tensor, torch.Tensor):
-            tensor = _as_tensor(tensor)
-        if what := not_sent(tensor):
-            raise HandleError(f"only dense CPU tensors can be sent, this one is {what}", NOT_SENT)
-        if requires_grad is None:
-            requires_grad = tensor.requires_grad
-        with torch.no_grad():
-            handle = self._upload(tensor.detach())
-        handle.requires_grad_(requires_grad)
-        return handle
 
     def _upload(self, tensor: torch.Tensor) -> RPCTensor:
         tensor = tensor.resolve_conj().resolve_neg()
@@ -154,9 +127,7 @@ class Session:
             raw = dense.as_strided((n,), (1,)).view(torch.uint8).numpy().data
         dtype = str(tensor.dtype).removeprefix("torch.")
         remote = self.channel.upload(dtype, list(tensor.shape), order, raw, caller(), make=self._object)
-        # A part of a larger storage becomes a storage of its own.
-        own = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-        return RPCTensor._wrap(spec_of(own), remote)
+        return self._handle(tensor, remote)  # a part of a larger storage becomes a storage of its own
 
     def _object(self, id_: int) -> RemoteObject:
         return RemoteObject(id_, self)
@@ -168,49 +139,12 @@ class Session:
                 f"a plain tensor of {tensor.nbytes:,} bytes met a handle; up to {self.auto_send_bytes:,} are sent on their own. "
                 "Send it once with session.send(tensor), or raise session.auto_send_bytes"
             )
-        return self._upload(tensor.detach())._object
-
-    def module(self, model: torch.nn.Module) -> Any:
-        """A copy of a module whose parameters and buffers are handles: it, and optimizers over it, run on the server.
-
-        What is on the server already is copied there. The counter of a batch norm with ``momentum=None`` stays here, as
-        the module computes with it here.
-        """
-        if not isinstance(model, torch.nn.Module):
-            hint = f"; write {model.__name__}(...) to make one" if isinstance(model, type) else ""
-            raise TypeError(f"session.module takes a torch.nn.Module, not {_kind(model)}{hint}")
-        moved = copy.deepcopy(model)
-        handles: dict[int, Any] = {}
-
-        def move(tensor: torch.Tensor) -> Any:
-            if isinstance(tensor, BaseHandleTensor):
-                if tensor._session is not self:
-                    raise HandleError(
-                        f"the module is of {tensor._session.title}: publish its state_dict() and load that into a plain module"
-                    )
-                return tensor
-            if id(tensor) not in handles:
-                handle: Any = self.send(tensor, requires_grad=False)
-                if isinstance(tensor, torch.nn.Parameter):
-                    handle = torch.nn.Parameter(handle, requires_grad=tensor.requires_grad)
-                # The tensor is kept as well: its id must not come back while tied parameters are looked for.
-                handles[id(tensor)] = handle, tensor
-            return handles[id(tensor)][0]
-
-        for part in moved.modules():
-            if isinstance(part, (torch.nn.MultiheadAttention, torch.nn.TransformerEncoder)):
-                without_fast_path(part)
-            for name, parameter in list(part.named_parameters(recurse=False, remove_duplicate=False)):
-                setattr(part, name, move(parameter))
-            for name, buffer in list(part.named_buffers(recurse=False, remove_duplicate=False)):
-                if not (name == "num_batches_tracked" and getattr(part, "momentum", 0) is None):
-                    setattr(part, name, move(buffer))
-        return moved
+        return super()._constant(tensor)
 
     def dataset(self, name: str) -> RPCTensor:
         """A handle on a dataset of the owner's: read-only, and neither it nor what is computed from it is published."""
         if not isinstance(name, str):
-            raise TypeError(f"session.dataset takes the name of a dataset, not {_kind(name)}")
+            raise TypeError(f"session.dataset takes the name of a dataset, not {kind_of(name)}")
         if name not in self.datasets:
             raise ValueError(f"{self.name} has no dataset {name!r}; it has {', '.join(self.datasets) or 'none'}")
         shape, dtype = self.datasets[name]
@@ -222,7 +156,7 @@ class Session:
         try:
             seed = operator.index(seed)
         except TypeError:
-            raise TypeError(f"session.manual_seed takes an integer, not {_kind(seed)}") from None
+            raise TypeError(f"session.manual_seed takes an integer, not {kind_of(seed)}") from None
         torch.manual_seed(seed)
 
     # ------------------------------------------------------------ from the server
@@ -256,11 +190,11 @@ class Session:
             )
         return mapped(lambda x: x.publish(**terms) if isinstance(x, RPCTensor) else x, tree)
 
-    def quote(self, handle: BaseHandleTensor, **terms: Any) -> Quote:
+    def quote(self, handle: RPCTensor, **terms: Any) -> Quote:
         """What `RPCTensor.publish` with the same terms would cost; spends nothing."""
         return self.channel.quote(handle._object.id, terms_of(**terms))
 
-    def _publish(self, handle: BaseHandleTensor, terms: wire.Terms | None = None) -> torch.Tensor:
+    def _publish(self, handle: RPCTensor, terms: wire.Terms | None = None) -> torch.Tensor:
         refuse_recording("publish()")
         dtype, shape, raw = self.channel.publish(handle._object.id, terms)
         if terms is None and (tuple(shape) != tuple(handle.shape) or getattr(torch, dtype) != handle.dtype):
@@ -271,6 +205,20 @@ class Session:
         if not raw.size:
             return torch.empty(shape, dtype=getattr(torch, dtype))
         return torch.from_numpy(raw).view(getattr(torch, dtype)).reshape(shape)
+
+    @property
+    def deadline(self) -> float | None:
+        """Seconds that `publish`, `sync` and `quote` wait for their answer; None for no end.
+
+        Then they raise `DeadlineExceeded`, and the session goes on. It can be set at any time.
+        """
+        return self.channel.deadline
+
+    @deadline.setter
+    def deadline(self, seconds: float | None) -> None:
+        if seconds is not None:
+            check_seconds(deadline=seconds)
+        self.channel.deadline = seconds
 
     @property
     def stats(self) -> Stats:
@@ -310,33 +258,16 @@ class Session:
         return "closed" if self.channel.closed else "lost" if self.channel.dead else ""
 
     @property
+    def where(self) -> str:
+        return f"on the server {self.name}"
+
+    @property
     def title(self) -> str:
         """The session as messages name it where there may be several with one server."""
         return f"session {self.number} with {self.name}"
 
     def __repr__(self) -> str:
         return f"<torchnp.rpc {self.title}{f' ({self.over})' if self.over else ''}>"
-
-
-def _kind(value: object) -> str:
-    """What a message calls a wrong argument."""
-    return f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"
-
-
-def _as_tensor(value: Any) -> torch.Tensor:
-    try:
-        return torch.as_tensor(value)
-    except RPCError:  # a handle among the entries
-        raise
-    except (TypeError, RuntimeError) as error:
-        hint = ""
-        if isinstance(value, torch.nn.Module):
-            hint = "; a module goes with session.module(model)"
-        elif isinstance(value, torch.fx.Proxy):
-            hint = "; send outside of the function that torch.fx.symbolic_trace records, and pass handles as arguments"
-        raise TypeError(
-            f"session.send takes a tensor, an array, a number or nested lists of numbers, not {_kind(value)} ({error}){hint}"
-        ) from None
 
 
 def _memory_order(tensor: torch.Tensor) -> tuple[list[int], torch.Tensor]:

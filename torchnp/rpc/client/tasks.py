@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from types import CodeType
 from typing import Any
@@ -9,10 +10,19 @@ from typing import Any
 import numpy as np
 
 from torchnp.rpc import wire
-from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.exceptions import DeadlineExceeded, ProtocolError
 
 ANSWERS: dict[type, type] = {wire.Sync: wire.Status, wire.Publish: wire.Result, wire.Quote: wire.Quoted}
 Where = tuple[CodeType, int] | None  # see torchnp.rpc.client.place
+
+
+def check_seconds(**given: Any) -> None:
+    """TypeError or ValueError for what is no number of seconds, by its name."""
+    for name, seconds in given.items():
+        if type(seconds) not in (int, float):
+            raise TypeError(f"{name} is a number of seconds, not a value of type {type(seconds).__name__}")
+        if not 0 < seconds < 1e8:
+            raise ValueError(f"{name} cannot be {seconds}: it is a number of seconds above 0")
 
 
 class Task:
@@ -52,6 +62,22 @@ class Opening(Task):
         self.id, self.name, self.where = -1, name, where
 
 
+class Unanswered:
+    """Keys of releases that nobody has seen the answers of: whoever asks again for one gets what was paid for."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple, str] = {}
+
+    def key_of(self, asked: tuple) -> str:
+        """The key of a release; a new one, unless the same was asked for before and given up."""
+        if asked not in self._keys:
+            self._keys = {asked: secrets.token_hex(16)}  # one of an earlier state of the program is not asked for again
+        return self._keys[asked]
+
+    def answered(self, asked: tuple) -> None:
+        self._keys.pop(asked, None)
+
+
 class Request(Task):
     """SYNC, PUBLISH or QUOTE, and what the frame says beside its numbers.
 
@@ -66,6 +92,15 @@ class Request(Task):
         self.raw: Any = None
         self.reply: Any = None
         self._done_bytes = 0
+
+    def wait_for(self, name: str, seconds: float | None) -> None:
+        """`wait` for the server of that name; DeadlineExceeded after so many seconds."""
+        if not self._done.wait(seconds):
+            raise DeadlineExceeded(
+                f"{name} has not answered within the deadline of {seconds:g} s: it is at work still, and the session goes "
+                "on. Ask again later, or set session.deadline to more seconds"
+            )
+        self.wait()
 
     @property
     def whole(self) -> bool:

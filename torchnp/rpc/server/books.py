@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -180,12 +181,9 @@ class Store:
         """
         if len(self.entries) >= self.limits.max_objects:
             self.check_objects()
-        base: object = array.base
-        owner: object = array
-        if base is None:
-            nbytes = array.nbytes
-        elif type(base) is np.ndarray and base.base is None:  # as most views are
-            owner, nbytes = base, base.nbytes
+        owner: Any = array.base
+        if type(owner) is np.ndarray and owner.base is None:  # as most views are
+            nbytes = owner.nbytes
         else:
             owner, nbytes = root_of(array)
         buffer = self.buffers.get(id(owner))
@@ -209,13 +207,17 @@ class Store:
 
     def add(self, id_: int, array: np.ndarray) -> None:
         """Store a public array that owns its memory under a claimed id: `put`, where nothing is to be considered."""
-        nbytes, key = array.nbytes, id(array)
-        if self.nbytes + nbytes > self._granted or len(self.entries) >= self.limits.max_objects or key in self.buffers:
+        nbytes, entries = array.nbytes, self.entries
+        held, buffer = self.nbytes + nbytes, Buffer(array, nbytes, True, "", 1)
+        if (
+            held <= self._granted
+            and len(entries) < self.limits.max_objects
+            and self.buffers.setdefault(id(array), buffer) is buffer
+        ):
+            self.nbytes = held
+            entries[id_] = Entry(array.view(), buffer)
+        else:
             self.put(id_, array, True, view=False)
-            return
-        self.nbytes += nbytes
-        self.buffers[key] = buffer = Buffer(array, nbytes, True, "", 1)
-        self.entries[id_] = Entry(array.view(), buffer)
 
     def put_failure(self, id_: int, failure: Failure) -> None:
         """Store a failure in the place of an array; ProtocolError from a client that goes on far over its quota."""
@@ -233,8 +235,9 @@ class Store:
         for id_ in ids:
             entry = entries.pop(id_, None)
             if entry is not None and (buffer := entry.buffer) is not None:
-                buffer.users -= 1
-                if not buffer.users:
+                if buffer.users > 1:
+                    buffer.users -= 1
+                else:
                     del buffers[id(buffer.root)]
                     self.nbytes -= buffer.nbytes
         if self.grow is not None and self._granted > self.nbytes + SPARE:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from torchnp.random import Generator, default_generator
+from torchnp.random import Generator
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import KERNEL_ERRORS, ProtocolError, QuotaError
 from torchnp.rpc.server import privacy, rowlabels
@@ -19,12 +17,20 @@ from torchnp.rpc.server.arguments import END, MOST
 from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.books import Entry, Failure, Store
 from torchnp.rpc.server.counters import Count
+from torchnp.rpc.server.one_call import Call, results
 from torchnp.rpc.server.pace import Pace
-from torchnp.rpc.server.privacy import RAISED, Outcome, replaced
+from torchnp.rpc.server.privacy import RAISED, Outcome
 from torchnp.rpc.server.served import Served
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tokens import Rights
 from torchnp.rpc.wire import Handle, Ints
+
+# What a kernel is given for an argument that is no object and does not stand for itself.
+_MADE_OF: dict[type, Callable[[Any], Any]] = {
+    Ints: lambda arg: arg.items.copy(),
+    wire.Dtype: lambda arg: wire.dtype_of(arg.name),
+    wire.Complex: lambda arg: complex(arg.real, arg.imag),
+}
 
 
 class Refusal(RuntimeError):
@@ -48,34 +54,67 @@ class Executor:
         self._foreseen: dict[tuple, Outcome] = {}
         self._labels: dict[tuple, list[rowlabels.Label]] = {}
 
-    def run(self, op: wire.Op, seq: int) -> Failure | None:
-        """Run one operator; the failure if it is the first on its way, None if it worked or an input had failed."""
-        row = self._rows.get(op.index)
-        if row is None:
-            row = self._rows[op.index] = self.service.row(op.index)
-        self.store.claim(op.first, op.count)
-        if op.count == row.quick and not op.kwargs and not op.expected and op.key is None:
-            values = self._quickly(op, row)
-            if values is not None:
-                try:
-                    out = row.run(*values)
-                    if type(out) is np.ndarray and row.fresh and out.base is None and out.flags.c_contiguous:
-                        self.store.add(op.first, out)
-                    else:
-                        self._keep(op, row, out)
-                except RAISED as error:
-                    return self._failed(op, row, error, seq)
-                return None
+    def run_all(
+        self,
+        ops: list[wire.Op],
+        seq: int,
+        failed: Callable[[Failure], object],
+        watch: Callable[[int], None] | None = None,
+    ) -> None:
+        """Run operators in their order.
+
+        Parameters
+        ----------
+        seq : int
+            Sequence number of the first.
+        failed : callable
+            Is told of each failure that is the first on its way: not of an operator of whose inputs one had failed.
+        watch : callable, optional
+            Is told of each operator before it runs, by its number in the table, counted from 1.
+        """
+        rows, store, quickly = self._rows, self.store, self._quickly
+        for number, op in enumerate(ops, seq):
+            index, first, count = op.index, op.first, op.count
+            if watch is not None:
+                watch(index + 1)
+            row = rows.get(index)
+            if row is None:
+                row = rows[index] = self.service.row(index)
+            if first <= store.last_id:
+                store.claim(first, count)
+            elif count:
+                store.last_id = first + count - 1
+            values = None
+            if count == row.quick and not op.kwargs and not op.expected and op.key is None:
+                values = quickly(op, row)
+            if values is None:
+                failure = self._closely(op, row, number)
+                if failure is not None:
+                    failed(failure)
+                continue
+            try:
+                out = row.run(*values)
+                if row.fresh and type(out) is np.ndarray and out.base is None and out.flags.c_contiguous:
+                    store.add(first, out)
+                elif row.view and type(out) is np.ndarray:
+                    store.put(first, out, True)
+                elif count:
+                    self._keep(op, row, out)
+            except RAISED as error:
+                failed(self._failed(op, row, error, number))
+
+    def _closely(self, op: wire.Op, row: Served, seq: int) -> Failure | None:
+        """Run an operator; the failure if it is the first on its way, None if it worked or an input had failed."""
         entries: list[Entry] = []
         args, kwargs = self._values(op.args, entries), {}
         if op.kwargs:
             kwargs = dict(zip(op.kwargs, self._values(op.kwargs.values(), entries)))
-        targets = self._targets(op, row) if row.written else []
+        call = Call(op, row, args, kwargs, entries, self._targets(op, row) if row.written else [])
         public = True
         for entry in entries:
             buffer = entry.buffer
             if buffer is None or buffer.poison is not None:
-                self._poison(op, targets, min((e.poison for e in entries if e.poison), key=lambda f: f.seq))
+                self._poison(op, call.targets, min((e.poison for e in entries if e.poison), key=lambda f: f.seq))
                 return None
             public = public and buffer.public
         try:
@@ -84,16 +123,14 @@ class Executor:
                 raise Refusal(self.rights.why_not(op.index, row.name))
             if words := row.problem(op.args, op.kwargs):
                 raise Refusal(words)
-            if targets or row.checked:
-                self._check(op, row, args, kwargs, targets)
+            if call.targets or row.checked:
+                self._check(call)
             if (op.key is None) == row.random:
                 raise Refusal("a random operator comes with a key, and no other does")
             if public:
-                plain = row.plain
-                out = row.run(*args, **kwargs) if plain else self._call(row, args, kwargs, targets, self._seeded(op))
-                self._keep(op, row, out)
+                self._keep(op, row, row.run(*args, **kwargs) if row.plain else call.run(self._seeded(op)))
                 return None
-            problem = self._run_on_private(op, row, args, kwargs, entries, targets)
+            problem = self._run_on_private(call)
         except RAISED as error:
             problem = error
         return None if problem is None else self._failed(op, row, problem, seq)
@@ -109,26 +146,24 @@ class Executor:
         objects, good = self.store.entries, row.good
         values: list[Any] = []
         arg: Any
-        for arg in op.args:
-            kind = type(arg)
-            if kind not in good:
-                return None
-            good = good[kind]
-            if kind is Handle:
-                entry = objects.get(arg.id)
-                if entry is None or (buffer := entry.buffer) is None or not buffer.public or buffer.poison is not None:
-                    return None
-                arg = entry.array
-            elif kind is int:
-                if arg > MOST:
-                    return None
-            elif kind is Ints:
-                arg = arg.items.copy()
-            elif kind is wire.Dtype:
-                arg = wire.dtype_of(arg.name)
-            elif kind is wire.Complex:
-                arg = complex(arg.real, arg.imag)
-            values.append(arg)
+        try:
+            for arg in op.args:
+                kind = type(arg)
+                good = good[kind]
+                if kind is Handle:
+                    entry = objects[arg.id]
+                    buffer = entry.buffer
+                    if buffer is None or not buffer.public or buffer.poison is not None:
+                        return None
+                    arg = entry.array
+                elif kind is int:
+                    if arg > MOST:
+                        return None
+                elif kind in _MADE_OF:
+                    arg = _MADE_OF[kind](arg)
+                values.append(arg)
+        except KeyError:  # arguments of these types, or such an object, have not been met
+            return None
         return values if END in good else None
 
     def _failed(self, op: wire.Op, row: Served, problem: Exception, seq: int) -> Failure:
@@ -165,9 +200,10 @@ class Executor:
                 targets += [self.store.get(h.id) for h in handles if type(h) is wire.Handle]
         return targets
 
-    def _check(self, op: wire.Op, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry]) -> None:
+    def _check(self, call: Call) -> None:
         """What the server refuses whatever the values are, before a kernel sees them."""
-        for entry in targets:
+        op, row, args, kwargs = call.op, call.row, call.args, call.kwargs
+        for entry in call.targets:
             if entry.buffer is not None and entry.buffer.readonly:
                 raise Refusal(
                     f"the server's dataset {entry.buffer.readonly!r} is read-only: clone() it and change the copy"
@@ -200,27 +236,9 @@ class Executor:
             self._generator.manual_seed(op.key)
         return self._generator
 
-    def _call(self, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry], generator: Generator) -> Any:
-        """What the kernel gives, drawing from the generator if it draws."""
-        if row.finite and any(isinstance(a, np.ndarray) and np.isinf(a).any() for a in args):
-            raise RuntimeError("the matrix contains infinities, on which LAPACK may go on without end")
-        if row.generator:
-            kwargs["generator"] = generator
-        if row.random and not row.generator:
-            with _as_default(generator):
-                out = row.run(*args, **kwargs)
-        else:
-            out = row.run(*args, **kwargs)
-        if row.empty:
-            for entry in targets:
-                entry.array.fill(0)  # type: ignore[union-attr]
-        return out
-
     # ------------------------------------------------------------ private data
 
-    def _run_on_private(
-        self, op: wire.Op, row: Served, args: list, kwargs: dict[str, Any], entries: list[Entry], targets: list[Entry]
-    ) -> Exception | None:
+    def _run_on_private(self, call: Call) -> Exception | None:
         """Run an operator on private data: what of it can be seen is decided before the kernel meets a value.
 
         Returns
@@ -228,103 +246,72 @@ class Executor:
         Exception or None
             Why the operator fails, whatever the values are.
         """
+        op, row, entries, store = call.op, call.row, call.entries, self.store
         facts = privacy.facts(op, entries, row.whole)
         if row.views:  # looks at no value
-            made = _results(op, row, self._call(row, args, kwargs, targets, self._seeded(op)))
-            rows = self._label(op, row, args, kwargs, entries, facts, [a.shape for a, _ in made])
+            made = call.results(self._seeded(op))
+            rows = self._label(call, facts, [a.shape for a, _ in made])
             for id_, (array, view) in enumerate(made, op.first):
-                self.store.put(id_, array, False, view=view, rows=rows[id_ - op.first])
+                store.put(id_, array, False, view=view, rows=rows[id_ - op.first])
             return None
         # No kernel writes a public buffer that its schema does not mark: it would keep private values and stay public.
-        free = [not e.buffer.public or any(e is t for t in targets) for e in entries]  # type: ignore[union-attr]
+        free = [not e.buffer.public or any(e is t for t in call.targets) for e in entries]  # type: ignore[union-attr]
 
-        def given(arrays: Iterable[Any]) -> tuple[list, dict[str, Any]]:
-            left = iter([a if f else privacy.locked(a) for a, f in zip(arrays, free)])
-            return [replaced(a, left) for a in op.args], {k: replaced(a, left) for k, a in op.kwargs.items()}
+        def guarded(arrays: Iterable[Any]) -> Iterator[Any]:
+            return (a if f else privacy.locked(a) for a, f in zip(arrays, free))
 
         key = (facts, *free)
         outcome = self._foreseen.get(key)
         if outcome is None:
-
-            def on(arrays: list[np.ndarray]) -> list[np.ndarray]:
-                return [a for a, _ in _results(op, row, self._call(row, *given(arrays), [], Generator(0)))]
-
-            outcome = privacy.foresee(entries, row.whole, on)
+            outcome = privacy.foresee(
+                entries, row.whole, lambda arrays: [a for a, _ in call.on(guarded(arrays)).results(Generator(0))]
+            )
             if len(self._foreseen) >= privacy.REMEMBERED:
                 self._foreseen.clear()
             self._foreseen[key] = outcome
         if outcome.problem is not None:
             return outcome.problem
-        self.store.check_bytes(sum(f.nbytes for f in outcome.results))
-        self.store.check_objects(len(outcome.results))
-        rows = self._label(op, row, args, kwargs, entries, facts, [f.shape for f in outcome.results])
-        if not rowlabels.stays(row, args, kwargs, [e.label for e in entries]):
-            for entry in targets:
+        store.check_bytes(sum(f.nbytes for f in outcome.results))
+        store.check_objects(len(outcome.results))
+        rows = self._label(call, facts, [f.shape for f in outcome.results])
+        if not rowlabels.stays(row, call.args, call.kwargs, [e.label for e in entries]):
+            for entry in call.targets:
                 entry.buffer.public, entry.buffer.mixed = False, row.name  # type: ignore[union-attr]
         if not all(free):
-            args, kwargs = given(e.array for e in entries)
+            call = call.on(guarded(e.array for e in entries), targets=True)
         start = time.perf_counter()
-        found = self._on_values(op, row, args, kwargs, entries, targets, outcome, rows)
+        found = self._on_values(call, outcome, rows)
         for id_, (array, fresh) in enumerate(zip(found, outcome.results, strict=True), op.first):
-            own = array is not None and self.store.is_new(array, fresh.nbytes)
-            self.store.put(id_, privacy.held(array, fresh, own), False, rows=rows[id_ - op.first])
+            own = array is not None and store.is_new(array, fresh.nbytes)
+            store.put(id_, privacy.held(array, fresh, own), False, rows=rows[id_ - op.first])
         self.pace.ran(row.name, outcome.seconds, time.perf_counter() - start)
         return None
 
-    def _on_values(
-        self,
-        op: wire.Op,
-        row: Served,
-        args: list,
-        kwargs: dict[str, Any],
-        entries: list[Entry],
-        targets: list[Entry],
-        outcome: Outcome,
-        rows: list[rowlabels.Label],
-    ) -> list[Any]:
+    def _on_values(self, call: Call, outcome: Outcome, rows: list[rowlabels.Label]) -> list[Any]:
         """What the kernel gives on the private values; where it fails, the rows on which it does not, or nothing."""
         try:
-            return [a for a, _ in _results(op, row, self._call(row, args, kwargs, targets, self._seeded(op)))]
+            return [a for a, _ in call.results(self._seeded(call.op))]
         except RAISED:
-            for entry in targets:
-                entry.array.fill(0)  # type: ignore[union-attr]
-        labels = [e.label for e in entries]
+            call.clear()
+        labels = [e.label for e in call.entries]
         if not rowlabels.apart(labels, rows):
             return [None] * len(outcome.results)
         found = [f.zeros() for f in outcome.results]
-        rowlabels.by_parts(args, kwargs, labels, rows, found, self._plainly(op, row))
+        rowlabels.by_parts(call.args, call.kwargs, labels, rows, found, call.plainly)
         return found
 
-    def _label(
-        self,
-        op: wire.Op,
-        row: Served,
-        args: list,
-        kwargs: dict[str, Any],
-        entries: list[Entry],
-        key: tuple,
-        shapes: list,
-    ) -> list[rowlabels.Label]:
+    def _label(self, call: Call, facts: tuple, shapes: list) -> list[rowlabels.Label]:
         """The labels of the results; they depend on what the client knows, and on public indices."""
-        given = [e.label for e in entries]
+        given = [e.label for e in call.entries]
         public = any(label is None for label in given)
-        full = (*key, *given)
-        made = None if public and row.rule in ("lookup", "move") else self._labels.get(full)
+        key = (*facts, *given)
+        made = None if public and call.row.rule in ("lookup", "move") else self._labels.get(key)
         if made is None:
-            made = rowlabels.labels(row, args, kwargs, given, shapes, self._plainly(op, row))
+            made = rowlabels.labels(call.row, call.args, call.kwargs, given, shapes, call.plainly)
             if len(self._labels) >= privacy.REMEMBERED:
                 self._labels.clear()
-            self._labels[full] = made
+            self._labels[key] = made
         return made
-
-    def _plainly(self, op: wire.Op, row: Served) -> Callable[[list, dict[str, Any]], list[np.ndarray]]:
-        """The kernel on arguments that are no objects of the session."""
-
-        def call(args: list, kwargs: dict[str, Any]) -> list[np.ndarray]:
-            out = self._call(row, args, kwargs, [], Generator(0))
-            return [_array(a) for a, _, _ in _picked(op, row, out)]
-
-        return call
 
     # ------------------------------------------------------------ results
 
@@ -334,7 +321,7 @@ class Executor:
             view = row.returns[0][1]
             self.store.put(op.first, out if view else laid_out(out, None), True, "", view)
         elif row.returns or op.count or op.expected:
-            for id_, (array, view) in enumerate(_results(op, row, out), op.first):
+            for id_, (array, view) in enumerate(results(op, row, out), op.first):
                 self.store.put(id_, array, True, view=view)
 
     def _poison(self, op: wire.Op, targets: list[Entry], failure: Failure) -> None:
@@ -348,45 +335,6 @@ class Executor:
                 buffer.poison = failure
 
 
-def _picked(op: wire.Op, row: Served, out: Any) -> list[tuple[Any, bool, Any]]:
-    """The tensors that a kernel gave and the client wants, whether each is a view, and its strides there."""
-    fresh: list[tuple[Any, bool, Any]] = []
-    for i, view in row.returns:
-        value = out if row.single else out[i]
-        if isinstance(value, (list, tuple)):
-            fresh += [(v, view, None) for v in value]
-        else:
-            fresh.append((value, view, None))
-    expected = op.expected
-    if expected:
-        if len(expected) != len(fresh):
-            raise RuntimeError(f"{len(fresh)} results came where the client expects {len(expected)}")
-        fresh = [(v, view, e) for (v, view, _), e in zip(fresh, expected) if e is not wire.HOLE]
-    if len(fresh) != op.count:
-        raise RuntimeError(f"{len(fresh)} results came where the client expects {op.count}")
-    return fresh
-
-
-def _array(value: Any) -> np.ndarray:
-    if value is None:
-        raise RuntimeError("no tensor came where the client expects one")
-    return np.asarray(value)
-
-
-def _results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]:
-    """The tensors that a kernel gave, laid out as the client expects them, and whether each is a view."""
-    made = []
-    for array, view, strides in _picked(op, row, out):
-        if type(array) is not np.ndarray:
-            array = _array(array)
-        if not view:
-            if row.empty:
-                array.fill(0)
-            array = laid_out(array, strides or None)
-        made.append((array, view))
-    return made
-
-
 def _failure(row: Served, error: Exception, seq: int) -> Failure:
     if isinstance(error, ProtocolError):
         raise error
@@ -398,17 +346,3 @@ def _failure(row: Served, error: Exception, seq: int) -> Failure:
     if cls is None:
         cls, text = "RuntimeError", f"{names[0]}: {text}"
     return Failure(seq, "op", cls, text[:8192], row.name)
-
-
-_default_in_use = threading.Lock()
-
-
-@contextlib.contextmanager
-def _as_default(generator: Generator) -> Iterator[None]:
-    """Let overloads that have no generator argument draw from a session's generator."""
-    with _default_in_use:
-        own, default_generator.__dict__ = default_generator.__dict__, generator.__dict__
-        try:
-            yield
-        finally:
-            default_generator.__dict__ = own

@@ -15,6 +15,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import struct
 import tempfile
 import time
@@ -123,7 +124,7 @@ class Nursery:
             code = 1
             try:
                 files = nothing_else()
-                _close_all_but(theirs.fileno(), budget.fileno(), *files)
+                _let_go_of_all_but(theirs.fileno(), budget.fileno(), *files)
                 _Children(theirs, service, budget, counters, files).run()
                 code = 0
             finally:
@@ -179,12 +180,19 @@ class Nursery:
                 time.sleep(0.005)
 
 
-def _close_all_but(*kept: int) -> None:
-    """Let go of the server's files: a socket stays open while any process has it."""
+def _let_go_of_all_but(*kept: int) -> None:
+    """Let go of the server's files: a socket stays open while any process has it.
+
+    A library may go on with what it had open before the fork, as gRPC does at each further one. It finds the null device in
+    the place of files, and never something else that was opened since; what it wakes itself with (an eventfd, an epoll) stays.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/dev/fd"):
-        if int(name) > 2 and int(name) not in kept:
+        if int(name) > 2 and int(name) not in (null, *kept):
             with contextlib.suppress(OSError):
-                os.close(int(name))
+                if stat.S_IFMT(os.fstat(int(name)).st_mode):
+                    os.dup2(null, int(name), inheritable=False)
+    os.close(null)
 
 
 class _Children:
@@ -259,7 +267,7 @@ class _Children:
             try:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _close_all_but(fd, self.budget.fileno(), *self.files)
+                _let_go_of_all_but(fd, self.budget.fileno(), *self.files)
                 connection = Connection(self.service, peer, name, self.counters.row(slot))
                 _work(socket.socket(fileno=fd), connection, self.budget, slot)
                 code = 0

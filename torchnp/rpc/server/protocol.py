@@ -76,7 +76,7 @@ class Connection:
         self.closed = False
         self.known = False
         self.seq = 0
-        self._length = 0  # of the frame that is acted on
+        self._frame: wire.Bytes = b""  # that is acted on
         # Where operators have a deadline: called with the number of each, counted from 1, before it runs.
         self.watch: Callable[[int], None] | None = None
         self.rest: Callable[[], None] | None = None  # called when no operator runs any more and a reply waits
@@ -105,8 +105,8 @@ class Connection:
         """Act on a frame and return the frames to send back; nothing that a frame can bring about is raised."""
         if self.closed:
             return []
-        self._length = len(frame)
-        self.count("received", self._length)
+        self._frame = frame
+        self.count("received", len(frame))
         replies = self._handle(frame)
         seconds, late = self.executor.pace.wait(self.rights.client)
         if seconds:
@@ -271,17 +271,11 @@ class Connection:
     # ------------------------------------------------------------ operators
 
     def _ops(self, request: wire.Ops) -> list[bytes]:
-        replies = []
-        ops = self._restorer.restored(request.ops, self._length)
+        ops = self._restorer.restored(request.ops, self._frame)
         self.count("operators", len(ops))
-        watch, run = self.watch, self.executor.run
-        for op in ops:
-            if watch is not None:
-                watch(op.index + 1)
-            failure = run(op, self.seq)
-            if failure is not None:
-                replies.append(self._report(failure))
-            self.seq += 1
+        replies: list[bytes] = []
+        self.executor.run_all(ops, self.seq, lambda failure: replies.append(self._report(failure)), self.watch)
+        self.seq += len(ops)
         replies.append(self._ack())
         return replies
 

@@ -39,7 +39,7 @@ class Served:
 
     __slots__ = (
         "checked", "empty", "finite", "fresh", "generator", "good", "masks", "name", "one", "plain", "problem", "quick", "random",
-        "returns", "revealing", "rule", "run", "schema", "single", "sized", "views", "whole", "written",
+        "returns", "revealing", "rule", "run", "schema", "single", "sized", "view", "views", "whole", "written",
     )  # fmt: skip
 
     def __init__(self, name: str, kernel: Any, schema: Any) -> None:
@@ -77,6 +77,7 @@ class Served:
         # Nothing is to be seen to before and after the call; and it gives one tensor, new or a view, and no more.
         self.plain = not (self.random or self.finite or self.empty)
         self.one = self.plain and self.single and len(self.returns) == 1 and schema.returns[0].type == "Tensor"
-        self.fresh = self.one and not self.returns[0][1]
+        self.view = self.one and self.returns[0][1]
+        self.fresh = self.one and not self.view
         # How many results it has that are such a tensor, or none beside what it writes; -1 for all others.
         self.quick = int(self.one) if self.plain and not self.checked and (self.one or not self.returns) else -1

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.wire import MAX_OPS, MAX_PAST, Again, Change, Complex, Handle, Items, Op
+from torchnp.rpc.wire import MAX_OPS, MAX_PAST, Again, Bytes, Change, Complex, Handle, Items, Op, decode_request
 
 NEAR = 4096  # ids before an operator's own: what is nearer is taken for a value of its step until it is seen to stay
 HEAVY = 4096  # values of an operator that is not repeated, so that a short frame does not ask for much work
@@ -90,6 +90,13 @@ def _direct(op: Op, form: tuple[int, ...] | None, moving: list[bool]) -> list[in
     return direct if len(direct) == sum(moving) else None
 
 
+class _Sent(NamedTuple):
+    """A frame of operators, and the number of the first of them."""
+
+    frame: bytes
+    begin: int
+
+
 class Past:
     """The last operators of a session, by their numbers in it, in frames that weigh `MAX_PAST` together.
 
@@ -99,7 +106,7 @@ class Past:
 
     def __init__(self) -> None:
         self.begin = self.end = 0  # of what is kept, counted from the session's first operator
-        # Operators as they were sent, most of which are never met again, or what is kept and the first result's id.
+        # Operators as they were sent, or the frame that they came in, or what is kept and the first result's id.
         self._turns: list[Any] = []
         self._offset = 0  # the number of the first of these
         self._frames: deque[tuple[int, int]] = deque()  # where each ended, and its weight
@@ -110,6 +117,9 @@ class Past:
         if not self.begin <= turn < self.end:
             return NOTHING
         found = self._turns[turn - self._offset]
+        if type(found) is _Sent:
+            self._unfold(found)
+            found = self._turns[turn - self._offset]
         if type(found) is Op:
             found = self._turns[turn - self._offset] = Kept.new(found, *values_of(found)), found.first
         return found
@@ -121,10 +131,23 @@ class Past:
         if again:
             self._open += OVERHEAD + len(kept.values)  # type: ignore[union-attr]
 
-    def extend(self, ops: list[Op]) -> None:
-        """Keep operators that were sent whole."""
-        self._turns += ops
-        self.end += len(ops)
+    def append(self, op: Op) -> None:
+        """Keep an operator that was sent whole."""
+        self._turns.append(op)
+        self.end += 1
+
+    def extend_by(self, frame: Bytes, count: int) -> None:
+        """Keep a frame of nothing but operators that were sent whole.
+
+        Most are never met again, and a frame is a twentieth of what is made of it: so they are made once more if one is.
+        """
+        self._turns += [_Sent(bytes(frame), self.end)] * count
+        self.end += count
+
+    def _unfold(self, sent: _Sent) -> None:
+        request: Any = decode_request(sent.frame)
+        begin = sent.begin - self._offset  # frames are forgotten whole
+        self._turns[begin : begin + len(request.ops)] = request.ops
 
     def ended(self, nbytes: int) -> None:
         """Say that all operators of a frame of so many bytes are there; the oldest frames are forgotten."""
@@ -301,22 +324,22 @@ class Restorer:
     def __init__(self) -> None:
         self._past = Past()
 
-    def restored(self, parts: list[Op | Again], nbytes: int) -> list[Op]:
-        """The operators of a frame of so many bytes; ProtocolError for a reference to what is not there."""
+    def restored(self, parts: list[Op | Again], frame: Bytes) -> list[Op]:
+        """The operators of a frame; ProtocolError for a reference to what is not there."""
         past, found = self._past, list[Op]()
         if Again not in set(map(type, parts)):
             found = parts  # type: ignore[assignment]
-            past.extend(found)
+            past.extend_by(frame, len(found))
         else:
             if len(parts) + sum(part.count - 1 for part in parts if type(part) is Again) > MAX_OPS:
                 raise ProtocolError(f"a frame has more than {MAX_OPS} operators")
             for part in parts:
                 if type(part) is Op:
-                    past.extend([part])
+                    past.append(part)
                     found.append(part)
                 else:
                     found += self._repeated(part)  # type: ignore[arg-type]
-        past.ended(nbytes)
+        past.ended(len(frame))
         return found
 
     def _repeated(self, run: Again) -> list[Op]:

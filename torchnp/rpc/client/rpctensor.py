@@ -1,0 +1,34 @@
+"""Handles on one server's tensors: their operators are sent there, and `publish` gives their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchnp.rpc.client.handles import BaseHandleTensor
+from torchnp.rpc.client.objects import RemoteObject
+from torchnp.rpc.client.place import caller
+from torchnp.rpc.client.quotes import Published
+
+
+class RPCTensor(Published, BaseHandleTensor):
+    """A handle on one server; `publish` gives its values."""
+
+    _object: RemoteObject
+
+    @classmethod
+    def _emit(
+        cls,
+        session: Any,
+        name: str,
+        count: int,
+        args: list,
+        kwargs: dict[str, Any],
+        expected: list,
+        weight: int,
+        key: int | None,
+    ) -> list[Any]:
+        index = session.index[name]
+        session.calls[index] += 1
+        return session.channel.call(
+            index, count, args, kwargs, expected, caller(), weight, key, make=lambda id_: RemoteObject(id_, session)
+        )
