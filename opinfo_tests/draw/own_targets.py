@@ -35,4 +35,29 @@ MEMORY = [
     "s    fused_moving_avg_obs_fake_quant  (p(2,3), torch.tensor([1]), torch.tensor([1]), x(0), x(0), x(0), torch.zeros(0).to(torch.int8), 0.1, 0, 255, 0, True, False)",
 ]
 
-TARGETS = "\n".join((*SPARSE, *MEMORY, ""))
+
+def _half(*shape: int) -> str:
+    return f"x({','.join(map(str, shape))}).bfloat16()"
+
+
+_PART = [_half(20, 4), _half(20, 5), _half(20), _half(20)]
+_STATE = _half(1, 2, 5)
+
+# LSTMs of bfloat16, which oneDNN rounds after each step, beside cells of either precision.
+LAYERS = [
+    *(
+        f"s    mkldnn_rnn_layer  ({_half(6, 2, 4)}, {', '.join(_PART)}, {_STATE}, {_STATE}{cell}, {back}, [], 2, 5, 1, True, False, False, False)"
+        for cell in ("", ".float()")
+        for back in (False, True)
+    ),
+    *(
+        f"s    lstm.{kind}  ({data}, [{_STATE}, {_STATE}{cell}], [{', '.join(_PART)}], True, 1, 0.0, False, False{last})"
+        for kind, data, last in (
+            ("input", _half(6, 2, 4), ", False"),
+            ("data", f"{_half(6, 4)}, torch.tensor([2,2,2])", ""),
+        )
+        for cell in ("", ".float()")
+    ),
+]
+
+TARGETS = "\n".join((*SPARSE, *MEMORY, *LAYERS, ""))
