@@ -60,4 +60,46 @@ LAYERS = [
     ),
 ]
 
-TARGETS = "\n".join((*SPARSE, *MEMORY, *LAYERS, ""))
+_NOWHERE = "torch.tensor([float('nan'),0,0, 0,float('nan'),0.5, float('inf'),0,0.5, 3e9,0,0]).to(x(1).dtype)"
+
+# Points that are nowhere in images and volumes, and grids of which nothing is read.
+GRIDS = [
+    *(f"f    grid_sampler_3d  (p(1,2,3,3,3), {_NOWHERE}.reshape(1,1,2,2,3), {mode}, 0, False)" for mode in (0, 1)),
+    *(f"f    grid_sampler_2d  (p(1,2,3,3), {_NOWHERE}.reshape(1,2,3,2), {mode}, 0, False)" for mode in (0, 1)),
+    "-    grid_sampler_2d  (x(1,0,3,4).long(), x(1,1,3,2), 0, 0, False)",
+    "-    grid_sampler_3d  (x(1,0,3,4,5), x(1,1,3,2,3).double(), 0, 0, False)",
+    "-    grid_sampler_2d_backward  (x(1,0,1,3), x(1,0,3,4), x(1,1,3,2).double(), 0, 0, False, [True,True])",
+    "-    grid_sampler_3d_backward  (x(1,2,0,3,2), x(1,2,3,4,3), x(1,0,3,2,3).double(), 0, 0, False, [True,True])",
+]
+
+_UNSIGNED = [f"torch.{d}" for d in ("uint16", "uint32", "uint64")]
+
+# Dtypes without code, beside another fault or where there is nothing to do; and a number that a dtype does not hold.
+CODE = [
+    *(
+        f"-    index_copy  (torch.zeros(3, dtype={d}), 0, torch.tensor([0,5]), torch.zeros(2, dtype={d}))"
+        for d in _UNSIGNED
+    ),
+    *(
+        f"-    index_copy  (torch.zeros(3,0, dtype={d}), 0, torch.tensor([7]), torch.zeros(1,0, dtype={d}))"
+        for d in _UNSIGNED
+    ),
+    *(f"-    index_fill.int_Scalar  (torch.zeros(0, dtype={d}), 0, torch.tensor([0]), 1)" for d in _UNSIGNED),
+    *(
+        f"-    index_put  (torch.zeros(3,0, dtype={d}), [torch.tensor([0])], torch.zeros(0, dtype={d}))"
+        for d in _UNSIGNED
+    ),
+    *(f"f    huber_loss_backward  (ends(), x(6), x(6), {reduction}, 1e-30)" for reduction in (0, 1)),
+    "f    huber_loss_backward  (x(40), x(40), ends(*range(34)), 0, 1e-30)",
+]
+
+# Outs and targets of a dtype that does not hold the result, with another fault.
+HELD = [
+    "s    float_power_.Tensor  (x(3), x(4))",
+    "s    float_power.Tensor_Tensor_out  (x(3), x(4), out=x(3))",
+    "s    logsumexp.out  (x(3,4), [5], out=x(3).long())",
+    "s    logsumexp.out  (x(3,4).to(torch.float8_e5m2), [1], out=x(3))",
+    *(f"s    fft_{op}.out  ({n}, 1., out=x(5))" for op in ("fftfreq", "rfftfreq") for n in (-5, -1)),
+]
+
+TARGETS = "\n".join((*SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, ""))
