@@ -102,4 +102,11 @@ HELD = [
     *(f"s    fft_{op}.out  ({n}, 1., out=x(5))" for op in ("fftfreq", "rfftfreq") for n in (-5, -1)),
 ]
 
-TARGETS = "\n".join((*SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, ""))
+# Attention over nothing, of dtypes that torch does not sum or add.
+NOTHING = [
+    f"-    scaled_dot_product_attention  (x(1,2,{n},4).to(torch.{d}), *[x(1,2,{k},4).to(torch.{d})] * 2)"
+    for d in ("complex32", "float8_e5m2", "uint16")
+    for n, k in ((0, 3), (3, 0), (0, 0))
+]
+
+TARGETS = "\n".join((*SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, ""))
