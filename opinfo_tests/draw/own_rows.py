@@ -7,6 +7,7 @@ from .own_matrices import MATRICES
 from .own_pointwise import POINTWISE
 from .own_quantized import NO_CPU, QUANTIZED
 from .own_signals import ELSEWHERE, SIGNALS
+from .own_targets import TARGETS
 
 # x(shape) makes an array of the row's dtype, p(shape) a positive one, ints(shape) indices below 4, g() a generator,
 # ends() zeros, infinities and nans of both signs, with more numbers if they are given.
@@ -573,7 +574,9 @@ c    istft  (x(9,6), 16, 3, 12, torch.hamming_window(12), length=30)
 c    istft  (x(2,16,6), 16, center=False, onesided=False, return_complex=True)
 """
 
-ROWS = "\n".join(text.strip() for text in (ROWS, QUANTIZED, SIGNALS, EDGES, INDEXING, LAYERS, MATRICES, POINTWISE))
+ROWS = "\n".join(
+    text.strip() for text in (ROWS, QUANTIZED, SIGNALS, EDGES, INDEXING, LAYERS, MATRICES, POINTWISE, TARGETS)
+)
 
 # Overloads of our table that no row can reach, and why.
 UNREACHED = {

@@ -64,12 +64,13 @@ def make_inplace(
     looks_at_all = not writes.free
     prepare, write = _preparation(schema, rule, writes), _writing(schema, rule, writes)
 
-    def kernel(*args: Any, **kwargs: Any) -> ndarray:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
         token = enter_quiet()
+        number = False
         try:
             target = args[0] if args else kwargs[name]
             if schema.takes_numbers and isinstance(target, (int, float, complex)):
-                target = np.asarray(target)  # torch writes a tensor that it makes of the number
+                number, target = True, np.asarray(target)  # torch writes a tensor that it makes of the number
             if 0 in target.strides and overlaps_itself(target):
                 bound = bind(schema, args, kwargs)
                 if rule.into and bound["dtype"] is None:
@@ -90,7 +91,7 @@ def make_inplace(
             raise
         finally:
             leave_quiet(token)
-        return target
+        return target.item() if number else target
 
     return straight(direct, kernel, len(schema.args) == 1)
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, check_type, dim_of, require, wrap_dim
+from torchnp.checks import check, check_fits, check_type, dim_of, refuse, refuse_elements, require, wrap_dim
 from torchnp.errors import expected_true, shape_text
 from torchnp.kernels import activation, norm
 from torchnp.kernels._elementwise import in_place
+from torchnp.kernels._memory import RARE
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.dropout import dropout
@@ -174,6 +175,9 @@ def _check_operands(query: ndarray, key: ndarray, value: ndarray, mask: ndarray 
         raise RuntimeError(f"{words} attn_mask.dtype: {a} and  query.dtype: {b} instead.")
 
 
+_UNSUMMED = frozenset((*dt.FLOAT8S, dt.complex32))
+
+
 @kernel("scaled_dot_product_attention", differs=["masked-row", "half-opmath"])
 def scaled_dot_product_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
@@ -181,6 +185,9 @@ def scaled_dot_product_attention(
     """Values averaged by the softmax of queries times keys."""
     _check_operands(query, key, value, attn_mask)
     if not value.size or not query.shape[-2]:
+        for x in (query, key, value):  # torch adds their sums to zeros
+            refuse_elements("sum_cpu", x, _UNSUMMED)
+        refuse("add_stub", query.dtype, RARE)
         return np.zeros((*query.shape[:-1], value.shape[-1]), query.dtype)
     shared = {"scale": scale, "enable_gqa": enable_gqa}
     fused = _fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, **shared)

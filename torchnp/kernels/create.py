@@ -13,6 +13,7 @@ from torchnp.checks import broadcast_shapes, check, check_strides, refuse
 from torchnp.kernels._memory import (
     check_options,
     check_size,
+    element_strides,
     empty_in_order,
     factory_dtype,
     format_order,
@@ -20,7 +21,7 @@ from torchnp.kernels._memory import (
     storage,
 )
 from torchnp.kernels._rows import rows
-from torchnp.layout import cloned, format_name, layout_of, suggested
+from torchnp.layout import cloned, contiguous, format_name, in_order, layout_of, suggested
 from torchnp.layout import empty as strided
 from torchnp.registry import kernel
 from torchnp.scalars import scalar, single
@@ -254,19 +255,23 @@ def polar(abs, angle):
 
 
 def _resize_order(size: Sequence[int], memory_format: Any) -> tuple[int, ...] | None:
-    check(not any(n < 0 for n in size), "numel: integer multiplication overflow")
     asked = memory_format is not None and format_name(memory_format)
     check(asked != "preserve_format", "Unsupported memory formatPreserve")
-    return format_order(memory_format, len(size))
+    negative = any(n < 0 for n in size)
+    check(not negative or 0 in size, "numel: integer multiplication overflow")
+    order = format_order(memory_format, len(size))
+    check(not negative, "numel: integer multiplication overflow")
+    return order
 
 
 @kernel("resize_", like=np.ndarray.resize, differs=["resize-references", *_FITS], writes=Writes(resizes=True))
 def resize_(self, size, *, memory_format=None):
     """Another shape in place, keeping the elements in memory; NumPy can do so for arrays that own their memory."""
     order = _resize_order(size, memory_format)
-    if tuple(size) == self.shape and order is None:
+    steps = contiguous(size) if order is None else in_order(size, order)
+    if tuple(size) == self.shape and (memory_format is None or element_strides(self) == steps):
         return self
-    check(order is None, "resize_ of an ndarray cannot set a memory format: its strides are fixed")
+    check(steps == contiguous(size), "resize_ of an ndarray cannot set a memory format: its strides are fixed")
     try:
         resize_owned(self, size)
     except ValueError as error:

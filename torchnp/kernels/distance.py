@@ -12,13 +12,13 @@ from torchnp.checks import broadcast_shapes, check, check_type, require
 from torchnp.errors import cannot_cast, complex_clamp, dim_out_of_range, no_dimensions
 from torchnp.kernels._memory import new_like
 from torchnp.kernels._rows import rows
-from torchnp.kernels.arithmetic import div, mul
+from torchnp.kernels.arithmetic import add_scalar, div, mul, sub
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.join import cat
 from torchnp.kernels.limits import maximum
 from torchnp.kernels.power import pow_scalar
 from torchnp.kernels.reduce import sum_dim
-from torchnp.kernels.vectornorm import linalg_vector_norm, norm_along
+from torchnp.kernels.vectornorm import linalg_vector_norm, norm_along, norm_over
 from torchnp.kernels.view import m_t
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar
@@ -189,3 +189,9 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
         length = linalg_vector_norm(x, 2, dim, True)
         unit.append(div(x, maximum(length, dt.cast(scalar(eps, dt.opmath(length.dtype)), length.dtype))))
     return sum_dim(mul(*unit), dim)
+
+
+@kernel("pairwise_distance")
+def pairwise_distance(x1: ndarray, x2: ndarray, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> ndarray:
+    """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
+    return norm_over(add_scalar(sub(x1, x2), eps), p, -1, keepdim)

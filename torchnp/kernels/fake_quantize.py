@@ -333,6 +333,11 @@ def _followed(running: ndarray, now: ndarray, rate: float) -> ndarray:
     return out
 
 
+def _put_chosen(step: ndarray, zero: ndarray, chosen: tuple[float, int]) -> None:
+    step[...] = chosen[0]
+    zero[...] = chosen[1] if dt.is_inexact(zero.dtype) else scalar(chosen[1], zero.dtype)
+
+
 @kernel("_fused_moving_avg_obs_fq_helper_functional", writes=Writes(resizes=True))
 def _fused_moving_avg_obs_fq_helper_functional(
     self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min,
@@ -362,12 +367,14 @@ def _fused_moving_avg_obs_fq_helper_functional(
         check_type(dt.float32, low, high)
         for i in range(low.size):
             step, zero = select(scale, 0, i), select(zero_point, 0, i)
-            step[...], zero[...] = _choose(low.flat[i], high.flat[i], quant_min, quant_max, symmetric_quant)
+            chosen = _choose(low.flat[i], high.flat[i], quant_min, quant_max, symmetric_quant)
+            _put_chosen(step, zero, chosen)
         out = fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, ch_axis, quant_min, quant_max)
     else:
         bottom, top = (scalar(item(x), dt.float32) for x in (low, high))
+        step, zero = select(scale, 0, 0), select(zero_point, 0, 0)
         chosen = _choose(bottom, top, quant_min, quant_max, symmetric_quant)
-        select(scale, 0, 0)[...], select(zero_point, 0, 0)[...] = chosen
+        _put_chosen(step, zero, chosen)
         out = _by_tensors(self, scale, zero_point, quant_min, quant_max)
     return *out, low, high, scale, zero_point
 

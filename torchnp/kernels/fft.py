@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r,
 from torchnp.kernels.ranges import arange, arange_start
 from torchnp.kernels.rearrange import roll
 from torchnp.overlap import check_target
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -226,19 +228,32 @@ rows(
 )
 
 
+def _check_frequencies(out: np.dtype, name: str) -> None:
+    check(dt.is_inexact(out), f"{name} requires a floating point or complex dtype")
+
+
 def _frequencies(n: int, d: float, dtype: Any, *options: Any, name: str) -> ndarray:
     check_options(*options)
     out = dt.get_default_dtype() if dtype is None else dt.as_dtype(dtype)
-    # As in C, half of an odd negative number is nearer to zero.
-    size = int(n / 2) + 1 if name == "rfftfreq" else n
+    size = _count(n, name)
     check(size >= 0, negative_size(size, (size,)))
-    check(dt.is_inexact(out), f"{name} requires a floating point or complex dtype")
+    _check_frequencies(out, name)
     values = arange(size, dtype=out)
     if name == "fftfreq":
         values = np.concatenate([values[: (n + 1) // 2], arange_start(-(n // 2), 0, dtype=out)])
     # What a half dtype is multiplied by is rounded to it first.
     step, inner = dt.cast(np.divide(1, n * d, dtype=np.float64)[...], out), dt.opmath(out)
     return dt.cast(dt.cast(values, inner) * dt.cast(step, inner), out)
+
+
+def _count(n: int, name: str) -> int:
+    return int(n / 2) + 1 if name == "rfftfreq" else n  # as in C, half of an odd negative number is nearer to zero
+
+
+def _look_counted(bound: Bound, outs: list[ndarray], *, name: str) -> None:
+    """Into an out torch counts upwards from 0."""
+    _check_frequencies(outs[0].dtype, name)
+    check(_count(bound["n"], name) >= 0, "upper bound and lower bound inconsistent with step sign")
 
 
 for _like in (np.fft.fftfreq, np.fft.rfftfreq):
@@ -251,4 +266,5 @@ for _like in (np.fft.fftfreq, np.fft.rfftfreq):
         name=_name,
         like=_like,
         differs=["default-dtype", "float-dtypes-alone", "missing-kernel", "fftfreq-of-nothing", "fftfreq-no-spacing"],
+        writes=Writes(out=partial(_look_counted, name=_name)),
     )

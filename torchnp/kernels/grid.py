@@ -113,7 +113,7 @@ class Corner:
 
 def corners(axes: list[Axis]) -> Iterator[Corner]:
     """The elements around each point, for linear interpolation."""
-    lows = [np.floor(a.at) for a in axes]
+    lows = [_whole(np.floor(a.at), len(axes)) for a in axes]
     for bits in np.ndindex(*[2] * len(axes)):
         places, weights, signs = [], [], []
         for a, low, bit in zip(axes, lows, bits, strict=True):
@@ -126,6 +126,20 @@ def corners(axes: list[Axis]) -> Iterator[Corner]:
             slopes.append([sign * first, *others])
         # x first, as torch multiplies: each product is rounded.
         yield Corner(*_flat(places, [a.size for a in axes]), [reduce(np.multiply, weights[::-1])], slopes)
+
+
+def _whole(place: ndarray, n: int) -> ndarray:
+    """Whole numbers as indices: in volumes NaN of bfloat16 is converted to the first, and elsewhere to none."""
+    return np.where(np.isnan(place), place.dtype.type(0), place) if n == 3 and place.dtype == dt.bfloat16 else place
+
+
+def _nearest(at: ndarray, n: int) -> ndarray:
+    """The nearest whole numbers, halves to even; for images of half types they are held in 16 bits."""
+    whole = np.rint(at)
+    if n == 3 or not dt.is_half(at.dtype):
+        return _whole(whole, n)
+    wide = whole.astype(np.float64)
+    return np.where(np.abs(wide) < 2**31, wide, -(2.0**31)).astype(np.int64).astype(np.int16)
 
 
 def _flat(places: list[ndarray], sizes: Ints) -> tuple[ndarray, ndarray]:
@@ -141,7 +155,7 @@ def _flat(places: list[ndarray], sizes: Ints) -> tuple[ndarray, ndarray]:
 
 def nearest_corner(axes: list[Axis]) -> tuple[ndarray, ndarray]:
     """The nearest element, halves to even."""
-    return _flat([np.rint(a.at) for a in axes], [a.size for a in axes])
+    return _flat([_nearest(a.at, len(axes)) for a in axes], [a.size for a in axes])
 
 
 def cubic_near(x: ndarray, a: float) -> ndarray:
@@ -223,7 +237,11 @@ def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corner
 
 def _sampler(input, grid, interpolation_mode, padding_mode, align_corners, *, n: int) -> ndarray:
     check_grid(input, grid, n, interpolation_mode)
-    require("grid_sampler_2d_cpu_kernel_impl" if n == 2 else "grid_sampler3d_cpu", input.dtype, dt.FLOATS)
+    shape = (*input.shape[:2], *grid.shape[1:-1])
+    if n == 3 or 0 not in shape:
+        require("grid_sampler_2d_cpu_kernel_impl" if n == 2 else "grid_sampler3d_cpu", input.dtype, dt.FLOATS)
+    if 0 in shape:  # nothing is read
+        return np.empty(shape, input.dtype)
     check_type(input.dtype, grid)
     return _sample(input, grid, interpolation_mode, padding_mode, align_corners, VECTOR if n == 2 else SCALAR)
 

@@ -185,7 +185,7 @@ def index_put(self, indices, values, accumulate=False):
     words = f"shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to indexing"
     check(fits, f"{words} result of shape {shape_text(shape)}")
     _check_source_dtype(self, values)
-    refuse_elements("index_put", self, _NO_INDEX_PUT)
+    refuse("index_put", self.dtype, _NO_INDEX_PUT)
     check(len(indices) or not self.size, "ntensor >= 3 INTERNAL ASSERT FAILED")
     if accumulate:
         out = np.array(self, order="C", copy=True)

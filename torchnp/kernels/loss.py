@@ -16,10 +16,10 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import log_sigmoid_forward
 from torchnp.kernels.arithmetic import add, add_scalar, div, mul, rsub_scalar, sub, sub_scalar
 from torchnp.kernels.compare import eq, le, ne, where
+from torchnp.kernels.distance import pairwise_distance
 from torchnp.kernels.limits import clamp_min
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
-from torchnp.kernels.vectornorm import norm_over
 from torchnp.layout import contiguous, dense, empty
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar
@@ -145,8 +145,12 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
     el.check_broadcast(self, target, grad_output)
     el.check_same_dtype(self, target, grad_output)
     g, x, norm = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, reduction, grad_output, self, target)
-    d = number(float(delta), x.dtype)
-    return el.finish(np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g)), self.dtype)
+    limited = lambda g, x, d: np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g))
+    out, whole = limited(g, x, number(float(delta), x.dtype)), x.size - x.size % (64 // x.itemsize)
+    if out.shape == x.shape == g.shape:  # beyond whole vectors delta is a double in torch, which a half may not hold
+        last = dt.cast(limited(g.ravel()[whole:], x.ravel()[whole:], np.float64(delta)), out.dtype)
+        out = np.append(out.ravel()[:whole], last).reshape(out.shape)
+    return el.finish(out, self.dtype)
 
 
 # ---------------------------------------------------------------- probabilities
@@ -291,12 +295,6 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
     near = where(eq(target, 1), rsub_scalar(cosine, 1), zeros)
     far = where(eq(target, -1), clamp_min(sub_scalar(cosine, margin), 0), zeros)
     return reduce(add(near, far), reduction)
-
-
-@kernel("pairwise_distance")
-def pairwise_distance(x1: ndarray, x2: ndarray, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> ndarray:
-    """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
-    return norm_over(add_scalar(sub(x1, x2), eps), p, -1, keepdim)
 
 
 @kernel("triplet_margin_loss")

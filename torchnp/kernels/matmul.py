@@ -202,10 +202,17 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     return dt.cast(weighted(base, beta, alpha, batch1, batch2, batches=True), self.dtype)
 
 
+def _look_addbmm(bound: Bound, outs: list[ndarray]) -> None:
+    """Of no batches torch scales what it copied into the out, of whatever dtype that is."""
+    if not len(bound["batch1"]):
+        bound["self"] = dt.cast(bound["self"], outs[0].dtype)
+
+
 # torch writes addbmm_ by way of its out=, which takes another shape.
-@kernel(
-    "addbmm", differs=[*_SUM, "alpha-zero"], writes=Writes(resizes=True, free=("batch1", "batch2"), code_first=True)
-)
+_ADDBMM = Writes(out=_look_addbmm, resizes=True, free=("batch1", "batch2"), code_first=True)
+
+
+@kernel("addbmm", differs=[*_SUM, "alpha-zero"], writes=_ADDBMM)
 def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * sum(batch1 @ batch2)."""
     base = expanded(self, (batch1.shape[dim_of(batch1, 1)], batch2.shape[dim_of(batch2, 2)]))

@@ -184,9 +184,12 @@ _OF_EXP = ["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-inf
 
 
 def _look_summed(bound: Bound, outs: list[ndarray]) -> None:
-    """torch sums in the dtype of the out."""
+    """torch sums in the dtype of the out, and looks at that first."""
     x, d = bound["self"], outs[0].dtype
+    words = f"logsumexp(): Expected floating point type for result tensor, but got: {dt.scalar_name(d)}"
+    check(dt.is_inexact(d), words)
     axes_of(bound["dim"], x.ndim)
+    refuse("max_values_cpu" if x.size else "exp_vml_cpu", int_to_float(x.dtype), dt.FLOAT8S)
     if x.size and int_to_float(x.dtype) not in NOT_NUMERIC and dt.is_inexact(d):
         refuse("sum_cpu", d, NOT_NUMERIC)
 

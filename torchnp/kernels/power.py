@@ -136,17 +136,34 @@ def pow_of_scalar(self: Any, exponent: ndarray) -> ndarray:
     return _POWER(self, np.ascontiguousarray(exponent).reshape(exponent.shape))
 
 
+def _double_of(*given: Any) -> np.dtype:
+    dtypes = (x.dtype if isinstance(x, ndarray) else dt.number_dtype(x) for x in given)
+    return dt.complex128 if any(map(dt.is_complex, dtypes)) else dt.float64
+
+
+def _look_double(bound: Bound, targets: list[ndarray], *, what: str) -> None:
+    """The dtype comes before the sizes and the memory."""
+    wanted, found = (dt.scalar_name(d) for d in (_double_of(bound["self"], bound["exponent"]), targets[0].dtype))
+    check(found == wanted, f"the {what} has dtype {found} but the operation's result requires dtype {wanted}")
+
+
+_OF_DOUBLES = Writes(
+    inplace=partial(_look_double, what="base given to float_power_"),
+    out=partial(_look_double, what="output given to float_power"),
+)
+
+
 @kernel(
     "float_power.Tensor_Tensor",
     "float_power.Tensor_Scalar",
     "float_power.Scalar",
     like=np.float_power,
     differs=["complex-zero-sign"],
+    writes=_OF_DOUBLES,
 )
 def float_power(self: Any, exponent: Any) -> ndarray:
     """Power in float64 or complex128."""
-    given = (x.dtype if isinstance(x, ndarray) else dt.number_dtype(x) for x in (self, exponent))
-    dtype = dt.complex128 if any(map(dt.is_complex, given)) else dt.float64
+    dtype = _double_of(self, exponent)
     a, b = (dt.cast(x, dtype) if isinstance(x, ndarray) else dtype.type(x).item() for x in (self, exponent))
     if not isinstance(b, ndarray):
         return pow_scalar(a, b)

@@ -23,7 +23,17 @@ def _window(self: ndarray, source: ndarray, offset: int, size: Sequence[int], st
     memory, start = storage(source)
     flat = memory.reshape(-1).view(np.uint8)
     whole = flat[: flat.size - flat.size % self.itemsize].view(self.dtype)
-    return as_strided(whole, size, stride or contiguous(size), start // source.itemsize + offset)
+    steps, offset = stride or contiguous(size), start // source.itemsize + offset
+    kept = self.shape == tuple(size) and (not stride or element_strides(self) == tuple(stride))
+    if not kept and offset >= 0 and 0 not in size:
+        # torch makes memory longer that it owns, and refuses other memory by these words.
+        needed = offset + 1 + sum((n - 1) * s for n, s in zip(size, steps))
+        check(needed <= whole.size, "Trying to resize storage that is not resizable")
+    try:
+        return as_strided(whole, size, steps, offset)
+    except RuntimeError as error:  # torch names the strides that it was given, if any
+        words = str(error).replace(f"strides {shape_text(steps)}", f"strides {shape_text(stride)}")
+        raise RuntimeError(words) from None
 
 
 @kernel("set.source_Tensor", "set_.source_Tensor")
@@ -43,12 +53,7 @@ def set_source_tensor_storage_offset(self, source, storage_offset, size, stride=
     check(min(size, default=0) >= 0, "numel: integer multiplication overflow")
     if stride:
         check_strides(size, stride)
-        return _window(self, source, storage_offset, size, stride)
-    try:
-        return _window(self, source, storage_offset, size, stride)
-    except RuntimeError as error:  # torch names the strides that it was given: none
-        words = str(error).replace(f"strides {shape_text(contiguous(size))}", "strides []")
-        raise RuntimeError(words) from None
+    return _window(self, source, storage_offset, size, stride)
 
 
 rows("set set_", lambda x: np.empty(0, x.dtype), "Memory of no elements, of the dtype of ``self``.")

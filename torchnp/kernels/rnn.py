@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,6 +162,33 @@ def run(
     return out, state
 
 
+def half_lstm(x: ndarray, state: State, w: Weights, reverse: bool) -> tuple[ndarray, State]:
+    """One direction of one LSTM layer of a half type as oneDNN runs it, with one bias: only the states are rounded."""
+    inner = dt.opmath(x.dtype)
+    ih, hh = dt.cast(w.ih, inner), dt.cast(w.hh, inner)
+    gates = linear(dt.cast(x, inner), ih, w.bias_ih)
+    h, c = state
+    broadcast_shapes(h.shape[:1], gates.shape[1:2])
+    out = np.empty((*x.shape[:2], h.shape[-1]), x.dtype)
+    for t in range(len(x) - 1, -1, -1) if reverse else range(len(x)):
+        i, f, g, o = lstm_gates(linear(dt.cast(h, inner), hh, None) + gates[t])
+        following = f * dt.cast(c, inner) + i * g
+        out[t] = h = dt.cast(o * np.tanh(following), h.dtype)
+        c = dt.cast(following, c.dtype)
+    return out, (h, c)
+
+
+def _half_layer(
+    x: ndarray, state: State, w: Weights, reverse: bool, sizes: Sequence[int] | None
+) -> tuple[ndarray, State]:
+    """`half_lstm` of a sequence, or of packed ones of one length, with the rounded sum of two biases."""
+    two = w.bias_ih is not None and w.bias_hh is not None
+    bias = dt.cast(add(w.bias_ih, w.bias_hh), dt.opmath(x.dtype)) if two else None
+    steps = x if sizes is None else x.reshape(len(sizes), -1, x.shape[-1])
+    out, end = half_lstm(steps, state, Weights(w.ih, w.hh, bias, None, None), reverse)
+    return out.reshape(*x.shape[:-1], out.shape[-1]), end
+
+
 def _weights(params: Sequence[ndarray], has_biases: bool, projected: bool) -> Iterator[Weights]:
     each = 2 + 2 * has_biases + projected
     check(len(params) % each == 0, "got an incorrect number of RNN parameters")
@@ -175,28 +203,31 @@ def _layers(
     has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
 ) -> tuple[ndarray, list[ndarray]]:  # fmt: skip
     """All layers; ``states`` and the states returned are stacked (layers * directions, batch, size)."""
-    # torch rounds every step of a half type, except in its fused LSTM.
-    fused = len(states) == 2 and dt.is_half(x.dtype) and not _differ(x, *states, *params)
-    dtype, inner = x.dtype, dt.opmath(x.dtype)
     directions = 2 if bidirectional else 1
     projected = len(states) == 2 and states[0].shape[-1] != states[1].shape[-1]
+    level = sizes is None or len(set(sizes)) == 1
+    vendor = len(states) == 2 and not projected and level and x.size and x.dtype in (dt.float32, dt.bfloat16)
+    rounds = vendor and x.dtype == dt.bfloat16
+    # torch rounds every step of a half type, except in its fused LSTM.
+    fused = not rounds and len(states) == 2 and dt.is_half(x.dtype) and not _differ(x, *states, *params)
+    dtype, inner = x.dtype, dt.opmath(x.dtype)
     rows = iter(_weights([dt.cast(p, inner) if fused else p for p in params], has_biases, projected))
     for s in states:
         check(s.shape[0] <= num_layers * directions, "Expected more hidden states in stacked_rnn")
         words = f"Expected hidden size of ({num_layers * directions}, ...), got {shape_text(s.shape)}"
         check(s.ndim == 3 and s.shape[0] == num_layers * directions, words)
-    level = sizes is None or len(set(sizes)) == 1
-    if len(states) == 2 and not projected and level and x.size and x.dtype in (dt.float32, dt.bfloat16):
+    if vendor:
         for ih, hh, bias_ih, bias_hh, _ in _weights(params, has_biases, projected):  # torch asks oneDNN then
             check_vendor(x, ih, hh, None if bias_ih is None or bias_hh is None else add(bias_ih, bias_hh), *states)
     wide = [dt.cast(s, inner) if fused else s for s in states]
     y = dt.cast(x, inner) if fused else x
+    one = _half_layer if rounds else partial(run, cell)
     ends: list[State] = []
     for layer in range(num_layers):
         outs = []
         for d in range(directions):
             state = tuple(s[layer * directions + d] for s in wide)
-            out, end = run(cell, y, state, next(rows), d == 1, sizes)
+            out, end = one(y, state, next(rows), d == 1, sizes)
             outs.append(out)
             ends.append(end)
         y = np.concatenate(outs, -1) if bidirectional else outs[0]

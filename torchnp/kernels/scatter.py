@@ -262,10 +262,10 @@ def index_copy(self, dim, index, source):
     check(index.size == extent, words, IndexError)
     extent = self.shape[dim] if self.ndim else 1
     _check_window(self, dim, index.size)
+    refuse("index_copy_cpu", self.dtype, RARE)
     if 0 in mine:
         return np.array(self, order="C", copy=True)
     accumulate.check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
-    refuse("index_copy_cpu", self.dtype, RARE)
     out = np.array(self, order="C", copy=True)
     shape = self.shape or (1,)
     bits(out).reshape(shape)[at(dim, index.reshape(-1))] = bits(source).reshape(source.shape or (1,) * len(shape))
@@ -288,9 +288,9 @@ def index_fill(self, dim, index, value):
     check(is_complex(self.dtype) or not isinstance(value, complex), words)
     dim = wrap_dim(dim, self.ndim)
     check(index.ndim < 2, "Index has to be a vector/scalar")
-    refuse("index_fill_cpu", self.dtype, RARE)
     shape, i = self.shape or (1,), index.reshape(-1)
     _check_window(self, dim, i.size)
+    refuse("index_fill_cpu", self.dtype, RARE)
     number = scalar(value, self.dtype)
     _check_filled(self, dim, i)
     out = np.array(self, order="C", copy=True)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, refuse, require, wrap_dim, wrap_dims
-from torchnp.errors import dim_out_of_range, empty_list, expected_true
+from torchnp.checks import broadcast_shapes, check, check_type, refuse, require, wrap_dim, wrap_dims
+from torchnp.errors import dim_out_of_range, empty_list, expected_true, output_shape
 from torchnp.kernels._memory import RARE_OR_CHALF, check_size, empty_in_order, storage
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul, sub
@@ -29,12 +29,32 @@ rows("_aminmax", lambda x: aminmax(x), "`aminmax` of all elements.")
 rows("_aminmax.dim", lambda x, dim, keepdim: aminmax(x, dim=dim, keepdim=keepdim), "`aminmax` along a dimension.")
 
 
-@kernel("_compute_linear_combination")
+def _matrix(coefficients: ndarray) -> ndarray:
+    """torch reads two dimensions of coefficients, whatever others there are."""
+    return coefficients[:, :, *(0,) * (coefficients.ndim - 2)] if coefficients.ndim > 2 else coefficients
+
+
+def _look_combined(bound: Bound, outs: list[ndarray]) -> None:
+    """torch never resizes this out: with a dimension for the parts, it must be what all three broadcast to."""
+    input, weights, (out,) = bound["input"], _matrix(bound["coefficients"]), outs
+    if not input.size or not input.ndim or weights.ndim < 2:
+        return  # refused for that first
+    at = wrap_dim(1, out.ndim + 1)
+    shape = (*out.shape[:at], 1, *out.shape[at:])
+    common = broadcast_shapes(shape, (1, 1, *input.shape[1:]), (weights.shape[0], *(1,) * input.ndim))
+    if common != shape:
+        raise output_shape(shape, common)
+    bound["input"] = np.broadcast_to(input, (len(input), *out.shape[1:]))
+    bound["coefficients"] = np.broadcast_to(weights, (len(out), weights.shape[1]))
+
+
+@kernel("_compute_linear_combination", writes=Writes(out=_look_combined))
 def _compute_linear_combination(input, coefficients):
     """Sums of the parts of the first dimension, times a row of real coefficients for each sum, rounded at each step."""
-    check(input.ndim > 0 and input.size > 0, "Empty tensor not supported")
     if coefficients.ndim < 2:
         raise dim_out_of_range(1, coefficients.ndim)
+    coefficients = _matrix(coefficients)
+    check(input.ndim > 0 and input.size > 0, "Empty tensor not supported")
     refuse("_compute_linear_combination_cpu", input.dtype, RARE_OR_CHALF)
     inner, real = dt.opmath(input.dtype), dt.to_real(input.dtype)
     if coefficients.dtype != real and coefficients.itemsize >= real.itemsize:

@@ -6,13 +6,14 @@ Sparse tensors themselves are several arrays, which the table does not have; the
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, dim_of, require
+from torchnp.checks import broadcast_shapes, check, check_type, dim_of, require
 from torchnp.errors import found_dtype, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.extrema import smallest
@@ -43,12 +44,34 @@ def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
 @kernel("_convert_indices_from_csr_to_coo", like=np.repeat)
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
     """Row and column numbers, and before them those of a batch, from where each row begins."""
+    dims = f"{crow_indices.ndim} and {crow_indices.ndim} dimensional tensors, respectively."
+    words = f"crow_indices and col_indices are supposed to have the same dimensionality, but got {dims}"
+    check(crow_indices.ndim == col_indices.ndim, words)
     require("convert_indices_from_csr_to_coo_cpu", crow_indices.dtype, dt.INTS)
-    counts = np.diff(crow_indices.astype(np.int64), axis=-1)
-    *batch, rows = np.indices(counts.shape).reshape(counts.ndim, -1)
-    found = [np.repeat(x, counts.reshape(-1)) for x in (*batch, rows)]
-    last = [found[-1], dt.cast(col_indices.reshape(-1), dt.int64)]
-    return np.stack([*found[:-1], *(last[::-1] if transpose else last)]).astype(_WIDTH[bool(out_int32)])
+    columns = col_indices.reshape(-1)
+    batch = crow_indices.shape[:-1]
+    found = np.zeros((len(batch) + 2, columns.size), np.int64)
+    if columns.size and crow_indices.shape[dim_of(crow_indices, -1)] != 1:
+        each = col_indices.shape[-1]
+        if batch:
+            numbers = np.repeat(np.indices(batch).reshape(len(batch), -1), each, axis=1)
+            broadcast_shapes(found[:-2].shape, numbers.shape)
+            found[:-2] = numbers
+        found[-2] = _row_numbers(crow_indices.astype(np.int64).reshape(math.prod(batch), -1), each)
+        found[-1] = dt.cast(columns, dt.int64)
+    return np.concatenate([found[:-2], found[:-3:-1] if transpose else found[-2:]]).astype(_WIDTH[bool(out_int32)])
+
+
+def _row_numbers(starts: ndarray, each: int) -> ndarray:
+    """The row of each of so many values of each batch, zero for those of no row; torch leaves them unwritten."""
+    ends = np.clip(starts, 0, each)
+    counts = np.maximum(np.diff(ends), 0)
+    batch, row = np.nonzero(counts)
+    counts = counts[batch, row]
+    inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    out = np.zeros(len(starts) * each, np.int64)
+    out[np.repeat(batch * each + ends[batch, row], counts) + inside] = np.repeat(row, counts)
+    return out
 
 
 # ---------------------------------------------------------------- whether compressed indices are right
@@ -110,8 +133,10 @@ def _check_compressed(
     words = f"tensor dimensionality must be sum of batch, base, and dense dimensionalities (={batch} + 2 + {dense})"
     check(len(size) == batch + 2 + dense, f"{words} but got {len(size)}")
     nnz = values.shape[batch]
-    words = f"{plain_name}.shape[-1] must be equal to nnz (={nnz}) as defined by values.shape[{batch}]"
-    check(plain.shape[-1] == nnz, f"{words}, but got {plain.shape[-1]}")
+    found = [x.shape[:batch] for x in (compressed, plain, values)]
+    listed = f"{name} (={shape_text(found[0])}), {plain_name} (={shape_text(found[1])}), and values (={shape_text(found[2])})"
+    words = f"all batch dimensions of {listed} must be equal to tensor batch dimensions (={shape_text(size[:batch])})"
+    check(all(x == tuple(size[:batch]) for x in found), words)
     shape = list(size[batch : batch + 2])
     for i in range(2) if block else ():
         edge = values.shape[batch + 1 + i] or 1  # blocks of nothing count as single places
@@ -122,6 +147,8 @@ def _check_compressed(
     kind = f"{outers.removesuffix('s')} blocks" if block else outers
     words = f"{name}.shape[-1] must be equal to the number of {kind} + 1 (={count + 1})"
     check(compressed.shape[-1] == count + 1, f"{words}, but got {compressed.shape[-1]}")
+    words = f"{plain_name}.shape[-1] must be equal to nnz (={nnz}) as defined by values.shape[{batch}]"
+    check(plain.shape[-1] == nnz, f"{words}, but got {plain.shape[-1]}")
     pair = f"{dt.scalar_name(compressed.dtype)} and {dt.scalar_name(plain.dtype)}, respectively"
     check(compressed.dtype == plain.dtype, f"{name} and {plain_name} must have the same dtype, bot got {pair}")
     words = f"{name} and {plain_name} dtype must be Int or Long, but got {dt.scalar_name(compressed.dtype)}"
@@ -170,7 +197,12 @@ def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, c
         check(row.min() >= 0, f"found negative index {row.min()} for dim {i}")
         words = f"for dim {i}, size is {size[i]} but found index {row.max()}"
         check(row.max() < size[i], f"size is inconsistent with indices: {words}")
-    increasing = not is_coalesced or all(a < b for a, b in itertools.pairwise(indices.T.tolist()))
+    increasing = (
+        not is_coalesced
+        or not values.ndim
+        or len(values) < 2
+        or all(a < b for a, b in itertools.pairwise(indices.T.tolist()))
+    )
     check(increasing, "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
 
 

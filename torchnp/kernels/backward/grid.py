@@ -23,7 +23,11 @@ ndarray = np.ndarray
 def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n: int, loop: Loop) -> tuple:
     check_grid(input, grid, n, mode)
     name = "grid_sampler_2d_backward_cpu_kernel_impl" if n == 2 else "grid_sampler_3d_backward_cpu"
-    require(name, input.dtype, dt.FLOATS)
+    nothing = not grad.size if n == 2 else not (input.size and grid.size)
+    if n == 3 or not nothing:
+        require(name, input.dtype, dt.FLOATS)
+    if nothing:  # is read
+        return np.zeros(input.shape, input.dtype) if output_mask[0] else None, np.zeros(grid.shape, grid.dtype)
     check_type(input.dtype, grid, grad)
     inner, sizes = input.dtype, input.shape[2:]  # torch rounds every step to the dtype, of half types too
     planes = input.reshape(*input.shape[:2], math.prod(sizes))

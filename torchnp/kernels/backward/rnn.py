@@ -15,7 +15,7 @@ from torchnp.kernels.backward.activation import sigmoid_backward, tanh_backward
 from torchnp.kernels.join import cat
 from torchnp.kernels.pointwise import tanh
 from torchnp.kernels.reduce import sum_dim
-from torchnp.kernels.rnn import Weights, check_vendor, gru_gates, lstm, lstm_gates, run
+from torchnp.kernels.rnn import Weights, check_vendor, gru_gates, half_lstm, lstm, lstm_gates, run
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -165,14 +165,17 @@ def mkldnn_rnn_layer(
     The memory that oneDNN keeps for the gradient is empty here: the gradient runs the layer again.
     """
     check(mode == _LSTM, "wrong cell type")
-    check_vendor(input, weight0, weight1, add(weight2, weight3) if has_biases else None, hx_, cx_)
-    inner = dt.opmath(input.dtype)
-    weights = _layer(weight0, weight1, weight2, weight3, has_biases, inner)
-    state = tuple(dt.cast(s, inner).reshape(s.shape[-2:]) for s in (hx_, cx_))
-    out, ends = run(lstm, dt.cast(input, inner), state, weights, reverse)
-    both = zip(ends, (hx_, cx_), strict=True)  # the cell beside bfloat16 may be float32, and stays it
-    hy, cy = (dt.cast(np.ascontiguousarray(x), s.dtype).reshape(hx_.shape) for x, s in both)
-    return dt.cast(out, input.dtype), hy, cy, np.empty(0, np.uint8) if train else None
+    bias = add(weight2, weight3) if has_biases else None
+    check_vendor(input, weight0, weight1, bias, hx_, cx_)
+    state = tuple(s.reshape(s.shape[-2:]) for s in (hx_, cx_))
+    bias = None if bias is None else dt.cast(bias, dt.opmath(input.dtype))
+    weights = Weights(weight0, weight1, bias, None, None)
+    if dt.is_half(input.dtype):
+        out, ends = half_lstm(input, state, weights, reverse)
+    else:
+        out, ends = run(lstm, input, state, weights, reverse)
+    hy, cy = (np.ascontiguousarray(x).reshape(hx_.shape) for x in ends)
+    return out, hy, cy, np.empty(0, np.uint8) if train else None
 
 
 def _layer(ih: ndarray, hh: ndarray, bias_ih: ndarray, bias_hh: ndarray, has_biases: bool, inner: np.dtype) -> Weights:

@@ -1,0 +1,112 @@
+"""Rows of our own: what is refused first, and what is written where, of calls that other samples do not make."""
+
+from __future__ import annotations
+
+_STARTS = ("[1,1,2]), torch.tensor([0,1]", "[0,1,2,4]), torch.tensor([0,1,2,3]", "[[0,1,2]]), torch.tensor([0,1]")
+
+# Parts of sparse tensors with more than one fault, or with values for some indices only.
+SPARSE = [
+    *(f"-    _convert_indices_from_csr_to_coo  (torch.tensor({starts}))" for starts in _STARTS),
+    "-    _convert_indices_from_csr_to_coo  (torch.tensor([[0,1,2],[0,2,2]]), torch.arange(6).reshape(3,2))",
+    "-    _validate_sparse_bsr_tensor_args  (torch.tensor([0,1]), torch.tensor([0]), torch.ones(2,2,2), [2,3])",
+    "-    _validate_sparse_csr_tensor_args  (torch.tensor([0,1,1,1]), torch.tensor([0]), torch.ones(2), [2,2])",
+    "-    _validate_sparse_csr_tensor_args  (torch.tensor([[0,1,1]]), torch.tensor([[0]]), torch.ones(2,1), [2,2,2])",
+    *(
+        f"-    _validate_sparse_coo_tensor_args  (torch.tensor([[1,0],[0,0]]), torch.ones({n}), [2,2], True)"
+        for n in (0, 1, 2)
+    ),
+]
+
+# Memory that is given to another tensor, or in another order, and outs of other shapes and dtypes.
+MEMORY = [
+    "s    set.source_Tensor  (x(4).double(), x(4))",
+    "s    set_.source_Tensor_storage_offset  (x(4).double(), x(4), 0, [4])",
+    "s    resize_  (x(1,2,3,4).to(memory_format=torch.channels_last), [1,2,3,4], memory_format=torch.channels_last)",
+    "s    resize_as_  (x(1,2,3,4).to(memory_format=torch.channels_last), x(1,2,3,4), memory_format=torch.channels_last)",
+    *(f"f    _compute_linear_combination.out  (x(3,4), x(2,3), out=x({out}))" for out in ("1", "2,4", "1,4", "2,2,4")),
+    "f    _compute_linear_combination.out  (x(3,4,1), x(2,3), out=x(2,4,3))",
+    "s    _compute_linear_combination  (x(3,4), x(1,2,3))",
+    *(
+        f"s    addbmm.out  (x(2,3), x(0,2,4), x(0,4,3), beta={beta}, out=x(2,3).to(torch.{out}))"
+        for beta in (1, 0.5)
+        for out in ("float64", "int64", "float16")
+    ),
+    *(f"-    {op}_.Tensor  ({a}, {b})" for op in ("add", "mul") for a, b in ((2.0, 3), (2, "torch.tensor(3)"))),
+    "s    fused_moving_avg_obs_fake_quant  (p(2,3), torch.tensor([1]), torch.tensor([1]), x(0), x(0), x(0), torch.zeros(0).to(torch.int8), 0.1, 0, 255, 0, True, False)",
+]
+
+
+def _half(*shape: int) -> str:
+    return f"x({','.join(map(str, shape))}).bfloat16()"
+
+
+_PART = [_half(20, 4), _half(20, 5), _half(20), _half(20)]
+_STATE = _half(1, 2, 5)
+
+# LSTMs of bfloat16, which oneDNN rounds after each step, beside cells of either precision.
+LAYERS = [
+    *(
+        f"s    mkldnn_rnn_layer  ({_half(6, 2, 4)}, {', '.join(_PART)}, {_STATE}, {_STATE}{cell}, {back}, [], 2, 5, 1, True, False, False, False)"
+        for cell in ("", ".float()")
+        for back in (False, True)
+    ),
+    *(
+        f"s    lstm.{kind}  ({data}, [{_STATE}, {_STATE}{cell}], [{', '.join(_PART)}], True, 1, 0.0, False, False{last})"
+        for kind, data, last in (
+            ("input", _half(6, 2, 4), ", False"),
+            ("data", f"{_half(6, 4)}, torch.tensor([2,2,2])", ""),
+        )
+        for cell in ("", ".float()")
+    ),
+]
+
+_NOWHERE = "torch.tensor([float('nan'),0,0, 0,float('nan'),0.5, float('inf'),0,0.5, 3e9,0,0]).to(x(1).dtype)"
+
+# Points that are nowhere in images and volumes, and grids of which nothing is read.
+GRIDS = [
+    *(f"f    grid_sampler_3d  (p(1,2,3,3,3), {_NOWHERE}.reshape(1,1,2,2,3), {mode}, 0, False)" for mode in (0, 1)),
+    *(f"f    grid_sampler_2d  (p(1,2,3,3), {_NOWHERE}.reshape(1,2,3,2), {mode}, 0, False)" for mode in (0, 1)),
+    "-    grid_sampler_2d  (x(1,0,3,4).long(), x(1,1,3,2), 0, 0, False)",
+    "-    grid_sampler_3d  (x(1,0,3,4,5), x(1,1,3,2,3).double(), 0, 0, False)",
+    "-    grid_sampler_2d_backward  (x(1,0,1,3), x(1,0,3,4), x(1,1,3,2).double(), 0, 0, False, [True,True])",
+    "-    grid_sampler_3d_backward  (x(1,2,0,3,2), x(1,2,3,4,3), x(1,0,3,2,3).double(), 0, 0, False, [True,True])",
+]
+
+_UNSIGNED = [f"torch.{d}" for d in ("uint16", "uint32", "uint64")]
+
+# Dtypes without code, beside another fault or where there is nothing to do; and a number that a dtype does not hold.
+CODE = [
+    *(
+        f"-    index_copy  (torch.zeros(3, dtype={d}), 0, torch.tensor([0,5]), torch.zeros(2, dtype={d}))"
+        for d in _UNSIGNED
+    ),
+    *(
+        f"-    index_copy  (torch.zeros(3,0, dtype={d}), 0, torch.tensor([7]), torch.zeros(1,0, dtype={d}))"
+        for d in _UNSIGNED
+    ),
+    *(f"-    index_fill.int_Scalar  (torch.zeros(0, dtype={d}), 0, torch.tensor([0]), 1)" for d in _UNSIGNED),
+    *(
+        f"-    index_put  (torch.zeros(3,0, dtype={d}), [torch.tensor([0])], torch.zeros(0, dtype={d}))"
+        for d in _UNSIGNED
+    ),
+    *(f"f    huber_loss_backward  (ends(), x(6), x(6), {reduction}, 1e-30)" for reduction in (0, 1)),
+    "f    huber_loss_backward  (x(40), x(40), ends(*range(34)), 0, 1e-30)",
+]
+
+# Outs and targets of a dtype that does not hold the result, with another fault.
+HELD = [
+    "s    float_power_.Tensor  (x(3), x(4))",
+    "s    float_power.Tensor_Tensor_out  (x(3), x(4), out=x(3))",
+    "s    logsumexp.out  (x(3,4), [5], out=x(3).long())",
+    "s    logsumexp.out  (x(3,4).to(torch.float8_e5m2), [1], out=x(3))",
+    *(f"s    fft_{op}.out  ({n}, 1., out=x(5))" for op in ("fftfreq", "rfftfreq") for n in (-5, -1)),
+]
+
+# Attention over nothing, of dtypes that torch does not sum or add.
+NOTHING = [
+    f"-    scaled_dot_product_attention  (x(1,2,{n},4).to(torch.{d}), *[x(1,2,{k},4).to(torch.{d})] * 2)"
+    for d in ("complex32", "float8_e5m2", "uint16")
+    for n, k in ((0, 3), (3, 0), (0, 0))
+]
+
+TARGETS = "\n".join((*SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, ""))
