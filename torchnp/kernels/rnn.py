@@ -182,8 +182,9 @@ def _half_layer(
     x: ndarray, state: State, w: Weights, reverse: bool, sizes: Sequence[int] | None
 ) -> tuple[ndarray, State]:
     """`half_lstm` of a sequence, or of packed ones of one length, with the rounded sum of two biases."""
-    two = w.bias_ih is not None and w.bias_hh is not None
-    bias = dt.cast(add(w.bias_ih, w.bias_hh), dt.opmath(x.dtype)) if two else None
+    bias = None
+    if w.bias_ih is not None and w.bias_hh is not None:
+        bias = dt.cast(add(w.bias_ih, w.bias_hh), dt.opmath(x.dtype))
     steps = x if sizes is None else x.reshape(len(sizes), -1, x.shape[-1])
     out, end = half_lstm(steps, state, Weights(w.ih, w.hh, bias, None, None), reverse)
     return out.reshape(*x.shape[:-1], out.shape[-1]), end

@@ -31,7 +31,8 @@ rows("_aminmax.dim", lambda x, dim, keepdim: aminmax(x, dim=dim, keepdim=keepdim
 
 def _matrix(coefficients: ndarray) -> ndarray:
     """torch reads two dimensions of coefficients, whatever others there are."""
-    return coefficients[:, :, *(0,) * (coefficients.ndim - 2)] if coefficients.ndim > 2 else coefficients
+    first: Any = (slice(None), slice(None), *(0,) * (coefficients.ndim - 2))
+    return coefficients[first] if coefficients.ndim > 2 else coefficients
 
 
 def _look_combined(bound: Bound, outs: list[ndarray]) -> None:
