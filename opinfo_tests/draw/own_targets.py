@@ -109,4 +109,49 @@ NOTHING = [
     for n, k in ((0, 3), (3, 0), (0, 0))
 ]
 
-TARGETS = "\n".join((*SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, ""))
+# Found in a blind audit: codes of several matrices, integers beside floats, strides of one group's sizes, channels
+# innermost with room between them, codes of weights close to a half, a complex bias.
+_CODES = "torch.stack([torch.eye(2), {0}]).to(x(1).dtype)"
+AUDITED = [
+    *(
+        f"sc   {op}  ({_CODES.format(codes)}{rest}, check_errors=True)"
+        for op, rest in (("linalg_cholesky_ex", ""), ("linalg_inv_ex", ""), ("linalg_solve_ex", ", x(3,2,1)"))
+        for codes in (
+            "-torch.eye(2), torch.diag(torch.tensor([1.,-1.]))",
+            "torch.zeros(2,2), torch.diag(torch.tensor([1.,0.]))",
+        )
+    ),
+    "s    gru_cell  (ints(1,2), x(1,1), ints(3,2), x(3,1), None, None)",
+    "s    rnn_tanh_cell  (ints(1,2), x(1,1), ints(1,2), x(1,1), None, None)",
+    "s    lstm_cell  (ints(1,2), [x(1,1), x(1,1)], ints(4,2), x(4,1), None, None)",
+    *(
+        f"s    convolution_backward  (x(2,2,1,1), x(2,2,1,1).to(memory_format=torch.channels_last){more}, x(2,{2 // g},1,1), [0], [1,1], [0,0], [1,1], False, [0,0], {g}, [True,True,False])"
+        for g in (1, 2)
+        for more in ("", ".contiguous()")
+    ),
+    *(
+        f"s    convolution  (x({n},2,{h},{h}).to(memory_format=torch.channels_last), x({o},{2 // g},1,1){laid}, None, [1,1], [0,0], [1,1], False, [0,0], {g})"
+        for n, h in ((1, 1), (2, 1), (2, 2))
+        for o, g in ((2, 2), (4, 2), (2, 1))
+        for laid in ("", ".to(memory_format=torch.channels_last)")
+    ),
+    *(
+        f"s    convolution_backward  (x(2,2,{h},{h},{h}), x(2,2,{h},{h},{h}){laid}, x(2,{2 // g},{k},{k},{k}), [0], [1]*3, [{k // 2}]*3, [1]*3, False, [0]*3, {g}, [True,True,False])"
+        for h, k in ((1, 1), (2, 1), (3, 3))
+        for g in (1, 2)
+        for laid in ("", ".to(memory_format=torch.channels_last_3d)")
+    ),
+    *(
+        f"f    native_batch_norm  ((x(2,3,4,4) / 2 + 100).to(memory_format=torch.channels_last){cut}, None, None, None, None, True, 0.1, 1e-5)"
+        for cut in ("[:,:,::2]", "[:,:,:,::2]", "[:,:2]", "")
+    ),
+    "-    fbgemm_linear_quantize_weight  (torch.cat([torch.tensor([-1., 1.]), (torch.arange(-300, 300) + 0.5) / 127.5 / 3]).reshape(2, -1))",
+    "-    fbgemm_linear_quantize_weight  (torch.cat([torch.tensor([-1., 1.54]), torch.arange(-99, 153) * 0.01 + 0.005]).reshape(2, -1))",
+    *(
+        f"-    _scaled_mm  (torch.ones(16,16).to(torch.float8_e4m3fn), torch.ones(16,16).to(torch.float8_e4m3fn).t(), {scales}, bias=x(16).to(torch.{d}), out_dtype=torch.bfloat16)"
+        for d in ("complex64", "float64", "int64", "half")
+        for scales in ("torch.ones(16,1), torch.ones(1,16)", "torch.tensor(2.0), torch.tensor(0.5)")
+    ),
+]
+
+TARGETS = "\n".join((*AUDITED, *SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, ""))

@@ -83,7 +83,16 @@ def gradients(
     given = (weight, weight) if kept else (input, weight)
     if of_weight and kept and channels_last and weight.ndim == 4 and not transposed:
         checks.check_weight_written(weight)
-    return _laid(grad_input, input, weight, vendor, groups), _laid(grad_weight, *given, vendor), grad_bias
+    grad_weight = _as_weight(_laid(grad_weight, *given, vendor), weight, vendor)
+    return _laid(grad_input, input, weight, vendor, groups), grad_weight, grad_bias
+
+
+def _as_weight(x: ndarray | None, weight: ndarray, vendor: bool) -> ndarray | None:
+    """Of windows of one point either order is both: oneDNN goes by the weight's own strides."""
+    plain = layout.layout_of(weight)[1] == layout.contiguous(weight.shape)
+    if x is None or not (plain and vendor and x.dtype == dt.float32 and set(weight.shape[2:]) == {1}):
+        return x
+    return layout.dense(x)
 
 
 def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool, groups: int = 1) -> ndarray | None:
