@@ -121,6 +121,7 @@ AUDITED = [
             "torch.zeros(2,2), torch.diag(torch.tensor([1.,0.]))",
         )
     ),
+    *(f"s    replication_pad3d_backward  (x(1,{c},5,5,5), x(1,3,3,3,3), [1]*6)" for c in (2, 4)),
     "s    gru_cell  (ints(1,2), x(1,1), ints(3,2), x(3,1), None, None)",
     "s    rnn_tanh_cell  (ints(1,2), x(1,1), ints(1,2), x(1,1), None, None)",
     "s    lstm_cell  (ints(1,2), [x(1,1), x(1,1)], ints(4,2), x(4,1), None, None)",
@@ -145,6 +146,7 @@ AUDITED = [
         f"f    native_batch_norm  ((x(2,3,4,4) / 2 + 100).to(memory_format=torch.channels_last){cut}, None, None, None, None, True, 0.1, 1e-5)"
         for cut in ("[:,:,::2]", "[:,:,:,::2]", "[:,:2]", "")
     ),
+    "-    fbgemm_linear_quantize_weight  (torch.tensor([[0.13333866, 3.4603429], [5.085807, 0.0]]))",
     "-    fbgemm_linear_quantize_weight  (torch.cat([torch.tensor([-1., 1.]), (torch.arange(-300, 300) + 0.5) / 127.5 / 3]).reshape(2, -1))",
     "-    fbgemm_linear_quantize_weight  (torch.cat([torch.tensor([-1., 1.54]), torch.arange(-99, 153) * 0.01 + 0.005]).reshape(2, -1))",
     *(

@@ -189,7 +189,10 @@ def result_strides(
             found[0] = x.shape, layout.contiguous(input.shape)
         found, shape = [layout.as_image(*x) for x in found], (*shape[:2], 1, shape[2])
     if len(shape) == 4 and layout.suggested(*found[0]) == "channels_last" and not layout.is_channels_last(*found[0]):
-        found[0] = found[0][0], layout.in_order(found[0][0], layout.CHANNELS_LAST[4], empty=True)  # torch copies it first
+        found[0] = (
+            found[0][0],
+            layout.in_order(found[0][0], layout.CHANNELS_LAST[4], empty=True),
+        )  # torch copies it first
     last = any(layout.suggested(*x) != "contiguous_format" for x in found) and (len(shape) == 4 or vendor)
     order = layout.CHANNELS_LAST[len(shape)]
     if last and groups > 1:

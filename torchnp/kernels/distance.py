@@ -66,7 +66,7 @@ def _cdist_forward(x1, x2, p, compute_mode):
     if math.prod(shape) == 0 or x1.shape[-1] == 0:
         return np.zeros(shape, x1.dtype)
     if p == 2 and (compute_mode == 1 or (compute_mode in (None, 0) and max(shape[-2:]) > 25)):
-        return _euclidean_dist(x1, x2)
+        return _euclidean_dist(*(np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (x1, x2)))
     require("cdist", x1.dtype, (dt.float32, dt.float64))
     check_type(x1.dtype, x2)
     out, p = np.empty(shape, x1.dtype), number(p, x1.dtype).item()

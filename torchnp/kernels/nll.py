@@ -194,11 +194,12 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
     check(self.ndim >= 1, f"Expected 1 or more dimensions (got {self.ndim})", ValueError)
     n, size = self.shape[0], target.shape[0] if target.ndim else 0
     words = f"Expected input batch_size ({n}) to match target batch_size ({size})."
-    check(self.ndim == 1 or (target.ndim and n == size), words, ValueError)
+    check(self.ndim == 1 or n == size, words, ValueError)
     if self.ndim <= 2:
         return nll_loss(self, target, weight, reduction, ignore_index)
     if self.ndim == 4:
         return nll_loss2d(self, target, weight, reduction, ignore_index)
+    check(target.ndim > 0, "ArrayRef: invalid slice, N = 1; size = 0")
     expected = (self.shape[0], *self.shape[2:])
     check(target.shape == expected, f"Expected target size {shape_text(expected)}, got {shape_text(target.shape)}")
     c, points = self.shape[1], math.prod(self.shape[2:])
