@@ -100,8 +100,10 @@ def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
     kind = value.dtype
     wide = value.astype(np.float64) if value.size <= WIDE else value
     mean = channel_sum(wide) / wide.dtype.type(x.size // x.shape[1])
-    # A half input's deviations are from the mean before it is rounded, except where memory is strided.
-    centre = mean.astype(kind) if _dense(x) else inner(dt.cast(mean, stats)).astype(kind)
+    # A half input's deviations are from the mean before it is rounded, except where memory is strided, or has channels
+    # innermost and the mean is kept in bfloat16.
+    exact = x.flags.c_contiguous or (_dense(x) and stats != dt.bfloat16)
+    centre = mean.astype(kind) if exact else inner(dt.cast(mean, stats)).astype(kind)
     d = value - per_channel(centre, x)
     if value.size > WIDE:  # what the first sum in the narrow dtype left over
         rest = channel_sum(d) / kind.type(x.size // x.shape[1])
