@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, require
+from torchnp.checks import check, check_fits, refuse, require
 from torchnp.errors import cannot_cast
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
@@ -248,8 +248,17 @@ def _look_ldexp(bound: Bound, targets: list[ndarray]) -> None:
 def _look_inexact(bound: Bound, outs: list[ndarray]) -> None:
     d = outs[0].dtype
     check(dt.is_inexact(d), f"ldexp can't be cast to the desired output type {dt.scalar_name(d)}")
-    result = dt.result_type(bound["self"], dt.float32, bound["other"].dtype)
+    x, other = bound["self"], bound["other"]
+    two: Any = np.empty((), x.dtype) if _is_wide(x) else 2.0
+    power = np.empty(other.shape, dt.result_type(two, other))
+    refuse("pow", power.dtype, (dt.complex32,))
+    result = dt.result_type(x, power)
     check(dt.can_cast(result, d), cannot_cast(result, d))
+
+
+def _is_wide(x: ndarray) -> bool:
+    """Whether the 2 whose powers `ldexp` takes is of the dtype of ``x``, and no number."""
+    return dt.is_inexact(x.dtype) and x.dtype != dt.float32
 
 
 # In place torch raises 2 to the power before it looks at the target.
@@ -269,8 +278,7 @@ def ldexp(self: ndarray, other: ndarray) -> ndarray:
         require("ldexp_cpu", self.dtype, el.FLOATS)
         require("ldexp_cpu_exp", other.dtype, el.INTS)
         return el.finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
-    wide = dt.is_inexact(self.dtype) and self.dtype != dt.float32  # torch's 2 is of self's dtype, or a number
-    power = pow(np.full((), 2, self.dtype), other) if wide else pow_of_scalar(2.0, other)
+    power = pow(np.full((), 2, self.dtype), other) if _is_wide(self) else pow_of_scalar(2.0, other)
     if power.dtype == other.dtype == dt.float32:  # to half a unit, as torch's, where NumPy's loop errs by one
         power = np.exp2(other.astype(np.float64)).astype(np.float32)
     return mul(self, power)
