@@ -35,6 +35,7 @@ from .runner import Judge, LocalSet, Options, Stream, run_one
 
 _FORK = mp.get_context("forkserver")
 _FORK.set_forkserver_preload(["opinfo_tests.run.preload"])
+_PLACES = 256  # that are looked at for a digest
 _NOTE = 1024  # bytes for the id and the call of the case that a worker is running
 
 
@@ -42,10 +43,10 @@ class SharedSet:
     """Digests seen by any worker: an open hash table of 64-bit keys in shared memory, which workers get by inheritance.
 
     Two workers that add the same digest at the same moment may both be told that it is new; the parent drops the
-    second row.
+    second row. So it does where the table is full: what finds no place is new each time.
     """
 
-    def __init__(self, slots: int = 1 << 22) -> None:
+    def __init__(self, slots: int = 1 << 23) -> None:
         self._memory = _FORK.RawArray(ctypes.c_uint64, slots)
         self._mask = slots - 1
 
@@ -59,13 +60,14 @@ class SharedSet:
     def add(self, digest: str) -> bool:
         """Add a digest; return whether it is new."""
         key = int(digest, 16) or 1
-        at = key & self._mask
-        while (found := int(self._table[at])) != key:
+        for at in range(key, key + _PLACES):
+            found = int(self._table[at & self._mask])
+            if found == key:
+                return False
             if not found:
-                self._table[at] = key
+                self._table[at & self._mask] = key
                 return True
-            at = (at + 1) & self._mask
-        return False
+        return True
 
 
 @dataclass

@@ -16,7 +16,7 @@ from opinfo_tests.draw.samples import ERRORS, samples_of
 from opinfo_tests.draw.task import Task
 from opinfo_tests.report.report import GOOD
 from opinfo_tests.run.runner import Options, run_case
-from opinfo_tests.run.workers import run_pool
+from opinfo_tests.run.workers import SharedSet, run_pool
 from opinfo_tests.tests.mutants import MUTATIONS, Mutated
 
 # overload, OpInfo entry, dtype of the samples (or errors), mutations
@@ -161,3 +161,10 @@ def test_a_resized_out_that_is_not_returned_is_caught():
             resized += 1
             assert run_case(case, oracle, backend)[0].outcome == "wrong-alias"
     assert resized
+
+
+def test_a_full_set_of_digests_goes_on():
+    seen = SharedSet(slots=8)
+    digests = [f"{n:016x}" for n in range(1, 21)]
+    assert [seen.add(d) for d in digests] == [True] * 20
+    assert [seen.add(d) for d in digests[:8]] == [False] * 8
