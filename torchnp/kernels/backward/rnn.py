@@ -168,11 +168,11 @@ def mkldnn_rnn_layer(
     bias = add(weight2, weight3) if has_biases else None
     check_vendor(input, weight0, weight1, bias, hx_, cx_)
     state = tuple(s.reshape(s.shape[-2:]) for s in (hx_, cx_))
-    bias = None if bias is None else dt.cast(bias, dt.opmath(input.dtype))
-    weights = Weights(weight0, weight1, bias, None, None)
     if dt.is_half(input.dtype):
-        out, ends = half_lstm(input, state, weights, reverse)
-    else:
+        bias = None if bias is None else dt.cast(bias, dt.opmath(input.dtype))
+        out, ends = half_lstm(input, state, Weights(weight0, weight1, bias, None, None), reverse)
+    else:  # as `lstm.input` adds them, to the bit
+        weights = _layer(weight0, weight1, weight2, weight3, has_biases, input.dtype)
         out, ends = run(lstm, input, state, weights, reverse)
     hy, cy = (np.ascontiguousarray(x).reshape(hx_.shape) for x in ends)
     return out, hy, cy, np.empty(0, np.uint8) if train else None
