@@ -147,7 +147,7 @@ def run(a: argparse.Namespace) -> int:
     if a.differences:
         from .directed import show_differences
 
-        return show_differences(console, load_backend(a.backend))
+        return show_differences(console, load_backend(a.backend), known.load(a.gaps or known.file_for(a.backend)))
     ops = select(a.ops.split(",")) if a.ops else None
     if a.families:
         ops = in_families(a.families, ops or registered())
