@@ -18,6 +18,7 @@ from torchnp.kernels.arithmetic import add, add_scalar, div, mul, rsub_scalar, s
 from torchnp.kernels.compare import eq, le, ne, where
 from torchnp.kernels.distance import pairwise_distance
 from torchnp.kernels.limits import clamp_min
+from torchnp.kernels.numerics.loops import left_over
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
 from torchnp.layout import contiguous, dense, empty
@@ -145,11 +146,12 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
     el.check_broadcast(self, target, grad_output)
     el.check_same_dtype(self, target, grad_output)
     g, x, norm = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, reduction, grad_output, self, target)
-    limited = lambda g, x, d: np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g))
-    out, whole = limited(g, x, number(float(delta), x.dtype)), x.size - x.size % (64 // x.itemsize)
-    if out.shape == x.shape == g.shape:  # beyond whole vectors delta is a double in torch, which a half may not hold
-        last = dt.cast(limited(g.ravel()[whole:], x.ravel()[whole:], np.float64(delta)), out.dtype)
-        out = np.append(out.ravel()[:whole], last).reshape(out.shape)
+    limited = lambda d: np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g))
+    d = number(float(delta), x.dtype)
+    out = limited(d)
+    if d.item() != delta:  # beside its vectors delta is a double in torch
+        alone = left_over(contiguous(out.shape), self.dtype, grad_output, self, target)
+        out = np.where(alone, dt.cast(limited(np.float64(delta)), out.dtype), out)
     return el.finish(out, self.dtype)
 
 

@@ -15,7 +15,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
 from torchnp.kernels.numerics.erf import erf
-from torchnp.kernels.numerics.loops import VECTOR
+from torchnp.kernels.numerics.loops import left_over
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf_of_tensor
 from torchnp.registry import kernel
@@ -193,9 +193,8 @@ def _in_vectors(grad_output: ndarray, self: ndarray, *limits: Any, whole: Any, r
     y = el.formula(grad_output, self, *limits, of=whole, **given)
     if not np.isnan(self).any() and not any(np.isnan(real(limit)) for limit in limits):
         return y
-    dense = all(x.size == 1 or (x.shape == y.shape and x.flags.c_contiguous) for x in (grad_output, self))
-    left = y.size % (2 * VECTOR.elements(y.dtype)) if dense else y.size
-    last = np.arange(y.size).reshape(y.shape) >= y.size - left
+    strides = layout.iterated([layout.layout_of(grad_output), layout.layout_of(self)])
+    last = left_over(strides, y.dtype, grad_output, self)
     return np.where(last, el.formula(grad_output, self, *limits, of=rest, **given), y)
 
 

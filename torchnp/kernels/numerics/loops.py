@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,3 +32,27 @@ class Loop:
 
 
 SCALAR, VECTOR = Loop(0), Loop(32)
+
+
+def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
+    """Which elements of a result torch computes one by one: those that do not fill two of its vectors.
+
+    It goes along the innermost dimensions of a result of these ``strides``, as far as all operands, which have its shape
+    or broadcast to it, are one run of memory, or one of them one element; where they are not, it takes no vectors.
+    """
+    shape = np.broadcast_shapes(*(x.shape for x in operands))
+    order = sorted(range(len(shape)), key=lambda d: -strides[d])
+    seen = [np.broadcast_to(x, shape).transpose(order) for x in operands]
+    turned = [shape[d] for d in order]
+    run, still = 1, [False] * len(seen)
+    for d in reversed(range(len(shape))):
+        if turned[d] == 1:
+            continue
+        steps = [x.strides[d] for x in seen]
+        if run == 1:
+            still = [step == 0 for step in steps]
+        if sum(still) > 1 or any(step != (0 if s else run * x.itemsize) for step, s, x in zip(steps, still, seen)):
+            break
+        run *= turned[d]
+    place = np.arange(math.prod(shape)).reshape(turned) % run
+    return (place >= run - run % (2 * VECTOR.elements(dtype))).transpose(np.argsort(order))
