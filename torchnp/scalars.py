@@ -141,3 +141,8 @@ def _limits(dtype: np.dtype) -> tuple[Any, Any]:
         return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     info = ml_dtypes.finfo(dtype)
     return (2.0**-127 if dtype == dt.float8_e8m0fnu else float(info.min)), float(info.max)
+
+
+def each(value: Any, n: int) -> tuple[int, ...]:
+    """An argument of numbers as a tuple: one that stands alone, which torch takes in the place of a list, n times."""
+    return (int(value),) * n if isinstance(value, (int, np.integer)) else tuple(map(int, value))

@@ -1,5 +1,5 @@
 // Tensors of the device `np` made, and looked into, in C++; and what torch asks of a device in C++ alone: an allocator
-// and a generator. Without it everything works, a tensor takes some ten times as long.
+// and a generator. Without it all but that generator works; scripts/bench_device.py prints what it saves.
 //
 // A storage made here owns a reference to the ndarray in whose memory it is. What these functions do not know (a dtype,
 // a storage that Python made) they leave to the Python functions that stand in their place without the extension.
@@ -65,6 +65,7 @@ struct Guard : c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::PrivateUse1> {
 // An array's memory as a tensor of the device: `storages.wrap`.
 PyObject* wrap(PyObject*, PyObject* argument) {
   HANDLE_TH_ERRORS
+  if (!PyArray_CheckExact(argument)) return PyObject_CallOneArg(wrap_by_python, argument);
   auto* array = reinterpret_cast<PyArrayObject*>(argument);
   auto dtype = to_torch.find(PyArray_DESCR(array));
   if (dtype == to_torch.end() || !PyArray_SIZE(array)) return PyObject_CallOneArg(wrap_by_python, argument);
@@ -90,6 +91,7 @@ PyObject* wrap(PyObject*, PyObject* argument) {
 // The memory of a tensor of the device as an array: `storages.share`.
 PyObject* share(PyObject*, PyObject* argument) {
   HANDLE_TH_ERRORS
+  if (!THPVariable_Check(argument)) return PyObject_CallOneArg(share_by_python, argument);
   const at::Tensor& tensor = THPVariable_Unpack(argument);
   const auto& impl = *tensor.unsafeGetTensorImpl();
   if (!impl.has_storage() || tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor())

@@ -2,7 +2,7 @@
 
 It makes a tensor of an array, and an array of a tensor, in place of the Python functions of `storages`, and gives torch
 what it asks of a device in C++ alone: an allocator, and the generator of ``torch.Generator("np")``. Without it
-everything else works. torch keeps what it has built in its folder of extensions (``TORCH_EXTENSIONS_DIR``).
+everything but that generator works. torch keeps what it has built in its folder of extensions (``TORCH_EXTENSIONS_DIR``).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def build() -> Any:
         why = next((line for line in reversed(str(error).splitlines()) if "error" in line.lower()), str(error))
         raise RuntimeError(
             f"the extension of torchnp.device could not be built ({why.strip()}). It needs a C++ compiler and ninja "
-            "(pip install ninja); unset TORCHNP_DEVICE_EXTENSION to do without it: it is faster, and nothing needs it"
+            "(pip install ninja); unset TORCHNP_DEVICE_EXTENSION to do without it: only torch.Generator('np') needs it"
         ) from error
 
 
@@ -54,9 +54,8 @@ def replace(dtypes: dict[Any, Any], share: Callable[..., Any], wrap: Callable[..
     made = built()
     if made is None:
         return share, wrap
-    warnings.filterwarnings(
-        "ignore", "GetGeneratorForPrivateuse1", DeprecationWarning
-    )  # hooks of Python know no other way
+    # torch's own hooks for devices of Python ask for a generator by the way of which it warns.
+    warnings.filterwarnings("ignore", "GetGeneratorForPrivateuse1", DeprecationWarning)
     made.ready(dtypes, share, wrap)
     return made.share, made.wrap
 

@@ -177,10 +177,11 @@ def result_strides(
 
     torch's own code joins what it makes of each group.
     """
-    point = vendor and input.dtype == dt.float32 and set(weight.shape[2:]) == {1}  # oneDNN has ways of its own for it
+    point = vendor and input.dtype == dt.float32 and set(weight.shape[2:]) == {1}  # a product, in oneDNN's own order
     if point and len(shape) == 5:
         return layout.contiguous(shape)
-    groups = 1 if vendor and not (point and set(shape[2:]) == {1}) else groups
+    if vendor and not (point and set(shape[2:]) == {1}):
+        groups = 1  # of images of one point the strides are as if groups were joined
     x, w = input[:, : input.shape[1] // groups], weight[: len(weight) // groups]
     found = [layout.layout_of(x), layout.layout_of(w)]
     rows = len(shape) == 3
@@ -189,10 +190,7 @@ def result_strides(
             found[0] = x.shape, layout.contiguous(input.shape)
         found, shape = [layout.as_image(*x) for x in found], (*shape[:2], 1, shape[2])
     if len(shape) == 4 and layout.suggested(*found[0]) == "channels_last" and not layout.is_channels_last(*found[0]):
-        found[0] = (
-            found[0][0],
-            layout.in_order(found[0][0], layout.CHANNELS_LAST[4], empty=True),
-        )  # torch copies it first
+        found[0] = found[0][0], layout.in_format(found[0][0], "channels_last")  # torch copies the input to that first
     last = any(layout.suggested(*x) != "contiguous_format" for x in found) and (len(shape) == 4 or vendor)
     order = layout.CHANNELS_LAST[len(shape)]
     if last and groups > 1:

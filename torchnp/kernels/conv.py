@@ -250,9 +250,10 @@ def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
     if not len(self):
         require(checks.COLUMNS[n], self.dtype, checks.WITH_COLUMNS)
         check_type(self.dtype, weight)
+    bias = bias if len(self) else None
     if n == 3 and weight.ndim == 5 and self.shape[1] != weight.shape[1]:
         return _of_groups(self, weight, bias, stride, padding)
-    y = _plain(self, weight, bias if len(self) else None, stride, padding, (1,) * n)
+    y = _plain(self, weight, bias, stride, padding, (1,) * n)
     return y if len(self) else layout.place(y, checks.result_strides(y.shape, self, weight, False))
 
 

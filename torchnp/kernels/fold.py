@@ -12,6 +12,7 @@ from torchnp.checks import check, dim_of, require
 from torchnp.errors import shape_text
 from torchnp.kernels._spatial import Ints, out_sizes, pad, tap_slices, taps
 from torchnp.registry import kernel
+from torchnp.scalars import each
 from torchnp.writes import Bound, Writes, resize
 
 ndarray = np.ndarray
@@ -24,7 +25,7 @@ _WINDOW = ("kernel_size", "dilation", "padding", "stride")
 
 def _pair(name: str, value: Ints | int) -> tuple[int, ...]:
     """An argument as a pair; a bare number stands for two, a list of one does not."""
-    pair = (int(value),) * 2 if isinstance(value, (int, np.integer)) else tuple(map(int, value))
+    pair = each(value, 2)
     check(len(pair) == 2, f"It is expected {name} equals to 2, but got size {len(pair)}")
     return pair
 

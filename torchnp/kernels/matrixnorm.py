@@ -23,14 +23,14 @@ from torchnp.kernels.scan import cumprod
 from torchnp.kernels.vectornorm import _check_dtype, linalg_vector_norm
 from torchnp.kernels.view import movedim_intlist, view
 from torchnp.registry import kernel
-from torchnp.scalars import real
+from torchnp.scalars import each, real
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
 
 def _matrix_axes(x: ndarray, dim: Any) -> tuple[int, ...]:
-    dim = (dim, dim) if isinstance(dim, int) else dim  # of nuclear_norm, whose int[2] one number may stand for
+    dim = each(dim, 2)
     check(len(dim) == 2, f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
     axes = tuple(wrap_dim(d, x.ndim) for d in dim)
     check(axes[0] != axes[1], f"linalg.matrix_norm: dims must be different. Got ({axes[0]}, {axes[1]})")

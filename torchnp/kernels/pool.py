@@ -40,11 +40,6 @@ def _numbers(value: Any) -> tuple[int, ...]:
     return (int(value),) if isinstance(value, (int, np.integer)) else tuple(value)
 
 
-def each(value: Any, n: int) -> tuple[int, ...]:
-    """An argument of numbers as a tuple: one that stands alone, which torch takes in the place of a list, n times."""
-    return (int(value),) * n if isinstance(value, (int, np.integer)) else tuple(value)
-
-
 def _expand(value: Ints, n: int, name: str, what: str, words: str) -> tuple[int, ...]:
     given = _numbers(value)
     if len(given) not in (1, n):

@@ -16,10 +16,11 @@ from torchnp.errors import negative_size, shape_text
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for
-from torchnp.kernels.pool import Windows, check_sequence, each, max_pool, one_int, result
+from torchnp.kernels.pool import Windows, check_sequence, max_pool, one_int, result
 from torchnp.kernels.reduce import mean_dim
 from torchnp.kernels.view import unsqueeze
 from torchnp.registry import kernel
+from torchnp.scalars import each
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray

@@ -31,7 +31,7 @@ NEEDED = sorted(
 def with_extension(asked: str) -> dict[str, str]:
     """The environment of a process that asks for the extension in C++, or does not."""
     if asked == "1" and not (shutil.which(os.environ.get("CXX", "c++")) and cpp_extension.is_ninja_available()):
-        pytest.skip("no C++ compiler, or no ninja")
+        pytest.skip(reason="no C++ compiler, or no ninja")
     return os.environ | {"TORCHNP_DEVICE_EXTENSION": asked}
 
 

@@ -18,12 +18,12 @@ from torchnp.kernels.pool import (
     check_ndim,
     divide,
     divisors,
-    each,
     places,
     result,
     windows,
 )
 from torchnp.kernels.pool_adaptive import bins
+from torchnp.scalars import each
 
 ndarray = np.ndarray
 
