@@ -91,6 +91,21 @@ CODE = [
     ),
     *(f"f    huber_loss_backward  (ends(), x(6), x(6), {reduction}, 1e-30)" for reduction in (0, 1)),
     "f    huber_loss_backward  (x(40), x(40), ends(*range(34)), 0, 1e-30)",
+    *(
+        f"f    {op}_backward  (x(3,100){laid}, x(3,100){laid} * (x(3,100){laid} > 0), torch.zeros(3,100).to(x(1).dtype){laid}, 0, {limit})"
+        for op in ("huber_loss", "smooth_l1_loss")
+        for laid in ("", ".t()", "[:,::2]", "[:,:70]")
+        for limit in (1e-46, 1e-30, 0.1)
+    ),
+    *(
+        f"f    {op}  (x(3,100){laid}, (x(3,100){laid} * float('inf')) * 0, {limits})"
+        for op, limits in (
+            ("hardtanh_backward", "-1, 1"),
+            ("softshrink_backward", "0.5"),
+            ("hardshrink_backward", "0.5"),
+        )
+        for laid in (".t()", "[:,:70]", "[:,::2]")
+    ),
 ]
 
 # Outs and targets of a dtype that does not hold the result, with another fault.

@@ -123,8 +123,18 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     g, x, norm = _slope("smooth_l1_backward_cpu_out", _NUMBERS, (), reduction, grad_output, self, target)
     if not dt.is_inexact(x.dtype):  # beta is no integer, but in torch's vectors, which divide by 0 in place of 0.5
         x = dt.cast(x, dt.float64)
-    b = number(float(beta), x.dtype)
-    return el.finish(np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, norm * x * g / b)), self.dtype)
+    of = lambda b: np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, norm * x * g / b))
+    return el.finish(_up_to(beta, of, x.dtype, grad_output, self, target), self.dtype)
+
+
+def _up_to(limit: float, of: Callable[[Any], ndarray], dtype: np.dtype, *operands: ndarray) -> ndarray:
+    """A formula of a limit: in torch's vectors it is of the dtype of the computation, beside them a double."""
+    held = number(float(limit), dtype)
+    out = of(held)
+    if held.item() == limit:
+        return out
+    alone = left_over(contiguous(out.shape), operands[0].dtype, *operands)
+    return np.where(alone, dt.cast(of(np.float64(limit)), out.dtype), out)
 
 
 def _huber(self: ndarray, target: ndarray, delta: float) -> ndarray:
@@ -146,13 +156,8 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
     el.check_broadcast(self, target, grad_output)
     el.check_same_dtype(self, target, grad_output)
     g, x, norm = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, reduction, grad_output, self, target)
-    limited = lambda d: np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g))
-    d = number(float(delta), x.dtype)
-    out = limited(d)
-    if d.item() != delta:  # beside its vectors delta is a double in torch
-        alone = left_over(contiguous(out.shape), self.dtype, grad_output, self, target)
-        out = np.where(alone, dt.cast(limited(np.float64(delta)), out.dtype), out)
-    return el.finish(out, self.dtype)
+    of = lambda d: np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g))
+    return el.finish(_up_to(delta, of, x.dtype, grad_output, self, target), self.dtype)
 
 
 # ---------------------------------------------------------------- probabilities
