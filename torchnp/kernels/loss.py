@@ -18,7 +18,7 @@ from torchnp.kernels.arithmetic import add, add_scalar, div, mul, rsub_scalar, s
 from torchnp.kernels.compare import eq, le, ne, where
 from torchnp.kernels.distance import pairwise_distance
 from torchnp.kernels.limits import clamp_min
-from torchnp.kernels.numerics.loops import left_over
+from torchnp.kernels.numerics.loops import with_double
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
 from torchnp.layout import contiguous, dense, empty
@@ -124,30 +124,7 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     if not dt.is_inexact(x.dtype):  # beta is no integer, but in torch's vectors, which divide by 0 in place of 0.5
         x = dt.cast(x, dt.float64)
     of = lambda b: np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, norm * x * g / b))
-    return el.finish(_up_to(beta, of, x.dtype, grad_output, self, target), self.dtype)
-
-
-def _up_to(limit: float, of: Callable[[Any], ndarray], dtype: np.dtype, *operands: ndarray) -> ndarray:
-    """A formula of a limit: in torch's vectors it is of the dtype of the computation, beside them a double."""
-    held = number(float(limit), dtype)
-    out = of(held)
-    if held.item() == limit:
-        return out
-    alone = left_over(contiguous(out.shape), operands[0].dtype, *operands)
-    return np.where(alone, dt.cast(of(np.float64(limit)), out.dtype), out)
-
-
-def _huber(self: ndarray, target: ndarray, delta: float) -> ndarray:
-    check(delta > 0, "huber_loss does not support non-positive values for delta.")
-    el.check_broadcast(self, target)
-    common = dt.result_type(self, target)
-    el.check_result_dtype(common, self.dtype)
-    (x, t), _ = _operands("huber_cpu", el.FLOATS, (dt.bfloat16,), self, target)
-    z, d, half = np.abs(x - t), number(float(delta), x.dtype), number(0.5, x.dtype)
-    return dt.cast(el.finish(np.where(z < d, half * z * z, d * (z - half * d)), common), self.dtype)
-
-
-_reduced_loss("huber_loss", _huber, "Quadratic up to ``delta``, linear beyond; in the dtype of the input.", rounds=True)
+    return el.finish(with_double(beta, of, x.dtype, grad_output, self, target), self.dtype)
 
 
 @kernel("huber_loss_backward")
@@ -157,7 +134,7 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
     el.check_same_dtype(self, target, grad_output)
     g, x, norm = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, reduction, grad_output, self, target)
     of = lambda d: np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g))
-    return el.finish(_up_to(delta, of, x.dtype, grad_output, self, target), self.dtype)
+    return el.finish(with_double(delta, of, x.dtype, grad_output, self, target), self.dtype)
 
 
 # ---------------------------------------------------------------- probabilities

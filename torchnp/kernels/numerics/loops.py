@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+
+from torchnp.dtypes import cast
+from torchnp.layout import contiguous
+from torchnp.scalars import number
 
 
 @dataclass(frozen=True)
@@ -56,3 +61,13 @@ def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray) ->
         run *= turned[d]
     place = np.arange(math.prod(shape)).reshape(turned) % run
     return (place >= run - run % (2 * VECTOR.elements(dtype))).transpose(np.argsort(order))
+
+
+def with_double(limit: float, of: Callable[[Any], np.ndarray], dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
+    """A formula of a number, row-major: in torch's vectors the number is of ``dtype``, beside them a double."""
+    held = number(float(limit), dtype)
+    out = of(held)
+    if held.item() == limit:
+        return out
+    alone = left_over(contiguous(out.shape), operands[0].dtype, *operands)
+    return np.where(alone, cast(of(np.float64(limit)), out.dtype), out)
