@@ -127,6 +127,19 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     return el.finish(with_double(beta, of, x.dtype, grad_output, self, target), self.dtype)
 
 
+def _huber(self: ndarray, target: ndarray, delta: float) -> ndarray:
+    check(delta > 0, "huber_loss does not support non-positive values for delta.")
+    el.check_broadcast(self, target)
+    common = dt.result_type(self, target)
+    el.check_result_dtype(common, self.dtype)
+    (x, t), _ = _operands("huber_cpu", el.FLOATS, (dt.bfloat16,), self, target)
+    z, d, half = np.abs(x - t), number(float(delta), x.dtype), number(0.5, x.dtype)
+    return dt.cast(el.finish(np.where(z < d, half * z * z, d * (z - half * d)), common), self.dtype)
+
+
+_reduced_loss("huber_loss", _huber, "Quadratic up to ``delta``, linear beyond; in the dtype of the input.", rounds=True)
+
+
 @kernel("huber_loss_backward")
 def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int, delta: float) -> ndarray:
     """``g`` times the difference, limited to [-delta, delta]."""
