@@ -9,7 +9,7 @@ import random
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--overloads", type=int, default=6, help="that calls are drawn of for a mutant (%(default)s)")
     p.add_argument("--timeout", type=float, help="seconds for one mutant (300, with --from 1800)")
     p.add_argument("--jobs", type=int, default=2, help="processes (%(default)s)")
-    p.add_argument("--report", type=Path, metavar="FILE", help="write a row for each mutant here")
+    p.add_argument("--report", type=Path, metavar="FILE", help="write a row for each mutant here, as it is judged")
+    p.add_argument("--resume", action="store_true",
+                   help="go on with the report that a broken run of the same command left")  # fmt: skip
     p.add_argument("--from", type=Path, nargs="*", metavar="FILE", dest="written",
                    help="judge faults that were written by hand, each with every call of its overloads: those of these files, "
                    "or of the blind audits that ship")  # fmt: skip
@@ -76,6 +78,10 @@ def main(argv: list[str] | None = None) -> int:
     a = p.parse_args(argv)
     if unknown := set((a.rules or "").split(",")) - {*RULES, ""}:
         p.error(f"no rule {', '.join(sorted(unknown))}: there are {', '.join(RULES)}")
+    if a.resume and not a.report:
+        p.error("--resume needs the --report to go on with")
+    if a.resume and a.through:
+        p.error("--resume: a report does not hold what --through counts")
     try:
         return run(a, Console(highlight=False, soft_wrap=True))
     except SystemExit as e:
@@ -83,6 +89,9 @@ def main(argv: list[str] | None = None) -> int:
             raise
         print(e.code, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted before a mutant was judged", file=sys.stderr)
+        return 130
 
 
 def run(a: argparse.Namespace, console: Console) -> int:
@@ -103,15 +112,18 @@ def run(a: argparse.Namespace, console: Console) -> int:
         coverage = Coverage(followed(held, bar), own_table(), a.calls)
         if a.ops:  # the places that the overloads run are known only now
             chosen = sample(a, [m for m in every(a) if (m.module, m.function) in coverage.calls])
-        sought(a, chosen, coverage, bar)
-        rows = list(reported(a, judged(a, chosen, coverage, bar)))
+        rows = resumed(a, chosen)
+        done = {m for m, _ in rows}
+        left = [m for m in chosen if m not in done]
+        sought(a, left, coverage, bar)
+        rows += until_broken(reported(a, judged(a, left, coverage, bar)))
     if a.through:
         asked = {case.id for m, _ in rows for case, _ in coverage.of((m.module, m.function))}
         told = asked.intersection(*[{t for _, found in rows for t in found.told}])
         console.print(
             f"{len(told):,} of {len(asked):,} recorded calls tell at least one of these mutants from the original"
         )
-    return show(console, rows)
+    return show(console, rows, len(chosen))
 
 
 def run_written(a: argparse.Namespace, console: Console) -> int:
@@ -127,12 +139,17 @@ def run_written(a: argparse.Namespace, console: Console) -> int:
     live = [(f.mutant, path, f) for path, f in faults if f.mutant]
     starts = [partial(Process, mutant, written.trial, f.ops) for mutant, _, f in live]
     with Progress(*columns(), console=console, auto_refresh=False) as bar:
-        rows = dict(reported(a, watched(bar, len(starts), ends(starts, a.jobs, a.timeout or 1800))))
+        before = resumed(a, [mutant for mutant, _, _ in live])
+        done = {mutant for mutant, _ in before}
+        left = [start for start in starts if start.args[0] not in done]
+        rows = dict(
+            [*before, *until_broken(reported(a, watched(bar, len(left), ends(left, a.jobs, a.timeout or 1800))))]
+        )
     status = 0
     for file in files:
         console.print(f"\n{file.name}")
         why = {mutant: f.why for mutant, path, f in live if path == file}
-        status = max(status, show(console, [(mutant, rows[mutant]) for mutant in why], why))
+        status = max(status, show(console, [(m, rows[m]) for m in why if m in rows], len(why), why))
     return status
 
 
@@ -247,6 +264,8 @@ def watched(bar: Progress, total: int, rows: Iterator[tuple[Mutant, Found]]) -> 
         counts[found.outcome] += 1
         text = ", ".join(f"{n} {outcome}" for outcome, n in counts.items())
         bar.update(job, advance=1, description=f"judging mutants: {text}", refresh=True)
+        if not bar.console.is_terminal and counts.total() % 25 == 0:  # where no bar is seen
+            bar.console.print(f"{counts.total()} of {total} judged: {text}")
         yield mutant, found
 
 
@@ -255,12 +274,27 @@ def watched(bar: Progress, total: int, rows: Iterator[tuple[Mutant, Found]]) -> 
 
 def reported(a: argparse.Namespace, rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
     """Pass the rows on, each written to the report as it comes: what breaks a run off leaves what it had."""
-    with a.report.open("w", encoding="utf-8") if a.report else nullcontext() as file:
+    with a.report.open("a" if a.resume else "w", encoding="utf-8") if a.report else nullcontext() as file:
         for mutant, found in rows:
             if file:
                 file.write(json.dumps(row_of(mutant, found)) + "\n")
                 file.flush()
             yield mutant, found
+
+
+def until_broken(rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
+    """Pass the rows on until Ctrl-C, which ends the judging and not what is said of what was judged."""
+    with suppress(KeyboardInterrupt):
+        yield from rows
+
+
+def resumed(a: argparse.Namespace, chosen: Sequence[Mutant]) -> list[tuple[Mutant, Found]]:
+    """Return those of the mutants that the report of a broken run holds, with what became of them."""
+    if not (a.resume and a.report.exists()):
+        return []
+    with a.report.open(encoding="utf-8") as file:
+        rows = {row["id"]: row for line in file if line.endswith("\n") for row in [json.loads(line)]}
+    return [(m, Found(r["outcome"], r["by"], r["calls"])) for m in chosen if (r := rows.get(m.id))]
 
 
 def row_of(m: Mutant, found: Found) -> dict[str, Any]:
@@ -278,8 +312,11 @@ def told_apart(outcomes: Counter[str]) -> int:
     return outcomes["caught"] + outcomes["survived"] + outcomes["unrun"]
 
 
-def show(console: Console, rows: list[tuple[Mutant, Found]], why: dict[Mutant, str] | None = None) -> int:
-    """Print the survivors, each with what tells it from the original or with why it is wrong, the score by family and by rule, and in all."""
+def show(console: Console, rows: list[tuple[Mutant, Found]], chosen: int, why: dict[Mutant, str] | None = None) -> int:
+    """Print the survivors, each with what tells it from the original or with why it is wrong, the score by family and by rule, and in all.
+
+    Returns the exit status, 130 where fewer were judged than chosen.
+    """
     for mutant, found in rows:
         if found.outcome in ("survived", "unrun", "undecided"):
             console.print(f"{found.outcome:8}  {mutant}", style="red", markup=False)
@@ -302,4 +339,7 @@ def show(console: Console, rows: list[tuple[Mutant, Found]], why: dict[Mutant, s
         f"original on every probe and {total['within']} differ only within their operators' class; neither is counted."
         + (f" {total['undecided']} did not end in time." if total["undecided"] else "")
     )
+    if len(rows) < chosen:
+        console.print(f"interrupted: {len(rows)} of {chosen} were judged; with --report, --resume goes on")
+        return 130
     return 0 if score(total) >= GOAL else 1

@@ -1,5 +1,6 @@
 """The mutation tool: its mutants are Python, a wrong one is caught in a process of its own, a harmless one is told to be none."""
 
+import itertools
 import json
 import random
 from collections import Counter
@@ -108,6 +109,34 @@ def test_a_wrong_command(capsys):
     with pytest.raises(SystemExit):
         scoring.main(["--rules", "nonesuch"])
     assert "no rule nonesuch: there are constant, " in capsys.readouterr().err
+
+
+def test_a_broken_run_shows_what_it_has_and_goes_on(tmp_path, monkeypatch, capsys):
+    """Ctrl-C after some mutants: their score is printed; the same command with --resume judges the others alone."""
+    command = ["-n", "6", "--ops", "aten::bitwise_and.Tensor", "--draws", "20", "--probes", "0", "--jobs", "1"]
+    command += ["--report", str(tmp_path / "report.jsonl")]
+    ends = scoring.ends
+
+    def broken(*arguments):
+        yield from itertools.islice(ends(*arguments), 2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scoring, "ends", broken)
+    assert scoring.main(command) == 130
+    assert "Of 2 mutants" in (said := capsys.readouterr().out) and "interrupted: 2 of 6 were judged" in said
+    first = (tmp_path / "report.jsonl").read_text()
+    monkeypatch.setattr(scoring, "ends", ends)
+    scoring.main([*command, "--resume"])
+    assert "Of 6 mutants" in capsys.readouterr().out
+    whole = (tmp_path / "report.jsonl").read_text()
+    assert whole.startswith(first) and len({json.loads(line)["id"] for line in whole.splitlines()}) == 6
+
+
+@pytest.mark.parametrize("command", [["--resume"], ["--resume", "--report", "r.jsonl", "--through"]])
+def test_what_cannot_go_on(command, capsys):
+    with pytest.raises(SystemExit) as e:
+        scoring.main(command)
+    assert e.value.code == 2 and "--resume" in capsys.readouterr().err
 
 
 def test_faults_written_by_hand(tmp_path, capsys):
