@@ -20,6 +20,7 @@ from torchnp.checks import broadcast_shapes, require
 from torchnp.errors import cannot_cast, found_dtype, not_implemented, output_shape
 from torchnp.kernels._fast import fast
 from torchnp.kernels._rows import rows
+from torchnp.kernels.numerics.loops import in_vectors
 from torchnp.parts import by_parts
 from torchnp.scalars import number, scalar, tensor
 from torchnp.threads import LARGE
@@ -204,21 +205,27 @@ def _direct(plan_of: Planner) -> dict[np.dtype, Ufunc]:
     return found
 
 
-def _of_one(plan_of: Planner) -> Callable[[Any], ndarray]:
+def _of_one(plan_of: Planner, half_alone: Ufunc | None) -> Callable[[Any], ndarray]:
     tables: dict[np.dtype, ndarray] = {}  # of a half type: the results of all its numbers, by their bits
 
     def compute(x: ndarray) -> ndarray:
         function, common, inner, out = plan_of(x.dtype)
         return finish(function(dt.cast(dt.cast(x, common), inner)), out)
 
-    def run(x: Any) -> ndarray:
-        x = tensor(x)
+    def in_bulk(x: ndarray) -> ndarray:
         if x.size < LARGE or not dt.is_half(x.dtype):
             return compute(x)
         if x.dtype not in tables:
             tables[x.dtype] = compute(np.arange(1 << 16, dtype=np.uint16).view(x.dtype))
         table = tables[x.dtype]
         return by_parts(lambda part: table.take(part.view(np.uint16), mode="clip"), x)
+
+    def run(x: Any) -> ndarray:
+        x = tensor(x)
+        out = in_bulk(x)
+        if half_alone and dt.is_half(x.dtype):
+            return in_vectors(out, lambda part: finish(half_alone(part), x.dtype), x)
+        return out
 
     return run
 
@@ -278,7 +285,8 @@ def binary(names: str, ufunc: Ufunc, result: Rule = same, **given: Any) -> Calla
 def _declare(
     names: str, ufunc: Ufunc, result: Rule, operands: int, *, takes: Collection[np.dtype], cpu: str = "",
     refuses: Refusals = (), compute: Rule = dt.opmath, exact_scalar: bool = False, stepwise: bool = False,
-    like: Any = None, differs: Sequence[str] = (), doc: str = "", writes: Writes = NOTHING, **also: Ufunc,
+    half_alone: Ufunc | None = None, like: Any = None, differs: Sequence[str] = (), doc: str = "",
+    writes: Writes = NOTHING, **also: Ufunc,
 ) -> Callable[..., ndarray]:  # fmt: skip
     """The body of an elementwise op, declared under its names (none for a step of other kernels).
 
@@ -296,6 +304,8 @@ def _declare(
         rounded to half first.
     stepwise : bool
         Two tensors of a half type are computed in it, with a rounding at each step.
+    half_alone : callable or None
+        Computes elements of one tensor of a half type that do not fill torch's vectors, in that type.
     like, differs, writes
         Those of `kernel`; ``like`` is ``ufunc`` unless it is given.
     **also
@@ -305,7 +315,7 @@ def _declare(
     if unknown := also.keys() - {*_CATEGORY_NAMES, *_HALVES}:
         raise TypeError(f"{names}: no such settings: {unknown}")
     plan_of = _planner(ufunc, result, cpu, takes, refuses, compute, also)
-    run = _of_one(plan_of) if operands == 1 else _of_two(plan_of, cpu, refuses, exact_scalar, stepwise)
+    run = _of_one(plan_of, half_alone) if operands == 1 else _of_two(plan_of, cpu, refuses, exact_scalar, stepwise)
     if not names:
         return run
     doc = doc or f"Elementwise ``{names.split()[0].partition('.')[0]}``."

@@ -16,6 +16,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.limits import clamp
 from torchnp.kernels.numerics.blocks import STRIP, in_strips, limited
 from torchnp.kernels.numerics.erf import erf, scipy_special
+from torchnp.kernels.numerics.loops import in_vectors
 from torchnp.registry import kernel
 from torchnp.scalars import real, scalar, whole
 from torchnp.writes import Bound, Writes, look_whole
@@ -209,8 +210,13 @@ def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     words = f"lambda must be in range [0, {largest:g}] for input dtype {name}, but found {lambd:g}"
     check(0 <= lambd <= largest, words)
     step = scalar(lambd, x.dtype)
-    # Inside, nan stays, and the sign of a negative.
-    return el.finish(np.where(x > step, x - step, np.where(x < -step, x + step, x * 0)), out)
+
+    def shrunk(x: ndarray, inside: ndarray) -> ndarray:
+        return el.finish(np.where(x > step, x - step, np.where(x < -step, x + step, inside)), out)
+
+    # Inside, nan stays, and beside torch's vectors the sign of a negative.
+    alone = lambda part: shrunk(wide := dt.cast(part, x.dtype), wide * 0)
+    return in_vectors(shrunk(x, np.abs(x) * 0), alone, self)
 
 
 _DOC = "0 within ``[-lambd, lambd]``, unchanged outside; of half types lambd is rounded too."

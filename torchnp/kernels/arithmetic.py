@@ -13,6 +13,7 @@ from torchnp.errors import found_dtype, output_shape
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
+from torchnp.kernels.numerics.loops import in_vectors
 from torchnp.overlap import check_target
 from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
@@ -51,6 +52,7 @@ def _alpha(alpha: Any, a: Any, b: Any) -> None:
 def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
     """``a + alpha * b`` in the promoted dtype; ``function`` is np.subtract for the negated alpha of 1."""
     _alpha(alpha, a, b)
+    given = a, b
     (a, b), common = el.in_opmath("add_stub", _ADDABLE, a, b)
     inner = a.dtype
     try:
@@ -66,7 +68,11 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
         elif common in el.WIDE:  # torch fuses the multiplication and the addition
             value = fast_fma(b, scalar(alpha, common), a)
         else:
-            value = np.add(a, b * dt.cast(scalar(alpha, common), inner))
+            factor = dt.cast(scalar(alpha, common), inner)
+            value = np.add(a, b * factor)
+            if common in dt.HALVES:
+                rounded = lambda x, y: dt.cast(x, inner) + dt.cast(dt.cast(dt.cast(y, inner) * factor, common), inner)
+                value = in_vectors(value, rounded, *(dt.cast(np.asarray(x), common) for x in given))
     except ValueError:
         el.check_broadcast(a, b)
         raise

@@ -13,6 +13,7 @@ from torchnp.checks import require
 from torchnp.errors import not_implemented
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
+from torchnp.kernels.numerics.loops import AVX512, in_vectors
 from torchnp.registry import kernel
 from torchnp.scalars import number
 from torchnp.writes import Bound, Writes
@@ -75,7 +76,8 @@ def _sinc(x: ndarray) -> ndarray:
 _of_floats("acos arccos", np.arccos, cpu="acos_vml_cpu", complex=_acos, differs=[*FLOAT, "complex-zero-sign"])
 _of_floats("exp2 special_exp2", np.exp2, cpu="exp2")
 _of_floats("sinc special_sinc", _sinc, cpu="sinc_cpu", like=np.sinc, differs=[*FLOAT, "half-opmath"])
-_of_floats("rsqrt", lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype), cpu="rsqrt_cpu")
+_rsqrt = lambda x: np.divide(x.dtype.type(1), np.sqrt(x))
+_of_floats("rsqrt", _rsqrt, cpu="rsqrt_cpu", half_alone=_rsqrt)
 reciprocal = _of_floats(
     "reciprocal", lambda x: np.divide(1, x, dtype=x.dtype), cpu="reciprocal_cpu", like=np.reciprocal,
     differs=["reciprocal-of-integers", "reciprocal-of-complex-zero", "complex-zero-sign"],
@@ -129,8 +131,18 @@ def _sign(x: ndarray) -> ndarray:
 
 
 def _sgn(z: ndarray) -> ndarray:
+    """torch's vectors divide the two parts by the size, one by one its numbers are divided by a complex one."""
     size = np.abs(z)
-    return np.where(size == 0, z.dtype.type(0), z / np.asarray(size, z.dtype))
+    out = np.empty_like(z)
+    out.real, out.imag = z.real / size, z.imag / size
+    alone = lambda part: part / np.abs(part).astype(part.dtype)
+    return np.where(size == 0, z.dtype.type(0), in_vectors(out, alone, z, loop=AVX512))
+
+
+def _negative(z: ndarray) -> ndarray:
+    """torch's vectors subtract from 0, which has no -0."""
+    out = np.negative(z)
+    return in_vectors(out + z.dtype.type(0), np.negative, z) if ((out.real == 0) | (out.imag == 0)).any() else out
 
 
 def _angle(x: ndarray) -> ndarray:
@@ -157,7 +169,7 @@ _NEGATED_MASK = (
 )
 neg = el.unary(
     "neg negative", np.negative, differs=["negative-strided"], cpu="neg_cpu", takes=el.NUMBERS,
-    refuses=[(el.BOOL, RuntimeError, _NEGATED_MASK)],
+    refuses=[(el.BOOL, RuntimeError, _NEGATED_MASK)], complex=_negative,
 )  # fmt: skip
 _COMPLEX_SIGN = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
 _signs = partial(

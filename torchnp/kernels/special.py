@@ -270,8 +270,9 @@ def logit(self: ndarray, eps: float | None = None) -> ndarray:
 
 
 _float("i0 special_i0", cephes.i0, "i0", cpu="i0_vml_cpu")
+_float("special_i0e", cephes.i0e, "i0e", cpu="i0e_cpu", half_alone=cephes.i0e)
 for _name, _takes, _function, _scipy, *_more in (
-    ("i0e", FLOATS, cephes.i0e, "i0e"), ("i1", FLOATS, cephes.i1, "i1"), ("i1e", FLOATS, cephes.i1e, "i1e"),
+    ("i1", FLOATS, cephes.i1, "i1"), ("i1e", FLOATS, cephes.i1e, "i1e"),
     ("bessel_j0", WIDE, cephes.j0, "j0", "coarse-special"), ("bessel_j1", WIDE, cephes.j1, "j1", "coarse-special"),
     ("bessel_y0", WIDE, cephes.y0, "y0", "coarse-special"), ("bessel_y1", WIDE, cephes.y1, "y1", "coarse-special"),
     ("modified_bessel_i0", WIDE, cephes.i0, "i0"), ("modified_bessel_i1", WIDE, cephes.modified_i1, "i1"),

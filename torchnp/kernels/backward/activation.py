@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
 from torchnp.kernels.numerics.erf import erf
-from torchnp.kernels.numerics.loops import left_over
+from torchnp.kernels.numerics.loops import AVX512, VECTOR, Loop, in_vectors
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf_of_tensor
 from torchnp.registry import kernel
@@ -47,12 +48,6 @@ def _softplus(g: ndarray, x: ndarray, beta: ndarray, threshold: ndarray) -> ndar
     scaled = x * beta
     z = np.exp(scaled)
     return np.where(scaled > threshold, g, g * z / (z + 1))
-
-
-def _logit(g: ndarray, x: ndarray, eps: ndarray | None) -> ndarray:
-    low, outside = (0, np.nan) if eps is None or eps < 0 else (eps, 0)
-    slope = np.where((x == 0) | (x == 1), g * np.asarray(np.inf, g.dtype), g / (x * (1 - x)))  # of -0.0, too
-    return np.where((x < low) | (x > 1 - low), outside, slope)
 
 
 _SIXTH = np.float32(1 / 6).item()  # torch rounds it to float32 for float64 too
@@ -89,10 +84,6 @@ for _name, _formula, _given, _doc in (
         "``g * (t + x * s * (1 - t * t))`` with ``s = sigmoid(x)`` and ``t = tanh(softplus(x))``.",
     ),
     ("softplus_backward", _softplus, {}, "``g * sigmoid(beta * x)``, or ``g`` above the threshold."),
-    (
-        "logit_backward", _logit, {"stepwise": dt.HALVES},
-        "``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps].",
-    ),
 ):  # fmt: skip
     rows(_name, el.formula, _doc, of=_formula, **_given)
 
@@ -188,16 +179,31 @@ def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     return np.concatenate([s * grad_output, (1 - s) * s * a * grad_output], axis=dim)
 
 
-def _in_vectors(grad_output: ndarray, self: ndarray, *limits: Any, whole: Any, rest: Any, **given: Any) -> ndarray:
-    """One formula, and for what does not fill two of torch's vectors another, which differs from it only at nan."""
+def _in_vectors(
+    grad_output: ndarray, self: ndarray, *limits: Any, whole: Any, rest: Any, loop: Loop = VECTOR, **given: Any
+) -> ndarray:
+    """One formula, and for what does not fill two of torch's vectors another, which differs from it at nan and -0."""
     y = el.formula(grad_output, self, *limits, of=whole, **given)
-    if not np.isnan(self).any() and not any(np.isnan(real(limit)) for limit in limits):
-        return y
-    strides = layout.iterated([layout.layout_of(grad_output), layout.layout_of(self)])
-    last = left_over(strides, y.dtype, grad_output, self)
-    return np.where(last, el.formula(grad_output, self, *limits, of=rest, **given), y)
+    if (self == 0).any() or any(np.isnan(x).any() for x in (self, *limits) if x is not None):
+        alone = lambda *parts: el.formula(*(dt.cast(p, y.dtype) for p in parts), *limits, of=rest, **given)
+        return in_vectors(y, alone, grad_output, self, loop=loop)
+    return y
 
 
+def _logit(g: ndarray, x: ndarray, eps: ndarray | None, alone: bool) -> ndarray:
+    low, outside = (0, np.nan) if eps is None or eps < 0 else (eps, 0)
+    slope = g / (x * (1 - x))
+    if alone:  # -0.0 is 0 there, and nan is not outside
+        slope = np.where((x == 0) | (x == 1), g * np.asarray(np.inf, g.dtype), slope)
+        return np.where((x < low) | (x > 1 - low), outside, slope)
+    return np.where((x >= low) & (x <= 1 - low), slope, outside)
+
+
+rows(
+    "logit_backward", _in_vectors,
+    "``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps].",
+    cpu="logit_backward_cpu", stepwise=dt.HALVES, loop=AVX512, whole=partial(_logit, alone=False), rest=partial(_logit, alone=True),
+)  # fmt: skip
 rows(
     "hardtanh_backward", _in_vectors, "``g`` strictly inside the limits.", cpu="hardshrink_backward_cpu",
     whole=lambda g, x, low, high: np.where((x > low) & (x < high), g, 0),

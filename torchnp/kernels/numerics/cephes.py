@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from torchnp.dtypes import cast, opmath
 from torchnp.kernels.numerics import cephes_tables as c
 from torchnp.kernels.numerics.fma import fast_fma, fma, horner
 
@@ -150,7 +151,8 @@ def _first_kind(x: ndarray, series: tuple[Sequence[float], Sequence[float]], sca
     size = np.abs(x)
     value, inner = _series(size, *series)
     power = x.dtype.type(1) if scaled else in_double(np.exp, size)
-    value = np.where(inner, power * (size if odd else 1) * value, power * value / np.sqrt(size))
+    root = np.sqrt(cast(size, opmath(x.dtype)))  # C's library has none of half types
+    value = np.where(inner, power * (size if odd else 1) * value, power * value / root)
     return np.where((x < 0) & odd, -value, value)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.dtypes import cast
-from torchnp.layout import contiguous
+from torchnp.layout import contiguous, iterated, layout_of
 from torchnp.scalars import number
 
 
@@ -37,9 +36,10 @@ class Loop:
 
 
 SCALAR, VECTOR = Loop(0), Loop(32)
+AVX512 = Loop(64)  # of the few elementwise kernels that torch compiles for it, too, where the processor has it
 
 
-def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
+def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray, loop: Loop = VECTOR) -> np.ndarray:
     """Which elements of a result torch computes one by one: those that do not fill two of its vectors.
 
     It goes along the innermost dimensions of a result of these ``strides``, as far as all operands, which have its shape
@@ -49,7 +49,7 @@ def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray) ->
     order = sorted(range(len(shape)), key=lambda d: -strides[d])
     seen = [np.broadcast_to(x, shape).transpose(order) for x in operands]
     turned = [shape[d] for d in order]
-    run, still = 1, [False] * len(seen)
+    run, inner, still = 1, len(shape), [False] * len(seen)
     for d in reversed(range(len(shape))):
         if turned[d] == 1:
             continue
@@ -58,9 +58,21 @@ def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray) ->
             still = [step == 0 for step in steps]
         if sum(still) > 1 or any(step != (0 if s else run * x.itemsize) for step, s, x in zip(steps, still, seen)):
             break
-        run *= turned[d]
-    place = np.arange(math.prod(shape)).reshape(turned) % run
-    return (place >= run - run % (2 * VECTOR.elements(dtype))).transpose(np.argsort(order))
+        run, inner = run * turned[d], d
+    alone = np.zeros(run, bool)
+    alone[run - run % (2 * loop.elements(dtype)) :] = True
+    return np.broadcast_to(alone.reshape(turned[inner:]), turned).transpose(np.argsort(order))
+
+
+def in_vectors(
+    whole: np.ndarray, of: Callable[..., np.ndarray], *operands: np.ndarray, loop: Loop = VECTOR
+) -> np.ndarray:
+    """``whole``, which torch's vectors compute, and in it by another formula those elements that it computes one by one."""
+    alone = left_over(iterated([layout_of(x) for x in operands]), operands[0].dtype, *operands, loop=loop)
+    whole = np.asarray(whole)
+    if alone.any():
+        whole[alone] = of(*(np.broadcast_to(x, alone.shape)[alone] for x in operands))
+    return whole
 
 
 def with_double(limit: float, of: Callable[[Any], np.ndarray], dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
