@@ -140,9 +140,8 @@ def _sgn(z: ndarray) -> ndarray:
 
 
 def _negative(z: ndarray) -> ndarray:
-    """torch's vectors subtract from 0, which has no -0."""
-    out = np.negative(z)
-    return in_vectors(out + z.dtype.type(0), np.negative, z) if ((out.real == 0) | (out.imag == 0)).any() else out
+    """torch's vectors subtract from 0, which leaves no -0."""
+    return in_vectors(np.subtract(z.dtype.type(0), z), np.negative, z)
 
 
 def _angle(x: ndarray) -> ndarray:

@@ -68,8 +68,12 @@ def in_vectors(
     whole: np.ndarray, of: Callable[..., np.ndarray], *operands: np.ndarray, loop: Loop = VECTOR
 ) -> np.ndarray:
     """``whole``, which torch's vectors compute, and in it by another formula those elements that it computes one by one."""
+    whole, step = np.asarray(whole), 2 * loop.elements(operands[0].dtype)
+    if all(x.flags.c_contiguous and x.shape == whole.shape for x in (whole, *operands)):
+        if over := whole.size % step:
+            whole.reshape(-1)[-over:] = of(*(x.reshape(-1)[-over:] for x in operands))
+        return whole
     alone = left_over(iterated([layout_of(x) for x in operands]), operands[0].dtype, *operands, loop=loop)
-    whole = np.asarray(whole)
     if alone.any():
         whole[alone] = of(*(np.broadcast_to(x, alone.shape)[alone] for x in operands))
     return whole
