@@ -253,10 +253,14 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     check(self.dtype in _CLAMPED, words + dt.c_name(self.dtype))
     require("add_clamp_cpu", common, _CLAMPED)
     top = np.finfo(self.dtype).max if self.dtype.kind == "f" else np.iinfo(self.dtype).max
-    given = (self, el.operand(other, common), scalar(alpha, common), np.array(top))
-    a, b, factor, top = (x.astype(common) for x in given)
-    zero = common.type(0)  # which nan is, and -0, as in torch's loop of single elements
-    return np.minimum(np.fmax(a + b * factor, zero) + zero, top)
+    factor, top, zero = scalar(alpha, common), np.array(top).astype(common), common.type(0)
+    b = el.operand(other, common)
+
+    def alone(x: ndarray, y: ndarray) -> ndarray:  # nan is 0 there, and so is -0
+        return np.minimum(np.fmax(x.astype(common) + y.astype(common) * factor, zero) + zero, top)
+
+    total = self.astype(common) + b.astype(common) * factor
+    return in_vectors(np.minimum(np.where(total < 0, zero, total), top), alone, self, b)
 
 
 _DOC = "`relu` of the sum, as a number that is finite."

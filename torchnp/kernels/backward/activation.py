@@ -87,6 +87,52 @@ for _name, _formula, _given, _doc in (
 ):  # fmt: skip
     rows(_name, el.formula, _doc, of=_formula, **_given)
 
+# ---------------------------------------------------------------- rows that show which loop computed them
+
+
+def _in_vectors(
+    grad_output: ndarray, self: ndarray, *limits: Any, whole: Any, rest: Any, loop: Loop = VECTOR, **given: Any
+) -> ndarray:
+    """One formula, and for what does not fill two of torch's vectors another, which differs from it at nan and -0."""
+    y = el.formula(grad_output, self, *limits, of=whole, **given)
+    if (self == 0).any() or any(np.isnan(x).any() for x in (self, *limits) if x is not None):
+        alone = lambda *parts: el.formula(*(dt.cast(p, y.dtype) for p in parts), *limits, of=rest, **given)
+        return in_vectors(y, alone, grad_output, self, loop=loop)
+    return y
+
+
+def _logit(g: ndarray, x: ndarray, eps: ndarray | None, alone: bool) -> ndarray:
+    low, outside = (0, np.nan) if eps is None or eps < 0 else (eps, 0)
+    slope = g / (x * (1 - x))
+    if alone:  # -0.0 is 0 there, and nan is not outside
+        slope = np.where((x == 0) | (x == 1), g * np.asarray(np.inf, g.dtype), slope)
+        return np.where((x < low) | (x > 1 - low), outside, slope)
+    return np.where((x >= low) & (x <= 1 - low), slope, outside)
+
+
+rows(
+    "logit_backward", _in_vectors,
+    "``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps].",
+    cpu="logit_backward_cpu", stepwise=dt.HALVES, loop=AVX512, whole=partial(_logit, alone=False), rest=partial(_logit, alone=True),
+)  # fmt: skip
+rows(
+    "hardtanh_backward", _in_vectors, "``g`` strictly inside the limits.", cpu="hardshrink_backward_cpu",
+    whole=lambda g, x, low, high: np.where((x > low) & (x < high), g, 0),
+    rest=lambda g, x, low, high: np.where((x <= low) | (x >= high), 0, g),
+)  # fmt: skip
+rows(
+    "softshrink_backward hardshrink_backward", _in_vectors, "``g`` outside ``[-lambd, lambd]``.",
+    cpu="shrink_backward_cpu", stepwise=dt.HALVES,
+    whole=lambda g, x, limit: np.where((x > limit) | (x < -limit), g, 0),
+    rest=lambda g, x, limit: np.where((x >= -limit) & (x <= limit), 0, g),
+)  # fmt: skip
+rows(
+    "hardswish_backward", _in_vectors, "``g * (x / 3 + 1 / 2)`` inside (-3, 3), 0 below, ``g`` above.",
+    cpu="hardswish_backward_cpu",
+    whole=lambda g, x: np.where(x <= -3, 0, np.where(x >= 3, g, g * (x / 3 + 0.5))),
+    rest=lambda g, x: np.where(x <= -3, 0, np.where(x < 3, g * (x / 3 + 0.5), g)),
+)  # fmt: skip
+
 # ---------------------------------------------------------------- rows of their own
 
 _IN_PLACE = (
@@ -139,12 +185,15 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
     """From the input, or from the result where the forward was in-place."""
     check(not is_result or real(alpha) >= 0, _IN_PLACE.format("elu"))
 
-    def of(g: ndarray, x: ndarray, alpha: ndarray, above: ndarray, inside: ndarray) -> ndarray:
+    def slope(g: ndarray, x: ndarray, alpha: ndarray, above: ndarray, inside: ndarray) -> ndarray:
         below = alpha * above
-        slope = g * inside * (x + below) if is_result else g * inside * below * np.exp(x * inside)
-        return np.where(x <= 0, slope, g * above)
+        return g * inside * (x + below) if is_result else g * inside * below * np.exp(x * inside)
 
-    return el.formula(grad_output, self_or_result, alpha, scale, input_scale, cpu="elu_backward_cpu", of=of)
+    return _in_vectors(
+        grad_output, self_or_result, alpha, scale, input_scale, cpu="elu_backward_cpu", loop=AVX512,
+        whole=lambda g, x, alpha, above, inside: np.where(x > 0, g * above, slope(g, x, alpha, above, inside)),
+        rest=lambda g, x, alpha, above, inside: np.where(x <= 0, slope(g, x, alpha, above, inside), g * above),
+    )  # fmt: skip
 
 
 @kernel("log_sigmoid_backward")
@@ -178,49 +227,6 @@ def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     s = el.finish(logistic(wide), out)  # torch rounds each step
     return np.concatenate([s * grad_output, (1 - s) * s * a * grad_output], axis=dim)
 
-
-def _in_vectors(
-    grad_output: ndarray, self: ndarray, *limits: Any, whole: Any, rest: Any, loop: Loop = VECTOR, **given: Any
-) -> ndarray:
-    """One formula, and for what does not fill two of torch's vectors another, which differs from it at nan and -0."""
-    y = el.formula(grad_output, self, *limits, of=whole, **given)
-    if (self == 0).any() or any(np.isnan(x).any() for x in (self, *limits) if x is not None):
-        alone = lambda *parts: el.formula(*(dt.cast(p, y.dtype) for p in parts), *limits, of=rest, **given)
-        return in_vectors(y, alone, grad_output, self, loop=loop)
-    return y
-
-
-def _logit(g: ndarray, x: ndarray, eps: ndarray | None, alone: bool) -> ndarray:
-    low, outside = (0, np.nan) if eps is None or eps < 0 else (eps, 0)
-    slope = g / (x * (1 - x))
-    if alone:  # -0.0 is 0 there, and nan is not outside
-        slope = np.where((x == 0) | (x == 1), g * np.asarray(np.inf, g.dtype), slope)
-        return np.where((x < low) | (x > 1 - low), outside, slope)
-    return np.where((x >= low) & (x <= 1 - low), slope, outside)
-
-
-rows(
-    "logit_backward", _in_vectors,
-    "``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps].",
-    cpu="logit_backward_cpu", stepwise=dt.HALVES, loop=AVX512, whole=partial(_logit, alone=False), rest=partial(_logit, alone=True),
-)  # fmt: skip
-rows(
-    "hardtanh_backward", _in_vectors, "``g`` strictly inside the limits.", cpu="hardshrink_backward_cpu",
-    whole=lambda g, x, low, high: np.where((x > low) & (x < high), g, 0),
-    rest=lambda g, x, low, high: np.where((x <= low) | (x >= high), 0, g),
-)  # fmt: skip
-rows(
-    "softshrink_backward hardshrink_backward", _in_vectors, "``g`` outside ``[-lambd, lambd]``.",
-    cpu="shrink_backward_cpu", stepwise=dt.HALVES,
-    whole=lambda g, x, limit: np.where((x > limit) | (x < -limit), g, 0),
-    rest=lambda g, x, limit: np.where((x >= -limit) & (x <= limit), 0, g),
-)  # fmt: skip
-rows(
-    "hardswish_backward", _in_vectors, "``g * (x / 3 + 1 / 2)`` inside (-3, 3), 0 below, ``g`` above.",
-    cpu="hardswish_backward_cpu",
-    whole=lambda g, x: np.where(x <= -3, 0, np.where(x >= 3, g, g * (x / 3 + 0.5))),
-    rest=lambda g, x: np.where(x <= -3, 0, np.where(x < 3, g * (x / 3 + 0.5), g)),
-)  # fmt: skip
 
 _ROOT_HALF = 0.7071067811865476
 _ROOT_TWO_OVER_PI = 0.7978845608028654
