@@ -79,11 +79,17 @@ def in_vectors(
     return whole
 
 
-def with_double(limit: float, of: Callable[[Any], np.ndarray], dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
-    """A formula of a number, row-major: in torch's vectors the number is of ``dtype``, beside them a double."""
+def with_double(
+    limit: float, whole: Callable[[Any], np.ndarray], dtype: np.dtype, *operands: np.ndarray,
+    rest: Callable[[Any], np.ndarray] | None = None,
+) -> np.ndarray:  # fmt: skip
+    """A formula of a number, row-major: in torch's vectors the number is of ``dtype``, beside them a double.
+
+    There it is ``rest``, where that is given.
+    """
     held = number(float(limit), dtype)
-    out = of(held)
-    if held.item() == limit:
+    out = whole(held)
+    if rest is None and held.item() == limit:
         return out
     alone = left_over(contiguous(out.shape), operands[0].dtype, *operands)
-    return np.where(alone, cast(of(np.float64(limit)), out.dtype), out)
+    return np.where(alone, cast((rest or whole)(np.float64(limit)), out.dtype), out)
