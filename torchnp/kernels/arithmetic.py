@@ -201,9 +201,17 @@ _ROUNDED = {None: div, "trunc": _div_trunc, "floor": floor_divide}
 # ---------------------------------------------------------------- remainders
 
 
+def _fmod(a: ndarray, b: ndarray) -> ndarray:
+    """C's; torch's vectors of float32 give nan where the quotient overflows."""
+    rest = np.fmod(a, b)
+    if a.dtype != dt.float32 or not (lost := np.isinf(a / b)).any():
+        return rest
+    return in_vectors(np.where(lost, np.float32(np.nan), rest), np.fmod, a, b)
+
+
 def _remainder(a: ndarray, b: ndarray) -> ndarray:
     """The divisor's sign, except that a zero keeps the sign C's fmod gives it."""
-    rest = np.fmod(a, b)
+    rest = _fmod(a, b)
     return np.where((rest != 0) & ((b < 0) != (rest < 0)), rest + b, rest)
 
 
@@ -214,7 +222,7 @@ remainder = el.binary(
     doc="Remainder with the sign of the divisor.",
 )  # fmt: skip
 fmod = el.binary(
-    "fmod.Tensor fmod.Scalar", np.fmod, cpu="fmod_cpu", takes=REAL, integer=_checked(np.fmod),
+    "fmod.Tensor fmod.Scalar", _fmod, cpu="fmod_cpu", takes=REAL, integer=_checked(np.fmod), like=np.fmod,
     differs=[*OF_REALS, "integer-division-by-zero"], doc="Remainder with the sign of the dividend.",
 )  # fmt: skip
 
