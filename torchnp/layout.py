@@ -8,6 +8,7 @@ dimension has no place of its own), so the first operand that decides counts, an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,9 @@ def layout_of(x: ndarray) -> Layout:
     size = x.itemsize
     return x.shape, tuple(s // size for s in x.strides)
 
+
+# What an ``out=`` form has its source's kernel compute for: torch goes through the elements in its order of memory.
+WRITTEN: ContextVar[Any] = ContextVar("written", default=None)
 
 # ---------------------------------------------------------------- dense strides
 

@@ -70,9 +70,12 @@ def second_opinion(
         return Verdict("unspecified", rule.reason, verdict.max_abs) if found else verdict
     answers = {"as recorded": want, "again": oracle.execute(case)}
     # Numbers are drawn in the order of memory: in another order other elements get them.
-    drawn = "nondeterministic_seeded" in all_schemas()[case.op].tags
+    tags = all_schemas()[case.op].tags
+    drawn = "nondeterministic_seeded" in tags
     for layout in () if drawn or is_fragile(case.op) else LAYOUTS:
-        answers[layout] = oracle.execute(relayout(case, layout))
+        # What torch computes beside its vectors, element by element, is known, and is no excuse within them.
+        if layout != "stepped" or "pointwise" not in tags:
+            answers[layout] = oracle.execute(relayout(case, layout))
     pairs = [pair for pair in answers.items() if not pair[1].error]
     needed: set[str] = set()
     truth: Seen | None = None

@@ -173,6 +173,11 @@ def complex_infinities(call: Call) -> Any:
     return "c" in {x.dtype.kind for x in call.arrays()}
 
 
+@expects("quotient-overflow", "not finite")
+def quotients_overflow(call: Call) -> Any:
+    return promoted(everything(call)).kind == "f"
+
+
 @amends("gcd-of-smallest", stage=4)
 def absolutes_wrap(call: Call) -> Any:
     """Euclid's steps with the remainders of C."""

@@ -302,6 +302,17 @@ ROWS = (
         why="Rely on no sign of a complex zero.",
     ),
     Difference(
+        "quotient-overflow",
+        "fmod and remainder are nan where the quotient overflows",
+        torch="torch.fmod(torch.full((64,), 3e38), 1e-3)[0]",
+        torch_value="float32[] nan",
+        numpy="np.fmod(np.full(64, 3e38, np.float32), np.float32(1e-3))[0]",
+        numpy_value="float32[] 0.00066202",
+        kernel="aten.fmod(np.full(64, 3e38, np.float32), 1e-3)[0]",
+        why="In torch's vectors of float32 alone, so not in what does not fill them. Compute in float64.",
+        in_torch="torch.fmod(torch.full((64,), 3e38).double(), torch.tensor(1e-3).double())[0].float()",
+    ),
+    Difference(
         "clamp-zero-sign",
         "clamp leaves zeros at a zero bound as they are",
         torch="torch.signbit(torch.clamp(torch.tensor([-0.0]), 0))",

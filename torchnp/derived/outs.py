@@ -13,6 +13,7 @@ from torchnp.derived.casts import NOT_THE_SAME, Rule, out_rule
 from torchnp.derived.targets import Looks, contiguous_outs, looks_of
 from torchnp.dtypes import c_name, cast, category, is_inexact, to_real
 from torchnp.errors import shape_text
+from torchnp.layout import WRITTEN
 from torchnp.overlap import check_resized, tensors_of
 from torchnp.schema import Argument, Schema
 from torchnp.writes import Bound, Look, Writes, resize
@@ -109,6 +110,7 @@ def _compute(
         if "out_dtype" not in bound and bound.get("dtype") is None:
             rule.check_early(target.dtype, first if "dtype" in bound else to_real(first))
         bound = _computed_in(target.dtype, bound)
+    written = WRITTEN.set(None if plan.late else target)
     try:
         results = call(source, source_schema, bound)
     except NotImplementedError as error:
@@ -116,6 +118,8 @@ def _compute(
         if plan.early and str(error).startswith('"') and isinstance(target, ndarray):
             rule.check(first, target.dtype, first)
         raise
+    finally:
+        WRITTEN.reset(written)
     return (results,) if len(plan.outs) == 1 and not isinstance(results, tuple) else results
 
 

@@ -218,12 +218,12 @@ def _remainder(a: ndarray, b: ndarray) -> ndarray:
 remainder = el.binary(
     "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", _remainder, cpu="remainder_cpu", takes=REAL,
     integer=_checked(np.remainder), like=np.remainder,
-    differs=[*OF_REALS, "integer-division-by-zero", "remainder-zero-sign", "no-bool-remainder"],
+    differs=[*OF_REALS, "integer-division-by-zero", "remainder-zero-sign", "no-bool-remainder", "quotient-overflow"],
     doc="Remainder with the sign of the divisor.",
 )  # fmt: skip
 fmod = el.binary(
     "fmod.Tensor fmod.Scalar", _fmod, cpu="fmod_cpu", takes=REAL, integer=_checked(np.fmod), like=np.fmod,
-    differs=[*OF_REALS, "integer-division-by-zero"], doc="Remainder with the sign of the dividend.",
+    differs=[*OF_REALS, "integer-division-by-zero", "quotient-overflow"], doc="Remainder with the sign of the dividend.",
 )  # fmt: skip
 
 # ---------------------------------------------------------------- three operands

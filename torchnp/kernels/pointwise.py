@@ -167,7 +167,7 @@ _NEGATED_MASK = (
     "use the `~` or `logical_not()` operator instead."
 )
 neg = el.unary(
-    "neg negative", np.negative, differs=["negative-strided"], cpu="neg_cpu", takes=el.NUMBERS,
+    "neg negative", np.negative, differs=["negative-strided", "complex-zero-sign"], cpu="neg_cpu", takes=el.NUMBERS,
     refuses=[(el.BOOL, RuntimeError, _NEGATED_MASK)], complex=_negative,
 )  # fmt: skip
 _COMPLEX_SIGN = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
@@ -179,7 +179,7 @@ sign = _signs(
     "sign", _sign, refuses=_no_complex(_COMPLEX_SIGN, NotImplementedError),
     differs=["sign-of-nan", "sign-of-bool", "missing-kernel"],
 )  # fmt: skip
-_signs("sgn", _sign, complex=_sgn)
+_signs("sgn", _sign, complex=_sgn, differs=["sign-of-nan", "sign-of-bool", "complex-zero-sign", "complex-infinities"])
 el.unary(
     "signbit", np.signbit, el.always_bool, cpu="signbit_cpu", takes=el.BOOL | COPIES,
     refuses=_no_complex("signbit is not implemented for complex tensors.", NotImplementedError),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.dtypes import cast
-from torchnp.layout import contiguous, iterated, layout_of
+from torchnp.layout import WRITTEN, contiguous, iterated, layout_of
 from torchnp.scalars import number
 
 
@@ -68,12 +68,14 @@ def in_vectors(
     whole: np.ndarray, of: Callable[..., np.ndarray], *operands: np.ndarray, loop: Loop = VECTOR
 ) -> np.ndarray:
     """``whole``, which torch's vectors compute, and in it by another formula those elements that it computes one by one."""
-    whole, step = np.asarray(whole), 2 * loop.elements(operands[0].dtype)
-    if all(x.flags.c_contiguous and x.shape == whole.shape for x in (whole, *operands)):
-        if over := whole.size % step:
+    whole, dtype, target = np.asarray(whole), operands[0].dtype, WRITTEN.get()
+    beside = isinstance(target, np.ndarray) and (target.shape, target.dtype) == (whole.shape, dtype)
+    iterate = (target, *operands) if beside else operands
+    if all(x.flags.c_contiguous and x.shape == whole.shape for x in (whole, *iterate)):
+        if over := whole.size % (2 * loop.elements(dtype)):
             whole.reshape(-1)[-over:] = of(*(x.reshape(-1)[-over:] for x in operands))
         return whole
-    alone = left_over(iterated([layout_of(x) for x in operands]), operands[0].dtype, *operands, loop=loop)
+    alone = left_over(iterated([layout_of(x) for x in iterate]), dtype, *iterate, loop=loop)
     if alone.any():
         whole[alone] = of(*(np.broadcast_to(x, alone.shape)[alone] for x in operands))
     return whole
