@@ -148,13 +148,15 @@ def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Wri
     """`_raise_sooner` for what is computed element by element."""
     if "pointwise" in schema.tags or [a.name for a in schema.args[1:2]] == ["other"]:
         bound = bind(schema, *given)
-        operands = [x for k, x in bound.items() if k != "alpha" and isinstance(x, (ndarray, int, float, complex))]
-        _raise_sooner(error, bound[schema.args[0].name], operands, writes)
+        numbers = [x for k, x in bound.items() if k in _PROMOTED and isinstance(x, (int, float, complex))]
+        operands = [*(x for x in bound.values() if isinstance(x, ndarray)), *numbers]
+        _raise_sooner(error, np.asarray(bound[schema.args[0].name]), operands, writes)  # a number is one to write
 
 
+_PROMOTED = ("self", "other", "exponent")  # numbers that have a say in the dtype: alpha has none
 _LATER = (
     "ZeroDivisionError", "For integral input tensors, argument", "For non-complex input tensors", "Boolean alpha",
-    "Promotion for", "Unknown Complex",
+    "Promotion for", "Unknown Complex", "value cannot be converted",
 )  # fmt: skip
 
 
