@@ -108,6 +108,17 @@ SCALES = [
     for shapes, mask in product(
         ("x(2,2,0,4), x(2,2,3,5), x(2,2,3,4)", "x(2,2,0,4), x(2,2,3,4), x(2,2,5,4)", "x(2,0,4), x(3,3,4), x(2,3,2)", "x(2,3,4), x(2,3,4), x(2,3,0)"),
         ("", ", None, 0.5", ", None, 0.0, True"))
+] + [
+    f"f    scaled_dot_product_attention  ({queries}, x(3,1,5,4), x(3,1,5,4), enable_gqa=True)"
+    for queries in ("x(3,3,2,4).transpose(1,2)", "x(3,2,4,3).mT", "x(3,1,2,4).as_strided((3,1,2,4), (8,1,4,1))")
+] + [
+    f"s    _scaled_dot_product_flash_attention_for_cpu_backward  (x(1,4,3,4), x(1,4,3,4), x(1,2,3,4), x(1,2,3,4), x(1,4,3,4), ends()[{sum}].expand(1,4,3), 0.0, True, scale={scale})"
+    for sum, scale in product((0, 2, 3, 4), (0.0, -0.5))
+] + [
+    f"f    _scaled_dot_product_flash_attention_for_cpu  (x(1,4,3,4), x(1,2,{keys},4), x(1,2,{keys},4), 0.0, {causal}, scale={scale})"
+    for keys, causal, scale in product((1, 3), (False, True), ("float('nan')", "1e39"))
+] + [
+    "s    _scaled_dot_product_attention_math  (x(3,2,2,4), x(3,1,4,4), x(1,4,2), None, 0.5, False, m(1,2,3), enable_gqa=True)",
 ]  # fmt: skip
 
 # Bounds that are bools and integers.
