@@ -121,6 +121,20 @@ SCALES = [
     "s    _scaled_dot_product_attention_math  (x(3,2,2,4), x(3,1,4,4), x(1,4,2), None, 0.5, False, m(1,2,3), enable_gqa=True)",
 ]  # fmt: skip
 
+# Points that are nowhere: in images of half types they are indices of 16 bits, and torch dies of some in the others.
+_POINTS = "ends(0.3, 3e4, 0.2, -0.1).reshape(1,1,5,2)"
+NOWHERE = [
+    f"{'f' if mode else '-'}    grid_sampler_2d_backward  ({grad}, x(1,1,4,4){half}, {_POINTS}{half}, {mode}, {padding}, {corners}, [True, True])"
+    for mode, half, grad in ((2, "", "x(1,1,1,5)"), (0, ".half()", "x(1,1,1,5).half()"), (0, ".bfloat16()", "x(1,1,1,5).bfloat16()"))
+    for padding, corners in product(range(3), (False, True))
+] + [
+    f"-    grid_sampler_2d  (x(1,1,4,4).bfloat16(), {_POINTS}.bfloat16(), 0, {padding}, False)"
+    for padding in range(3)
+] + [
+    f"s    _grid_sampler_2d_cpu_fallback_backward  (x(1,1,1,5), x(1,1,4,4), {_POINTS}, 2, {padding}, False)"
+    for padding in range(3)
+]  # fmt: skip
+
 # Bounds that are bools and integers.
 BOUNDS = [
     f"f    {op}, {low}, {high})"
@@ -262,5 +276,8 @@ f    slow_conv_dilated3d  (x(0,4,4,4), x(3,0,2,2,2), [2,2,2], x(3), [1,1,1], [0,
 
 LAYERS = LOSSES.lstrip() + SEQUENCES.lstrip() + TABLES.lstrip() + NORMS.lstrip() + CELLS.lstrip() + WINDOWS.lstrip()
 LAYERS += (
-    "\n".join([*NARROW, *ENDS, *PROBABILITIES, *BAGS, *SCALES, *BOUNDS, *STEPS, *WRAPS, *SUMS, *GRIDS, *NOTHING]) + "\n"
+    "\n".join(
+        [*NARROW, *ENDS, *PROBABILITIES, *BAGS, *SCALES, *BOUNDS, *STEPS, *WRAPS, *SUMS, *GRIDS, *NOTHING, *NOWHERE]
+    )
+    + "\n"
 )
