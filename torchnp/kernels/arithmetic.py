@@ -13,6 +13,8 @@ from torchnp.errors import found_dtype, output_shape
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
+from torchnp.kernels.numerics.loops import left_over
+from torchnp.layout import iterated, layout_of
 from torchnp.overlap import check_target
 from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
@@ -51,6 +53,7 @@ def _alpha(alpha: Any, a: Any, b: Any) -> None:
 def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
     """``a + alpha * b`` in the promoted dtype; ``function`` is np.subtract for the negated alpha of 1."""
     _alpha(alpha, a, b)
+    given = (a, b)
     (a, b), common = el.in_opmath("add_stub", _ADDABLE, a, b)
     inner = a.dtype
     try:
@@ -65,12 +68,26 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
             value = np.add(a, b & scalar(alpha, common))
         elif common in el.WIDE:  # torch fuses the multiplication and the addition
             value = fast_fma(b, scalar(alpha, common), a)
+        elif common in dt.HALVES:
+            value = half_sum(a, b, scalar(alpha, common), alone_among(common, given, (a, b)))
         else:
             value = np.add(a, b * dt.cast(scalar(alpha, common), inner))
     except ValueError:
         el.check_broadcast(a, b)
         raise
     return el.finish(value, common)
+
+
+def half_sum(a: ndarray, b: ndarray, alpha: ndarray, alone: ndarray) -> ndarray:
+    """``a + alpha * b`` of a half type, given in float32: torch rounds it once in its vectors, and at each step beside them."""
+    product = b * dt.cast(alpha, b.dtype)
+    return np.add(a, np.where(alone, dt.cast(dt.cast(product, alpha.dtype), b.dtype), product))
+
+
+def alone_among(common: np.dtype, given: tuple[Any, ...], converted: tuple[ndarray, ...]) -> ndarray:
+    """Which sums of operands torch computes beside its vectors, by their memory as they are given, or converted."""
+    held = [g if isinstance(g, ndarray) and g.dtype == common else dt.cast(c, common) for g, c in zip(given, converted)]
+    return left_over(iterated([layout_of(x) for x in held if x.ndim] or [((), ())]), common, *held)
 
 
 def _check_subtractable(a: Any, b: Any) -> None:
