@@ -135,6 +135,13 @@ NOWHERE = [
     for padding in range(3)
 ]  # fmt: skip
 
+# Sequences of no steps, and layers without a hidden state.
+STEPLESS = [
+    f"s    {op}.input  (x({time},{batch},4), {state.format(size)}, [x({gates}*{size},4), x({gates}*{size},{size})], False, 1, 0.0, False, False, {first})"
+    for (op, gates, state) in (("gru", 3, "x(1,2,{})"), ("rnn_tanh", 1, "x(1,2,{})"), ("lstm", 4, "[x(1,2,{0}), x(1,2,{0})]"))
+    for time, batch, size, first in ((0, 2, 5, False), (2, 0, 5, True), (3, 2, 0, False))
+]  # fmt: skip
+
 # Bounds that are bools and integers.
 BOUNDS = [
     f"f    {op}, {low}, {high})"

@@ -11,7 +11,7 @@ import numpy as np
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import NOT_THE_SAME, Rule, out_rule
 from torchnp.derived.targets import Looks, contiguous_outs, looks_of
-from torchnp.dtypes import c_name, cast, category, is_inexact, to_real
+from torchnp.dtypes import as_dtype, c_name, cast, category, is_inexact, to_real
 from torchnp.errors import shape_text
 from torchnp.overlap import check_resized, tensors_of
 from torchnp.schema import Argument, Schema
@@ -113,8 +113,9 @@ def _compute(
         results = call(source, source_schema, bound)
     except NotImplementedError as error:
         # torch looks at the out before it looks for code for a dtype: '"neg_cpu" not implemented for ...'
-        if plan.early and str(error).startswith('"') and isinstance(target, ndarray):
-            rule.check(first, target.dtype, first)
+        told = bound.get("dtype") if plan.into and rule.exact else None
+        if (plan.early or told is not None) and str(error).startswith('"') and isinstance(target, ndarray):
+            rule.check(first if told is None else as_dtype(told), target.dtype, first)
         raise
     return (results,) if len(plan.outs) == 1 and not isinstance(results, tuple) else results
 
