@@ -47,6 +47,11 @@ MEMORY = [
         )
     ),
     "-    add.Tensor  (3, 1.5)",
+    "-    special_digamma.out  (x(3).to(torch.complex64), out=ints(3))",
+    "-    special_ndtr.out  (x(3).to(torch.complex64), out=ints(3))",
+    "-    special_airy_ai.out  (x(3).half(), out=ints(3))",
+    "-    divide.out  (x(3).to(torch.float8_e5m2), x(3).to(torch.float8_e5m2), out=ints(3))",
+    "-    mse_loss.out  (ints(3), ints(3), 0, out=ints(3) > 1)",
     "-    sub.Tensor  (3, 1.5, alpha=2)",
     "s    fused_moving_avg_obs_fake_quant  (p(2,3), torch.tensor([1]), torch.tensor([1]), x(0), x(0), x(0), torch.zeros(0).to(torch.int8), 0.1, 0, 255, 0, True, False)",
 ]

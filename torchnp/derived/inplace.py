@@ -9,11 +9,10 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.derived.calls import bind, by_name, call, guarded
-from torchnp.derived.casts import Rule, check_fits, inplace_rule
+from torchnp.derived.casts import Rule, check_fits, check_holds, inplace_rule
 from torchnp.derived.lists import check_lists
 from torchnp.derived.targets import exceptions_of, refuse_otherwise, write_expanded
 from torchnp.dtypes import (
-    ALL,
     FLOAT8S,
     HALVES,
     as_dtype,
@@ -25,7 +24,6 @@ from torchnp.dtypes import (
     is_half,
     is_inexact,
     result_type,
-    scalar_name,
 )
 from torchnp.errors import cannot_cast
 from torchnp.overlap import (
@@ -185,13 +183,6 @@ def _raise_of_product(
         rule.check(bound[schema.args[2].name].dtype, target.dtype, target.dtype)
     if writes.unexpanded and str(error).startswith(("The expanded size", "expand(")):
         rule.check_first(target, source(**bound | {"self": np.zeros((), target.dtype)}))
-
-
-def check_holds(error: Exception, target: ndarray) -> None:
-    """torch looks whether the target holds the result before it looks for code for the result's dtype."""
-    lacking = str(error).rpartition("for '")[2].rstrip("'")
-    computed = next((d for d in ALL if scalar_name(d) == lacking), target.dtype)
-    check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
 
 
 def rounded(number: Any, target: ndarray) -> Any:
