@@ -206,10 +206,49 @@ KEPT = [
     "f    unfold_backward  (x(14,3), [16], 0, 3, 1)",
 ]
 
+# Sums with a factor, of half types: rounded once in a vector, and at each step beside it; the factor 1 may be a bool.
+FACTORS = [
+    *(
+        f"{kind}    index_add  (x({shape}){half}, {dim}, torch.tensor([1,0,1]), x({shape}){half}, alpha={alpha})"
+        for kind, half in (("f", ""), ("-", ".bfloat16()"))
+        for shape, dim in (("3,7", 0), ("3,40", 0), ("40,3", 1))
+        for alpha in (10, 0.3, True)
+    ),
+    *(
+        f"-    {op}  (x({n}).{half}(), {other}, alpha={alpha})"
+        for op in ("add.Tensor", "sub.Tensor")
+        for n, other, alpha in (
+            (33, "x(33).{}()", 10),
+            (70, "x(1).{}()", 0.3),
+            (70, "x()", 10),
+            (40, "x(40,2).{}()[:,0]", 10),
+        )
+        for half in ("bfloat16", "half")
+        for other in (other.format(half),)
+    ),
+    "-    index_add  (ints(3,40).to(torch.float8_e5m2), 0, torch.tensor([1,0,1]), ints(3,40).to(torch.float8_e5m2))",
+]
+
 INDEXING = (
     "\n".join(
         line
-        for group in (SIZES, ONES, FORMATS, CASTS, RARE, RANKS, PADS, PUTS, MEANS, ORDER, RANGES, SHARED, OTHERS, KEPT)
+        for group in (
+            SIZES,
+            ONES,
+            FORMATS,
+            CASTS,
+            RARE,
+            RANKS,
+            PADS,
+            PUTS,
+            MEANS,
+            ORDER,
+            RANGES,
+            SHARED,
+            OTHERS,
+            KEPT,
+            FACTORS,
+        )
         for line in (*group, "")
         if line
     )

@@ -108,6 +108,38 @@ SCALES = [
     for shapes, mask in product(
         ("x(2,2,0,4), x(2,2,3,5), x(2,2,3,4)", "x(2,2,0,4), x(2,2,3,4), x(2,2,5,4)", "x(2,0,4), x(3,3,4), x(2,3,2)", "x(2,3,4), x(2,3,4), x(2,3,0)"),
         ("", ", None, 0.5", ", None, 0.0, True"))
+] + [
+    f"f    scaled_dot_product_attention  ({queries}, x(3,1,5,4), x(3,1,5,4), enable_gqa=True)"
+    for queries in ("x(3,3,2,4).transpose(1,2)", "x(3,2,4,3).mT", "x(3,1,2,4).as_strided((3,1,2,4), (8,1,4,1))")
+] + [
+    f"s    _scaled_dot_product_flash_attention_for_cpu_backward  (x(1,4,3,4), x(1,4,3,4), x(1,2,3,4), x(1,2,3,4), x(1,4,3,4), ends()[{sum}].expand(1,4,3), 0.0, True, scale={scale})"
+    for sum, scale in product((0, 2, 3, 4), (0.0, -0.5))
+] + [
+    f"f    _scaled_dot_product_flash_attention_for_cpu  (x(1,4,3,4), x(1,2,{keys},4), x(1,2,{keys},4), 0.0, {causal}, scale={scale})"
+    for keys, causal, scale in product((1, 3), (False, True), ("float('nan')", "1e39"))
+] + [
+    "s    _scaled_dot_product_attention_math  (x(3,2,2,4), x(3,1,4,4), x(1,4,2), None, 0.5, False, m(1,2,3), enable_gqa=True)",
+]  # fmt: skip
+
+# Points that are nowhere: in images of half types they are indices of 16 bits, and torch dies of some in the others.
+_POINTS = "ends(0.3, 3e4, 0.2, -0.1).reshape(1,1,5,2)"
+NOWHERE = [
+    f"{'f' if mode else '-'}    grid_sampler_2d_backward  ({grad}, x(1,1,4,4){half}, {_POINTS}{half}, {mode}, {padding}, {corners}, [True, True])"
+    for mode, half, grad in ((2, "", "x(1,1,1,5)"), (0, ".half()", "x(1,1,1,5).half()"), (0, ".bfloat16()", "x(1,1,1,5).bfloat16()"))
+    for padding, corners in product(range(3), (False, True))
+] + [
+    f"-    grid_sampler_2d  (x(1,1,4,4).bfloat16(), {_POINTS}.bfloat16(), 0, {padding}, False)"
+    for padding in range(3)
+] + [
+    f"s    _grid_sampler_2d_cpu_fallback_backward  (x(1,1,1,5), x(1,1,4,4), {_POINTS}, 2, {padding}, False)"
+    for padding in range(3)
+]  # fmt: skip
+
+# Sequences of no steps, and layers without a hidden state.
+STEPLESS = [
+    f"s    {op}.input  (x({time},{batch},4), {state.format(size)}, [x({gates}*{size},4), x({gates}*{size},{size})], False, 1, 0.0, False, False, {first})"
+    for (op, gates, state) in (("gru", 3, "x(1,2,{})"), ("rnn_tanh", 1, "x(1,2,{})"), ("lstm", 4, "[x(1,2,{0}), x(1,2,{0})]"))
+    for time, batch, size, first in ((0, 2, 5, False), (2, 0, 5, True), (3, 2, 0, False))
 ]  # fmt: skip
 
 # Bounds that are bools and integers.
@@ -251,5 +283,8 @@ f    slow_conv_dilated3d  (x(0,4,4,4), x(3,0,2,2,2), [2,2,2], x(3), [1,1,1], [0,
 
 LAYERS = LOSSES.lstrip() + SEQUENCES.lstrip() + TABLES.lstrip() + NORMS.lstrip() + CELLS.lstrip() + WINDOWS.lstrip()
 LAYERS += (
-    "\n".join([*NARROW, *ENDS, *PROBABILITIES, *BAGS, *SCALES, *BOUNDS, *STEPS, *WRAPS, *SUMS, *GRIDS, *NOTHING]) + "\n"
+    "\n".join(
+        [*NARROW, *ENDS, *PROBABILITIES, *BAGS, *SCALES, *BOUNDS, *STEPS, *WRAPS, *SUMS, *GRIDS, *NOTHING, *NOWHERE]
+    )
+    + "\n"
 )

@@ -32,6 +32,27 @@ MEMORY = [
         for out in ("float64", "int64", "float16")
     ),
     *(f"-    {op}_.Tensor  ({a}, {b})" for op in ("add", "mul") for a, b in ((2.0, 3), (2, "torch.tensor(3)"))),
+    *(
+        f"-    {op}_.Tensor  ({', '.join(given)})"
+        for op in ("add", "sub")
+        for given in (
+            ("3", "2", "alpha=1.5"),
+            ("1.5", "2", "alpha=1j"),
+            ("3", "1.5"),
+            ("3", "1.5", "alpha=2"),
+            ("ints(1).expand(3)", "1.5", "alpha=1j"),
+            ("torch.ones(1).to(torch.float8_e5m2).expand(3)", "2+1j"),
+            ("x(2).half()", "x(1,2).half()", "alpha=1e5"),
+            ("ints(2)", "x(2)", "alpha=1e300"),
+        )
+    ),
+    "-    add.Tensor  (3, 1.5)",
+    "-    special_digamma.out  (x(3).to(torch.complex64), out=ints(3))",
+    "-    special_ndtr.out  (x(3).to(torch.complex64), out=ints(3))",
+    "-    special_airy_ai.out  (x(3).half(), out=ints(3))",
+    "-    divide.out  (x(3).to(torch.float8_e5m2), x(3).to(torch.float8_e5m2), out=ints(3))",
+    "-    mse_loss.out  (ints(3), ints(3), 0, out=ints(3) > 1)",
+    "-    sub.Tensor  (3, 1.5, alpha=2)",
     "s    fused_moving_avg_obs_fake_quant  (p(2,3), torch.tensor([1]), torch.tensor([1]), x(0), x(0), x(0), torch.zeros(0).to(torch.int8), 0.1, 0, 255, 0, True, False)",
 ]
 

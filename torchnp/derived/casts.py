@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes
+from torchnp.checks import broadcast_shapes, check
 from torchnp.dtypes import (
+    ALL,
     bool_,
     c_name,
     can_cast,
@@ -29,7 +30,7 @@ from torchnp.dtypes import (
     scalar_name,
     uint8,
 )
-from torchnp.errors import output_shape, shape_text, tensor_type
+from torchnp.errors import cannot_cast, output_shape, shape_text, tensor_type
 from torchnp.layout import layout_of
 from torchnp.schema import Argument, Schema
 from torchnp.writes import resize_out
@@ -83,6 +84,10 @@ class Rule(NamedTuple):
     @property
     def exact(self) -> bool:
         return self.allows is ALLOWS["same"]
+
+    @property
+    def casts(self) -> bool:
+        return self.allows is _CAST
 
     @property
     def of_integers(self) -> bool:
@@ -144,6 +149,13 @@ def check_fits(target: ndarray, operands: list[ndarray]) -> None:
     together = broadcast_shapes(*(x.shape for x in operands))
     if together != target.shape:
         raise output_shape(target.shape, together)
+
+
+def check_holds(error: Exception, target: ndarray) -> None:
+    """torch looks whether the target holds the result before it looks for code for the result's dtype."""
+    lacking = str(error).rpartition("for '")[2].rstrip("'")
+    computed = next((d for d in ALL if scalar_name(d) == lacking), target.dtype)
+    check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
 
 
 DATA = Path(__file__).parent.parent / "data" / "outs.tsv"

@@ -9,11 +9,10 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.derived.calls import bind, by_name, call, guarded
-from torchnp.derived.casts import Rule, check_fits, inplace_rule
+from torchnp.derived.casts import Rule, check_fits, check_holds, inplace_rule
 from torchnp.derived.lists import check_lists
 from torchnp.derived.targets import exceptions_of, refuse_otherwise, write_expanded
 from torchnp.dtypes import (
-    ALL,
     FLOAT8S,
     HALVES,
     as_dtype,
@@ -25,7 +24,6 @@ from torchnp.dtypes import (
     is_half,
     is_inexact,
     result_type,
-    scalar_name,
 )
 from torchnp.errors import cannot_cast
 from torchnp.overlap import (
@@ -148,13 +146,15 @@ def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Wri
     """`_raise_sooner` for what is computed element by element."""
     if "pointwise" in schema.tags or [a.name for a in schema.args[1:2]] == ["other"]:
         bound = bind(schema, *given)
-        operands = [x for k, x in bound.items() if k != "alpha" and isinstance(x, (ndarray, int, float, complex))]
-        _raise_sooner(error, bound[schema.args[0].name], operands, writes)
+        numbers = [x for k, x in bound.items() if k in _PROMOTED and isinstance(x, (int, float, complex))]
+        operands = [*(x for x in bound.values() if isinstance(x, ndarray)), *numbers]
+        _raise_sooner(error, np.asarray(bound[schema.args[0].name]), operands, writes)  # a number is one to write
 
 
+_PROMOTED = ("self", "other", "exponent")  # numbers that have a say in the dtype: alpha has none
 _LATER = (
     "ZeroDivisionError", "For integral input tensors, argument", "For non-complex input tensors", "Boolean alpha",
-    "Promotion for", "Unknown Complex",
+    "Promotion for", "Unknown Complex", "value cannot be converted",
 )  # fmt: skip
 
 
@@ -183,13 +183,6 @@ def _raise_of_product(
         rule.check(bound[schema.args[2].name].dtype, target.dtype, target.dtype)
     if writes.unexpanded and str(error).startswith(("The expanded size", "expand(")):
         rule.check_first(target, source(**bound | {"self": np.zeros((), target.dtype)}))
-
-
-def check_holds(error: Exception, target: ndarray) -> None:
-    """torch looks whether the target holds the result before it looks for code for the result's dtype."""
-    lacking = str(error).rpartition("for '")[2].rstrip("'")
-    computed = next((d for d in ALL if scalar_name(d) == lacking), target.dtype)
-    check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
 
 
 def rounded(number: Any, target: ndarray) -> Any:

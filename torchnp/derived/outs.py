@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp.derived.calls import call, guarded
-from torchnp.derived.casts import NOT_THE_SAME, Rule, out_rule
+from torchnp.derived.casts import NOT_THE_SAME, Rule, check_holds, out_rule
 from torchnp.derived.targets import Looks, contiguous_outs, looks_of
-from torchnp.dtypes import c_name, cast, category, is_inexact, to_real
+from torchnp.dtypes import as_dtype, c_name, cast, category, is_inexact, to_real
 from torchnp.errors import shape_text
 from torchnp.layout import WRITTEN
 from torchnp.overlap import check_resized, tensors_of
@@ -41,6 +41,7 @@ class _Plan(NamedTuple):
     unlooked: bool  # its row's look looks at the memory of the outs
     late: bool  # copies a result of its own: it looks at the memory of an out when it writes it
     early: bool  # looks at the out's dtype before it looks for code
+    holds: bool  # so, element by element: whether it holds the result's
     look: Look | None
     resizing: str
     counted: str
@@ -61,6 +62,7 @@ def _plan(schema: Schema, source_schema: Schema, writes: Writes) -> _Plan:
         unlooked=writes.unlooked,
         late="generated" in schema.tags,
         early=rules[0].exact and "generated" not in schema.tags and not rules[0].into,
+        holds=rules[0].casts and "generated" not in schema.tags and not writes.code_first and not writes.predicate,
         look=writes.out,
         resizing=writes.resizing,
         counted=writes.counted,
@@ -115,8 +117,11 @@ def _compute(
         results = call(source, source_schema, bound)
     except NotImplementedError as error:
         # torch looks at the out before it looks for code for a dtype: '"neg_cpu" not implemented for ...'
-        if plan.early and str(error).startswith('"') and isinstance(target, ndarray):
-            rule.check(first, target.dtype, first)
+        told = bound.get("dtype") if plan.into and rule.exact else None
+        if (plan.early or told is not None) and str(error).startswith('"') and isinstance(target, ndarray):
+            rule.check(first if told is None else as_dtype(told), target.dtype, first)
+        if plan.holds and str(error).startswith('"'):
+            check_holds(error, target)
         raise
     finally:
         WRITTEN.reset(written)

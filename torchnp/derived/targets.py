@@ -146,9 +146,11 @@ _LATE = (
     "index ",
     "ZeroDivisionError",
     "For integral input tensors, argument alpha",
+    "For non-complex input tensors, argument alpha",
     "value cannot be converted",
     "Boolean alpha only supported",
     "Promotion for",
+    "Unknown Complex",
 )
 
 

@@ -83,7 +83,7 @@ def common_dtype(first: Any, *others: Any) -> np.dtype:
             except RuntimeError:
                 check_broadcast(first, *others)
                 raise
-    return dt.result_type(first) if dtype is None else dtype
+    return dt.result_type(first, *others) if dtype is None else dtype
 
 
 def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[tuple[ndarray, ...], np.dtype]:

@@ -13,7 +13,8 @@ from torchnp.errors import found_dtype, output_shape
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
-from torchnp.kernels.numerics.loops import in_vectors
+from torchnp.kernels.numerics.loops import in_vectors, left_over
+from torchnp.layout import iterated, layout_of
 from torchnp.overlap import check_target
 from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
@@ -52,7 +53,7 @@ def _alpha(alpha: Any, a: Any, b: Any) -> None:
 def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
     """``a + alpha * b`` in the promoted dtype; ``function`` is np.subtract for the negated alpha of 1."""
     _alpha(alpha, a, b)
-    given = a, b
+    given = (a, b)
     (a, b), common = el.in_opmath("add_stub", _ADDABLE, a, b)
     inner = a.dtype
     try:
@@ -67,16 +68,35 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
             value = np.add(a, b & scalar(alpha, common))
         elif common in el.WIDE:  # torch fuses the multiplication and the addition
             value = fast_fma(b, scalar(alpha, common), a)
+        elif common in dt.HALVES:
+            factor = scalar(alpha, common)
+            alone = lambda x, y: half_sum(dt.cast(x, inner), dt.cast(y, inner), factor, np.True_)
+            value = in_vectors(half_sum(a, b, factor, np.False_), alone, *_held(common, given, (a, b)))
         else:
-            factor = dt.cast(scalar(alpha, common), inner)
-            value = np.add(a, b * factor)
-            if common in dt.HALVES:
-                rounded = lambda x, y: dt.cast(x, inner) + dt.cast(dt.cast(dt.cast(y, inner) * factor, common), inner)
-                value = in_vectors(value, rounded, *(dt.cast(np.asarray(x), common) for x in given))
+            value = np.add(a, b * dt.cast(scalar(alpha, common), inner))
     except ValueError:
         el.check_broadcast(a, b)
         raise
     return el.finish(value, common)
+
+
+def half_sum(a: ndarray, b: ndarray, alpha: ndarray, alone: ndarray | np.bool_) -> ndarray:
+    """``a + alpha * b`` of a half type, given in float32: torch rounds it once in its vectors, and at each step beside them."""
+    product = b * dt.cast(alpha, b.dtype)
+    if alone is np.False_:
+        return np.add(a, product)
+    return np.add(a, np.where(alone, dt.cast(dt.cast(product, alpha.dtype), b.dtype), product))
+
+
+def _held(common: np.dtype, given: tuple[Any, ...], converted: tuple[ndarray, ...]) -> list[ndarray]:
+    """Operands in a dtype, in the memory that torch reads: as they are given, or converted."""
+    pairs = zip(given, converted, strict=True)
+    return [g if isinstance(g, ndarray) and g.dtype == common else dt.cast(c, common) for g, c in pairs]
+
+
+def alone_among(dtype: np.dtype, *operands: ndarray) -> ndarray:
+    """Which sums of operands torch computes beside its vectors."""
+    return left_over(iterated([layout_of(x) for x in operands]), dtype, *operands)
 
 
 def _check_subtractable(a: Any, b: Any) -> None:

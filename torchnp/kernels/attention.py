@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, check_type, dim_of, refuse, refuse_elements, require, wrap_dim
+from torchnp import layout
+from torchnp.checks import (
+    broadcast_shapes,
+    check,
+    check_fits,
+    check_type,
+    dim_of,
+    refuse,
+    refuse_elements,
+    require,
+    wrap_dim,
+)
 from torchnp.errors import expected_true, shape_text
 from torchnp.kernels import activation, norm
 from torchnp.kernels._elementwise import in_place
@@ -78,6 +89,11 @@ def sum_dtype(q: ndarray, k: ndarray) -> np.dtype:
     return dt.float64 if small else dt.opmath(q.dtype)
 
 
+def rounded(scale: float | None, dtype: np.dtype) -> float | None:
+    """A scale as torch's fused kernels take it."""
+    return None if scale is None else float(dt.opmath(dtype).type(scale))
+
+
 KEYS_AT_ONCE = 512  # torch's flash kernels go over the keys in blocks
 
 
@@ -88,9 +104,13 @@ def attend(
 
     The exponentials of half types meet the values rounded to ``dtype``, each against the largest score so far.
     """
-    s = scores(q, k, mask, causal, scale)
+    s = scores(q, k, mask, causal, scale := rounded(scale, dtype))
     if causal and scale is not None and scale <= 0:  # torch masks before it scales: -inf times that is infinity or nan
         np.copyto(s, s.dtype.type(-np.inf) * s.dtype.type(scale), where=_masked_in_blocks(*s.shape[-2:]))
+    if (
+        mask is None and s.shape[-1] < 64 // dt.opmath(dtype).itemsize
+    ):  # of fewer than a vector nan is never the largest
+        np.copyto(s, -np.inf, where=~(s > -np.inf).any(-1, keepdims=True))
     if dtype not in dt.HALVES or not s.shape[-1]:
         e, total, top = exponentials(s)
         lone = v.shape[-2] == 1 < min(e.shape[-2], v.shape[-1])
@@ -156,9 +176,8 @@ def _attended(query, key, value, mask, causal, scale):
     inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
     out, log_sum = attend(q, k, v, mask, causal, scale, query.dtype)
-    result = np.empty_like(query, shape=out.shape)
-    result[...] = dt.cast(out, query.dtype)
-    return result, log_sum
+    strides = layout.preserved(query.shape, layout.layout_of(query)[1])
+    return layout.place(dt.cast(out, query.dtype), strides), log_sum
 
 
 def _check_operands(query: ndarray, key: ndarray, value: ndarray, mask: ndarray | None) -> None:
@@ -188,7 +207,7 @@ def scaled_dot_product_attention(
         for x in (query, key, value):  # torch adds their sums to zeros
             refuse_elements("sum_cpu", x, _UNSUMMED)
         refuse("add_stub", query.dtype, RARE)
-        return np.zeros((*query.shape[:-1], value.shape[-1]), query.dtype)
+        return layout.dense(np.zeros((*query.shape[:-1], value.shape[-1]), query.dtype))
     shared = {"scale": scale, "enable_gqa": enable_gqa}
     fused = _fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, **shared)
     if attn_mask is not None and attn_mask.dtype == dt.bool_:
@@ -196,7 +215,9 @@ def scaled_dot_product_attention(
     if fused:
         rest = {"attn_mask": attn_mask, "scale": scale}
         return _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, **rest)[0]
-    return _scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal, **shared)[0]
+    return layout.dense(
+        _scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal, **shared)[0]
+    )
 
 
 @kernel("_scaled_dot_product_attention_math", differs=["masked-row", "half-opmath"])
@@ -209,8 +230,8 @@ def _scaled_dot_product_attention_math(
     if attn_mask is not None and attn_mask.dtype == dt.bool_:
         attn_mask = dt.cast(attn_mask, dtype)  # this op adds every mask, even one of bools
     rest = (attn_mask, is_causal, scale)
-    finite = scale is None or math.isfinite(scale)
-    if finite and dtype in dt.FLOATS and key.dtype == value.dtype == dtype and _fit(query, key, value):
+    moderate = scale is None or abs(scale) < 1e30  # beyond, products overflow in torch's dtype
+    if moderate and dtype in dt.FLOATS and key.dtype == value.dtype == dtype and _fit(query, key, value):
         _check_causal(attn_mask, is_causal)
         inner = sum_dtype(query, key)
         q, k, v = (dt.cast(x, inner) for x in (query, key, value))
@@ -220,6 +241,7 @@ def _scaled_dot_product_attention_math(
         weights, v = _by_steps(query, key, value, *rest, enable_gqa)
     if dropout_p > 0:
         if dropout_mask is not None:
+            broadcast_shapes(dropout_mask.shape, weights.shape)
             weights = np.where(dropout_mask, weights, np.asarray(0, weights.dtype))
             v = mul(v, 1 / (1 - dropout_p))
         else:

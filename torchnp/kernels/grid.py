@@ -55,8 +55,7 @@ def reflect(at: ndarray, size: int, align_corners: bool, loop: Loop) -> tuple[nd
     if loop.vector:
         extra[np.isfinite(distance) & (distance * ml_dtypes.finfo(at.dtype).eps > span)] = 0
     even = np.floor(distance / span) % 2 == 0
-    if not loop.vector:  # where a count that is no number becomes the least integer, which is even
-        even |= ~np.isfinite(distance)
+    even |= ~np.isfinite(distance)  # a count that is no number is taken for an even one
     return np.where(even, extra + start, span - extra + start), np.where(even, sign, -sign)
 
 
@@ -65,7 +64,7 @@ def bounded(at: ndarray, size: int, padding: int, align_corners: bool, loop: Loo
 
     Beyond the image the derivative is 0: a product of torch's scalar loops, with the sign of the reflection, and
     without one in its vector loops. A place that is NaN is the first of vector loops and the last of scalar ones; in
-    the gradient of these it is none.
+    the gradient it stays one.
     """
     slope = np.ones_like(at)
     if padding == REFLECTION:
@@ -74,7 +73,7 @@ def bounded(at: ndarray, size: int, padding: int, align_corners: bool, loop: Loo
         inside = ~((at <= 0) | (at >= size - 1))
         slope = np.where(inside, slope, 0) if loop.vector and loop.gradient else slope * inside
         at = np.minimum(np.maximum(at, 0), size - 1)  # np.clip widens bfloat16
-        if loop.vector or not loop.gradient:
+        if not loop.gradient:
             at = np.where(np.isnan(at), at.dtype.type(0 if loop.vector else size - 1), at)
     return at, slope
 
@@ -111,14 +110,16 @@ class Corner:
     slopes: list[list[ndarray]]
 
 
-def corners(axes: list[Axis]) -> Iterator[Corner]:
-    """The elements around each point, for linear interpolation."""
-    lows = [_whole(np.floor(a.at), len(axes)) for a in axes]
+def corners(axes: list[Axis], loop: Loop) -> Iterator[Corner]:
+    """The elements around each point, for linear interpolation; the two weights of a dimension are 1 in vectors."""
+    lows = [np.floor(a.at) for a in axes]
+    starts = [_whole(low, len(axes)) for low in lows]
     for bits in np.ndindex(*[2] * len(axes)):
         places, weights, signs = [], [], []
-        for a, low, bit in zip(axes, lows, bits, strict=True):
-            places.append(low + bit)
-            weights.append(a.at - low if bit else low + 1 - a.at)
+        for a, low, start, bit in zip(axes, lows, starts, bits, strict=True):
+            places.append(start + start.dtype.type(bit))
+            over = a.at - low
+            weights.append(over if bit else 1 - over if loop.vector else low + 1 - a.at)
             signs.append(1 if bit else -1)
         slopes = []
         for d, sign in enumerate(signs):
@@ -129,16 +130,12 @@ def corners(axes: list[Axis]) -> Iterator[Corner]:
 
 
 def _whole(place: ndarray, n: int) -> ndarray:
-    """Whole numbers as indices: in volumes NaN of bfloat16 is converted to the first, and elsewhere to none."""
-    return np.where(np.isnan(place), place.dtype.type(0), place) if n == 3 and place.dtype == dt.bfloat16 else place
-
-
-def _nearest(at: ndarray, n: int) -> ndarray:
-    """The nearest whole numbers, halves to even; for images of half types they are held in 16 bits."""
-    whole = np.rint(at)
-    if n == 3 or not dt.is_half(at.dtype):
-        return _whole(whole, n)
-    wide = whole.astype(np.float64)
+    """Whole numbers as indices: in images of half types they are held in 16 bits, and what is none is the first; in
+    volumes NaN of bfloat16 is converted to the first, and elsewhere to none.
+    """
+    if n == 3 or not dt.is_half(place.dtype):
+        return np.where(np.isnan(place), place.dtype.type(0), place) if place.dtype == dt.bfloat16 else place
+    wide = place.astype(np.float64)
     return np.where(np.abs(wide) < 2**31, wide, -(2.0**31)).astype(np.int64).astype(np.int16)
 
 
@@ -155,7 +152,7 @@ def _flat(places: list[ndarray], sizes: Ints) -> tuple[ndarray, ndarray]:
 
 def nearest_corner(axes: list[Axis]) -> tuple[ndarray, ndarray]:
     """The nearest element, halves to even."""
-    return _flat([_nearest(a.at, len(axes)) for a in axes], [a.size for a in axes])
+    return _flat([_whole(np.rint(a.at), len(axes)) for a in axes], [a.size for a in axes])
 
 
 def cubic_near(x: ndarray, a: float) -> ndarray:
@@ -186,7 +183,7 @@ def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool,
         y = bounded(lows[0] + (i - 1), sizes[0], padding, align_corners, loop)[0]
         for j in range(4):
             x = bounded(lows[1] + (j - 1), sizes[1], padding, align_corners, loop)[0]
-            yield Corner(*_flat([y, x], sizes), [wx[j], wy[i]], [[dy[i], wx[j]], [dx[j], wy[i]]])
+            yield Corner(*_flat([_whole(y, 2), _whole(x, 2)], sizes), [wx[j], wy[i]], [[dy[i], wx[j]], [dx[j], wy[i]]])
 
 
 def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
@@ -228,7 +225,7 @@ def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corner
     if mode == NEAREST:
         return gather(planes, *nearest_corner(axes))
     y = np.zeros((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
-    for c in corners(axes):
+    for c in corners(axes, loop):
         # A point that is nowhere, NaN or infinite, is NaN in torch's vector loops and left out in the others.
         weight = c.weight[0] if loop.vector else np.where(c.inside, c.weight[0], 0)
         y += gather(planes, c.index, c.inside) * weight[:, None]

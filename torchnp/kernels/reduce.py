@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.pointwise import nan_to_num
+from torchnp.layout import layout_of, preserved
 from torchnp.quick import Quick, axes, is_float, within
 from torchnp.registry import kernel
 from torchnp.scalars import number
@@ -94,6 +96,20 @@ def _twin(quick: Any, of: Any) -> Quick:
     return within(2, quick, order, magnitudes)
 
 
+def _refuse_sum(x: ndarray, axes: Any, out: np.dtype) -> None:
+    """A dtype without sums; the float8s have them where torch, lest it rounds between two loops, adds up in float32."""
+    if not x.size or (out in dt.FLOAT8S and _runs(x, axes, out) > 1):
+        return
+    refuse("sum_cpu", out, NOT_NUMERIC)
+
+
+def _runs(x: ndarray, axes: Any, out: np.dtype) -> int:
+    """In how many loops the dimensions of a sum are gone along: those that are one run of memory are one."""
+    strides = layout_of(x)[1] if x.dtype == out else preserved(*layout_of(x))
+    summed = sorted((strides[d], x.shape[d]) for d in set(range(x.ndim) if axes is None else axes) if x.shape[d] > 1)
+    return len(summed) - sum(s * n == t for (s, n), (t, _) in pairwise(summed))
+
+
 _OF_SUM = ["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"]
 
 
@@ -102,8 +118,7 @@ def sum_dim(self, dim, keepdim=False, *, dtype=None):
     """Sum over dimensions."""
     out = _accumulated(self, dtype)
     axes = axes_of(dim, self.ndim)
-    if self.size:
-        refuse("sum_cpu", out, NOT_NUMERIC)
+    _refuse_sum(self, axes, out)
     return _sum(self, axes, keepdim, out)
 
 
@@ -161,8 +176,9 @@ def _look_mean(bound: Bound, outs: list[ndarray]) -> None:
     check("dim" in bound or dt.can_cast(bound["self"].dtype, d), words)
     if bound["dtype"] is not None and dt.is_inexact(dt.as_dtype(bound["dtype"])):
         look_told(bound, outs)
-    if bound["self"].size:
-        refuse("sum_cpu", d, NOT_NUMERIC)
+    told = bound["dtype"] if "dim" in bound or bound["dtype"] is not None else bound["self"].dtype
+    if told is None or dt.is_inexact(dt.as_dtype(told)):
+        _refuse_sum(bound["self"], axes_of(bound.get("dim"), bound["self"].ndim), d)
 
 
 _OF_MEAN: dict[str, Any] = {"like": np.mean, "writes": Writes(out=_look_mean)}
@@ -181,10 +197,8 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
         words = f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either"
         raise RuntimeError(f"{words} a floating point or complex dtype. Got: {dt.scalar_name(out)}")
     axes = axes_of(dim, self.ndim)
-    if self.size:
-        refuse("sum_cpu", out, NOT_NUMERIC)
-    else:  # the division comes next
-        refuse("div_cpu" if out == dt.complex32 else "div_cpu_reduced_float", out, NOT_NUMERIC)
+    _refuse_sum(self, axes, out)  # the division comes next
+    refuse("div_cpu" if out == dt.complex32 else "div_cpu_reduced_float", out, NOT_NUMERIC)
     total = add_reduce(dt.cast(self, dt.opmath(out)), axes, keepdim)
     return dt.cast(np.asarray(total / total.dtype.type(length_of(self.shape, axes))), out)
 

@@ -132,7 +132,7 @@ def check_vendor(x: ndarray, ih: ndarray, hh: ndarray, bias: ndarray | None, h: 
     same = {a.dtype for a in (x, h, ih, hh)} == {x.dtype}
     own = c.dtype == x.dtype or (x.dtype == dt.bfloat16 and c.dtype == dt.float32)
     fits = bias is None or bias.dtype in (x.dtype, dt.float32)
-    check(same and own and fits, no_primitive("LSTM"))
+    check(same and own and fits and hh.shape[-1] > 0, no_primitive("LSTM"))
 
 
 def run(
@@ -144,6 +144,7 @@ def run(
     """
     gates = linear(x, w.ih, w.bias_ih)
     if sizes is None:
+        check(len(x) > 0, "Expected sequence length to be larger than 0 in RNN")
         broadcast_shapes(state[0].shape[:1], gates.shape[1:2])
         steps: list[tuple[Any, int | None]] = [(t, None) for t in range(len(x))]
     else:

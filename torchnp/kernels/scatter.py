@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check, refuse, refuse_elements, warn, wrap_dim
-from torchnp.dtypes import COMPLEXES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
+from torchnp.dtypes import COMPLEXES, HALVES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
 from torchnp.errors import dim_out_of_range, index_out_of_range, no_dimensions, shape_text, unknown_reduction
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
-from torchnp.kernels.arithmetic import add
+from torchnp.kernels.arithmetic import add, alone_among, half_sum
 from torchnp.kernels.numerics import accumulate
 from torchnp.kernels.slicing import at, select
 from torchnp.kernels.view import as_strided
-from torchnp.layout import cloned, contiguous, layout_of
+from torchnp.layout import cloned, contiguous, dense, layout_of
 from torchnp.overlap import check_target, check_written_at
 from torchnp.registry import kernel
 from torchnp.scalars import item, scalar
@@ -175,17 +175,20 @@ def index_add(self, dim, index, source, *, alpha=1):
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
     dim = _check_index_source(self, dim, index, source, "index_add_()")
     # torch's scatter_add, which rounds half types once; else it adds slice after slice
-    whole = dim in (0, self.ndim - 1) and alpha == 1 and index.dtype == int64 and self.dtype != complex32
+    one = alpha == 1 and not isinstance(alpha, bool)
+    whole = dim in (0, self.ndim - 1) and one and index.dtype == int64 and self.dtype != complex32
     whole = whole and self.ndim > 1
     if index.size or self.ndim < 2:
         rare = "add_stub" if self.ndim > 1 else "index_add_"
         if self.ndim > 1 and self.size and not whole:  # the first of the sums that torch asks for
             check(accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None, index_out_of_range())
-        refuse_elements("scatter_gather_tensor_cpu" if whole else rare, self, RARE)
+        by_rows = whole and dim == 0 and self.size and source.size >= 16 * len(self) and source.flags.c_contiguous
+        summed = "scatter_add_expanded_index" if by_rows else "scatter_gather_tensor_cpu"
+        refuse_elements(summed if whole else rare, self, RARE)
     if self.ndim > 1 and not (self.size and index.size):
         return self.copy()
     # A complex number times 1 is another where it has nan or infinities.
-    factor = None if alpha == 1 and (whole or not is_complex(self.dtype)) else scalar(alpha, self.dtype)
+    factor = None if one and (whole or not is_complex(self.dtype)) else scalar(alpha, self.dtype)
     if whole:
         accumulate.check_bounds(index, dim, self.shape[dim])
     check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
@@ -206,11 +209,20 @@ def index_add(self, dim, index, source, *, alpha=1):
 
 def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha: Any) -> ndarray:
     """`index_add` by sums with alpha, which slices of one position are added with one after the other."""
-    out, left = self.copy(), np.arange(index.size)
+    out, left, dtype = self.copy(), np.arange(index.size), self.dtype
+    wide, alone = opmath(dtype), None
+    if dtype in HALVES:
+        one = select(dense(self), dim, 0), select(source, dim, 0)
+        alone = np.expand_dims(alone_among(dtype, *one), dim)
     while left.size:
         first = np.unique(index[left], return_index=True)[1]
         one = left[first]
-        out[at(dim, index[one])] = add(out[at(dim, index[one])], source[at(dim, one)], alpha=alpha)
+        a, b = out[at(dim, index[one])], source[at(dim, one)]
+        if alone is None:
+            a = add(a, b, alpha=alpha)
+        else:
+            a = half_sum(cast(a, wide), cast(b, wide), scalar(alpha, dtype), alone)
+        out[at(dim, index[one])] = cast(a, dtype)
         left = np.delete(left, first)
     return out
 

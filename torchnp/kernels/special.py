@@ -45,7 +45,7 @@ _float("special_log_ndtr", erf.log_ndtr, "log_ndtr", cpu="log_ndtr_cpu", takes=W
 rows(
     "special_ndtr", lambda x: mul(add_scalar(erf_of_tensor(mul(x, 0.7071067811865476)), 1), 0.5),
     "The distribution function of the normal distribution; half types are rounded at each step.",
-    like=scipy_special("ndtr"), differs=[*_FLOAT, "ndtr-by-erf"],
+    like=scipy_special("ndtr"), differs=[*_FLOAT, "ndtr-by-erf"], writes=Writes(code_first=True),
 )  # fmt: skip
 
 # ---------------------------------------------------------------- gamma

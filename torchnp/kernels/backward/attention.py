@@ -9,7 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import check_type, require
-from torchnp.kernels.attention import per_query_head, scores, sum_dtype
+from torchnp.kernels.attention import later, per_query_head, rounded, scores, sum_dtype
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -26,13 +26,19 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     check_type(dt.opmath(dtype), logsumexp)
     keys, values = per_query_head(query, key, value)
     g, q, k, v, o = (dt.cast(x, inner) for x in (grad_out, query, keys, values, out))
-    factor = np.asarray(1 / math.sqrt(q.shape[-1]) if scale is None else scale, inner)
-    weights = scores(q, k, attn_mask, is_causal, scale)
+    factor = np.asarray(1 / math.sqrt(q.shape[-1]) if scale is None else rounded(scale, dtype), inner)
+    ignored = factor == 0 and dtype not in dt.HALVES  # BLAS does not look at what it multiplies by 0
+    if ignored:
+        q, k = np.zeros_like(q), np.zeros_like(k)
+    weights = scores(q, k, attn_mask, False, float(factor))
     weights -= dt.cast(logsumexp, inner)[..., None]
     np.exp(weights, out=weights)
+    if is_causal:  # torch masks what is left, so that a sum of nan stays out of it
+        np.copyto(weights, 0, where=later(*weights.shape[-2:]))
     sloped = weights * (np.matmul(g, v.swapaxes(-1, -2)) - (g * o).sum(-1, keepdims=True))
     if dtype in dt.HALVES:
         weights, sloped = (dt.cast(dt.cast(x, dtype), inner) for x in (weights, sloped))
+    sloped = np.zeros_like(sloped) if ignored else sloped
     grad_query = np.matmul(sloped, k) * factor
     grad_key = _over_queries(sloped, q, factor, key)
     grad_value = _over_queries(weights, g, np.asarray(1, inner), value)

@@ -32,14 +32,15 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     inner, sizes = input.dtype, input.shape[2:]  # torch rounds every step to the dtype, of half types too
     planes = input.reshape(*input.shape[:2], math.prod(sizes))
     of_input = np.zeros(planes.shape, inner)
-    axes = forward.axes_of(grid, sizes, padding, align_corners, loop.backward)
+    plain = mode == NEAREST and loop.vector  # which takes the places of the image itself
+    axes = forward.axes_of(grid, sizes, padding, align_corners, loop if plain else loop.backward)
     if mode == NEAREST:
         found = [Corner(*forward.nearest_corner(axes), [np.ones(grid.shape[:-1], inner)], [])]
     elif mode == BICUBIC:
         found = list(forward.cubic_corners(grid, sizes, padding, align_corners, loop))
         found = [c for column in range(4) for c in found[column::4]]  # column by column, as torch adds
     else:
-        found = list(forward.corners(axes))
+        found = list(forward.corners(axes, loop))
     if output_mask[0]:
         _scatter(of_input, found, grad)
     of_grid = np.zeros(grid.shape, inner)
@@ -55,9 +56,11 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
 def _moved(found: list[Corner], planes: ndarray, g: ndarray, n: int, loop: Loop) -> list[ndarray]:
     """The gradients in the places, by dimension, summed in the order of torch's loop over channels and corners.
 
-    A point that is nowhere is left out, except in vectors, which take the differences of four neighbours first.
+    A point that is nowhere is left out, but in vectors, which take the differences of four neighbours first, and of
+    sixteen neighbours, which are 0 there.
     """
     total = [np.zeros(found[0].index.shape, g.dtype) for _ in range(n)]
+    everywhere = loop.vector or len(found) == 16
     for channel in range(g.shape[1]):
         one = slice(channel, channel + 1)
         values = [gather(planes[:, one], c.index, c.inside)[:, 0] for c in found]
@@ -71,7 +74,7 @@ def _moved(found: list[Corner], planes: ndarray, g: ndarray, n: int, loop: Loop)
             for t, factors in zip(total, c.slopes, strict=True):
                 order = (value, g[:, channel], *factors) if loop.vector else (value, *factors, g[:, channel])
                 share = reduce(np.multiply, order)
-                np.add(t, share, out=t, where=True if loop.vector else c.inside)
+                np.add(t, share, out=t, where=True if everywhere else c.inside)
     return total
 
 
