@@ -70,8 +70,8 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
             value = fast_fma(b, scalar(alpha, common), a)
         elif common in dt.HALVES:
             factor = scalar(alpha, common)
-            alone = lambda x, y: half_sum(dt.cast(x, inner), dt.cast(y, inner), factor, np.True_)
-            value = in_vectors(half_sum(a, b, factor, np.False_), alone, *_held(common, given, (a, b)))
+            alone = lambda x, y: half_sum(dt.cast(x, inner), dt.cast(y, inner), factor, True)
+            value = in_vectors(half_sum(a, b, factor, False), alone, *_held(common, given, (a, b)))
         else:
             value = np.add(a, b * dt.cast(scalar(alpha, common), inner))
     except ValueError:
@@ -80,10 +80,10 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
     return el.finish(value, common)
 
 
-def half_sum(a: ndarray, b: ndarray, alpha: ndarray, alone: ndarray | np.bool_) -> ndarray:
+def half_sum(a: ndarray, b: ndarray, alpha: ndarray, alone: ndarray | bool) -> ndarray:
     """``a + alpha * b`` of a half type, given in float32: torch rounds it once in its vectors, and at each step beside them."""
     product = b * dt.cast(alpha, b.dtype)
-    if alone is np.False_:
+    if alone is False:
         return np.add(a, product)
     return np.add(a, np.where(alone, dt.cast(dt.cast(product, alpha.dtype), b.dtype), product))
 
