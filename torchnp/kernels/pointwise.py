@@ -179,7 +179,7 @@ sign = _signs(
     "sign", _sign, refuses=_no_complex(_COMPLEX_SIGN, NotImplementedError),
     differs=["sign-of-nan", "sign-of-bool", "missing-kernel"],
 )  # fmt: skip
-_signs("sgn", _sign, complex=_sgn, differs=["sign-of-nan", "sign-of-bool", "complex-zero-sign", "complex-infinities"])
+_signs("sgn", _sign, complex=_sgn, differs=["sign-of-nan", "sign-of-bool", "complex-infinities"])
 el.unary(
     "signbit", np.signbit, el.always_bool, cpu="signbit_cpu", takes=el.BOOL | COPIES,
     refuses=_no_complex("signbit is not implemented for complex tensors.", NotImplementedError),

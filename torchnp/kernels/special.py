@@ -45,7 +45,7 @@ _float("special_log_ndtr", erf.log_ndtr, "log_ndtr", cpu="log_ndtr_cpu", takes=W
 rows(
     "special_ndtr", lambda x: mul(add_scalar(erf_of_tensor(mul(x, 0.7071067811865476)), 1), 0.5),
     "The distribution function of the normal distribution; half types are rounded at each step.",
-    like=scipy_special("ndtr"), differs=[*_FLOAT, "ndtr-by-erf"], writes=Writes(code_first=True),
+    like=scipy_special("ndtr"), differs=[*_FLOAT, "ndtr-by-erf", "missing-kernel"], writes=Writes(code_first=True),
 )  # fmt: skip
 
 # ---------------------------------------------------------------- gamma
@@ -91,7 +91,7 @@ def _digamma(x: ndarray) -> ndarray:
     return np.where(zero, np.copysign(real(np.inf), -x), value)
 
 
-digamma = _float("digamma special_digamma special_psi", _digamma, "digamma", cpu="digamma")
+digamma = _float("digamma special_digamma special_psi", _digamma, "digamma", "missing-kernel", cpu="digamma")
 lgamma = _float("lgamma special_gammaln", _lgamma, "gammaln", "lgamma-of-minus-infinity", cpu="lgamma_vml_cpu")
 
 
