@@ -121,10 +121,13 @@ _reduced_loss("smooth_l1_loss", _smooth, "Quadratic where the difference is belo
 def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     """``g`` times the difference over ``beta``, limited to [-1, 1]."""
     g, x, norm = _slope("smooth_l1_backward_cpu_out", _NUMBERS, (), reduction, grad_output, self, target)
-    if not dt.is_inexact(x.dtype):  # beta is no integer, but in torch's vectors, which divide by 0 in place of 0.5
-        x = dt.cast(x, dt.float64)
-    of = lambda b: np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, norm * x * g / b))
-    return el.finish(with_double(beta, of, x.dtype, grad_output, self, target), self.dtype)
+    one, minus, whole = number(1, x.dtype), number(-1, x.dtype), not dt.is_inexact(x.dtype)
+    apart = dt.cast(x, dt.float64) if whole else x  # C++ widens small integers, and beta is none
+    apart = np.subtract(self, target, dtype=dt.float64) if whole and x.dtype.itemsize < 4 else apart
+    part = lambda b: np.trunc(x / np.maximum(b, one)).astype(x.dtype) if whole else x / b
+    vector = lambda b: norm * np.where(np.abs(x) >= b, np.where(x > 0, one, minus), part(b)) * g
+    single = lambda b: np.where(apart <= -b, -norm * g, np.where(apart >= b, norm * g, norm * apart * g / b))
+    return el.finish(with_double(beta, vector, single, x.dtype, grad_output, self, target), self.dtype)
 
 
 def _huber(self: ndarray, target: ndarray, delta: float) -> ndarray:
@@ -146,8 +149,9 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
     el.check_broadcast(self, target, grad_output)
     el.check_same_dtype(self, target, grad_output)
     g, x, norm = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, reduction, grad_output, self, target)
-    of = lambda d: np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g))
-    return el.finish(with_double(delta, of, x.dtype, grad_output, self, target), self.dtype)
+    vector = lambda d: norm * np.where(np.abs(x) >= d, np.where(x > 0, d, -d), x) * g
+    single = lambda d: np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g))
+    return el.finish(with_double(delta, vector, single, x.dtype, grad_output, self, target), self.dtype)
 
 
 # ---------------------------------------------------------------- probabilities

@@ -13,6 +13,8 @@ from torchnp.dtypes import cast
 from torchnp.layout import contiguous
 from torchnp.scalars import number
 
+Formula = Callable[[Any], np.ndarray]
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -63,11 +65,8 @@ def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray) ->
     return (place >= run - run % (2 * VECTOR.elements(dtype))).transpose(np.argsort(order))
 
 
-def with_double(limit: float, of: Callable[[Any], np.ndarray], dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
-    """A formula of a number, row-major: in torch's vectors the number is of ``dtype``, beside them a double."""
-    held = number(float(limit), dtype)
-    out = of(held)
-    if held.item() == limit:
-        return out
+def with_double(limit: float, vector: Formula, single: Formula, dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
+    """A formula of a number, row-major: in torch's vectors one, of a number of ``dtype``; beside them another, of a double."""
+    out = vector(number(float(limit), dtype))
     alone = left_over(contiguous(out.shape), operands[0].dtype, *operands)
-    return np.where(alone, cast(of(np.float64(limit)), out.dtype), out)
+    return np.where(alone, cast(single(np.float64(limit)), out.dtype), out) if alone.any() else out
