@@ -212,8 +212,8 @@ def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha:
     out, left, dtype = self.copy(), np.arange(index.size), self.dtype
     wide, alone = opmath(dtype), None
     if dtype in HALVES:
-        one = select(dense(self), dim, 0), select(source, dim, 0)
-        alone = np.expand_dims(alone_among(dtype, one, one), dim)
+        both = select(dense(self), dim, 0), select(source, dim, 0)
+        alone = np.expand_dims(alone_among(dtype, both, both), dim)
     while left.size:
         first = np.unique(index[left], return_index=True)[1]
         one = left[first]
