@@ -142,6 +142,14 @@ STEPLESS = [
     for time, batch, size, first in ((0, 2, 5, False), (2, 0, 5, True), (3, 2, 0, False))
 ]  # fmt: skip
 
+# Infinities under weights that are nothing but what roundings leave of it.
+WEIGHTS = [
+    f"f    _upsample_{kind}2d_aa{name}  (x(1,1,{height},{width}).index_fill(3, torch.tensor([{place}]), float('inf')), [3,3], {size}False, None, None)"
+    for kind in ("bilinear", "bicubic", "lanczos")
+    for name, height, width, place, size in (
+        ("", 3, 7, 3, ""), ("", 8, 8, 3, ""), ("_backward", 3, 3, 0, "[1,1,3,7], "), ("_backward", 3, 3, 0, "[1,1,8,12], "))
+]  # fmt: skip
+
 # Bounds that are bools and integers.
 BOUNDS = [
     f"f    {op}, {low}, {high})"
