@@ -150,6 +150,18 @@ WEIGHTS = [
         ("", 3, 7, 3, ""), ("", 8, 8, 3, ""), ("_backward", 3, 3, 0, "[1,1,3,7], "), ("_backward", 3, 3, 0, "[1,1,8,12], "))
 ]  # fmt: skip
 
+F8 = ".to(torch.float8_e5m2)"
+
+# What is looked at of no images, and of which gradient first.
+NO_IMAGES = [
+    f"-    _slow_conv2d_backward.output_mask  (x({n},3,2,2){grad}, x({n},2,4,4){image}, x(3,2,3,3){weight}, [3,3], [1,1], [0,0], {mask})"
+    for n in (0, 2)
+    for grad, image, weight in (
+        (F8, F8, F8), ("", "", ".double()"), (F8, "", ""), ("", F8, "")
+    )
+    for mask in ([True, True, True], [False, True, False], [False, True, True])
+]  # fmt: skip
+
 # Bounds that are bools and integers.
 BOUNDS = [
     f"f    {op}, {low}, {high})"
