@@ -142,6 +142,26 @@ STEPLESS = [
     for time, batch, size, first in ((0, 2, 5, False), (2, 0, 5, True), (3, 2, 0, False))
 ]  # fmt: skip
 
+# Infinities under weights that are nothing but what roundings leave of it.
+WEIGHTS = [
+    f"f    _upsample_{kind}2d_aa{name}  (x(1,1,{height},{width}).index_fill(3, torch.tensor([{place}]), float('inf')), [3,3], {size}False, None, None)"
+    for kind in ("bilinear", "bicubic", "lanczos")
+    for name, height, width, place, size in (
+        ("", 3, 7, 3, ""), ("", 8, 8, 3, ""), ("_backward", 3, 3, 0, "[1,1,3,7], "), ("_backward", 3, 3, 0, "[1,1,8,12], "))
+]  # fmt: skip
+
+F8 = ".to(torch.float8_e5m2)"
+
+# What is looked at of no images, and of which gradient first.
+NO_IMAGES = [
+    f"-    _slow_conv2d_backward.output_mask  (x({n},3,2,2){grad}, x({n},2,4,4){image}, x(3,2,3,3){weight}, [3,3], [1,1], [0,0], {mask})"
+    for n in (0, 2)
+    for grad, image, weight in (
+        (F8, F8, F8), ("", "", ".double()"), (F8, "", ""), ("", F8, "")
+    )
+    for mask in ([True, True, True], [False, True, False], [False, True, True])
+]  # fmt: skip
+
 # Bounds that are bools and integers.
 BOUNDS = [
     f"f    {op}, {low}, {high})"

@@ -47,6 +47,13 @@ MEMORY = [
         )
     ),
     "-    add.Tensor  (3, 1.5)",
+    *(f"-    cholesky_solve.out  (x({b}).half(), x(3,3).half(), out=ints(3,2))" for b in ("3,2", "3")),
+    "-    cholesky_solve.out  (ints(3,2), ints(3,3), out=ints(3,2) > 1)",
+    "-    logsumexp.out  (x(3,4), [0], out=ints(1).expand(4))",
+    "-    logsumexp.out  (x(3,4), [0], out=x(1).expand(4))",
+    "-    mean.out  (ints(3,4), [0], out=x(1).expand(4))",
+    "-    mean.out  (x(3,4), [0], out=x(1).expand(4))",
+    "-    std.correction_out  (ints(3,4), [], out=x())",
     "-    special_digamma.out  (x(3).to(torch.complex64), out=ints(3))",
     "-    special_ndtr.out  (x(3).to(torch.complex64), out=ints(3))",
     "-    special_airy_ai.out  (x(3).half(), out=ints(3))",

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check
+from torchnp.checks import broadcast_shapes
 from torchnp.dtypes import (
     ALL,
     bool_,
@@ -30,7 +30,7 @@ from torchnp.dtypes import (
     scalar_name,
     uint8,
 )
-from torchnp.errors import cannot_cast, output_shape, shape_text, tensor_type
+from torchnp.errors import output_shape, shape_text, tensor_type
 from torchnp.layout import layout_of
 from torchnp.schema import Argument, Schema
 from torchnp.writes import resize_out
@@ -151,11 +151,10 @@ def check_fits(target: ndarray, operands: list[ndarray]) -> None:
         raise output_shape(target.shape, together)
 
 
-def check_holds(error: Exception, target: ndarray) -> None:
-    """torch looks whether the target holds the result before it looks for code for the result's dtype."""
-    lacking = str(error).rpartition("for '")[2].rstrip("'")
-    computed = next((d for d in ALL if scalar_name(d) == lacking), target.dtype)
-    check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
+def lacking(error: Exception, otherwise: np.dtype) -> np.dtype:
+    """The dtype that torch has no code for, by the words of its refusal."""
+    name = str(error).rpartition("for '")[2].rstrip("'")
+    return next((d for d in ALL if scalar_name(d) == name), otherwise)
 
 
 DATA = Path(__file__).parent.parent / "data" / "outs.tsv"

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.derived.calls import bind, by_name, call, guarded
-from torchnp.derived.casts import Rule, check_fits, check_holds, inplace_rule
+from torchnp.derived.casts import Rule, check_fits, inplace_rule, lacking
 from torchnp.derived.lists import check_lists
 from torchnp.derived.targets import exceptions_of, refuse_otherwise, write_expanded
 from torchnp.dtypes import (
@@ -168,7 +168,8 @@ def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes
         computed = result_type(*operands)
         check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
     elif not writes.predicate:
-        check_holds(error, target)
+        computed = lacking(error, target.dtype)  # which the target has to hold
+        check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
 
 
 def _raise_of_product(

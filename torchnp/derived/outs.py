@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp.derived.calls import call, guarded
-from torchnp.derived.casts import NOT_THE_SAME, Rule, check_holds, out_rule
+from torchnp.derived.casts import NOT_THE_SAME, Rule, lacking, out_rule
 from torchnp.derived.targets import Looks, contiguous_outs, looks_of
 from torchnp.dtypes import as_dtype, c_name, cast, category, is_inexact, to_real
 from torchnp.errors import shape_text
@@ -121,7 +121,7 @@ def _compute(
         if (plan.early or told is not None) and str(error).startswith('"') and isinstance(target, ndarray):
             rule.check(first if told is None else as_dtype(told), target.dtype, first)
         if plan.holds and str(error).startswith('"'):
-            check_holds(error, target)
+            rule.check(lacking(error, target.dtype), target.dtype, first)
         raise
     finally:
         WRITTEN.reset(written)

@@ -17,7 +17,6 @@ from torchnp.checks import (
     check_shape,
     check_type,
     dim_of,
-    refuse,
     require,
     wrap_dims,
 )
@@ -33,7 +32,7 @@ from torchnp.errors import (
     tensor_type,
 )
 from torchnp.kernels import _conv_checks as checks
-from torchnp.kernels._memory import RARE_OR_CHALF, check_size, new_like
+from torchnp.kernels._memory import check_size, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import out_sizes
 from torchnp.kernels.arithmetic import add, mul
@@ -401,21 +400,24 @@ def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
 @kernel("_slow_conv2d_backward.output_mask")
 def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, padding, output_mask):
     """Gradients of `_slow_conv2d_forward`."""
-    if not any(output_mask[:2]):  # torch looks at the gradient alone then
+    of_x = of_w = of_b = None
+
+    def one(*mask: bool) -> tuple[Any, ...]:
+        window = _as_window(self, weight, kernel_size, None, stride, padding, 2)
+        rest = (stride, padding, (1, 1), False, (0, 0), 1)
+        return gradients(grad_output, self, window, [len(weight)], *rest, mask, own=True)
+
+    if output_mask[0]:
+        of_x = one(True, False, False)[0]
+    if output_mask[2]:  # of the gradient alone
         wrap_dims((0, 2, 3), grad_output.ndim)
-        return None, None, sum_dim(grad_output, (0, 2, 3), dtype=grad_output.dtype) if output_mask[2] else None
-    if output_mask[2] and not output_mask[0]:
-        refuse("sum_cpu", grad_output.dtype, RARE_OR_CHALF)
-    window = _as_window(self, weight, kernel_size, None, stride, padding, 2)
-    rest = (stride, padding, (1, 1), False, (0, 0), 1)
-    given = [layout.layout_of(x) for x in (self, weight) if x.ndim == 4]
-    last = any(layout.suggested(*x) != "contiguous_format" for x in given)
-    if last and output_mask[1]:
-        if output_mask[0]:  # whose turn is first
-            gradients(grad_output, self, window, [len(weight)], *rest, (True, False, False), own=True)
-        checks.check_weight_written(weight)
-    of_x, of_w, of_b = gradients(grad_output, self, window, [len(weight)], *rest, output_mask, own=True)
-    return of_x, None if of_w is None or not output_mask[1] else of_w.reshape(weight.shape), of_b
+        of_b = sum_dim(grad_output, (0, 2, 3), dtype=grad_output.dtype)
+    if output_mask[1]:
+        given = [layout.layout_of(x) for x in (self, weight) if x.ndim == 4]
+        if any(layout.suggested(*x) != "contiguous_format" for x in given):
+            checks.check_weight_written(weight)
+        of_w = dt.cast(one(False, True, False)[1].reshape(weight.shape), grad_output.dtype)
+    return of_x, of_w, of_b
 
 
 @kernel("conv_tbc_backward")

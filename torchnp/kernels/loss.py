@@ -18,7 +18,7 @@ from torchnp.kernels.arithmetic import add, add_scalar, div, mul, rsub_scalar, s
 from torchnp.kernels.compare import eq, le, ne, where
 from torchnp.kernels.distance import pairwise_distance
 from torchnp.kernels.limits import clamp_min
-from torchnp.kernels.numerics.loops import in_vectors, with_double
+from torchnp.kernels.numerics.loops import with_double
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
 from torchnp.layout import contiguous, dense, empty
@@ -121,21 +121,13 @@ _reduced_loss("smooth_l1_loss", _smooth, "Quadratic where the difference is belo
 def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     """``g`` times the difference over ``beta``, limited to [-1, 1]."""
     g, x, norm = _slope("smooth_l1_backward_cpu_out", _NUMBERS, (), reduction, grad_output, self, target)
-
-    def of(x: ndarray, b: Any, middle: ndarray) -> ndarray:
-        return np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, middle))
-
-    if dt.is_inexact(x.dtype):
-        whole = lambda b: of(x, b, norm * x * g / b)
-        return el.finish(with_double(beta, whole, x.dtype, grad_output, self, target), self.dtype)
-    # C computes differences of small integers as int; torch's vectors wrap them, and divide by a whole beta.
-    far = dt.cast(self, dt.float64) - dt.cast(target, dt.float64)
-    alone = el.finish(of(far, np.float64(beta), norm * far * g / np.float64(beta)), self.dtype)
-    if (divisor := math.trunc(beta)) < 1:  # vectors would divide by 0
-        return alone
-    x = dt.cast(x, dt.float64)
-    vectors = el.finish(of(x, divisor, dt.cast(np.trunc(norm * x / divisor), self.dtype) * g), self.dtype)
-    return in_vectors(vectors, lambda *parts: parts[-1], grad_output, self, target, alone)
+    one, minus, whole = number(1, x.dtype), number(-1, x.dtype), not dt.is_inexact(x.dtype)
+    apart = dt.cast(x, dt.float64) if whole else x  # C++ widens small integers, and beta is none
+    apart = np.subtract(self, target, dtype=dt.float64) if whole and x.dtype.itemsize < 4 else apart
+    part = lambda b: np.trunc(x / np.maximum(b, one)).astype(x.dtype) if whole else x / b
+    vector = lambda b: norm * np.where(np.abs(x) >= b, np.where(x > 0, one, minus), part(b)) * g
+    single = lambda b: np.where(apart <= -b, -norm * g, np.where(apart >= b, norm * g, norm * apart * g / b))
+    return el.finish(with_double(beta, vector, single, x.dtype, grad_output, self, target), self.dtype)
 
 
 def _huber(self: ndarray, target: ndarray, delta: float) -> ndarray:
@@ -157,11 +149,9 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
     el.check_broadcast(self, target, grad_output)
     el.check_same_dtype(self, target, grad_output)
     g, x, norm = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, reduction, grad_output, self, target)
-    middle = norm * x * g
-    whole = lambda d: np.where((x > 0) & (x >= d), norm * g * d, np.where(x <= -d, -norm * g * d, middle))
-    rest = lambda d: np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, middle))
-    given = {"rest": rest} if delta < 0 else {}  # then both hold, and vectors look at the sign of x
-    return el.finish(with_double(delta, whole, x.dtype, grad_output, self, target, **given), self.dtype)
+    vector = lambda d: norm * np.where(np.abs(x) >= d, np.where(x > 0, d, -d), x) * g
+    single = lambda d: np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g))
+    return el.finish(with_double(delta, vector, single, x.dtype, grad_output, self, target), self.dtype)
 
 
 # ---------------------------------------------------------------- probabilities

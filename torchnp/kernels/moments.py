@@ -20,6 +20,7 @@ from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.matmul import mm
 from torchnp.kernels.reduce import sum_all, sum_dim
+from torchnp.overlap import check_target
 from torchnp.quick import Quick, axes, within
 from torchnp.registry import kernel
 from torchnp.scalars import number, real
@@ -139,7 +140,7 @@ def _look_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
     left = math.prod(n for i, n in enumerate(x.shape) if i not in reduced)
     real, is_complex = dt.to_real(x.dtype), dt.is_complex(x.dtype)
     part = dt.to_real(d) if is_complex else d  # of complex numbers each part goes into an out of its own
-    if not x.size or not dt.can_cast(real, d):
+    if not x.size or not dt.is_inexact(x.dtype) or not dt.can_cast(real, d):
         return ()
     if left > 1 and (dt.is_complex(part) or part in dt.FLOAT8S):
         raise not_implemented("std_cpu", part)
@@ -192,9 +193,10 @@ def _look_summed(bound: Bound, outs: list[ndarray]) -> None:
     refuse("max_values_cpu" if x.size else "exp_vml_cpu", int_to_float(x.dtype), dt.FLOAT8S)
     if x.size and int_to_float(x.dtype) not in NOT_NUMERIC and dt.is_inexact(d):
         refuse("sum_cpu", d, NOT_NUMERIC)
+    check_target(outs[0])
 
 
-@kernel("logsumexp", "special_logsumexp", differs=_OF_EXP, writes=Writes(out=_look_summed))
+@kernel("logsumexp", "special_logsumexp", differs=_OF_EXP, writes=Writes(out=_look_summed, unlooked=True))
 def logsumexp(self, dim, keepdim=False):
     """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
     axes = axes_of(dim, self.ndim)

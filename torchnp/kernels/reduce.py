@@ -17,6 +17,7 @@ from torchnp.kernels.arithmetic import div
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.pointwise import nan_to_num
 from torchnp.layout import layout_of, preserved
+from torchnp.overlap import check_target
 from torchnp.quick import Quick, axes, is_float, within
 from torchnp.registry import kernel
 from torchnp.scalars import number
@@ -169,19 +170,27 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
 # ---------------------------------------------------------------- mean
 
 
+def _mean_dtype(x: ndarray, dtype: Any) -> np.dtype:
+    """The dtype of a mean, which is none of integers."""
+    out = x.dtype if dtype is None else dt.as_dtype(dtype)
+    if not dt.is_inexact(out):
+        words = f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either"
+        raise RuntimeError(f"{words} a floating point or complex dtype. Got: {dt.scalar_name(out)}")
+    return out
+
+
 def _look_mean(bound: Bound, outs: list[ndarray]) -> None:
-    """Of all elements torch looks first whether the out takes the input's dtype."""
-    d = outs[0].dtype
+    """Of all elements torch looks first whether the out takes the input's dtype; the quotient comes last."""
+    x, d = bound["self"], outs[0].dtype
     words = f"mean.dtype_out(): input types can't be cast to the desired output type {dt.scalar_name(d)}"
-    check("dim" in bound or dt.can_cast(bound["self"].dtype, d), words)
-    if bound["dtype"] is not None and dt.is_inexact(dt.as_dtype(bound["dtype"])):
-        look_told(bound, outs)
-    told = bound["dtype"] if "dim" in bound or bound["dtype"] is not None else bound["self"].dtype
-    if told is None or dt.is_inexact(dt.as_dtype(told)):
-        _refuse_sum(bound["self"], axes_of(bound.get("dim"), bound["self"].ndim), d)
+    check("dim" in bound or dt.can_cast(x.dtype, d), words)
+    _mean_dtype(x, bound["dtype"])
+    look_told(bound, outs)
+    _refuse_sum(x, axes_of(bound.get("dim"), x.ndim), d)
+    check_target(outs[0])
 
 
-_OF_MEAN: dict[str, Any] = {"like": np.mean, "writes": Writes(out=_look_mean)}
+_OF_MEAN: dict[str, Any] = {"like": np.mean, "writes": Writes(out=_look_mean, unlooked=True)}
 
 
 @kernel(
@@ -192,10 +201,7 @@ _OF_MEAN: dict[str, Any] = {"like": np.mean, "writes": Writes(out=_look_mean)}
 )
 def mean_dim(self, dim, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions."""
-    out = self.dtype if dtype is None else dt.as_dtype(dtype)
-    if not dt.is_inexact(out):
-        words = f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either"
-        raise RuntimeError(f"{words} a floating point or complex dtype. Got: {dt.scalar_name(out)}")
+    out = _mean_dtype(self, dtype)
     axes = axes_of(dim, self.ndim)
     _refuse_sum(self, axes, out)  # the division comes next
     refuse("div_cpu" if out == dt.complex32 else "div_cpu_reduced_float", out, NOT_NUMERIC)

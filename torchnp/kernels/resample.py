@@ -78,15 +78,15 @@ def linear(size: int, out: int, align_corners: bool, scale: float | None, dtype:
     return Sampling(np.stack([low, high], 1), np.stack([1 - share, share], 1))
 
 
-def _inner(x: ndarray, a: np.number) -> ndarray:
+def _inner(x: ndarray, a: np.number, fused: Callable[..., ndarray] = fast_fma) -> ndarray:
     """The cubic weight of a neighbour at a distance up to 1, in the steps that torch's compiler makes of it."""
     one = x.dtype.type(1)
-    return fast_fma(fast_fma(x, a + 2 * one, -(a + 3 * one)) * x, x, one)
+    return fused(fused(x, a + 2 * one, -(a + 3 * one)) * x, x, one)
 
 
-def _outer(x: ndarray, a: np.number) -> ndarray:
+def _outer(x: ndarray, a: np.number, fused: Callable[..., ndarray] = fast_fma) -> ndarray:
     """The cubic weight of a neighbour at a distance from 1 to 2."""
-    return fast_fma(fast_fma(fast_fma(x, a, -5 * a), x, 8 * a), x, -4 * a)
+    return fused(fused(fused(x, a, -5 * a), x, 8 * a), x, -4 * a)
 
 
 @functools.lru_cache(maxsize=256)
@@ -104,7 +104,8 @@ def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: 
 def _keys(x: ndarray) -> ndarray:
     x = np.abs(x)
     a = x.dtype.type(-0.5)
-    return np.where(x < 1, _inner(x, a), np.where(x < 2, _outer(x, a), 0))
+    # Rounded once in double precision too: what then is left of a weight of 0 makes nan of an infinity.
+    return np.where(x < 1, _inner(x, a, fma), np.where(x < 2, _outer(x, a, fma), 0))
 
 
 _FILTERS: dict[str, tuple[Callable[[ndarray], ndarray], int]] = {
@@ -127,9 +128,10 @@ def antialiased(mode: str, size: int, out: int, align_corners: bool, scale: floa
     count = np.minimum((centre + support + half).astype(np.int64), size) - first
     j = np.arange(max(count.max(initial=1), 1))
     index = first[:, None] + j
-    weight = function((index.astype(dtype) - centre[:, None] + half) * inverse).astype(dtype)
+    place = ((index.astype(dtype) - centre[:, None]).astype(np.float64) + 0.5) * inverse  # 0.5 is a double in torch
+    weight = function(place.astype(dtype)).astype(dtype)
     weight[j >= count[:, None]] = 0
-    total = weight.sum(1, keepdims=True, dtype=dtype)
+    total = np.add.accumulate(weight, 1)[:, -1:]
     weight /= np.where(total == 0, dtype.type(1), total)
     return Sampling(np.minimum(index, size - 1), weight, count)
 

@@ -149,7 +149,14 @@ def cholesky(self, upper=False):
     return layout.place(out, layout.columns(out.shape))
 
 
-@kernel("cholesky_solve")
+def _look_solved(bound: Bound, outs: list[ndarray]) -> None:
+    """Whether the out holds the result comes before all else."""
+    x, d = bound["self"].dtype, outs[0].dtype
+    words = "cholesky_solve: Expected result to be safely castable from"
+    check(dt.can_cast(x, d), f"{words} {dt.scalar_name(x)} dtype, but got result with dtype {dt.scalar_name(d)}")
+
+
+@kernel("cholesky_solve", writes=Writes(out=_look_solved))
 def cholesky_solve(self, input2, upper=False):
     """Solution of A X = self from the Cholesky factor of A."""
     check(self.ndim >= 2, f"b should have at least 2 dimensions, but has {self.ndim} dimensions instead")

@@ -46,6 +46,8 @@ def gradients(
     words = "output_padding is not supported for non-transposed convolutions; got:"
     check(transposed or not any(g.output_padding), f"{words} {' '.join(map(str, g.output_padding))}")
     if 0 in input.shape:
+        if own:
+            _check_gradient(grad_output, input, weight, g, transposed, groups, output_mask)
         return _backward_of_nothing(input, weight, bias_sizes, output_mask)
     vendor = not own and checks.by_vendor(input, weight, g, transposed, groups)
     if vendor:

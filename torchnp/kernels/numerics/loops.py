@@ -12,6 +12,8 @@ from torchnp.dtypes import cast
 from torchnp.layout import WRITTEN, contiguous, iterated, layout_of
 from torchnp.scalars import number
 
+Formula = Callable[[Any], np.ndarray]
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -81,17 +83,8 @@ def in_vectors(
     return whole
 
 
-def with_double(
-    limit: float, whole: Callable[[Any], np.ndarray], dtype: np.dtype, *operands: np.ndarray,
-    rest: Callable[[Any], np.ndarray] | None = None,
-) -> np.ndarray:  # fmt: skip
-    """A formula of a number, row-major: in torch's vectors the number is of ``dtype``, beside them a double.
-
-    There it is ``rest``, where that is given.
-    """
-    held = number(float(limit), dtype)
-    out = whole(held)
-    if rest is None and held.item() == limit:
-        return out
+def with_double(limit: float, vector: Formula, single: Formula, dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
+    """A formula of a number, row-major: in torch's vectors one, of a number of ``dtype``; beside them another, of a double."""
+    out = vector(number(float(limit), dtype))
     alone = left_over(contiguous(out.shape), operands[0].dtype, *operands)
-    return np.where(alone, cast((rest or whole)(np.float64(limit)), out.dtype), out)
+    return np.where(alone, cast(single(np.float64(limit)), out.dtype), out) if alone.any() else out
