@@ -240,14 +240,13 @@ def _choose(
     The zero point is that of the scale in float32, unless ``exact``: FBGEMM and torch differ there.
     """
     low, high = one(low), one(high)
-    symmetric = symmetric and low < 0 < high
-    if symmetric:
+    if symmetric and low < 0 < high:
         bottom, top = -((most - least) // 2 + 1), (most - least) // 2
         widest = max(abs(float(low / one(bottom))), abs(float(high / one(top))))
         low, high = one(widest * bottom), one(widest * top)
     low, high = min(low, one(0)), max(high, one(0))
     span = float(high) - float(low)
-    scale = span / (most - least) if most != least else math.inf if span else math.nan
+    scale = span / (most - least) if most != least else span * math.inf
     if one(scale) == 0 or np.isinf(one(1) / one(scale)):
         scale = 0.1
     scale = scale if exact else float(one(scale))
@@ -258,7 +257,8 @@ def _choose(
     from_low, from_high = least - float(low) / scale, most - float(high) / scale
     # The end with the smaller terms gives the smaller error.
     nearer = abs(least) - abs(float(low) / scale) < abs(most) - abs(float(high) / scale)
-    zero = (least + most) / 2 if symmetric else from_low if nearer else from_high
+    middle = symmetric and low < 0 < high  # not where the half above zero has no integers, which gave nan
+    zero = (least + most) / 2 if middle else from_low if nearer else from_high
     if zero < least or zero > most:
         return scale, least if zero < least else most
     return scale, round(zero) if math.isfinite(zero) else -(2**31)
