@@ -302,6 +302,7 @@ def _loss(x: ndarray, low: np.float32, high: np.float32, bits: int) -> np.float3
 def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
     """The upper and lower end of the range in which a few bits hold the first values best, by a greedy search."""
     check_type(dt.float32, input)
+    check(input.size > 0, "input tensor is empty and has no data", ValueError)
     check(0 <= numel <= input.size, "numel is out of the bound of input tensor")
     x = input.reshape(-1)[:numel]
     low, high = (x.min(), x.max()) if numel else (input.reshape(-1)[0], input.reshape(-1)[0])
