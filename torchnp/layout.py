@@ -8,7 +8,7 @@ dimension has no place of its own), so the first operand that decides counts, an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,17 @@ def layout_of(x: ndarray) -> Layout:
     return x.shape, tuple(s // size for s in x.strides)
 
 
-# What an ``out=`` form has its source's kernel compute for: torch goes through the elements in its order of memory.
-WRITTEN: ContextVar[Any] = ContextVar("written", default=None)
+
+class _Written(local):
+    """What an ``out=`` form has its source's kernel compute for: torch goes through the elements in its order of memory.
+
+    Of a thread, not of a context: the quiet one, in which kernels take the short way, is another than the caller's.
+    """
+
+    target: Any = None
+
+
+WRITTEN = _Written()
 
 # ---------------------------------------------------------------- dense strides
 

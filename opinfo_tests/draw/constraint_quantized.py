@@ -56,7 +56,9 @@ ROWS = (
          "col_indices": T("k", "same", (0, "m"), layout="c")}, dtypes="index", **_TRUSTED),
     rule("_nested_compute_contiguous_strides_offsets", args={"nested_size": T("n m", "int64", (1, 4), layout="c")},
          **_TRUSTED),
-    rule("choose_qparams_optimized", values="tame"),  # its search compares errors, which nan ends at any step
+    # Its search compares errors, which nan ends at any step. It takes n_bins * ratio steps, and of fewer bins than none never ends.
+    rule("choose_qparams_optimized", values="tame",
+         dies=lambda case: case.args[3] > 0 and not 0 <= case.args[2] * case.args[3] <= 1000),
     rule("_test_optional_*intlist", args={"values": T("n", "int32")}),
     rule("_test_optional_floatlist", args={"values": T("n", "float32")}),
 )  # fmt: skip

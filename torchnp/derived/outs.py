@@ -112,7 +112,7 @@ def _compute(
         if "out_dtype" not in bound and bound.get("dtype") is None:
             rule.check_early(target.dtype, first if "dtype" in bound else to_real(first))
         bound = _computed_in(target.dtype, bound)
-    written = WRITTEN.set(None if plan.late else target)
+    before, WRITTEN.target = WRITTEN.target, None if plan.late else target
     try:
         results = call(source, source_schema, bound)
     except NotImplementedError as error:
@@ -124,7 +124,7 @@ def _compute(
             rule.check(lacking(error, target.dtype), target.dtype, first)
         raise
     finally:
-        WRITTEN.reset(written)
+        WRITTEN.target = before
     return (results,) if len(plan.outs) == 1 and not isinstance(results, tuple) else results
 
 

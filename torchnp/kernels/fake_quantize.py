@@ -240,14 +240,13 @@ def _choose(
     The zero point is that of the scale in float32, unless ``exact``: FBGEMM and torch differ there.
     """
     low, high = one(low), one(high)
-    symmetric = symmetric and low < 0 < high
-    if symmetric:
+    if symmetric and low < 0 < high:
         bottom, top = -((most - least) // 2 + 1), (most - least) // 2
         widest = max(abs(float(low / one(bottom))), abs(float(high / one(top))))
         low, high = one(widest * bottom), one(widest * top)
     low, high = min(low, one(0)), max(high, one(0))
     span = float(high) - float(low)
-    scale = span / (most - least) if most != least else math.inf if span else math.nan
+    scale = span / (most - least) if most != least else span * math.inf
     if one(scale) == 0 or np.isinf(one(1) / one(scale)):
         scale = 0.1
     scale = scale if exact else float(one(scale))
@@ -258,7 +257,8 @@ def _choose(
     from_low, from_high = least - float(low) / scale, most - float(high) / scale
     # The end with the smaller terms gives the smaller error.
     nearer = abs(least) - abs(float(low) / scale) < abs(most) - abs(float(high) / scale)
-    zero = (least + most) / 2 if symmetric else from_low if nearer else from_high
+    middle = symmetric and low < 0 < high  # not where the half above zero has no integers, which gave nan
+    zero = (least + most) / 2 if middle else from_low if nearer else from_high
     if zero < least or zero > most:
         return scale, least if zero < least else most
     return scale, round(zero) if math.isfinite(zero) else -(2**31)
@@ -302,6 +302,7 @@ def _loss(x: ndarray, low: np.float32, high: np.float32, bits: int) -> np.float3
 def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
     """The upper and lower end of the range in which a few bits hold the first values best, by a greedy search."""
     check_type(dt.float32, input)
+    check(input.size > 0, "input tensor is empty and has no data", ValueError)
     check(0 <= numel <= input.size, "numel is out of the bound of input tensor")
     x = input.reshape(-1)[:numel]
     low, high = (x.min(), x.max()) if numel else (input.reshape(-1)[0], input.reshape(-1)[0])

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import errors
-from torchnp.checks import check
+from torchnp.checks import check, check_matrices
 from torchnp.errors import shape_text
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels.numerics.products import product
@@ -38,6 +38,8 @@ def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
     names = " != ".join(dt.c_name(x.dtype) for x in (self, mat2))
     for a, b, c in _groups(self, mat2, offs, out):
         check(same, f"expected m1 and m2 to have the same dtype, but got: {names}")
+        if offs is not None:  # of inner slices one may be cut short
+            check_matrices(a, b)
         c[...] = product(a, b)
     return out
 

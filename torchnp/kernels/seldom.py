@@ -21,7 +21,7 @@ from torchnp.kernels.view import view
 from torchnp.layout import dense
 from torchnp.overlap import check_apart
 from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes
+from torchnp.writes import Bound, Writes, store
 
 ndarray = np.ndarray
 
@@ -35,18 +35,22 @@ def _matrix(coefficients: ndarray) -> ndarray:
     return coefficients[first] if coefficients.ndim > 2 else coefficients
 
 
-def _look_combined(bound: Bound, outs: list[ndarray]) -> None:
-    """torch never resizes this out: with a dimension for the parts, it must be what all three broadcast to."""
+def _look_combined(bound: Bound, outs: list[ndarray]) -> tuple[int, ...] | None:
+    """torch adds to this out in its dtype, and never resizes it: it must be what all three broadcast to, with the parts."""
     input, weights, (out,) = bound["input"], _matrix(bound["coefficients"]), outs
     if not input.size or not input.ndim or weights.ndim < 2:
-        return  # refused for that first
+        return None  # refused for that first
     at = wrap_dim(1, out.ndim + 1)
     shape = (*out.shape[:at], 1, *out.shape[at:])
     common = broadcast_shapes(shape, (1, 1, *input.shape[1:]), (weights.shape[0], *(1,) * input.ndim))
     if common != shape:
         raise output_shape(shape, common)
-    bound["input"] = np.broadcast_to(input, (len(input), *out.shape[1:]))
-    bound["coefficients"] = np.broadcast_to(weights, (len(out), weights.shape[1]))
+    refuse(_NAME, out.dtype, RARE_OR_CHALF)
+    total = np.expand_dims(out, at)
+    return store(out, _combined(input, weights, total).reshape(out.shape))
+
+
+_NAME = "_compute_linear_combination_cpu"
 
 
 @kernel("_compute_linear_combination", writes=Writes(out=_look_combined))
@@ -56,24 +60,37 @@ def _compute_linear_combination(input, coefficients):
         raise dim_out_of_range(1, coefficients.ndim)
     coefficients = _matrix(coefficients)
     check(input.ndim > 0 and input.size > 0, "Empty tensor not supported")
-    refuse("_compute_linear_combination_cpu", input.dtype, RARE_OR_CHALF)
-    inner, real = dt.opmath(input.dtype), dt.to_real(input.dtype)
-    if coefficients.dtype != real and coefficients.itemsize >= real.itemsize:
-        # torch reads their memory as the dtype of the input's parts, with as many elements between the columns.
-        memory, start = storage(coefficients)
-        across, along = coefficients.strides
-        along = along // coefficients.itemsize * real.itemsize
-        coefficients = ndarray(coefficients.shape, real, memory, start, (across, along))
-    if dt.is_complex(input.dtype):  # each part on its own
-        parts = np.ascontiguousarray(input).view(real).reshape(*input.shape, 2)
-        total = _compute_linear_combination(parts, dt.cast(coefficients, real))
-        return total.reshape(-1).view(input.dtype).reshape(total.shape[:-1])
-    weights, parts = dt.cast(dt.cast(coefficients, input.dtype), inner), dt.cast(input, inner)
-    total = np.zeros((weights.shape[0], *parts.shape[1:]), input.dtype)
-    for weight, part in zip(weights.T, parts):
-        product = dt.cast(np.multiply.outer(weight, part), input.dtype)
-        total = dt.cast(dt.cast(total, inner) + dt.cast(product, inner), input.dtype)
-    return total
+    refuse(_NAME, input.dtype, RARE_OR_CHALF)
+    return _combined(input, coefficients, np.zeros((len(coefficients), 1, *input.shape[1:]), input.dtype))[:, 0]
+
+
+def _combined(input: ndarray, coefficients: ndarray, total: ndarray) -> ndarray:
+    """What a sum becomes that has a dimension of one for the coefficients' rows before those of the parts."""
+    dtype = total.dtype
+    parts, weights = _read_as(input, dtype, 0), _read_as(coefficients, dt.to_real(dtype), 1)
+    if dtype == dt.bool_:  # whatever bits the bytes have
+        parts, weights = parts.view(np.uint8), weights.view(np.uint8)
+    elif dt.is_complex(dtype):  # each part on its own
+        parts, total = (np.ascontiguousarray(x).view(weights.dtype).reshape(*x.shape, 2) for x in (parts, total))
+    inner = dt.opmath(total.dtype) if dtype != dt.bool_ else parts.dtype
+    parts, weights = dt.cast(parts, inner), dt.cast(weights, inner)
+    for weight, part in zip(weights.T, parts, strict=False):
+        product = (np.bitwise_and if dtype == dt.bool_ else np.multiply).outer(weight, part[None])
+        total = dt.cast(dt.cast(total, inner) + dt.cast(dt.cast(product, total.dtype), inner), total.dtype)
+    return np.ascontiguousarray(total).view(dtype)[..., 0] if dt.is_complex(dtype) else total
+
+
+def _read_as(x: ndarray, dtype: np.dtype, axis: int) -> ndarray:
+    """The memory of x as torch reads it as another dtype: along one dimension as many elements of that apart.
+
+    Of a wider dtype torch reads memory beyond that of x; here the values are converted.
+    """
+    if x.dtype == dtype or x.itemsize < dtype.itemsize:
+        return dt.cast(x, dtype)
+    memory, start = storage(x)
+    strides = list(x.strides)
+    strides[axis] = strides[axis] // x.itemsize * dtype.itemsize
+    return ndarray(x.shape, dtype, memory, start, tuple(strides))
 
 
 @kernel("hash_tensor")

@@ -155,10 +155,11 @@ def _sobol_engine_ff_(self, n, sobolstate, dimension, num_generated):
     dim_of(sobolstate, 0), dim_of(sobolstate, 1)
     if n <= 0 or dimension <= 0:
         return self
-    # Of more dimensions than are meant torch sees the first positions.
+    # Of more dimensions than are meant torch sees the first positions; of fewer coordinates it writes beyond them.
     state = sobolstate[(..., *[0] * (sobolstate.ndim - 2))]
-    point = self[(..., *[0] * (self.ndim - 1))][:dimension]
-    point ^= np.bitwise_xor.reduce(_steps(state, n, num_generated), 0)[:dimension]
+    moved = np.bitwise_xor.reduce(_steps(state, n, num_generated), 0)[: min(dimension, len(self))]
+    point = self[(..., *[0] * (self.ndim - 1))][: len(moved)]
+    point ^= moved
     return self
 
 

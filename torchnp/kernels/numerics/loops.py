@@ -70,7 +70,7 @@ def in_vectors(
     whole: np.ndarray, of: Callable[..., np.ndarray], *operands: np.ndarray, loop: Loop = VECTOR
 ) -> np.ndarray:
     """``whole``, which torch's vectors compute, and in it by another formula those elements that it computes one by one."""
-    whole, dtype, target = np.asarray(whole), operands[0].dtype, WRITTEN.get()
+    whole, dtype, target = np.asarray(whole), operands[0].dtype, WRITTEN.target
     beside = isinstance(target, np.ndarray) and (target.shape, target.dtype) == (whole.shape, dtype)
     iterate = (target, *operands) if beside else operands
     if all(x.flags.c_contiguous and x.shape == whole.shape for x in (whole, *iterate)):
