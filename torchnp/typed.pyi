@@ -2895,7 +2895,7 @@ class _aten__foreach_mul_:
 class _aten__foreach_neg:
     """``aten::neg``, for each tensor of a list.
 
-    Like ``numpy.negative``, with 1 known differences: ``torchnp explain _foreach_neg``."""
+    Like ``numpy.negative``, with 2 known differences: ``torchnp explain _foreach_neg``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2915,7 +2915,7 @@ class _aten__foreach_neg:
 class _aten__foreach_neg_:
     """``aten::_foreach_neg``, written into its first argument.
 
-    Like ``numpy.negative``, with 1 known differences: ``torchnp explain _foreach_neg_``."""
+    Like ``numpy.negative``, with 2 known differences: ``torchnp explain _foreach_neg_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -10584,7 +10584,7 @@ class _aten_diff:
 class _aten_digamma:
     """Elementwise ``digamma``.
 
-    Like ``scipy.special.digamma``, with 2 known differences: ``torchnp explain digamma``."""
+    Like ``scipy.special.digamma``, with 3 known differences: ``torchnp explain digamma``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -10604,7 +10604,7 @@ class _aten_digamma:
 class _aten_digamma_:
     """``aten::digamma``, written into its first argument.
 
-    Like ``scipy.special.digamma``, with 2 known differences: ``torchnp explain digamma_``."""
+    Like ``scipy.special.digamma``, with 3 known differences: ``torchnp explain digamma_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -12414,7 +12414,7 @@ class _aten_fmin:
 class _aten_fmod:
     """Remainder with the sign of the dividend.
 
-    Like ``numpy.fmod``, with 6 known differences: ``torchnp explain fmod``."""
+    Like ``numpy.fmod``, with 7 known differences: ``torchnp explain fmod``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -12448,7 +12448,7 @@ class _aten_fmod:
 class _aten_fmod_:
     """``aten::fmod.Tensor``, written into its first argument.
 
-    Like ``numpy.fmod``, with 6 known differences: ``torchnp explain fmod_``."""
+    Like ``numpy.fmod``, with 7 known differences: ``torchnp explain fmod_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @overload
@@ -18752,7 +18752,7 @@ class _aten_ne_:
 class _aten_neg:
     """Elementwise ``neg``.
 
-    Like ``numpy.negative``, with 1 known differences: ``torchnp explain neg``."""
+    Like ``numpy.negative``, with 2 known differences: ``torchnp explain neg``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -18772,7 +18772,7 @@ class _aten_neg:
 class _aten_neg_:
     """``aten::neg``, written into its first argument.
 
-    Like ``numpy.negative``, with 1 known differences: ``torchnp explain neg_``."""
+    Like ``numpy.negative``, with 2 known differences: ``torchnp explain neg_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -18784,7 +18784,7 @@ class _aten_neg_:
 class _aten_negative:
     """Elementwise ``neg``.
 
-    Like ``numpy.negative``, with 1 known differences: ``torchnp explain negative``."""
+    Like ``numpy.negative``, with 2 known differences: ``torchnp explain negative``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -18804,7 +18804,7 @@ class _aten_negative:
 class _aten_negative_:
     """``aten::negative``, written into its first argument.
 
-    Like ``numpy.negative``, with 1 known differences: ``torchnp explain negative_``."""
+    Like ``numpy.negative``, with 2 known differences: ``torchnp explain negative_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -20620,7 +20620,7 @@ class _aten_relu_:
 class _aten_remainder:
     """Remainder with the sign of the divisor.
 
-    Like ``numpy.remainder``, with 8 known differences: ``torchnp explain remainder``."""
+    Like ``numpy.remainder``, with 9 known differences: ``torchnp explain remainder``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -20668,7 +20668,7 @@ class _aten_remainder:
 class _aten_remainder_:
     """``aten::remainder.Tensor``, written into its first argument.
 
-    Like ``numpy.remainder``, with 8 known differences: ``torchnp explain remainder_``."""
+    Like ``numpy.remainder``, with 9 known differences: ``torchnp explain remainder_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @overload
@@ -21751,7 +21751,7 @@ class _aten_set_:
 class _aten_sgn:
     """Elementwise ``sgn``.
 
-    Like ``numpy.sign``, with 2 known differences: ``torchnp explain sgn``."""
+    Like ``numpy.sign``, with 3 known differences: ``torchnp explain sgn``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -21771,7 +21771,7 @@ class _aten_sgn:
 class _aten_sgn_:
     """``aten::sgn``, written into its first argument.
 
-    Like ``numpy.sign``, with 2 known differences: ``torchnp explain sgn_``."""
+    Like ``numpy.sign``, with 3 known differences: ``torchnp explain sgn_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -22737,7 +22737,7 @@ class _aten_special_chebyshev_polynomial_w:
 class _aten_special_digamma:
     """Elementwise ``digamma``.
 
-    Like ``scipy.special.digamma``, with 2 known differences: ``torchnp explain special_digamma``."""
+    Like ``scipy.special.digamma``, with 3 known differences: ``torchnp explain special_digamma``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23429,7 +23429,7 @@ class _aten_special_multigammaln:
 class _aten_special_ndtr:
     """The distribution function of the normal distribution; half types are rounded at each step.
 
-    Like ``scipy.special.ndtr``, with 3 known differences: ``torchnp explain special_ndtr``."""
+    Like ``scipy.special.ndtr``, with 4 known differences: ``torchnp explain special_ndtr``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23489,7 +23489,7 @@ class _aten_special_polygamma:
 class _aten_special_psi:
     """Elementwise ``digamma``.
 
-    Like ``scipy.special.digamma``, with 2 known differences: ``torchnp explain special_psi``."""
+    Like ``scipy.special.digamma``, with 3 known differences: ``torchnp explain special_psi``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
