@@ -82,7 +82,7 @@ def found_backend(name: str) -> Backend:
         "torch-DEVICE (torch-cpu)",
         "compile-NAME (compile-inductor)",
         "array-api-NAME (array-api-strict)",
-        "remote-TRANSPORT (remote-local, remote-tcp, remote-grpc)",
+        "remote-TRANSPORT (remote-local, remote-tcp, remote-tls, remote-grpc, remote-grpcs)",
         *sorted(found),
         "package.module:object",
     ]

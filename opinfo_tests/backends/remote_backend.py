@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,8 @@ from ..schemas import resizable_buffers
 from .backend import Seen, error_of, structure_of
 from .torch_backend import TorchDevice, dtype_of_number, gives_dtype, overload_of, to_array, window_of
 
-TRANSPORTS: dict[str, tuple[str, ...]] = {"local": (), "tcp": (), "grpc": ("--grpc",)}
+TRANSPORTS: dict[str, tuple[str, ...]] = {"local": (), "tcp": (), "tls": (), "grpc": ("--grpc",), "grpcs": ("--grpc",)}
+ENCRYPTED = ("tls", "grpcs")
 # A worker may be killed: what holds the server ends it when the worker's end of its input is gone.
 _HOLDER = """import subprocess, sys
 server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
@@ -51,6 +54,22 @@ class Server:
         self.holder.communicate()
 
 
+class Certificates:
+    """A certificate of loopback by an authority of its own, as files that end with this object."""
+
+    def __init__(self) -> None:
+        import trustme
+
+        self.directory = tempfile.TemporaryDirectory()
+        authority, where = trustme.CA(), Path(self.directory.name)
+        self.ca, cert, key = (where / f"{name}.pem" for name in ("ca", "cert", "key"))
+        issued = authority.issue_cert("127.0.0.1", "localhost")
+        authority.cert_pem.write_to_path(self.ca)
+        issued.cert_chain_pems[0].write_to_path(cert)
+        issued.private_key_pem.write_to_path(key)
+        self.options = ("--tls-cert", str(cert), "--tls-key", str(key))
+
+
 class Remote(TorchDevice):
     """Calls on handles of one session, in which every buffer of a case is a vector and every argument a window on it.
 
@@ -65,7 +84,11 @@ class Remote(TorchDevice):
 
     @cached_property
     def server(self) -> Server:
-        return Server(*TRANSPORTS[self.transport])
+        return Server(*TRANSPORTS[self.transport], *(self.certificates.options if self.certificates else ()))
+
+    @cached_property
+    def certificates(self) -> Certificates | None:
+        return Certificates() if self.transport in ENCRYPTED else None
 
     @property
     def session(self) -> rpc.Session:
@@ -82,7 +105,9 @@ class Remote(TorchDevice):
         return self._session
 
     def _connected(self) -> rpc.Session:
-        return rpc.local() if self.transport == "local" else rpc.connect(self.server.address, reconnect=0)
+        if self.transport == "local":
+            return rpc.local()
+        return rpc.connect(self.server.address, reconnect=0, ca=self.certificates.ca if self.certificates else None)
 
     def close(self) -> None:
         """Leave the server; the next call has a new session."""
@@ -214,7 +239,7 @@ def place_of(result: Any, now: np.ndarray, buffer: int, held: np.ndarray) -> Any
 
 
 def remote(transport: str) -> Remote:
-    """Return the backend of the remote tensor over a transport: ``local``, ``tcp`` or ``grpc``.
+    """Return the backend of the remote tensor over a transport: ``local``, ``tcp``, ``tls``, ``grpc`` or ``grpcs``.
 
     Raises
     ------

@@ -176,5 +176,5 @@ def test_errors_are_judged_and_refusals_counted_apart():
 
 
 def test_no_such_transport():
-    with pytest.raises(SystemExit, match="no transport 'pigeon': local, tcp, grpc"):
+    with pytest.raises(SystemExit, match="no transport 'pigeon': local, tcp, tls, grpc, grpcs"):
         load_backend("remote-pigeon")
