@@ -140,6 +140,9 @@ STEPLESS = [
     f"s    {op}.input  (x({time},{batch},4), {state.format(size)}, [x({gates}*{size},4), x({gates}*{size},{size})], False, 1, 0.0, False, False, {first})"
     for (op, gates, state) in (("gru", 3, "x(1,2,{})"), ("rnn_tanh", 1, "x(1,2,{})"), ("lstm", 4, "[x(1,2,{0}), x(1,2,{0})]"))
     for time, batch, size, first in ((0, 2, 5, False), (2, 0, 5, True), (3, 2, 0, False))
+] + [
+    f"s    lstm.input  (x(3,2,4), [x(1,2,5), x(1,2,5)], [x(20,4), x(20,5), x(20){first}, x(20){second}], True, 1, 0.0, False, False, False)"
+    for first, second in ((".half()", ""), ("", ".long()"), (".bool()", ".bfloat16()"))
 ]  # fmt: skip
 
 # Infinities under weights that are nothing but what roundings leave of it.

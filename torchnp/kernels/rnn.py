@@ -213,7 +213,9 @@ def _layers(
     # torch rounds every step of a half type, except in its fused LSTM.
     fused = not rounds and len(states) == 2 and dt.is_half(x.dtype) and not _differ(x, *states, *params)
     dtype, inner = x.dtype, dt.opmath(x.dtype)
-    rows = iter(_weights([dt.cast(p, inner) if fused else p for p in params], has_biases, projected))
+    single = vendor and not rounds  # oneDNN is given the sum of two biases, whatever they are
+    taken = [dt.cast(p, inner) if fused or (single and p.ndim == 1) else p for p in params]
+    rows = iter(_weights(taken, has_biases, projected))
     for s in states:
         check(s.shape[0] <= num_layers * directions, "Expected more hidden states in stacked_rnn")
         words = f"Expected hidden size of ({num_layers * directions}, ...), got {shape_text(s.shape)}"
