@@ -168,7 +168,7 @@ class Plan(NamedTuple):
 
 Planner = Callable[[np.dtype], Plan]
 _CATEGORY_NAMES = ("bool", "integer", "float", "complex")
-_HALVES = ("half", "bfloat16")
+_HALVES = ("half", "bfloat16", "complex32")
 
 
 def _planner(
@@ -187,7 +187,8 @@ def _planner(
             refuse_row(cpu, common, takes, refuses)
             function = also.get(_CATEGORY_NAMES[dt.category(common)], ufunc)
             if dt.is_half(common):
-                function = also.get(common.name, also.get("half", function))
+                function = also.get("half", function)
+            function = also.get(common.name, function)
             plan = plans[key] = Plan(function, common, compute(common), result(common))
         return plan
 
@@ -310,7 +311,7 @@ def _declare(
         Those of `kernel`; ``like`` is ``ufunc`` unless it is given.
     **also
         Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``, and ``half=`` for float16
-        and bfloat16 converted to float32, or ``bfloat16=`` for that alone.
+        and bfloat16 converted to float32, or ``bfloat16=`` for that alone; ``complex32=`` for that as complex64.
     """
     if unknown := also.keys() - {*_CATEGORY_NAMES, *_HALVES}:
         raise TypeError(f"{names}: no such settings: {unknown}")
