@@ -35,7 +35,6 @@ def layout_of(x: ndarray) -> Layout:
     return x.shape, tuple(s // size for s in x.strides)
 
 
-
 class _Written(local):
     """What an ``out=`` form has its source's kernel compute for: torch goes through the elements in its order of memory.
 
