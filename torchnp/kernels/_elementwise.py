@@ -168,7 +168,7 @@ class Plan(NamedTuple):
 
 Planner = Callable[[np.dtype], Plan]
 _CATEGORY_NAMES = ("bool", "integer", "float", "complex")
-_HALVES = ("half", "bfloat16")
+_HALVES = ("half", "bfloat16", "complex32")
 
 
 def _planner(
@@ -187,7 +187,8 @@ def _planner(
             refuse_row(cpu, common, takes, refuses)
             function = also.get(_CATEGORY_NAMES[dt.category(common)], ufunc)
             if dt.is_half(common):
-                function = also.get(common.name, also.get("half", function))
+                function = also.get("half", function)
+            function = also.get(common.name, function)
             plan = plans[key] = Plan(function, common, compute(common), result(common))
         return plan
 
@@ -231,7 +232,7 @@ def _of_one(plan_of: Planner, half_alone: Ufunc | None) -> Callable[[Any], ndarr
 
 
 def _of_two(
-    plan_of: Planner, cpu: str, refuses: Refusals, exact_scalar: bool, stepwise: bool
+    plan_of: Planner, cpu: str, refuses: Refusals, exact_scalar: bool, stepwise: bool, half_alone: Ufunc | None
 ) -> Callable[[Any, Any], ndarray]:
     def run(a: Any, b: Any) -> ndarray:
         try:
@@ -254,10 +255,14 @@ def _of_two(
             raise
         b = operand(b, inner if exact else common)
         a = operand(a, common)
+        given = a, b
         if inner is not common and (exact or not stepwise):
             a, b = dt.cast(a, inner), dt.cast(b, inner)
         try:
-            return finish(function(a, b), out)
+            value = finish(function(a, b), out)
+            if half_alone and dt.is_half(common):
+                return in_vectors(value, lambda *parts: finish(half_alone(*parts), out), *map(np.asarray, given))
+            return value
         except ValueError:
             check_broadcast(a, b)
             raise
@@ -305,17 +310,21 @@ def _declare(
     stepwise : bool
         Two tensors of a half type are computed in it, with a rounding at each step.
     half_alone : callable or None
-        Computes elements of one tensor of a half type that do not fill torch's vectors, in that type.
+        Computes elements of a half type that do not fill torch's vectors, in that type.
     like, differs, writes
         Those of `kernel`; ``like`` is ``ufunc`` unless it is given.
     **also
         Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``, and ``half=`` for float16
-        and bfloat16 converted to float32, or ``bfloat16=`` for that alone.
+        and bfloat16 converted to float32, or ``bfloat16=`` for that alone; ``complex32=`` for that as complex64.
     """
     if unknown := also.keys() - {*_CATEGORY_NAMES, *_HALVES}:
         raise TypeError(f"{names}: no such settings: {unknown}")
     plan_of = _planner(ufunc, result, cpu, takes, refuses, compute, also)
-    run = _of_one(plan_of, half_alone) if operands == 1 else _of_two(plan_of, cpu, refuses, exact_scalar, stepwise)
+    run = (
+        _of_one(plan_of, half_alone)
+        if operands == 1
+        else _of_two(plan_of, cpu, refuses, exact_scalar, stepwise, half_alone)
+    )
     if not names:
         return run
     doc = doc or f"Elementwise ``{names.split()[0].partition('.')[0]}``."

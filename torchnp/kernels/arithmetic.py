@@ -221,28 +221,53 @@ _ROUNDED = {None: div, "trunc": _div_trunc, "floor": floor_divide}
 # ---------------------------------------------------------------- remainders
 
 
-def _fmod(a: ndarray, b: ndarray) -> ndarray:
-    """C's; torch's vectors of float32 give nan where the quotient overflows."""
+_NEAR = np.float32(3.3e38)  # the largest float32, but for some rounding
+
+
+def _fmod_in_vectors(a: ndarray, b: ndarray) -> ndarray:
+    """torch's vectors of float32 give nan where the quotient overflows that they begin with."""
     rest = np.fmod(a, b)
-    if a.dtype != dt.float32 or not (lost := np.isinf(a / b)).any():
+    if not (np.abs(a / b) > _NEAR).any():
         return rest
-    return in_vectors(np.where(lost, np.float32(np.nan), rest), np.fmod, a, b)
+    factor = np.where(np.abs(b) < np.finfo(np.float32).tiny, np.float32(2**25), np.float32(1))
+    a, b, zero = np.abs(a) * factor, np.abs(b) * factor, np.float32(0)
+    quotient = np.nextafter(a, zero) * np.nextafter(1 / b, zero)  # each rounded toward zero
+    return np.where(np.isinf(quotient), np.float32(np.nan), rest)
 
 
-def _remainder(a: ndarray, b: ndarray) -> ndarray:
-    """The divisor's sign, except that a zero keeps the sign C's fmod gives it."""
-    rest = _fmod(a, b)
-    return np.where((rest != 0) & ((b < 0) != (rest < 0)), rest + b, rest)
+def _fmod(a: ndarray, b: ndarray) -> ndarray:
+    """C's, but in vectors of float32."""
+    if a.dtype != dt.float32:
+        return np.fmod(a, b)
+    whole = _fmod_in_vectors(a, b)
+    return in_vectors(whole, np.fmod, a, b) if np.isnan(whole).any() else whole
+
+
+def _with_sign(fmod: Any) -> Any:
+    """The remainder with the divisor's sign, except that a zero keeps the sign that C's fmod gives it."""
+
+    def remainder(a: ndarray, b: ndarray) -> ndarray:
+        rest = fmod(a, b)
+        return np.where((rest != 0) & ((b < 0) != (rest < 0)), rest + b, rest)
+
+    return remainder
+
+
+def _widened(function: Any) -> Any:
+    """A function of float32, of numbers of a half type."""
+    return lambda *parts: function(*(dt.cast(x, dt.float32) for x in parts))
 
 
 remainder = el.binary(
-    "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", _remainder, cpu="remainder_cpu", takes=REAL,
-    integer=_checked(np.remainder), like=np.remainder,
+    "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", _with_sign(_fmod), cpu="remainder_cpu", takes=REAL,
+    integer=_checked(np.remainder), half=_with_sign(_fmod_in_vectors), half_alone=_widened(_with_sign(np.fmod)),
+    like=np.remainder,
     differs=[*OF_REALS, "integer-division-by-zero", "remainder-zero-sign", "no-bool-remainder", "quotient-overflow"],
     doc="Remainder with the sign of the divisor.",
 )  # fmt: skip
 fmod = el.binary(
-    "fmod.Tensor fmod.Scalar", _fmod, cpu="fmod_cpu", takes=REAL, integer=_checked(np.fmod), like=np.fmod,
+    "fmod.Tensor fmod.Scalar", _fmod, cpu="fmod_cpu", takes=REAL, integer=_checked(np.fmod), half=_fmod_in_vectors,
+    half_alone=_widened(np.fmod), like=np.fmod,
     differs=[*OF_REALS, "integer-division-by-zero", "quotient-overflow"], doc="Remainder with the sign of the dividend.",
 )  # fmt: skip
 

@@ -135,8 +135,12 @@ def _sgn(z: ndarray) -> ndarray:
     size = np.abs(z)
     out = np.empty_like(z)
     out.real, out.imag = z.real / size, z.imag / size
-    alone = lambda part: part / np.abs(part).astype(part.dtype)
-    return np.where(size == 0, z.dtype.type(0), in_vectors(out, alone, z, loop=AVX512))
+    return np.where(size == 0, z.dtype.type(0), in_vectors(out, _sgn_alone, z, loop=AVX512))
+
+
+def _sgn_alone(z: ndarray) -> ndarray:
+    size = np.abs(z)
+    return np.where(size == 0, z.dtype.type(0), z / size.astype(z.dtype))
 
 
 def _negative(z: ndarray) -> ndarray:
@@ -168,7 +172,7 @@ _NEGATED_MASK = (
 )
 neg = el.unary(
     "neg negative", np.negative, differs=["negative-strided", "complex-zero-sign"], cpu="neg_cpu", takes=el.NUMBERS,
-    refuses=[(el.BOOL, RuntimeError, _NEGATED_MASK)], complex=_negative,
+    refuses=[(el.BOOL, RuntimeError, _NEGATED_MASK)], complex=_negative, complex32=np.negative,
 )  # fmt: skip
 _COMPLEX_SIGN = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
 _signs = partial(
@@ -179,7 +183,10 @@ sign = _signs(
     "sign", _sign, refuses=_no_complex(_COMPLEX_SIGN, NotImplementedError),
     differs=["sign-of-nan", "sign-of-bool", "missing-kernel"],
 )  # fmt: skip
-_signs("sgn", _sign, complex=_sgn, differs=["sign-of-nan", "sign-of-bool", "complex-infinities"])
+_signs(
+    "sgn", _sign, complex=_sgn, complex32=_sgn_alone,
+    differs=["sign-of-nan", "sign-of-bool", "complex-infinities"],
+)  # fmt: skip
 el.unary(
     "signbit", np.signbit, el.always_bool, cpu="signbit_cpu", takes=el.BOOL | COPIES,
     refuses=_no_complex("signbit is not implemented for complex tensors.", NotImplementedError),
