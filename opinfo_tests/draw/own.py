@@ -16,8 +16,8 @@ from .task import reseed
 
 SOURCE = "own"
 
-# The dtypes of a row: floats, integers, booleans, complex, single precision; "-" is a row without arrays, in float32's turn.
-KINDS = {"f": ("float32", "float64", "bfloat16", "float16"), "i": ("int64", "uint8"), "b": ("bool",),
+# The dtypes of a row: floats, wide ones, integers, booleans, complex, single precision; "-" is a row without arrays, in float32's turn.
+KINDS = {"f": ("float32", "float64", "bfloat16", "float16"), "w": ("float32", "float64"), "i": ("int64", "uint8"), "b": ("bool",),
          "c": ("complex64",), "s": ("float32",), "-": ("float32",)}  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from .own_edges import EDGES
 from .own_indexing import INDEXING
+from .own_large import LARGE
 from .own_layers import LAYERS
 from .own_matrices import MATRICES
 from .own_pointwise import POINTWISE
@@ -575,7 +576,7 @@ c    istft  (x(2,16,6), 16, center=False, onesided=False, return_complex=True)
 """
 
 ROWS = "\n".join(
-    text.strip() for text in (ROWS, QUANTIZED, SIGNALS, EDGES, INDEXING, LAYERS, MATRICES, POINTWISE, TARGETS)
+    text.strip() for text in (ROWS, QUANTIZED, SIGNALS, EDGES, INDEXING, LARGE, LAYERS, MATRICES, POINTWISE, TARGETS)
 )
 
 # Overloads of our table that no row can reach, and why.

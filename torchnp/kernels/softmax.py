@@ -193,9 +193,8 @@ def _backward(grad, output, dim, input_dtype, *, op, of_rows, whole):
 
 def _softmax_backward_rows(grad: ndarray, out: ndarray, found: ndarray) -> None:
     total = np.vecdot(grad, out)[:, None]
-    if not total.all():  # a sum of negative zeros is one in torch
-        products = grad * out
-        total[((products == 0) & np.signbit(products)).all(-1)] = -0.0
+    if not total.all():
+        total = _negative_where_all_are(total, grad * out, -1)
     np.multiply(np.subtract(grad, total, found), out, found)
 
 
@@ -204,15 +203,22 @@ def _softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: np.dt
     return (grad - np.add.reduce(grad * out, axis, keepdims=True, initial=start)) * out
 
 
+def _negative_where_all_are(total: ndarray, terms: ndarray, axis: int) -> ndarray:
+    """Sums of which one of negative zeros alone is a negative zero."""
+    if total.all():
+        return total
+    return np.where((total == 0) & np.signbit(terms).all(axis, keepdims=True), -total.dtype.type(0), total)
+
+
 def _log_softmax_backward_rows(grad: ndarray, out: ndarray, found: ndarray) -> None:
-    np.multiply(np.exp(out, found), row_sums(grad), found)
+    np.multiply(np.exp(out, found), _negative_where_all_are(row_sums(grad), grad, -1), found)
     np.subtract(grad, found, found)
 
 
 def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: np.dtype) -> ndarray:
     total = add_reduce(grad, (axis,), True)
     if axis == grad.ndim - 1:  # as above
-        total = np.where((total == 0) & np.signbit(grad).all(axis, keepdims=True), -total.dtype.type(0), total)
+        total = _negative_where_all_are(total, grad, axis)
     return fast_fma(np.exp(out), -total, grad)
 
 
