@@ -46,7 +46,10 @@ def _sum(x: ndarray, axes: Any, keepdim: bool, out: np.dtype) -> ndarray:
         return _add(x, axes, out, None, keepdim)
     if out == dt.bool_:
         return np.asarray(np.any(dt.cast(x, out), axes, keepdims=keepdim))
-    total = add_reduce(dt.cast(dt.cast(x, out), dt.opmath(out)), axes, keepdim)
+    # Between two loops torch does not round: it adds up in the dtype of the computation, to which it converts at once.
+    narrow = x.dtype != out != dt.opmath(out) and not dt.is_complex(out)
+    terms = x if narrow and _runs(x, axes, out) > 1 else dt.cast(x, out)
+    total = add_reduce(dt.cast(terms, dt.opmath(out)), axes, keepdim)
     return dt.cast(np.asarray(total), out)
 
 
