@@ -211,7 +211,9 @@ def logsumexp(self, dim, keepdim=False):
         return dt.cast(np.asarray(np.log(add_reduce(np.exp(x), axes, keepdim))), out)
     top = np.asarray(np.maximum.reduce(x.real, axes, keepdims=True))
     top = np.where(np.isinf(top), top.dtype.type(0), top)
-    total = np.log(add_reduce(np.exp(x - top), axes, True)) + top
+    step = (lambda v: dt.cast(dt.cast(np.asarray(v), out), x.dtype)) if dt.is_half(out) else (lambda v: v)
+    sums = step(add_reduce(step(np.exp(step(x - top))), axes, True))
+    total = step(np.log(sums)) + top
     return dt.cast(total if keepdim else total.reshape(reduced_shape(x.shape, axes, False)), out)
 
 

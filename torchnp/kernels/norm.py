@@ -277,6 +277,8 @@ def renorm(self, p, dim, maxnorm):
     limit = norms.dtype.type(maxnorm)
     # torch adds 1e-7 to the norm, so that the scaled slice stays below the limit.
     scale = np.where(norms > limit, limit / (norms + norms.dtype.type(1e-7)), norms.dtype.type(1))
+    if dt.is_half(self.dtype):  # factors are held in the half type
+        scale = inner(dt.cast(scale, self.dtype))
     return dt.cast(inner(self) * scale, self.dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from torchnp.errors import expected_type, shape_text
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_sums, share_tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
+from torchnp.kernels.numerics.loops import AVX512
 from torchnp.layout import contiguous, layout_of, place
 from torchnp.quick import is_axis, is_float, within
 from torchnp.registry import kernel
@@ -96,7 +98,12 @@ def _softmax_rows(x: ndarray, y: ndarray) -> None:
 def _softmax_whole(x: ndarray, axis: int, dtype: np.dtype) -> ndarray:
     out = np.subtract(x, _max(x, axis, None, None, True), np.empty_like(x))
     np.exp(out, out)
-    return np.divide(out, np.asarray(add_reduce(out, (axis,), True)), out)
+    total = np.asarray(add_reduce(out, (axis,), True))
+    if dt.is_half(dtype) and axis < x.ndim - 1:  # torch holds in the half type what does not fill its vectors
+        inner = x.shape[axis + 1 :]
+        kept = math.prod(inner) // AVX512.elements(dtype) * AVX512.elements(dtype)
+        out = np.where(np.arange(math.prod(inner)).reshape(inner) < kept, out, dt.cast(dt.cast(out, dtype), x.dtype))
+    return np.divide(out, total, out)
 
 
 def _log_softmax_rows(x: ndarray, y: ndarray) -> None:
