@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.pointwise import nan_to_num
-from torchnp.layout import layout_of, preserved
+from torchnp.layout import layout_of, order_of, preserved
 from torchnp.overlap import check_target
 from torchnp.quick import Quick, axes, is_float, within
 from torchnp.registry import kernel
@@ -107,11 +106,25 @@ def _refuse_sum(x: ndarray, axes: Any, out: np.dtype) -> None:
     refuse("sum_cpu", out, NOT_NUMERIC)
 
 
-def _runs(x: ndarray, axes: Any, out: np.dtype) -> int:
-    """In how many loops the dimensions of a sum are gone along: those that are one run of memory are one."""
+def _loops(x: ndarray, axes: Any, out: np.dtype) -> list[list[int]]:
+    """The loops in which the dimensions of a sum are gone along, the inner one first: those that are one run of memory are one."""
     strides = layout_of(x)[1] if x.dtype == out else preserved(*layout_of(x))
-    summed = sorted((strides[d], x.shape[d]) for d in set(range(x.ndim) if axes is None else axes) if x.shape[d] > 1)
-    return len(summed) - sum(s * n == t for (s, n), (t, _) in pairwise(summed))
+    found: list[list[int]] = []
+    end = None
+    summed = set(range(x.ndim) if axes is None else axes)
+    for d in reversed(order_of(x.shape, [strides])):
+        if d in summed and x.shape[d] > 1:
+            if strides[d] == end:
+                found[-1].append(d)
+            else:
+                found.append([d])
+            end = strides[d] * x.shape[d]
+    return found
+
+
+def _runs(x: ndarray, axes: Any, out: np.dtype) -> int:
+    """In how many loops the dimensions of a sum are gone along."""
+    return len(_loops(x, axes, out))
 
 
 _OF_SUM = ["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"]
@@ -166,8 +179,15 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
     if self.size:
         refuse("nansum_cpu", out, NOT_NUMERIC | {dt.complex64, dt.complex128})
     x = dt.cast(self, dt.opmath(out))
-    total = add_reduce(np.where(np.isnan(x), x.dtype.type(0), x), axes, keepdim)
-    return dt.cast(np.asarray(total), out)
+    x = np.where(np.isnan(x), x.dtype.type(0), x)
+    loops = _loops(self, axes, out)
+    if dt.is_half(out) and len(loops) > 1:  # the sums of the inner loop are added up in the half type
+        parts = dt.cast(np.asarray(add_reduce(x, tuple(loops[0]), True)), out)
+        outer = [d for loop in loops[:0:-1] for d in loop[::-1]]
+        terms = np.moveaxis(parts, outer, range(len(outer)))
+        total = sum(terms.reshape(-1, *terms.shape[len(outer) :]), np.zeros((), out))
+        return total.reshape(reduced_shape(self.shape, axes, keepdim))
+    return dt.cast(np.asarray(add_reduce(x, axes, keepdim)), out)
 
 
 # ---------------------------------------------------------------- mean
