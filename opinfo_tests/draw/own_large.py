@@ -17,7 +17,7 @@ _ALL = [
     *(f"w    {op}  (x({_IMAGE}), x({_IMAGE}), p({_IMAGE}), value=0.3)" for op in ("addcmul", "addcdiv")),
     f"w    lerp.Scalar  (x({_IMAGE}), x({_IMAGE}), 0.3)",
     f"w    lerp.Tensor  (x({_IMAGE}), x({_IMAGE}), x({_IMAGE}))",
-    f"w    where.self  (m({_IMAGE}), x({_IMAGE}), x({_IMAGE}))",
+    f"f    where.self  (m({_IMAGE}), x({_IMAGE}), x({_IMAGE}))",
     *(f"f    {op}  (x({_IMAGE}))" for op in ("silu", "gelu", "sigmoid", "erf", "tanh", "exp")),
     f"f    gelu  (x({_IMAGE}), approximate='tanh')",
     f"w    gelu_backward  (x({_IMAGE}), x({_IMAGE}))",

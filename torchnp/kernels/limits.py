@@ -70,6 +70,8 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool
             return np.full_like(self, number(math.nan, out), out)
         el.check_broadcast(self, *given)
         require(cpu, out, takes)
+    elif fixed and any(x != x for x in given):
+        return np.full_like(self, math.nan)
     x = _limit(self, out)
     x = limited(x, *(None if limit is None else _limit(limit, out) for limit in (low, high)))
     return el.finish(x, out)
