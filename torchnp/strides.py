@@ -12,6 +12,8 @@ list; several results have one each.
 - ``like:x``: as ``empty_like(x)``; of another shape than x, in the order of the iterator for the tensors named after it.
   ``asked:x``: the same, unless another memory format is asked for. ``same:x``: x's own
   strides, gaps and all. ``format:x``: in the memory format that x's strides suggest.
+- ``image:x,..``: so, but channels innermost too where x is dense in that order whatever its dimensions of one element
+  suggest, if the others named are dense.
 - ``volume:x,y``: so, of a batch of volumes; of one in the order of y, if it is dense.
 - ``joined:x``: in the memory format that all tensors of the list x suggest.
 - ``stacked:x``: as ``cat`` leaves them, with the new dimension split off. ``indexed``: as a tensor taken at indices.
@@ -129,6 +131,23 @@ def _format(argument: int) -> Rule:
         if not isinstance(x, ndarray) or x.ndim != len(shape):
             return contiguous(shape)
         return layout.in_format(shape, suggested(*layout.layout_of(x)))
+
+    return rule
+
+
+def _image(argument: int, beside: Sequence[int]) -> Rule:
+    by_format = _format(argument)
+
+    def is_dense(x: Any) -> bool:
+        if not isinstance(x, ndarray):
+            return True
+        return layout.is_contiguous(*layout.layout_of(x)) or layout.is_channels_last(*layout.layout_of(x))
+
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        found = layout.layout_of(given(argument))
+        if layout.is_channels_last(*found) and all(is_dense(given(i)) for i in beside):
+            return layout.in_format(shape, "channels_last" if len(shape) == 4 else "channels_last_3d")
+        return by_format(shape, given, place)
 
     return rule
 
@@ -335,6 +354,8 @@ def parse(text: str, schema: Schema) -> Rule | None:
     arguments = [declared.index(n) for n in named.split(",")] if named else _tensors(schema)
     if kind in _FIXED:
         return _FIXED[kind]
+    if kind == "image":
+        return _image(arguments[0], arguments[1:])
     if kind == "volume":
         return _volume(arguments[0], arguments[-1])
     if kind == "grown":
