@@ -199,6 +199,7 @@ f    native_batch_norm_backward  (x(2,3,4,2).mT, x(2,3,4,2).mT, None, None, None
 f    native_batch_norm_backward  (x(1,2,6,2).permute(1,3,0,2), x(1,2,6,2).permute(1,3,0,2), p(2), None, None, x(2), p(2), True, 1e-5, [True,True,True])
 f    native_batch_norm  (x(5,1,4,3,2).permute(1,4,0,2,3), p(2), x(2), x(2), p(2), True, 0.1, 1e-5)
 f    batch_norm  (x(1,2,6,2).permute(1,3,0,2), p(2), x(2), x(2), p(2), False, 0.1, 1e-5, False)
+f    native_batch_norm  (x(5,1,4,3,2).permute(1,4,0,2,3), None, None, None, None, True, 0.1, 1e-5)
 f    batch_norm  (x(1,2,6,2).permute(1,3,0,2), p(4)[::2], x(2), x(2), p(2), False, 0.1, 1e-5, False)
 s    native_batch_norm  (torch.tensor([[3e38,-3e38],[1.,2.],[-3e38,4.]])[:,::2], None, None, x(1), p(1), True, 0.1, 1e-5)
 f    group_norm  (x(2,3,5,4).permute(0,3,1,2), 2, p(4), x(4), 1e-5)
