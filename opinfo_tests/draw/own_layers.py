@@ -205,6 +205,7 @@ s    native_batch_norm  (torch.tensor([[3e38,-3e38],[1.,2.],[-3e38,4.]])[:,::2],
 f    group_norm  (x(2,3,5,4).permute(0,3,1,2), 2, p(4), x(4), 1e-5)
 f    group_norm  (x(2,3,2,5,4).permute(0,4,1,2,3), 2, None, None, 1e-5)
 f    batch_norm_update_stats  ((torch.arange(60).div(7).int()%2*2+2048).to(x(1).dtype).reshape(4,3,5).transpose(0,1), x(4), p(4), 0.5)
+f    native_layer_norm_backward  (x(2,7), x(2,7), [7], torch.zeros(2,1), torch.ones(2,1), None, None, [True,False,False])
 s    instance_norm  (x(2,3,4).half(), p(3), x(3), x(3), p(3), True, 0.1, 1e-5, False)
 s    instance_norm  (x(2,3,4).bfloat16(), p(3), x(3), x(3), p(3), True, 0.5, 1e-5, False)
 s    instance_norm  (x(2,3,4).bfloat16(), p(3), x(3), x(3), p(3), False, 0.5, 1e-5, False)

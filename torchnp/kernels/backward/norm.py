@@ -50,7 +50,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
         return tuple(np.zeros(t.shape, t.dtype) if wanted else None for t, wanted in both)
     require("LayerNormBackwardKernelImpl", input.dtype, dt.FLOATS)
     check_type(input.dtype, grad_out)
-    wide = dt.is_half(input.dtype) and (mean if weight is None else weight).dtype == dt.float32
+    wide = dt.is_half(input.dtype) and weight is not None and weight.dtype == dt.float32
     check_type(dt.float32 if wide else input.dtype, mean, rstd, weight, bias if output_mask[2] else None)
     x, grad = inner(input).reshape(-1, n), inner(grad_out).reshape(-1, n)
     centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
