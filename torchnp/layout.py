@@ -131,6 +131,13 @@ def suggested(shape: Shape, strides: Strides) -> str:
     return "contiguous_format"
 
 
+def suggested_beside(others: Sequence[Layout], shape: Shape, strides: Strides) -> str:
+    """The memory format of a dense tensor beside others that are dense, whatever its dimensions of one element suggest."""
+    if others and is_channels_last(shape, strides) and all(is_contiguous(*x) or is_channels_last(*x) for x in others):
+        return "channels_last" if len(shape) == 4 else "channels_last_3d"
+    return suggested(shape, strides)
+
+
 def joined(layouts: Sequence[Layout]) -> str:
     """The memory format of ``cat``: what all of the tensors suggest, row-major where they differ."""
     found = {suggested(*x) for x in layouts}

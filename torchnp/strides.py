@@ -11,7 +11,8 @@ list; several results have one each.
   ``twice``: as ``promoted``, and then as the iterator lays out that result: several steps.
 - ``like:x``: as ``empty_like(x)``; of another shape than x, in the order of the iterator for the tensors named after it.
   ``asked:x``: the same, unless another memory format is asked for. ``same:x``: x's own
-  strides, gaps and all. ``format:x``: in the memory format that x's strides suggest.
+  strides, gaps and all. ``format:x``: in the memory format that x's strides suggest; of several, in
+  that of x where all are dense in one.
 - ``volume:x,y``: so, of a batch of volumes; of one in the order of y, if it is dense.
 - ``joined:x``: in the memory format that all tensors of the list x suggest.
 - ``stacked:x``: as ``cat`` leaves them, with the new dimension split off. ``indexed``: as a tensor taken at indices.
@@ -123,12 +124,13 @@ def _asked(argument: int, memory_format: int) -> Rule:
     return rule
 
 
-def _format(argument: int) -> Rule:
+def _format(argument: int, *beside: int) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         x = given(argument)
         if not isinstance(x, ndarray) or x.ndim != len(shape):
             return contiguous(shape)
-        return layout.in_format(shape, suggested(*layout.layout_of(x)))
+        others = [layout.layout_of(y) for y in map(given, beside and (argument, *beside)) if isinstance(y, ndarray)]
+        return layout.in_format(shape, layout.suggested_beside(others, *layout.layout_of(x)))
 
     return rule
 
@@ -315,7 +317,6 @@ _OF_ONE = {
     "real": _real,
     "modulus": _modulus,
     "indexed": _indexed,
-    "format": _format,
     "same": _same,
     "joined": _joined,
 }
@@ -335,6 +336,8 @@ def parse(text: str, schema: Schema) -> Rule | None:
     arguments = [declared.index(n) for n in named.split(",")] if named else _tensors(schema)
     if kind in _FIXED:
         return _FIXED[kind]
+    if kind == "format":
+        return _format(*arguments)
     if kind == "volume":
         return _volume(arguments[0], arguments[-1])
     if kind == "grown":

@@ -104,13 +104,15 @@ def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
     # innermost and the mean is kept in bfloat16.
     exact = x.flags.c_contiguous or (_dense(x) and stats != dt.bfloat16)
     centre = mean.astype(kind) if exact else inner(dt.cast(mean, stats)).astype(kind)
-    d = value - per_channel(centre, x)
+    dense = _dense(x)
+    # Strided memory is summed element by element, in double precision: what is squared does not overflow there.
+    d = (value if dense or kind != dt.float32 or value.size > WIDE else wide) - per_channel(centre, x)
     if value.size > WIDE:  # what the first sum in the narrow dtype left over
         rest = channel_sum(d) / kind.type(x.size // x.shape[1])
         mean, squares = mean + rest, channel_dot(d, d) - rest * rest * kind.type(x.size // x.shape[1])
     else:
         squares = channel_sum(np.square(d).astype(np.float64))
-    if _dense(x):
+    if dense:
         kept = dt.float32 if stats == dt.float16 else stats
         return dt.cast(mean, kept), dt.cast(squares, kept)
     return dt.cast(mean, stats), squares.astype(kind if dt.opmath(x.dtype) != x.dtype else np.float64)

@@ -305,5 +305,5 @@ def affine_grid_generator(theta: ndarray, size: Ints, align_corners: bool) -> nd
 def affine_grid_generator_backward(grad: ndarray, size: Ints, align_corners: bool) -> ndarray:
     """The gradient of `affine_grid_generator` in the maps."""
     points = _base_grid(size, align_corners, grad.dtype)
-    total = product(points.T, grad.reshape(size[0], -1, len(size) - 2), batches=True)
+    total = product(points.T, grad.reshape(size[0], len(points), len(size) - 2), batches=True)
     return total.swapaxes(1, 2)

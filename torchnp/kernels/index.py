@@ -72,12 +72,14 @@ def _named(x: ndarray, index: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def _raise_index(error: Exception, x: ndarray, index: tuple[Any, ...]) -> None:
-    """torch's error for an index that NumPy refused."""
-    _named(x, index)
+    """torch's error for an index that NumPy refused; none where no element is named, whose indices torch never reads."""
+    shape = _named(x, index)
     arrays: Any = [i for i in index if i is not ALL]
     sizes = [n for n, i in zip(x.shape, index, strict=False) if i is not ALL]
     arrays = np.broadcast_arrays(*arrays)
     check(0 not in sizes or not arrays[0].size, "index is out of bounds for dimension with size 0", IndexError)
+    if 0 in shape:
+        return
     # torch goes element by element, and counts the dimensions that are indexed.
     wrong = np.stack([(i < -n) | (i >= n) for i, n in zip(arrays, sizes, strict=True)], -1)
     for *place, d in np.argwhere(wrong)[:1]:
@@ -99,6 +101,7 @@ def index(self, indices):
         out = x.take(where[arrays[0]], arrays[0]) if len(arrays) == 1 else x[where]
     except IndexError as error:
         _raise_index(error, self, where)
+        out = np.empty(_named(self, where), x.dtype)
     return np.asarray(out).view(self.dtype)
 
 
@@ -224,6 +227,7 @@ def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
             places = np.arange(out.size).reshape(out.shape)[where]
     except (IndexError, ValueError) as error:
         _raise_index(error, out, where)
+        return
     row = out.shape[lead:] if lead else ()
     values = np.broadcast_to(values, (*places.shape, *row))
     if values.size:

@@ -13,6 +13,7 @@ from torchnp.checks import check, check_filled, dim_of, require
 from torchnp.errors import expected_true, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for, in_format, is_channels_last, pad, tap_slices, taps
+from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.kernels.view import unsqueeze
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
@@ -239,7 +240,19 @@ def max_pool_of(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
     if last and is_channels_last(x, x.ndim == 4 and n == 3):
         raise expected_true("input_depth * input_height * input_width <= std::numeric_limits<integer_t>::max()")
     best, indices = max_pool(dt.cast(x, dt.opmath(x.dtype)), w)
+    if n == 3 and is_channels_last(x, x.ndim == 4):
+        indices = _without_depth(indices, best, w, VECTOR.elements(x.dtype))
     return result(dt.cast(best, x.dtype), x, n, volumes=True), result(indices, x, n, volumes=True)
+
+
+def _without_depth(indices: ndarray, best: ndarray, w: Windows, lanes: int) -> ndarray:
+    """With channels innermost and beside its vectors of them, torch starts from the first element of the first plane."""
+    lowest = -np.inf if dt.is_floating(best.dtype) else np.iinfo(best.dtype).min
+    start = np.arange(w.out[0]) * w.stride[0] - w.padding[0]
+    start += np.where(start < 0, -(start // w.dilation[0]), 0) * w.dilation[0]
+    channels = best.shape[-4]
+    beside = (np.arange(channels) >= channels // lanes * lanes).reshape(-1, 1, 1, 1)
+    return indices - np.where(beside & (best == lowest), start.reshape(-1, 1, 1) * math.prod(w.sizes[1:]), 0)
 
 
 max_pool2d_with_indices, _ = rows(

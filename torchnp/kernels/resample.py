@@ -159,7 +159,7 @@ def sample(x: ndarray, axis: int, s: Sampling) -> ndarray:
 
 def sample_bytes(x: ndarray, axis: int, s: Sampling) -> ndarray:
     """`sample` for uint8 as Pillow does it: 16-bit integer weights, each pass rounded to bytes."""
-    if s.index.shape[1] == 1:
+    if s.index.shape[1] == 1 and (s.weight == 1).all():
         return sample(x, axis, s)
     weight = s.weight.copy()
     for k in range(1, weight.shape[1]):  # taps beyond the edge are one tap, rounded once

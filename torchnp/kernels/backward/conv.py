@@ -86,6 +86,8 @@ def gradients(
     if of_weight and kept and channels_last and weight.ndim == 4 and not transposed:
         checks.check_weight_written(weight)
     grad_weight = _as_weight(_laid(grad_weight, *given, vendor), weight, vendor)
+    if grad_weight is not None and not output_mask[1] and weight.ndim == 3:  # torch takes back what was asked for alone
+        grad_weight = np.expand_dims(grad_weight, 2)
     return _laid(grad_input, input, weight, vendor, groups), grad_weight, grad_bias
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
         return tuple(np.zeros(t.shape, t.dtype) if wanted else None for t, wanted in both)
     require("LayerNormBackwardKernelImpl", input.dtype, dt.FLOATS)
     check_type(input.dtype, grad_out)
-    wide = dt.is_half(input.dtype) and (mean if weight is None else weight).dtype == dt.float32
+    wide = dt.is_half(input.dtype) and weight is not None and weight.dtype == dt.float32
     check_type(dt.float32 if wide else input.dtype, mean, rstd, weight, bias if output_mask[2] else None)
     x, grad = inner(input).reshape(-1, n), inner(grad_out).reshape(-1, n)
     centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
@@ -128,33 +129,60 @@ def native_batch_norm_backward(
         mean, invstd = inner(save_mean), inner(save_invstd)
     else:
         mean, invstd = inner(running_mean), 1 / np.sqrt(inner(running_var) + kind(eps))
-    d = x - per_channel(mean, x)
-    if grad.size <= WIDE:  # torch adds in double precision
-        total = channel_sum(grad.astype(np.float64)).astype(kind)
-        along = (channel_dot(d.astype(np.float64), grad.astype(np.float64)) * invstd).astype(kind)
-    else:
-        total, along = channel_sum(grad), channel_dot(d, grad) * invstd
     parameter = next((p.dtype for p in (weight, save_mean, running_mean) if p is not None), input.dtype)
+    dense = _dense(grad_out, input)
+    # Of strided memory torch keeps each step in the dtype of what it combines.
+    step = _same if dense else functools.partial(_kept, dtype=input.dtype)
+    both = step if parameter == input.dtype else _same
+    d = both(x - per_channel(mean, x))
+    if grad.size > WIDE:
+        total, products = channel_sum(grad), channel_dot(d, grad)
+    else:  # torch adds in double precision
+        total = channel_sum(grad.astype(np.float64)).astype(kind)
+        products = (
+            channel_sum(both(d * grad).astype(np.float64))
+            if dt.is_half(parameter) and not dense
+            else (channel_dot(d.astype(np.float64), grad.astype(np.float64)))
+        )
+    along = (products * invstd).astype(kind)
+    total = total if input.dtype == dt.float16 else step(total)  # of float16 torch makes a sum in float32
     grad_input = None
     if output_mask[0]:
         if train:
             n = kind(input.size // input.shape[1])
-            grad = grad - per_channel(total / n, x) - d * per_channel(along * invstd / n, x)
-        grad = grad * per_channel(invstd, x)
+            slope = along * invstd / n
+            if not dense:
+                slope = step(both(both(step(products.astype(kind)) * invstd) * invstd) / n)
+            grad = step(step(grad - per_channel(step(total / n), x)) - step(d * per_channel(slope, x)))
+        grad = both(grad * per_channel(invstd, x))
         if weight is not None:
-            grad *= per_channel(inner(weight), x)
+            grad = grad * per_channel(inner(weight), x)
         grad_input = dt.cast(grad, input.dtype)
     grad_weight = dt.cast(along, parameter) if output_mask[1] else None
     grad_bias = dt.cast(total, parameter) if output_mask[2] else None
     return grad_input, grad_weight, grad_bias
 
 
+def _dense(grad: ndarray, x: ndarray) -> bool:
+    """Whether torch takes its loops for dense memory, of both in one order."""
+    if x.flags.c_contiguous and grad.flags.c_contiguous:
+        return True
+    return x.ndim in (4, 5) and channels_last(x) and channels_last(grad)
+
+
+def _same(x: ndarray) -> ndarray:
+    return x
+
+
+def _kept(x: ndarray, dtype: np.dtype) -> ndarray:
+    """Rounded to what torch's memory holds."""
+    return dt.cast(dt.cast(x, dtype), x.dtype)
+
+
 def _check_dtypes(grad: ndarray, x: ndarray, weight: Any, *statistics: Any) -> None:
     """Refuse what torch does not mix: of strided memory it takes the sum of the gradients first."""
     held = dt.float32 if mixed(x, weight, *statistics[2:], *statistics[:2]) else x.dtype
-    if (x.flags.c_contiguous and grad.flags.c_contiguous) or (
-        x.ndim in (4, 5) and channels_last(x) and channels_last(grad)
-    ):
+    if _dense(grad, x):
         check_type(x.dtype, grad)
         check_type(held, *statistics)
         return
