@@ -13,7 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import CodeType, ModuleType
@@ -255,6 +255,7 @@ def serve(pipe: Connection, of: Callable[..., Found], *arguments: Any) -> None:
     import faulthandler
 
     faulthandler.disable()
+    os.setpgid(0, 0)  # with the processes that it starts
     with open("/proc/self/statm") as file:
         size = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
@@ -280,15 +281,22 @@ class Process:
             try:
                 found = self.pipe.recv()
             except EOFError:
-                self.process.join()
+                self.over()
                 return Found("caught", f"the process ended with {self.process.exitcode}")
-            self.process.join()
+            self.over()
             return found
         if time.monotonic() - self.since > timeout:
             self.process.kill()
-            self.process.join()
+            self.over()
             return Found("undecided", f"no end after {timeout:.0f} s")
         return None
+
+    def over(self) -> None:
+        """Wait for the end, and end what it has left running: processes that were asked what may not return."""
+        self.process.join()
+        assert self.process.pid
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
 
 def ends(starts: Sequence[Callable[[], Process]], jobs: int, timeout: float) -> Iterator[tuple[Mutant, Found]]:
