@@ -200,4 +200,28 @@ def _most_frequent(x: ndarray, axis: int) -> ndarray:
     start = np.zeros(values.shape, np.int64)
     start[..., 1:] = np.maximum.accumulate(np.where(last[..., :-1], positions[1:], 0), -1)
     lengths = np.where(last, positions - start + 1, 0)
-    return np.moveaxis(np.take_along_axis(order, lengths.argmax(-1, keepdims=True), -1), -1, axis)
+    found = np.take_along_axis(order, lengths.argmax(-1, keepdims=True), -1)
+    if rows.shape[-1] <= _INSERTED:
+        for row in zip(*np.nonzero(np.atleast_1d((rows != rows).any(-1)))):
+            place = row if rows.ndim > 1 else ()
+            found[place] = _after_insertion(rows[place].tolist())
+    return np.moveaxis(found, -1, axis)
+
+
+_INSERTED = 16  # elements that C++'s sort takes one by one; of more with nan among them it has no order to speak of
+
+
+def _after_insertion(row: list[float]) -> int:
+    """The last of the first longest run of equals, where nan is below nothing: each stays behind what stood before it."""
+    order = [0]
+    for i in range(1, len(row)):
+        j = 0 if row[i] < row[order[0]] else i
+        while j and row[i] < row[order[j - 1]]:
+            j -= 1
+        order.insert(j, i)
+    length, best, longest = 0, 0, 0
+    for i, one in enumerate(order):
+        length += 1
+        if i + 1 == len(order) or row[one] != row[order[i + 1]]:
+            best, longest, length = (one, length, 0) if length > longest else (best, longest, 0)
+    return best

@@ -386,3 +386,15 @@ def test_what_the_rounding_of_few_logarithms_of_softmax_is_of(dim):
     found = REGISTERED["aten::_log_softmax"].quick.scale(to_numpy(x), dim, False)
     want = (x - x.amax(dim, keepdim=True)).abs() + math.log(x.shape[dim]) + 1
     torch.testing.assert_close(to_torch(found), want)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 16])
+def test_the_most_frequent_element_beside_nan(n):
+    """nan is below nothing, so that up to sixteen elements are in the order that C++ inserts them in."""
+    draw = np.random.default_rng(n)
+    for dtype in (torch.float32, torch.bfloat16):
+        x = torch.from_numpy(draw.choice([np.nan, 0.0, -0.0, 1.0, 2.0, np.inf], (200, n))).to(dtype)
+        value, index = torch.mode(x, 1)
+        found = torchnp.aten.mode(to_numpy(x), 1)
+        np.testing.assert_array_equal(found[1], index.numpy())
+        np.testing.assert_array_equal(found[0].astype(float), to_numpy(value).astype(float))
