@@ -14,7 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 THREADS = int(sys.argv[sys.argv.index("--threads") + 1]) if "--threads" in sys.argv else 2
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(THREADS)  # before NumPy starts its threads
@@ -161,6 +161,19 @@ def measured(theirs: Call, ours: Call, rounds: int, clock: Callable[[], float]) 
     return found
 
 
+def bench(names: Sequence[str], rounds: int, clock: Callable[[], float], exact: bool = False) -> dict[str, float]:
+    """Print the times of models, and return the ratios of medians."""
+    print(f"{'':14}{'torch ms':>10}{'ours ms':>10}{'ratio':>8}{'of minima':>11}")
+    found = {}
+    for name in names:
+        theirs, ours = training(exact) if name == "MLP step" else inference(name, exact)
+        a, b = measured(theirs, ours, rounds, clock)
+        middle = [1e3 * statistics.median(x) for x in (a, b)]
+        found[name] = middle[1] / middle[0]
+        print(f"{name:14}{middle[0]:10.2f}{middle[1]:10.2f}{found[name]:8.2f}{min(b) / min(a):11.2f}", flush=True)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
     parser.add_argument("names", nargs="*", default=[*INFERENCE, "MLP step"], metavar="NAME", help="which models (all)")
@@ -171,15 +184,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     clock = time.process_time if args.cpu else time.perf_counter
-    print(f"{'':14}{'torch ms':>10}{'ours ms':>10}{'ratio':>8}{'of minima':>11}")
-    for name in args.names:
-        theirs, ours = training(args.exact) if name == "MLP step" else inference(name, args.exact)
-        a, b = measured(theirs, ours, args.rounds, clock)
-        middle = [1e3 * statistics.median(x) for x in (a, b)]
-        print(
-            f"{name:14}{middle[0]:10.2f}{middle[1]:10.2f}{middle[1] / middle[0]:8.2f}{min(b) / min(a):11.2f}",
-            flush=True,
-        )
+    bench(args.names, args.rounds, clock, args.exact)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -187,6 +187,29 @@ def bench_import(rounds: int = 9) -> float:
     return ratio
 
 
+def bench(size: str, rounds: int, only: Sequence[str] = ()) -> dict[str, list[float]]:
+    """Print the ratios at a size, and return those of medians by group: all groups, or ``only`` some."""
+    torch.set_num_threads(2)
+    found = {}
+    for group, rows in pairs(SIZES[size]).items():
+        if only and group not in only:
+            continue
+        ratios, least = [], []
+        for label, (theirs, mine) in rows.items():
+            t, m = measure(theirs, mine, rounds)
+            ratios.append(statistics.median(m) / statistics.median(t))
+            least.append(min(m) / min(t))
+            print(
+                f"{size}  {label:14} median {ratios[-1]:6.2f}   minimum {least[-1]:6.2f}"
+                f"   ({1e9 * min(m):9.0f} ns, torch {1e9 * min(t):9.0f} ns)"
+            )
+        print(
+            f"{size}  {group}: geometric mean {geometric(ratios):.2f}, of minima {geometric(least):.2f}\n", flush=True
+        )
+        found[group] = ratios
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="8x8")
@@ -196,26 +219,8 @@ def main() -> None:
     if args.imports:
         bench_import()
         return
-    torch.set_num_threads(2)
-    everything: list[float] = []
-    minima: list[float] = []
-    for group, rows in pairs(SIZES[args.size]).items():
-        ratios, least = [], []
-        for label, (theirs, mine) in rows.items():
-            t, m = measure(theirs, mine, args.rounds)
-            ratios.append(statistics.median(m) / statistics.median(t))
-            least.append(min(m) / min(t))
-            print(
-                f"{args.size}  {label:14} median {ratios[-1]:6.2f}   minimum {min(m) / min(t):6.2f}"
-                f"   ({1e9 * min(m):9.0f} ns, torch {1e9 * min(t):9.0f} ns)"
-            )
-        print(f"{args.size}  {group}: geometric mean {geometric(ratios):.2f}, of minima {geometric(least):.2f}\n")
-        everything += ratios
-        minima += least
-    print(
-        f"{args.size}  all {len(everything)}: geometric mean {geometric(everything):.2f}, "
-        f"of minima {geometric(minima):.2f}"
-    )
+    every = [ratio for ratios in bench(args.size, args.rounds).values() for ratio in ratios]
+    print(f"{args.size}  all {len(every)}: geometric mean {geometric(every):.2f}")
 
 
 if __name__ == "__main__":

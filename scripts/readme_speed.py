@@ -1,0 +1,52 @@
+"""Measure times over torch eager's and write README's table of them; some five minutes on a machine that does nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from datetime import date
+from pathlib import Path
+
+import bench_models  # says how many threads there are, before NumPy is imported
+import bench_ops
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+BEGIN, END = "<!-- speed -->\n", "<!-- /speed -->"
+GROUPS = {"8x8": (), "1M": (), "16M": ("elementwise",)}  # of sizes; none is all of them
+NAMES = {
+    "elementwise": "elementwise", "promotion": "numbers and promotion", "reductions": "reductions, scans, softmax",
+    "moves": "copies, sort, index_add, mm", "of three and half": "three operands, bfloat16",
+    "norms": "norms, forward and backward", "views": "views",
+}  # fmt: skip
+
+
+def rows(rounds: int) -> list[tuple[str, float]]:
+    """What is measured, and its time over torch's."""
+    found = []
+    for size, only in GROUPS.items():
+        groups = bench_ops.bench(size, rounds, only)
+        if not only:
+            every = [ratio for ratios in groups.values() for ratio in ratios]
+            found.append((f"{size}: all {len(every)}", bench_ops.geometric(every)))
+        found += [(f"{size}: {NAMES[group]}", bench_ops.geometric(ratios)) for group, ratios in groups.items()]
+    models = bench_models.bench([*bench_models.INFERENCE, "MLP step"], 20, time.perf_counter)
+    return found + [
+        (f"{name}, {'compiled' if name == 'MLP step' else 'loaded'}", ratio) for name, ratio in models.items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15, metavar="N", help="of each call, in alternation (15)")
+    args = parser.parse_args()
+    lines = [
+        f"| `python scripts/readme_speed.py`, {date.today()}, {bench_models.THREADS} threads of each | time over torch's |",
+        "|---|---:|",
+    ]
+    lines += [f"| {what} | {ratio:.2f} |" for what, ratio in rows(args.rounds)]
+    head, rest = README.read_text(encoding="utf-8").split(BEGIN)
+    README.write_text(head + BEGIN + "\n".join(lines) + "\n" + END + rest.split(END)[1], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
