@@ -61,7 +61,7 @@ def _plan(schema: Schema, source_schema: Schema, writes: Writes) -> _Plan:
         into=rules[0].into and not factory,
         unlooked=writes.unlooked,
         late="generated" in schema.tags,
-        early=rules[0].exact and "generated" not in schema.tags and not rules[0].into,
+        early=rules[0].exact and "generated" not in schema.tags and not rules[0].into and not writes.code_first,
         holds=rules[0].casts and "generated" not in schema.tags and not writes.code_first and not writes.predicate,
         look=writes.out,
         resizing=writes.resizing,

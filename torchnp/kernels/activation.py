@@ -164,11 +164,6 @@ hardsigmoid = el.unary("hardsigmoid", lambda x: _six_times(x) / 6, cpu="hardsigm
 hardswish = el.unary("hardswish", lambda x: x * _six_times(x) / 6, cpu="hardswish_cpu", takes=el.FLOATS)
 
 
-def _code_before_out(cpu: str) -> Writes:
-    """Whether there is code for the input is looked at before the dtype of an out is."""
-    return Writes(out=lambda bound, _: require(cpu, bound["self"].dtype, el.FLOATS))
-
-
 def _log_sigmoid(x: ndarray) -> tuple[ndarray, ndarray]:
     decay = np.exp(-np.abs(x))
     return np.minimum(0, x) - np.log1p(decay), decay
@@ -178,7 +173,7 @@ _DOC = "``log(sigmoid(self))`` without overflow, and the buffer ``exp(-|self|)``
 (log_sigmoid_forward,) = rows("log_sigmoid_forward", el.formula, _DOC, of=_log_sigmoid, cpu="log_sigmoid_cpu")
 rows(
     "log_sigmoid", log_sigmoid_forward, "``log(sigmoid(self))`` without overflow.", part=0,
-    writes=_code_before_out("log_sigmoid_cpu"),
+    writes=Writes(code_first=True),
 )  # fmt: skip
 
 
@@ -209,7 +204,7 @@ def softplus(self: ndarray, beta: Any = 1, threshold: Any = 20) -> ndarray:
 # ---------------------------------------------------------------- shrinkage
 
 
-@kernel("softshrink", writes=_code_before_out("softshrink_check"))
+@kernel("softshrink", writes=Writes(code_first=True))
 def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     """Move toward 0 by ``lambd``, stopping there."""
     lambd = real(lambd)

@@ -13,8 +13,7 @@ from torchnp.errors import found_dtype, output_shape
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
-from torchnp.kernels.numerics.loops import in_vectors, left_over
-from torchnp.layout import iterated, layout_of
+from torchnp.kernels.numerics.loops import in_vectors
 from torchnp.overlap import check_target
 from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
@@ -92,11 +91,6 @@ def _held(common: np.dtype, given: tuple[Any, ...], converted: tuple[ndarray, ..
     """Operands in a dtype, in the memory that torch reads: as they are given, or converted."""
     pairs = zip(given, converted, strict=True)
     return [g if isinstance(g, ndarray) and g.dtype == common else dt.cast(c, common) for g, c in pairs]
-
-
-def alone_among(dtype: np.dtype, *operands: ndarray) -> ndarray:
-    """Which sums of operands torch computes beside its vectors."""
-    return left_over(iterated([layout_of(x) for x in operands]), dtype, *operands)
 
 
 def _check_subtractable(a: Any, b: Any) -> None:

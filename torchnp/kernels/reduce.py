@@ -180,8 +180,8 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
         refuse("nansum_cpu", out, NOT_NUMERIC | {dt.complex64, dt.complex128})
     x = dt.cast(self, dt.opmath(out))
     x = np.where(np.isnan(x), x.dtype.type(0), x)
-    loops = _loops(self, axes, out)
-    if self.size and dt.is_half(out) and len(loops) > 1:  # the sums of the inner loop are added up in the half type
+    loops = _loops(self, axes, out) if self.size and dt.is_half(out) else []
+    if len(loops) > 1:  # the sums of the inner loop are added up in the half type
         parts = dt.cast(np.asarray(add_reduce(x, tuple(loops[0]), True)), out)
         outer = [d for loop in loops[:0:-1] for d in loop[::-1]]
         terms = np.moveaxis(parts, outer, range(len(outer)))

@@ -11,8 +11,9 @@ from torchnp.dtypes import COMPLEXES, HALVES, bool_, cast, complex32, int64, is_
 from torchnp.errors import dim_out_of_range, index_out_of_range, no_dimensions, shape_text, unknown_reduction
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
-from torchnp.kernels.arithmetic import add, alone_among, half_sum
+from torchnp.kernels.arithmetic import add, half_sum
 from torchnp.kernels.numerics import accumulate
+from torchnp.kernels.numerics.loops import alone_among
 from torchnp.kernels.slicing import at, select
 from torchnp.kernels.view import as_strided
 from torchnp.layout import cloned, contiguous, dense, layout_of

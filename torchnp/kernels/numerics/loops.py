@@ -66,6 +66,11 @@ def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray, lo
     return np.broadcast_to(alone.reshape(turned[inner:]), turned).transpose(np.argsort(order))
 
 
+def alone_among(dtype: np.dtype, *operands: np.ndarray, loop: Loop = VECTOR) -> np.ndarray:
+    """`left_over` of a fresh result, or of one that is among the operands."""
+    return left_over(iterated([layout_of(x) for x in operands]), dtype, *operands, loop=loop)
+
+
 def in_vectors(
     whole: np.ndarray, of: Callable[..., np.ndarray], *operands: np.ndarray, loop: Loop = VECTOR
 ) -> np.ndarray:
@@ -77,7 +82,7 @@ def in_vectors(
         if over := whole.size % (2 * loop.elements(dtype)):
             whole.reshape(-1)[-over:] = of(*(x.reshape(-1)[-over:] for x in operands))
         return whole
-    alone = left_over(iterated([layout_of(x) for x in iterate]), dtype, *iterate, loop=loop)
+    alone = alone_among(dtype, *iterate, loop=loop)
     if alone.any():
         whole[alone] = of(*(np.broadcast_to(x, alone.shape)[alone] for x in operands))
     return whole
