@@ -298,6 +298,9 @@ def _loss(x: ndarray, low: np.float32, high: np.float32, bits: int) -> np.float3
     return np.sqrt(np.add.accumulate(squares)[-1]) if x.size else one(0)
 
 
+_ENDLESS = "choose_qparams_optimized: with these n_bins and ratio the ends of the range never meet, and torch's search never ends"
+
+
 @kernel("choose_qparams_optimized")
 def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
     """The upper and lower end of the range in which a few bits hold the first values best, by a greedy search."""
@@ -310,7 +313,10 @@ def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
     step = one(one(high - low) / one(n_bins))
     threshold = one(n_bins * (1.0 - float(one(ratio)))) * step
     loss = best = _loss(x, low, high, bit_width)
+    # Ends that never meet: torch searches without end.
+    check((step > 0 and threshold > -np.inf) or not low + threshold < high, _ENDLESS)
     while low + threshold < high:
+        before = low, high
         from_left = _loss(x, low + step, high, bit_width)
         from_right = _loss(x, low, high - step, bit_width)
         if loss < from_left and loss < from_right and loss < best:
@@ -319,6 +325,7 @@ def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
             low, loss = low + step, from_left
         else:
             high, loss = high - step, from_right
+        check((low, high) != before, _ENDLESS)
     return np.array([best_high], np.float32), np.array([best_low], np.float32)
 
 
