@@ -381,6 +381,10 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
     Not fixed by torch, and so not promised: floats that do not fit the integer type, NaN to integers.
     """
     source = x.dtype
+    if source is dtype:
+        return x
+    if (source, dtype) in _PLAINLY:
+        return x.astype(dtype)
     if source == dtype:
         return x
     if dtype == bool_:
@@ -401,6 +405,15 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
         if source in (float8_e4m3fnuz, float8_e5m2fnuz) and dtype.kind in "iu":
             x = np.where(np.isnan(x), np.float32(0), x)
     return x.astype(dtype, copy=False)
+
+
+_REALS = (float32, float64, float16, bfloat16)
+_PLAINLY = frozenset(
+    (a, b)
+    for a in _REALS
+    for b in _REALS
+    if a is not b and (a, b) != (float64, float16) and (a, b) != (float64, bfloat16)
+)
 
 
 def _to_float8(x: ndarray, dtype: np.dtype) -> ndarray:

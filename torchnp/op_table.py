@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from torchnp import kernels, libraries, strides
+from torchnp import kernels, libraries, settle
 from torchnp.derived import rules
 from torchnp.exclusions import reason_of
 from torchnp.registry import REGISTERED, Kernel
@@ -209,7 +209,7 @@ class Table(Mapping[str, Kernel]):
         row = REGISTERED.get(name) if self.knows(name) else None
         if row is not None:
             schema = self.schemas[name]
-            return self._dress(row.build(schema, strides.settler(schema)), name, row, None, row.body)
+            return self._dress(row.build(schema, settle.settler(schema)), name, row, None, row.body)
         found = self._source(name)
         if found is None:
             raise self._missing(name)
@@ -217,7 +217,7 @@ class Table(Mapping[str, Kernel]):
         source = self[source_name]
         made = rules.derive(rule, self.schemas[name], source)
         if rule != "foreach":  # its kernel is called for each tensor, and lays out what it gives
-            made = strides.settled(made, self.schemas[name])
+            made = settle.settled(made, self.schemas[name])
         return self._dress(made, name, source.row, source_name, None, rule)
 
     def _dress(

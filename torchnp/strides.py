@@ -1,4 +1,4 @@
-"""Every row's results get torch's strides here: the rule of a row, by name, and how a kernel is held to it.
+"""The rules by which torch lays out a row's results, by name; `torchnp.settle` holds kernels to them.
 
 ``data/layouts.tsv`` has the rules, asked of torch. A rule is one of the names below, for one result or for all of a
 list; several results have one each.
@@ -42,7 +42,6 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.layout import Layout, Shape, Strides
-from torchnp.registry import MISSING, Settle
 from torchnp.schema import Schema
 
 ndarray = np.ndarray
@@ -365,86 +364,9 @@ def _tensors(schema: Schema) -> list[int]:
     return [i for i, a in enumerate(schema.args) if a.is_tensor and not a.is_out]
 
 
-# ---------------------------------------------------------------- results in their place
-
-
-def is_plain(x: ndarray) -> bool:
-    """Whether an array is row-major to the letter, in dimensions of one element too, and has elements."""
-    if not x.flags.c_contiguous or not x.size:
-        return False
-    return 1 not in x.shape or layout.layout_of(x)[1] == contiguous(x.shape)
-
-
 def rules_of(schema: Schema) -> list[Rule | None]:
     """The rule of each result of a row, None where the kernel's own strides stay; empty for a row without."""
     parsed = [parse(text, schema) for text in rules().get(schema.name, ())]
     if all(rule is None for rule in parsed):
         return []
     return parsed + [_row_major] * (len(schema.returns) - len(parsed))  # of which all that torch gave was 0-d
-
-
-def settler(schema: Schema) -> Settle | None:
-    """What gives the fresh results of a row the strides of its rules; None for a row without."""
-    parsed = rules_of(schema)
-    if not parsed:
-        return None
-    texts = rules()[schema.name]
-    fixed = set(texts) <= {"contiguous", "vectors"}
-    turned = any("?" in text or text.partition(":")[0] in ("columns", "cut", "padded", "swept") for text in texts)
-    names = [a.name for a in schema.args]
-    of_list = len(schema.returns) == 1 and schema.returns[0].type.endswith("[]")
-
-    def settle(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        # Row-major results are right if the arguments are as plain: most calls end here.
-        if not turned and (fixed or not kwargs) and _are_plain(out) and (fixed or all(map(_is_plain_argument, args))):
-            return out
-
-        def given(i: int) -> Any:
-            return args[i] if i < len(args) and args[i] is not MISSING else kwargs.get(names[i])
-
-        def one(x: Any, rule: Rule | None, where: int) -> Any:
-            """One result where it belongs; memory of an argument stays as it is."""
-            if type(x) is not ndarray or rule is None or not x.ndim or any(x is a for a in args):
-                return x
-            strides = rule(x.shape, given, where)
-            if strides == layout.layout_of(x)[1] or len(strides) != x.ndim or _is_shared(x, args, kwargs):
-                return x
-            return layout.place(x, strides)
-
-        if of_list:
-            return type(out)([one(x, parsed[0], i) for i, x in enumerate(out)])
-        if type(out) is tuple:
-            return tuple([one(x, rule, 0) for x, rule in zip(out, parsed)])
-        return one(out, parsed[0], 0)
-
-    return settle
-
-
-def _are_plain(out: Any) -> bool:
-    """Whether all results are as plain as can be, or have no dimensions."""
-    if type(out) is ndarray:
-        return not out.ndim or is_plain(out)
-    return all(type(x) is not ndarray or not x.ndim or is_plain(x) for x in out) if type(out) in (tuple, list) else True
-
-
-def _is_plain_argument(x: Any) -> bool:
-    if type(x) is ndarray:
-        return is_plain(x)
-    return type(x) not in (tuple, list) or all(type(y) is not ndarray or is_plain(y) for y in x)
-
-
-def settled(made: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
-    """A kernel with its results in their place."""
-    settle = settler(schema)
-    if settle is None:
-        return made
-    return lambda *args, **kwargs: settle(made(*args, **kwargs), args, kwargs)
-
-
-def _is_shared(x: ndarray, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether a result lies in an argument's memory."""
-    for value in (*args, *kwargs.values()):
-        for y in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(y, ndarray) and (x is y or np.may_share_memory(x, y)):
-                return True
-    return False

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import torchnp
 from torchnp import dtypes as dt
 from torchnp.registry import REGISTERED
-from torchnp.strides import settler
+from torchnp.settle import settler
 
 TWINS = {}
 for _name in sorted(torchnp.table):
@@ -127,6 +127,7 @@ CALLS = {
     "sort": call(arrays(), axis, st.sampled_from([False, False, True])),
     "cat": st.tuples(st.tuples(alike(2) | alike(3), axis), st.just({})),
     "cumsum": call(arrays(), axis),
+    "clone": call(arrays()),
     "var.correction": call(arrays(matrices, (dt.float32,)), st.sampled_from([[1], [-1], [1], [0], [], None]), **CORRECTION),
     "std.correction": call(arrays(matrices, (dt.float32,)), st.sampled_from([[1], [-1], [1], [0], [], None]), **CORRECTION),
 }  # fmt: skip

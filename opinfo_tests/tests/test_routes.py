@@ -18,7 +18,7 @@ from opinfo_tests.tests.test_quick import TWINS, alike, arrays, holds, numbers
 from torchnp import dtypes as dt
 from torchnp.quick import signature_of
 from torchnp.registry import REGISTERED, guard
-from torchnp.strides import settler
+from torchnp.settle import settler
 
 ROUTES = {n: REGISTERED[n] for n in sorted(REGISTERED) if getattr(torchnp.table[n], "direct", None)}
 NUMBERS = numbers.filter(lambda x: x is not None) | st.sampled_from([3, -7, 2**40, 0.1])

@@ -206,6 +206,28 @@ def _direct(plan_of: Planner) -> dict[np.dtype, Ufunc]:
     return found
 
 
+def of_half(function: Ufunc, dtype: np.dtype) -> Ufunc:
+    """A function of float32 as one of a half type, whose results are rounded to it, or are bool."""
+
+    def computed(*operands: ndarray) -> Any:
+        value = function(*[x.astype(dt.float32) for x in operands])
+        return value if value.dtype is dt.bool_ else value.astype(dtype)
+
+    return computed
+
+
+def _direct_halves(plan_of: Planner, run: Callable[..., ndarray], one: bool) -> dict[np.dtype, Ufunc]:
+    """The functions of half types; large tensors of ``one`` operand are looked up in a table."""
+    found = {}
+    for dtype in (dt.float16, dt.bfloat16):
+        with contextlib.suppress(RuntimeError):
+            plan = plan_of(dtype)
+            if plan.inner == dt.float32 and plan.common == dtype and plan.out in (dtype, dt.bool_):
+                small = of_half(plan.function, dtype)
+                found[dtype] = (lambda x, f=small: f(x) if x.size < LARGE else run(x)) if one else small
+    return found
+
+
 def _of_one(plan_of: Planner, half_alone: Ufunc | None) -> Callable[[Any], ndarray]:
     tables: dict[np.dtype, ndarray] = {}  # of a half type: the results of all its numbers, by their bits
 
@@ -329,7 +351,9 @@ def _declare(
         return run
     doc = doc or f"Elementwise ``{names.split()[0].partition('.')[0]}``."
     writes = replace(writes, predicate=True) if result is always_bool else writes
-    bodies = rows(names, run, doc, like=like or ufunc, differs=differs, make=fast(_direct(plan_of)), writes=writes)
+    plain = not (stepwise or half_alone)
+    direct = _direct(plan_of) | (_direct_halves(plan_of, run, operands == 1) if plain else {})
+    bodies = rows(names, run, doc, like=like or ufunc, differs=differs, make=fast(direct), writes=writes)
     for body in bodies:
         body.__module__ = _caller()
     return bodies[0]

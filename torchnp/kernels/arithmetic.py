@@ -110,7 +110,8 @@ def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
     return _scaled_sum(a, b, alpha if alpha == -(2**63) and type(alpha) is int else -alpha, np.add)  # -int64 wraps
 
 
-_OF_SUM: dict[str, Any] = {"like": np.add, "make": el.fast(dict.fromkeys(_DIRECT_ADDABLE, np.add))}
+_HALF_SUMS, _HALF_DIFFERENCES = ({d: el.of_half(f, d) for d in dt.HALVES} for f in (np.add, np.subtract))
+_OF_SUM: dict[str, Any] = {"like": np.add, "make": el.fast(dict.fromkeys(_DIRECT_ADDABLE, np.add) | _HALF_SUMS)}
 _SUM = [*PROMOTION, "integer-alpha", "bool-alpha", "missing-kernel"]
 _WRITTEN = ["inplace-within-category", "overlap-inplace", "out-resized", "out-overlap"]
 
@@ -127,7 +128,8 @@ def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
 _with_number = lambda x, other, alpha: _scaled_sum(x, other, alpha, np.add)
 (add_scalar,) = rows("add.Scalar", _with_number, "``self + alpha * other``.", differs=_SUM, **_OF_SUM)
 
-_SUBTRACT = el.fast(dict.fromkeys([d for d in _DIRECT_ADDABLE if d != dt.bool_], np.subtract), mixes_bool=False)
+_SUBTRACTED = dict.fromkeys([d for d in _DIRECT_ADDABLE if d != dt.bool_], np.subtract)
+_SUBTRACT = el.fast(_SUBTRACTED | _HALF_DIFFERENCES, mixes_bool=False)
 _SUBTRACT_DIFFERS = [*PROMOTION, "no-bool-subtraction", "integer-alpha", "bool-alpha", "missing-kernel"]
 
 sub, _, sub_scalar, _ = rows(
@@ -270,12 +272,13 @@ fmod = el.binary(
 
 def _alike(x: ndarray, *others: ndarray) -> bool:
     """Whether all are dense float32, or all float64, of one shape with dimensions."""
-    if not is_float(x) or not x.shape:
+    if not is_float(x) or not x.flags.c_contiguous:
         return False
-    for y in (x, *others):
-        if type(y) is not ndarray or y.dtype is not x.dtype or y.shape != x.shape or not y.flags.c_contiguous:
+    dtype, shape = x.dtype, x.shape
+    for y in others:
+        if type(y) is not ndarray or y.dtype is not dtype or y.shape != shape or not y.flags.c_contiguous:
             return False
-    return True
+    return len(shape) > 0
 
 
 def _quick_addcmul(self, tensor1, tensor2, *, value=1):

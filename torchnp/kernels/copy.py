@@ -13,9 +13,10 @@ from torchnp.errors import empty_list
 from torchnp.kernels._memory import check_options, is_contiguous, new_like, storage
 from torchnp.kernels._rows import rows
 from torchnp.layout import format_name, layout_of, suggested
+from torchnp.quick import exact
 from torchnp.registry import kernel
 from torchnp.scalars import number
-from torchnp.strides import is_plain
+from torchnp.settle import is_plain
 from torchnp.writes import Writes
 
 ndarray = np.ndarray
@@ -23,7 +24,11 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- clone, copy
 
 
-@kernel("clone", like=np.copy, differs=["memory-format", "memory-format-fits"])
+def _quick_clone(self):
+    return self.copy() if type(self) is ndarray and is_plain(self) else None
+
+
+@kernel("clone", like=np.copy, differs=["memory-format", "memory-format-fits"], quick=exact(_quick_clone))
 def clone(self, *, memory_format=None):
     """A copy, dense and with its dimensions in the same order in memory unless a format is named."""
     out = new_like(self, self.dtype, memory_format)

@@ -19,7 +19,7 @@ from torchnp.errors import ambiguous_view, expand_mismatch, invalid_view, no_dim
 from torchnp.kernels._memory import check_size, storage, window
 from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
-from torchnp.strides import is_plain
+from torchnp.settle import is_plain
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray

@@ -18,6 +18,7 @@ from torchnp.threads import share
 
 ndarray = np.ndarray
 STRIP = 1 << 16  # elements: all steps find their operands in the cache
+_FEW, _DOUBLE = 1 << 12, np.dtype(np.float64)
 
 
 def fma(a: Any, b: Any, c: Any) -> ndarray:
@@ -39,6 +40,9 @@ def fast_fma(a: Any, b: Any, c: Any) -> ndarray:
     if a.dtype != float32:
         product = a * b
         return np.add(product, c, out=product if product.shape == c.shape != () else None)
+    if a.size <= _FEW:  # NumPy takes longer to set out for a conversion on the way than to make one before it
+        wide = a.astype(_DOUBLE) * b.astype(_DOUBLE)
+        return np.asarray((wide + c.astype(_DOUBLE)).astype(float32))
     large = a.size > STRIP and a.shape == c.shape and b.shape in ((), a.shape)
     if large and a.flags.c_contiguous and c.flags.c_contiguous and (b.shape == () or b.flags.c_contiguous):
         factor = b if b.shape == () else b.reshape(-1)

@@ -1,0 +1,106 @@
+"""A kernel's fresh results get the strides that torch gives them: the rules of `torchnp.strides`, applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from torchnp import layout
+from torchnp.registry import MISSING, Settle
+from torchnp.schema import Schema
+from torchnp.strides import Rule, contiguous, rules, rules_of
+
+ndarray = np.ndarray
+# Bits of ndarray.flags.num, C_CONTIGUOUS and OWNDATA: an array on memory of its own has the usual strides in dimensions of
+# one element too.
+OWN_ROWS = 1 | 4
+
+
+def is_plain(x: ndarray) -> bool:
+    """Whether an array is row-major to the letter, in dimensions of one element too, and has elements."""
+    if not x.flags.c_contiguous or not x.size:
+        return False
+    return 1 not in x.shape or layout.layout_of(x)[1] == contiguous(x.shape)
+
+
+def settler(schema: Schema) -> Settle | None:
+    """What gives the fresh results of a row the strides of its rules; None for a row without."""
+    parsed = rules_of(schema)
+    if not parsed:
+        return None
+    texts = rules()[schema.name]
+    fixed = set(texts) <= {"contiguous", "vectors"}
+    turned = any("?" in text or text.partition(":")[0] in ("columns", "cut", "padded", "swept") for text in texts)
+    names = [a.name for a in schema.args]
+    of_list = len(schema.returns) == 1 and schema.returns[0].type.endswith("[]")
+
+    def settle(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        # Row-major results are right if the arguments are as plain: most calls end here.
+        if not turned and _are_plain(out) and (fixed or _asks_nothing(args, kwargs)):
+            return out
+
+        def given(i: int) -> Any:
+            return args[i] if i < len(args) and args[i] is not MISSING else kwargs.get(names[i])
+
+        def one(x: Any, rule: Rule | None, where: int) -> Any:
+            """One result where it belongs; memory of an argument stays as it is."""
+            if type(x) is not ndarray or rule is None or not x.ndim or any(x is a for a in args):
+                return x
+            strides = rule(x.shape, given, where)
+            if strides == layout.layout_of(x)[1] or len(strides) != x.ndim or _is_shared(x, args, kwargs):
+                return x
+            return layout.place(x, strides)
+
+        if of_list:
+            return type(out)([one(x, parsed[0], i) for i, x in enumerate(out)])
+        if type(out) is tuple:
+            return tuple([one(x, rule, 0) for x, rule in zip(out, parsed)])
+        return one(out, parsed[0], 0)
+
+    return settle
+
+
+def _asks_nothing(args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether arguments leave results row-major: all tensors are, and no format is asked for."""
+    for x in args:
+        if type(x) is ndarray:
+            if x.flags.num & OWN_ROWS != OWN_ROWS:
+                if not is_plain(x):
+                    return False
+            elif not x.size:
+                return False
+        elif not _is_plain_argument(x):
+            return False
+    return not kwargs or (kwargs.get("memory_format") is None and all(map(_is_plain_argument, kwargs.values())))
+
+
+def _are_plain(out: Any) -> bool:
+    """Whether all results are as plain as can be, or have no dimensions."""
+    if type(out) is ndarray:
+        return (out.flags.num & OWN_ROWS == OWN_ROWS and out.size > 0) or not out.ndim or is_plain(out)
+    return all(type(x) is not ndarray or not x.ndim or is_plain(x) for x in out) if type(out) in (tuple, list) else True
+
+
+def _is_plain_argument(x: Any) -> bool:
+    if type(x) is ndarray:
+        return is_plain(x)
+    return type(x) not in (tuple, list) or all(type(y) is not ndarray or is_plain(y) for y in x)
+
+
+def settled(made: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
+    """A kernel with its results in their place."""
+    settle = settler(schema)
+    if settle is None:
+        return made
+    return lambda *args, **kwargs: settle(made(*args, **kwargs), args, kwargs)
+
+
+def _is_shared(x: ndarray, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether a result lies in an argument's memory."""
+    for value in (*args, *kwargs.values()):
+        for y in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(y, ndarray) and (x is y or np.may_share_memory(x, y)):
+                return True
+    return False
