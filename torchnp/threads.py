@@ -7,6 +7,7 @@ Results do not depend on the number of threads: parts are cut the same way for a
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,8 @@ from torchnp._private import enter_quiet
 Part = TypeVar("Part")
 LARGE = 1 << 20  # elements from which on handing over a part, some 100 us, is worth its while
 PIECE = 1 << 18  # elements of a part; with fewer, threads wait for Python's lock more than they compute
+FEW = 4  # processors, among which a thread that wakes up may not be given one that is free
+_current = getattr(ctypes.CDLL(None), "sched_getcpu", None) if hasattr(os, "sched_setaffinity") else None
 
 
 class _Threads:
@@ -28,12 +31,31 @@ class _Threads:
         self.inside = threading.local()  # its `at_work`: whether this thread works on a part
         self.pool: ThreadPoolExecutor | None = None
         self.number = cores()
+        self.members: list[int] = []  # the system's numbers of the threads
+        self.room = -1  # the processor that is left to the caller
 
     def start(self) -> ThreadPoolExecutor:
         with self.lock:
             if self.pool is None:
-                self.pool = ThreadPoolExecutor(max(self.number - 1, 1), "torchnp", enter_quiet)
+                self.members, self.room = [], -1
+                self.pool = ThreadPoolExecutor(max(self.number - 1, 1), "torchnp", self.join)
             return self.pool
+
+    def join(self) -> None:
+        """What a thread does first."""
+        enter_quiet()
+        self.members.append(threading.get_native_id())
+
+    def make_room(self) -> None:
+        """Keep the threads off the caller's processor: of few, Linux wakes them there, and one waits for the other."""
+        if _current is None or not 1 < self.number <= FEW:
+            return
+        here = _current()
+        if here != self.room and (elsewhere := os.sched_getaffinity(0) - {here}):
+            self.room = here
+            for thread in self.members:
+                with contextlib.suppress(OSError):  # it has ended
+                    os.sched_setaffinity(thread, elsewhere)
 
 
 def cores() -> int:
@@ -111,6 +133,7 @@ def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
             _threads.inside.at_work = False
 
     pool = _threads.start()
+    _threads.make_room()
     others: list[Future[None]] = []
     try:
         with contextlib.suppress(RuntimeError):  # the pool was shut down meanwhile, or the interpreter ends

@@ -52,6 +52,7 @@ def channels_last(x: ndarray) -> bool:
 
 
 _add: Any = np.add.reduce
+_EPS = {d: np.finfo(d).eps for d in (dt.float32, dt.float64)}
 
 
 def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray]:
@@ -60,10 +61,9 @@ def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray]:
     mean = (row_sums(x) if x.size > TILE // 4 and x.flags.c_contiguous else _add(x, 1, None, None, True)) / n
     d = x - mean
     variance = np.vecdot(d, d)[:, None] / n
-    with np.errstate(all="ignore"):
-        odd = (variance == np.inf) | ~(variance > np.finfo(x.dtype).eps * mean * mean)
-    if n <= SMALL and odd.any():  # numbers that are equal, overflow or are none show torch's steps
-        rows = odd[:, 0]
+    plain = (variance > _EPS[x.dtype] * mean * mean) & (variance < np.inf)
+    if n <= SMALL and not plain.all():  # numbers that are equal, overflow or are none show torch's steps
+        rows = ~plain[:, 0]
         mean[rows], squares = _moments(x[rows], vector)
         d[rows], variance[rows] = x[rows] - mean[rows], squares / n
     return d, mean, variance
