@@ -13,9 +13,6 @@ from torchnp.schema import Schema
 from torchnp.strides import Rule, contiguous, rules, rules_of
 
 ndarray = np.ndarray
-# Bits of ndarray.flags.num, C_CONTIGUOUS and OWNDATA: an array on memory of its own has the usual strides in dimensions of
-# one element too.
-OWN_ROWS = 1 | 4
 
 
 def is_plain(x: ndarray) -> bool:
@@ -64,22 +61,15 @@ def settler(schema: Schema) -> Settle | None:
 
 def _asks_nothing(args: tuple, kwargs: dict[str, Any]) -> bool:
     """Whether arguments leave results row-major: all tensors are, and no format is asked for."""
-    for x in args:
-        if type(x) is ndarray:
-            if x.flags.num & OWN_ROWS != OWN_ROWS:
-                if not is_plain(x):
-                    return False
-            elif not x.size:
-                return False
-        elif not _is_plain_argument(x):
-            return False
+    if not all(map(_is_plain_argument, args)):
+        return False
     return not kwargs or (kwargs.get("memory_format") is None and all(map(_is_plain_argument, kwargs.values())))
 
 
 def _are_plain(out: Any) -> bool:
     """Whether all results are as plain as can be, or have no dimensions."""
     if type(out) is ndarray:
-        return (out.flags.num & OWN_ROWS == OWN_ROWS and out.size > 0) or not out.ndim or is_plain(out)
+        return not out.ndim or is_plain(out)
     return all(type(x) is not ndarray or not x.ndim or is_plain(x) for x in out) if type(out) in (tuple, list) else True
 
 

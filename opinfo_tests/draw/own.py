@@ -44,6 +44,9 @@ class Make:
         inf, nan = float("inf"), float("nan")
         return torch.tensor([0.0, -0.0, inf, -inf, nan, -nan, *more], dtype=torch.float64).to(self.dtype)
 
+    def of(self, values: Any) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.complex128 if self.dtype.is_complex else torch.float64).to(self.dtype)
+
     @staticmethod
     def names() -> dict[str, Any]:
         return {
@@ -87,7 +90,7 @@ def see(op: str, call: str, dtype: str, recorder: Recorder) -> None:
     """Offer the call of one row in one dtype."""
     make = Make(dtype)
     reseed(op + call)
-    args, kwargs = eval(f"call{call}", {**make.names(), "x": make.x, "p": make.p, "ends": make.ends})
+    args, kwargs = eval(f"call{call}", {**make.names(), "x": make.x, "p": make.p, "ends": make.ends, "of": make.of})
     recorder.see(op, args, kwargs)
 
 

@@ -17,7 +17,6 @@ from torchnp.parts import by_parts
 from torchnp.registry import MISSING, Row, Settle, guard, is_busy, raise_mismatch, run_quiet
 from torchnp.scalars import number
 from torchnp.schema import Schema
-from torchnp.settle import OWN_ROWS
 from torchnp.threads import LARGE
 
 ndarray = np.ndarray
@@ -25,7 +24,8 @@ Function = Callable[..., Any]
 
 _TAKES_NUMBER = {float: "f", int: "fiu"}  # kinds of dtypes
 _asarray = np.asarray
-_ROWS = 1  # the bit of ndarray.flags.num for C_CONTIGUOUS
+# Elementwise results of an array on memory of its own have the usual strides in dimensions of one element too.
+_ROWS, _OWN_ROWS = 1, 1 | 4  # bits of ndarray.flags.num: C_CONTIGUOUS, and OWNDATA
 
 
 def _common(a: ndarray, b: ndarray, mixes_bool: bool) -> np.dtype | None:
@@ -119,7 +119,7 @@ def _of_tensors(direct: dict[np.dtype, Function], slow: Function, mixes_bool: bo
                     if type(out) is not ndarray:
                         return _asarray(out)
                     flags = a.flags.num & b.flags.num
-                    if out.size and (flags & OWN_ROWS == OWN_ROWS or (flags & _ROWS and 1 not in out.shape)):
+                    if out.size and (flags & _OWN_ROWS == _OWN_ROWS or (flags & _ROWS and 1 not in out.shape)):
                         return out
                     return settle(out, (_0, _1), named)
                 except ValueError:

@@ -52,7 +52,7 @@ def channels_last(x: ndarray) -> bool:
 
 
 _add: Any = np.add.reduce
-_EPS = {d: np.finfo(d).eps for d in (dt.float32, dt.float64)}
+_EPS = {np.dtype(d): np.finfo(d).eps for d in (np.float32, np.float64)}
 
 
 def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray]:

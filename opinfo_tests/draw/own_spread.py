@@ -1,0 +1,49 @@
+"""Rows of values far apart: what is summed or multiplied leaves a half type's range on the way and comes back."""
+
+_PRODUCTS = "of([[1e-4,1e-4,1e4,1e4],[1e4,1e4,1e-4,1e-4],[3e-3,7e-3,200,300]])"
+_SUMS = "of([[6e4,6e4,-6e4,-5e4],[-6e4,-6e4,6e4,5e4],[6e4,30,-6e4,300]])"
+_LEFT, _RIGHT = "of([[300,300,-300],[-300,300,0.5]])", "of([[300,-300],[300,300],[300,2.5]])"
+_FACTORS = "of([300,300,-300]), of([300,300,300])"
+_AXES = (", [1]", ", [0]", ", [0,1]")
+_SINGLES = ("1,3", "1,3,1", "1,3,1,1")  # one value for each channel
+
+_ALL = [
+    f"f    prod  ({_PRODUCTS})",
+    *(f"f    {op}  ({_PRODUCTS}, {dim})" for op in ("prod.dim_int", "cumprod") for dim in (0, 1)),
+    *(f"f    {op}  ({_SUMS})" for op in ("sum", "mean", "nansum", "std", "var")),
+    *(f"f    {op}  ({_SUMS}{axes})" for op in ("sum.dim_IntList", "mean.dim", "nansum", "logsumexp") for axes in _AXES),
+    *(f"f    {op}  ({_SUMS}{axes})" for op in ("var.correction", "std.correction", "var_mean.correction") for axes in _AXES),
+    *(f"f    {op}  ({_SUMS}, {dim})" for op in ("cumsum", "logcumsumexp", "diff") for dim in (0, 1)),
+    *(f"f    linalg_vector_norm  ({_SUMS}, {order}{axes})" for order in (0.5, 1, 2, 3) for axes in _AXES),
+    *(f"f    {op}  ({_LEFT}, {_RIGHT})" for op in ("mm", "matmul")),
+    f"f    bmm  ({_LEFT}[None], {_RIGHT}[None])",
+    f"f    addmm  (of([[6e4,-6e4]]), {_LEFT}, {_RIGHT})",
+    f"f    baddbmm  (of([[[6e4,-6e4]]]), {_LEFT}[None], {_RIGHT}[None], beta=0.5, alpha=-1)",
+    f"f    addbmm  (of([[6e4,-6e4]]), {_LEFT}[None], {_RIGHT}[None])",
+    f"f    mv  ({_LEFT}, of([300,300,300]))",
+    f"f    addmv  (of([6e4,-6e4]), {_LEFT}, of([300,300,300]))",
+    "f    addr  (of([[6e4],[-6e4]]), of([300,-300]), of([300,300,2]))",
+    *(f"f    {op}  ({_FACTORS})" for op in ("dot", "vdot", "outer")),
+    f"f    linear  ({_LEFT}, {_LEFT}, of([6e4,-6e4]))",
+    *(f"f    {op}  (of([6e4,-6e4,1]), of([300,300,-2]), of([300,300,3]), value=2)" for op in ("addcmul", "addcdiv")),
+    f"f    avg_pool2d  ({_SUMS}[None], [2,2], [1,1])",
+    f"f    _adaptive_avg_pool2d  ({_SUMS}[None], [2,2])",
+    f"f    conv1d  ({_SUMS}[None], of([[[1,1],[1,1],[-1,1]]]))",
+    *(f"f    {op}  ({_SUMS}, 1, False)" for op in ("_softmax", "_log_softmax")),
+    *(f"f    {op}  ({_SUMS}, of([[6e4,-6e4,6e4,1],[1,2,3,4],[-6e4,6e4,0,0]]), {how})" for op in ("mse_loss", "l1_loss") for how in (0, 1, 2)),
+    f"f    native_layer_norm  ({_SUMS}, [4], of([300,300,1,1]), of([1,2,3,6e4]), 1e-5)",
+    "f    scatter_add  (of([[6e4,1,-6e4]]), 1, torch.tensor([[0,0,2,0]]), of([[6e4,-6e4,-5e4,1]]))",
+    "f    index_add  (of([6e4,1,-6e4]), 0, torch.tensor([0,0,2,0]), of([6e4,-6e4,-5e4,1]))",
+    *(f"f    scatter_reduce.two  (of([[300,1,-300]]), 1, torch.tensor([[0,0,2,0]]), of([[300,1e-4,-5e4,1]]), '{how}', include_self={kept})" for how in ("sum", "prod", "mean") for kept in (True, False)),
+    "f    segment_reduce  (of([6e4,6e4,-6e4,300,300]), 'sum', lengths=torch.tensor([3,2]))",
+    f"f    trace  ({_LEFT})",
+    f"f    cross_entropy_loss  ({_SUMS}, torch.tensor([0,3,1]))",
+    f"f    cumulative_trapezoid.dx  ({_SUMS})",
+    f"f    cdist  ({_LEFT}, of([[300,300,300],[-300,-300,0]]))",
+    *(f"f    native_batch_norm  (x({size}), x(3), None, x(3), p(3), {training}, 0.1, 1e-5)" for size in _SINGLES for training in (True, False)),
+    *(f"f    native_group_norm  (x({size}), x(3), x(3), 1, 3, 1, {groups}, 1e-5)" for size in _SINGLES for groups in (1, 3)),
+    *(f"f    native_layer_norm  (x(3,1), [1], x(1), x(1), {eps})" for eps in (1e-5, 0.0)),
+    *(f"f    {op}  (x(3,1), [1], correction={correction})" for op in ("var.correction", "std.correction", "var_mean.correction", "std_mean.correction") for correction in (0, 1)),
+]  # fmt: skip
+
+SPREAD = "\n".join(_ALL)
