@@ -1,4 +1,4 @@
-"""Rows of values far apart: what is summed or multiplied leaves a half type's range on the way and comes back."""
+"""Rows of values far apart: sums and products that leave a half type's range and come back, integers that no float32 holds."""
 
 _PRODUCTS = "of([[1e-4,1e-4,1e4,1e4],[1e4,1e4,1e-4,1e-4],[3e-3,7e-3,200,300]])"
 _SUMS = "of([[6e4,6e4,-6e4,-5e4],[-6e4,-6e4,6e4,5e4],[6e4,30,-6e4,300]])"
@@ -44,6 +44,30 @@ _ALL = [
     *(f"f    native_group_norm  (x({size}), x(3), x(3), 1, 3, 1, {groups}, 1e-5)" for size in _SINGLES for groups in (1, 3)),
     *(f"f    native_layer_norm  (x(3,1), [1], x(1), x(1), {eps})" for eps in (1e-5, 0.0)),
     *(f"f    {op}  (x(3,1), [1], correction={correction})" for op in ("var.correction", "std.correction", "var_mean.correction", "std_mean.correction") for correction in (0, 1)),
+]  # fmt: skip
+
+_INTS = "torch.tensor([2**24+1, -(2**24)-1, 2**53+1, 2**62, 3])"
+_NEXT = "torch.tensor([2**24, -(2**24), 2**53, 2**62+1, 2])"
+_FLOATS = "torch.tensor([2**24, -(2**24), 2**53, 2**62, 2], dtype=torch.{})"
+_UNARY = "acos angle asinh atan cos deg2rad erf exp exp2 log log10 log1p log2 rad2deg reciprocal rsqrt sigmoid sin sinc sqrt tanh"
+_COMPARED = "eq ne lt le gt ge"
+_ALL += [
+    *(f"-    {op}  ({_INTS})" for op in _UNARY.split()),
+    *(f"-    {op}  ({_INTS}, {_NEXT})" for op in ["atan2", "copysign.Tensor", "div.Tensor", "xlogy.Tensor", "special_xlog1py"]),
+    *(f"-    isclose  ({_INTS}, {other}, rtol={rtol}, atol={atol})" for other in (_NEXT, f"{_INTS} + 2") for rtol, atol in ((0.0, 0.5), (1e-7, 0.0), (0.0, 2.0))),
+    *(f"-    {op}.Scalar  ({_INTS}, {number})" for op in _COMPARED.split() for number in ("16777216.0", "16777217", "9007199254740992.0")),
+    *(f"-    {op}.Tensor  ({_INTS}, {_FLOATS.format(dtype)})" for op in f"{_COMPARED} add sub mul div fmod remainder".split() for dtype in ("float32", "float64", "bfloat16")),
+    *(f"-    {op}  ({_INTS}, {_FLOATS.format('float32')})" for op in ("maximum", "minimum", "fmax", "hypot", "nextafter")),
+    *(f"-    {op}  ({_INTS}, {number})" for op in ("add.Tensor", "mul.Tensor", "div.Tensor", "fmod.Scalar", "remainder.Scalar", "floor_divide.Scalar", "pow.Tensor_Scalar") for number in ("0.5", "3.0", "-2.5")),
+    *(f"-    pow.{form}" for form in (f"Scalar  (1.0001, {_INTS})", f"Tensor_Tensor  ({_FLOATS.format('float32')}, torch.tensor([2, 3, 1, 0, -1]))")),
+    *(f"-    clamp  ({_INTS}, {low}, {high})" for low, high in (("0.5", "16777218.5"), ("-3", "2**53"), ("None", "1e7"))),
+    f"-    lerp.Scalar  ({_FLOATS.format('float32')}, {_FLOATS.format('float32')} + 3, 0.25)",
+    *(f"-    {op}  ({_INTS}, dtype=torch.{dtype})" for op in ("sum", "mean", "prod", "nansum") for dtype in ("float32", "float64", "float16")),
+    *(f"-    {op}  ({_INTS}, 0, dtype=torch.{dtype})" for op in ("cumsum", "cumprod") for dtype in ("float32", "float64")),
+    *(f"-    {op}.Tensor  ({sides})" for op in ("bucketize", "searchsorted") for sides in ((f"{_INTS}, torch.tensor([0., 2.**24, 2.**53])" if op == "bucketize" else f"torch.tensor([0., 2.**24, 2.**53]), {_INTS}"),)),
+    *(f"-    where.{form}" for form in (f"self  (m(5), {_INTS}, {_FLOATS.format('float32')})", f"ScalarOther  (m(5), {_INTS}, 0.5)")),
+    *(f"-    _to_copy  ({_INTS}, dtype=torch.{dtype})" for dtype in ("float32", "float16", "bfloat16", "int32", "uint8", "complex64")),
+    *(f"s    {op}.atol_rtol_{{}}  (torch.diag(torch.tensor([1., 1e-{e}])), atol={{}})".format(*form) for op in ("linalg_matrix_rank", "linalg_pinv") for e in (3, 8) for form in (("float", "1e-9"), ("float", "1e-5"), ("tensor", "torch.tensor(1e-9)"))),
 ]  # fmt: skip
 
 SPREAD = "\n".join(_ALL)
