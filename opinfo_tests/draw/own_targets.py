@@ -152,6 +152,41 @@ NOTHING = [
     for n, k in ((0, 3), (3, 0), (0, 0))
 ]
 
+# What is summed or rooted in the out's dtype, of the input's own exponentials and parts.
+_PARTS = "torch.complex(x(3,4), x(3,4)).to(torch.{0})"
+INTO = [
+    *(
+        f"-    {op}.correction_out  ({_PARTS.format(given)}, {dim}, out=torch.zeros(0, dtype=torch.{out}))"
+        for op in ("std", "var")
+        for given in ("complex64", "complex32", "complex128")
+        for dim in ("[0]", "[0,1]")
+        for out in ("float64", "float32", "float16", "complex128", "float8_e5m2")
+    ),
+    *(
+        f"-    std.correction_out  (torch.zeros(0,4, dtype=torch.complex64), [0], out=torch.zeros(0, dtype=torch.{out}))"
+        for out in ("complex64", "complex32", "float8_e5m2", "float32")
+    ),
+    *(f"-    {op}.correction_out  ({big}, [0], out=torch.zeros((), dtype=torch.{out}))"
+      for op in ("std", "var")
+      for big in ("x(4).double() * 1e30", "x(4).double() * 1e200", "x(4).to(torch.complex128) * 1e30")
+      for out in ("float32", "complex64", "complex32", "float8_e5m2")),
+    *(
+        f"-    logsumexp.out  ({given}, [0], out=torch.zeros(0, dtype=torch.{out}))"
+        for given in (_PARTS.format("complex64"), "x(3,4)", "x(3,4).half()", "x(0,4)", "ints(3,4)")
+        for out in ("float32", "float16", "complex64", "complex32", "float8_e5m2")
+    ),
+]  # fmt: skip
+
+# Bins between numbers whose distance overflows, and between infinities.
+BINS = [
+    *(f"w    histc  (x(9) * {far} / 3, {bins}, {ends})"
+      for far, ends in (("3e38", "0, 0"), ("3e38", "-3e38, 3e38"), ("1e308", "0, 0"), ("1e308", "-1e308, 1e308"))
+      for bins in (1, 4)),
+    *(f"fc   histc  (x({n}), 4, {ends})"
+      for n in (0, 3)
+      for ends in ("float('inf'), float('inf')", "-float('inf'), -float('inf')", "1e30, 1e30", "-60000, 60000")),
+]  # fmt: skip
+
 # Found in a blind audit: codes of several matrices, integers beside floats, strides of one group's sizes, channels
 # innermost with room between them, codes of weights close to a half, a complex bias.
 _CODES = "torch.stack([torch.eye(2), {0}]).to(x(1).dtype)"
@@ -199,4 +234,4 @@ AUDITED = [
     ),
 ]
 
-TARGETS = "\n".join((*AUDITED, *SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, ""))
+TARGETS = "\n".join((*AUDITED, *SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, *INTO, *BINS, ""))
