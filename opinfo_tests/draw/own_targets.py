@@ -187,6 +187,21 @@ BINS = [
       for ends in ("float('inf'), float('inf')", "-float('inf'), -float('inf')", "1e30, 1e30", "-60000, 60000")),
 ]  # fmt: skip
 
+# Near the largest number, where the squares of what torch steps through overflow, and of equal numbers.
+LARGE = [
+    *(
+        f"s    native_group_norm  (({x.format(scale)}){laid}, {given}, 2, 4, 9, {g}, 1e-5)"
+        for x in ("x(2,4,3,3) * {0}", "x(2,4,3,3).sign() * {0}", "torch.ones(2,4,3,3) * {0}")
+        for scale in ("1e18", "6e18", "1e25", "1e38")
+        for given in ("None, None", "p(4), x(4)")
+        for g in (1, 2)
+        for laid in ("", *((".to(memory_format=torch.channels_last)",) if scale < "2" and x[0] == "x" else ()))
+        if not (laid and scale == "1e38")
+    ),
+    *(f"f    group_norm  (x(2,4,{n}), 2, x(4), {bias}, 1e-5)" for n in (1, 2, 3, 9, 70) for bias in ("x(4)", "None")),
+    *(f"s    native_layer_norm  (x(9,{n}).sign() * {scale}, [{n}], None, None, 1e-5)" for n in (3, 7, 17, 64) for scale in ("1e19", "1e38")),
+]  # fmt: skip
+
 # Found in a blind audit: codes of several matrices, integers beside floats, strides of one group's sizes, channels
 # innermost with room between them, codes of weights close to a half, a complex bias.
 _CODES = "torch.stack([torch.eye(2), {0}]).to(x(1).dtype)"
@@ -234,4 +249,4 @@ AUDITED = [
     ),
 ]
 
-TARGETS = "\n".join((*AUDITED, *SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, *INTO, *BINS, ""))
+TARGETS = "\n".join((*AUDITED, *SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, *INTO, *BINS, *LARGE, ""))
