@@ -202,6 +202,28 @@ LARGE = [
     *(f"s    native_layer_norm  (x(9,{n}).sign() * {scale}, [{n}], None, None, 1e-5)" for n in (3, 7, 17, 64) for scale in ("1e19", "1e38")),
 ]  # fmt: skip
 
+# Outs expanded over themselves that are wrong in another way too: what torch finds before it looks at their memory.
+_OVER = "torch.zeros(1).to(torch.{0}).expand({1})"
+EXPANDED = [
+    f"-    {op}  ({args.format(given)}, out={_OVER.format(out, shape)})"
+    for op, args, shape in (
+        ("sum.IntList_out", "torch.ones(3,4).to(torch.{0}), [0]", "4"),
+        ("argmax.out", "torch.ones(3,4).to(torch.{0}), 0", "4"),
+        ("std.correction_out", "torch.ones(3,4).to(torch.{0}), [0]", "4"),
+        ("mean.out", "torch.ones(3,4).to(torch.{0}), [0]", "4"),
+        ("any.out", "torch.ones(3,4).to(torch.{0}), 0", "4"),
+        ("cumsum.out", "torch.ones(3,4).to(torch.{0}), 5", "3,4"),
+        ("add.out", "torch.ones(3,4).to(torch.{0}), torch.ones(5)", "3,4"),
+        ("sub.out", "torch.ones(3,4).to(torch.{0}), torch.ones(3,4).to(torch.{0})", "3,4"),
+        ("floor.out", "torch.ones(3,4).to(torch.{0})", "3,4"),
+        ("mm.out", "torch.ones(3,4).to(torch.{0}), torch.ones(4,2).to(torch.{0})", "3,2"),
+        ("addmm.out", "torch.ones(2).to(torch.{0}), torch.ones(3,4).to(torch.{0}), torch.ones(4,2).to(torch.{0})", "3,2"),
+        ("scatter.src_out", "torch.ones(3,4).to(torch.{0}), 0, ints(3,4)*0, torch.ones(3,4).to(torch.{0})", "3,4"),
+    )
+    for given in ("float32", "int64", "complex64")
+    for out in ("float32", "int32")
+]  # fmt: skip
+
 # Found in a blind audit: codes of several matrices, integers beside floats, strides of one group's sizes, channels
 # innermost with room between them, codes of weights close to a half, a complex bias.
 _CODES = "torch.stack([torch.eye(2), {0}]).to(x(1).dtype)"
@@ -249,4 +271,6 @@ AUDITED = [
     ),
 ]
 
-TARGETS = "\n".join((*AUDITED, *SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, *INTO, *BINS, *LARGE, ""))
+TARGETS = "\n".join(
+    (*AUDITED, *SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, *INTO, *BINS, *LARGE, *EXPANDED, "")
+)

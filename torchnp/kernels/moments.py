@@ -65,7 +65,9 @@ def _moments(
     into = into or dt.to_real(x.dtype)
     if len(found) == 2:  # each part's is a result of its own
         real_dtype = dt.to_real(into)
-        spreads = [dt.cast(dt.cast(dt.cast(s, dt.to_real(x.dtype)), real_dtype), dt.opmath(real_dtype)) for s in spreads]
+        spreads = [
+            dt.cast(dt.cast(dt.cast(s, dt.to_real(x.dtype)), real_dtype), dt.opmath(real_dtype)) for s in spreads
+        ]
         spreads = [dt.cast(spreads[0] + spreads[1], real_dtype).astype(np.float64)]
     spread = spreads[0].astype(np.complex128) if dt.is_complex(into) else spreads[0]
     mean = np.empty(found[0][0].shape, wide.dtype)
@@ -144,7 +146,10 @@ def _look_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
     left = math.prod(n for i, n in enumerate(x.shape) if i not in reduced)
     real, is_complex = dt.to_real(x.dtype), dt.is_complex(x.dtype)
     part = dt.to_real(d) if is_complex else d  # of complex numbers each part goes into an out of its own
-    if not dt.is_inexact(x.dtype) or not dt.can_cast(real, d):
+    if not dt.is_inexact(x.dtype):
+        return ()
+    axes_of(bound.get("dim"), x.ndim, ranges_first=False)
+    if not dt.can_cast(real, d):
         return ()
     if x.size and left > 1 and (dt.is_complex(part) or part in dt.FLOAT8S):
         raise not_implemented("std_cpu", part)
@@ -158,7 +163,8 @@ def _look_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
             raise not_implemented("sqrt_vml_cpu", d)
         if not at_once:
             x = _of_parts(x, part)
-    elif not at_once or not x.size:
+    check_target(outs[0])
+    if not is_complex and (not at_once or not x.size):
         return ()
     given = {k: v for k, v in bound.items() if k not in ("self", "out")}
     value = _spread(x, **given, op=op, into=d if is_complex else None)
@@ -179,7 +185,7 @@ for _name, _like, _doc in (
     ("var", np.var, "Mean squared distance from the mean, over N - correction (1 if unbiased)."),
     ("std", np.std, "Square root of `var`."),
 ):
-    _twin, _writes = _quick(_name == "std"), Writes(out=partial(_look_out, op=_name))
+    _twin, _writes = _quick(_name == "std"), Writes(out=partial(_look_out, op=_name), unlooked=True)
     rows(f"{_name}.correction", _spread, _doc, like=_like, differs=_DIFFERS, quick=_twin, writes=_writes)
     rows(f"{_name}.dim", _spread, _doc, like=_like, differs=_DIFFERS, writes=_writes)
     rows(_name, _spread, _doc, like=_like, differs=["correction", "no-integers", "half-opmath", "variance-in-double"])
