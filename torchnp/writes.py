@@ -46,6 +46,8 @@ class Writes:
         The result is bool, whatever the operands are: any target holds it.
     code_first : bool
         Whether there is code for a dtype is looked at before the target is.
+    memory_first : bool
+        The memory of an out is looked at before all else; of others what torch's iterator does not find comes before.
     rounds_number : bool
         A number beside a half precision target is rounded as that target holds it.
     resizes : bool
@@ -68,6 +70,7 @@ class Writes:
     unexpanded: bool = False
     predicate: bool = False
     code_first: bool = False
+    memory_first: bool = False
     rounds_number: bool = False
     resizes: bool = False
     resizing: str = ""

@@ -152,6 +152,78 @@ NOTHING = [
     for n, k in ((0, 3), (3, 0), (0, 0))
 ]
 
+# What is summed or rooted in the out's dtype, of the input's own exponentials and parts.
+_PARTS = "torch.complex(x(3,4), x(3,4)).to(torch.{0})"
+INTO = [
+    *(
+        f"-    {op}.correction_out  ({_PARTS.format(given)}, {dim}, out=torch.zeros(0, dtype=torch.{out}))"
+        for op in ("std", "var")
+        for given in ("complex64", "complex32", "complex128")
+        for dim in ("[0]", "[0,1]")
+        for out in ("float64", "float32", "float16", "complex128", "float8_e5m2")
+    ),
+    *(
+        f"-    std.correction_out  (torch.zeros(0,4, dtype=torch.complex64), [0], out=torch.zeros(0, dtype=torch.{out}))"
+        for out in ("complex64", "complex32", "float8_e5m2", "float32")
+    ),
+    *(f"-    {op}.correction_out  ({big}, [0], out=torch.zeros((), dtype=torch.{out}))"
+      for op in ("std", "var")
+      for big in ("x(4).double() * 1e30", "x(4).double() * 1e200", "x(4).to(torch.complex128) * 1e30")
+      for out in ("float32", "complex64", "complex32", "float8_e5m2")),
+    *(
+        f"-    logsumexp.out  ({given}, [0], out=torch.zeros(0, dtype=torch.{out}))"
+        for given in (_PARTS.format("complex64"), "x(3,4)", "x(3,4).half()", "x(0,4)", "ints(3,4)")
+        for out in ("float32", "float16", "complex64", "complex32", "float8_e5m2")
+    ),
+]  # fmt: skip
+
+# Bins between numbers whose distance overflows, and between infinities.
+BINS = [
+    *(f"w    histc  (x(9) * {far} / 3, {bins}, {ends})"
+      for far, ends in (("3e38", "0, 0"), ("3e38", "-3e38, 3e38"), ("1e308", "0, 0"), ("1e308", "-1e308, 1e308"))
+      for bins in (1, 4)),
+    *(f"fc   histc  (x({n}), 4, {ends})"
+      for n in (0, 3)
+      for ends in ("float('inf'), float('inf')", "-float('inf'), -float('inf')", "1e30, 1e30", "-60000, 60000")),
+]  # fmt: skip
+
+# Near the largest number, where the squares of what torch steps through overflow, and of equal numbers.
+LARGE = [
+    *(
+        f"s    native_group_norm  (({x.format(scale)}){laid}, {given}, 2, 4, 9, {g}, 1e-5)"
+        for x in ("x(2,4,3,3) * {0}", "x(2,4,3,3).sign() * {0}", "torch.ones(2,4,3,3) * {0}")
+        for scale in ("1e18", "6e18", "1e25", "1e38")
+        for given in ("None, None", "p(4), x(4)")
+        for g in (1, 2)
+        for laid in ("", *((".to(memory_format=torch.channels_last)",) if scale < "2" and x[0] == "x" else ()))
+        if not (laid and scale == "1e38")
+    ),
+    *(f"f    group_norm  (x(2,4,{n}), 2, x(4), {bias}, 1e-5)" for n in (1, 2, 3, 9, 70) for bias in ("x(4)", "None")),
+    *(f"s    native_layer_norm  (x(9,{n}).sign() * {scale}, [{n}], None, None, 1e-5)" for n in (3, 7, 17, 64) for scale in ("1e19", "1e38")),
+]  # fmt: skip
+
+# Outs expanded over themselves that are wrong in another way too: what torch finds before it looks at their memory.
+_OVER = "torch.zeros(1).to(torch.{0}).expand({1})"
+EXPANDED = [
+    f"-    {op}  ({args.format(given)}, out={_OVER.format(out, shape)})"
+    for op, args, shape in (
+        ("sum.IntList_out", "torch.ones(3,4).to(torch.{0}), [0]", "4"),
+        ("argmax.out", "torch.ones(3,4).to(torch.{0}), 0", "4"),
+        ("std.correction_out", "torch.ones(3,4).to(torch.{0}), [0]", "4"),
+        ("mean.out", "torch.ones(3,4).to(torch.{0}), [0]", "4"),
+        ("any.out", "torch.ones(3,4).to(torch.{0}), 0", "4"),
+        ("cumsum.out", "torch.ones(3,4).to(torch.{0}), 5", "3,4"),
+        ("add.out", "torch.ones(3,4).to(torch.{0}), torch.ones(5)", "3,4"),
+        ("sub.out", "torch.ones(3,4).to(torch.{0}), torch.ones(3,4).to(torch.{0})", "3,4"),
+        ("floor.out", "torch.ones(3,4).to(torch.{0})", "3,4"),
+        ("mm.out", "torch.ones(3,4).to(torch.{0}), torch.ones(4,2).to(torch.{0})", "3,2"),
+        ("addmm.out", "torch.ones(2).to(torch.{0}), torch.ones(3,4).to(torch.{0}), torch.ones(4,2).to(torch.{0})", "3,2"),
+        ("scatter.src_out", "torch.ones(3,4).to(torch.{0}), 0, ints(3,4)*0, torch.ones(3,4).to(torch.{0})", "3,4"),
+    )
+    for given in ("float32", "int64", "complex64")
+    for out in ("float32", "int32")
+]  # fmt: skip
+
 # Found in a blind audit: codes of several matrices, integers beside floats, strides of one group's sizes, channels
 # innermost with room between them, codes of weights close to a half, a complex bias.
 _CODES = "torch.stack([torch.eye(2), {0}]).to(x(1).dtype)"
@@ -199,4 +271,6 @@ AUDITED = [
     ),
 ]
 
-TARGETS = "\n".join((*AUDITED, *SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, ""))
+TARGETS = "\n".join(
+    (*AUDITED, *SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, *INTO, *BINS, *LARGE, *EXPANDED, "")
+)

@@ -10,11 +10,12 @@ import numpy as np
 
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import NOT_THE_SAME, Rule, lacking, out_rule
-from torchnp.derived.targets import Looks, contiguous_outs, looks_of
+from torchnp.derived.targets import Looks, contiguous_outs, is_late, looks_of
 from torchnp.dtypes import as_dtype, c_name, cast, category, is_inexact, to_real
 from torchnp.errors import shape_text
 from torchnp.layout import WRITTEN
 from torchnp.overlap import check_resized, tensors_of
+from torchnp.registry import FAILURES
 from torchnp.schema import Argument, Schema
 from torchnp.writes import Bound, Look, Writes, resize
 
@@ -42,6 +43,8 @@ class _Plan(NamedTuple):
     late: bool  # copies a result of its own: it looks at the memory of an out when it writes it
     early: bool  # looks at the out's dtype before it looks for code
     holds: bool  # so, element by element: whether it holds the result's
+    code_first: bool
+    memory_first: bool
     look: Look | None
     resizing: str
     counted: str
@@ -63,6 +66,8 @@ def _plan(schema: Schema, source_schema: Schema, writes: Writes) -> _Plan:
         late="generated" in schema.tags,
         early=rules[0].exact and "generated" not in schema.tags and not rules[0].into and not writes.code_first,
         holds=rules[0].casts and "generated" not in schema.tags and not writes.code_first and not writes.predicate,
+        code_first=writes.code_first,
+        memory_first=writes.memory_first,
         look=writes.out,
         resizing=writes.resizing,
         counted=writes.counted,
@@ -79,7 +84,12 @@ def make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema, 
         source_inputs = tensors_of(bound[schema.args[0].name]) if plan.looks.source else []
         for target, words in zip(targets, plan.contiguous, strict=True):
             for t in () if plan.late or plan.unlooked else tensors_of(target):
-                plan.looks.check(t, source_inputs, inputs, once=not words)
+                try:
+                    plan.looks.check(t, source_inputs, inputs, once=not words)
+                except RuntimeError:
+                    if not plan.memory_first:
+                        _refuse_otherwise(plan, source, source_schema, bound, targets, inputs)
+                    raise
         left = plan.look(bound, targets) if plan.look else None
         if plan.factory:
             bound = (
@@ -97,6 +107,26 @@ def make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema, 
         return targets[0] if len(schema.returns) == 1 else tuple(targets)
 
     return guarded(schema, run)
+
+
+def _refuse_otherwise(
+    plan: _Plan, source: Callable[..., Any], source_schema: Schema, bound: Bound, targets: list[Any], inputs: Any
+) -> None:
+    """Raise what torch finds before it looks at the memory of an out: whatever is not found by its iterator."""
+    try:
+        if plan.look:
+            plan.look(dict(bound), [np.empty_like(t) for t in targets])
+        results = _compute(plan, source, source_schema, bound, np.empty_like(targets[0]), _first(inputs))
+        for target, result, rule in zip(targets, results, plan.rules, strict=False):
+            if isinstance(target, ndarray) and isinstance(result, ndarray):
+                rule.check(result.dtype, target.dtype, _first(inputs))
+    except FAILURES as error:
+        if not is_late(error, plan.code_first) and not str(error).startswith(_OF_DTYPES):
+            raise
+
+
+# How torch's iterator refuses the dtype of an out, and a factorization what it is given: after it has looked at memory.
+_OF_DTYPES = ("result type", "Found dtype", "linalg.")
 
 
 def _first(inputs: list[ndarray]) -> Any:

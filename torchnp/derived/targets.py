@@ -154,6 +154,11 @@ _LATE = (
 )
 
 
+def is_late(error: Exception, code_first: bool) -> bool:
+    """Whether torch finds an error after it has looked at memory: what is `_LATE`, or that it has no code for a dtype."""
+    return str(error).startswith(_LATE) or (str(error).startswith('"') and not code_first)
+
+
 def refuse_otherwise(
     target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: Rule, code_first: bool
 ) -> None:
@@ -161,8 +166,7 @@ def refuse_otherwise(
     try:
         value = compute(bound)
     except FAILURES as error:
-        no_code = str(error).startswith('"') and not code_first
-        if no_code or str(error).startswith(_LATE):
+        if is_late(error, code_first):
             return
         raise
     rule.check_first(target, value)

@@ -58,33 +58,33 @@ def _check_bins(bins: int, axis: int) -> None:
 def histc(self, bins=100, min=0, max=0):
     """How many elements fall in each of ``bins`` equal bins; NaN and elements out of range in none."""
     _check_bins(bins, 0)
-    low, high, half = real(min), real(max), dt.is_half(self.dtype)
+    low, high, single = real(min), real(max), self.dtype in (dt.float32, dt.float64)
     if low == high and self.size:
         refuse("aminmax_cpu", self.dtype, NOT_ORDERED)
         low, high = float(np.minimum.reduce(self, None)), float(np.maximum.reduce(self, None))
         short = self.dtype == dt.bfloat16
         if low != low and (self.size > 1 or short):  # the nan of several numbers has a sign of its own
             low = high = math.copysign(math.nan, 1 if short else -1)
-        # torch compares from the largest and the smallest number on.
-        if math.isinf(low) and low == high and not half:
-            most = float(ml_dtypes.finfo(self.dtype).max)
-            low, high = (-math.inf, -most) if low < 0 else (most, math.inf)
     if low == high:
         low, high = low - 1, high + 1
+    # torch compares from the largest and the smallest number on.
+    if math.isinf(low) and low == high and single:
+        most = float(ml_dtypes.finfo(self.dtype).max)
+        low, high = (-math.inf, -most) if low < 0 else (most, math.inf)
     low_text, high_text = map(_spelled, (low, high))
     check(math.isfinite(low) and math.isfinite(high), f"torch.histc: range of [{low_text}, {high_text}] is not finite")
-    # Of half types torch looks at the range in double precision.
-    check(low < high or (low == high and not half), "torch.histc: max must be larger than min")
-    linspace(low, high, bins + 1, dtype=self.dtype)
+    # Of other types torch looks at the range in double precision.
+    check(low < high or (low == high and single), "torch.histc: max must be larger than min")
+    edges = linspace(low, high, bins + 1, dtype=self.dtype)
     refuse("histogram_cpu", self.dtype, _NO_HISTOGRAM)
     kind = self.dtype.type
-    low, high = kind(low), kind(high)
+    low, high = edges[0], edges[-1]  # nan where their distance overflows: then nothing lies between them
     x = self.reshape(-1)
     x = x[(x >= low) & (x <= high)]
     place = (
         ((x - low) * kind(bins) / (high - low)).astype(np.int64)
         if low < high
-        else np.full(x.size, 0 if half else bins // 2)
+        else np.full(x.size, bins // 2 if single else 0)
     )
     counts = np.bincount(np.clip(place, 0, bins - 1), None, bins)  # a quotient that overflows is negative
     # torch counts in the dtype itself, where the half types stop when adding 1 changes nothing.

@@ -209,7 +209,7 @@ def _look_addbmm(bound: Bound, outs: list[ndarray]) -> None:
 
 
 # torch writes addbmm_ by way of its out=, which takes another shape.
-_ADDBMM = Writes(out=_look_addbmm, resizes=True, free=("batch1", "batch2"), code_first=True)
+_ADDBMM = Writes(out=_look_addbmm, resizes=True, free=("batch1", "batch2"), code_first=True, memory_first=True)
 
 
 @kernel("addbmm", differs=[*_SUM, "alpha-zero"], writes=_ADDBMM)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.overlap import check_target
 from torchnp.quick import Quick, axes, within
 from torchnp.registry import kernel
-from torchnp.scalars import number, real
+from torchnp.scalars import number, real, single
 from torchnp.writes import Bound, Writes, store
 
 ndarray = np.ndarray
@@ -35,8 +36,10 @@ _DIFFERS = [
 ]  # fmt: skip
 
 
-def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) -> tuple[ndarray, ndarray]:
-    """Variance (or its root, as the name says) and mean.
+def _moments(
+    name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool, into: np.dtype | None = None
+) -> tuple[ndarray, ndarray]:
+    """Variance (or its root, as the name says) and mean; of complex numbers ``into`` another dtype than their parts'.
 
     torch accumulates in double for float32 too, so that a small variance beside a large mean comes out right.
     """
@@ -59,17 +62,20 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
         words = f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor"
         warnings.warn(f"{words} (input numel divided by output numel).", UserWarning, stacklevel=2)
     spreads = [t / np.float64(freedom if n and freedom > 0 else 0.0) for t, _ in found]
+    into = into or dt.to_real(x.dtype)
     if len(found) == 2:  # each part's is a result of its own
-        real_dtype = dt.to_real(x.dtype)
-        spreads = [dt.cast(dt.cast(s, real_dtype), dt.opmath(real_dtype)) for s in spreads]
+        real_dtype = dt.to_real(into)
+        spreads = [
+            dt.cast(dt.cast(dt.cast(s, dt.to_real(x.dtype)), real_dtype), dt.opmath(real_dtype)) for s in spreads
+        ]
         spreads = [dt.cast(spreads[0] + spreads[1], real_dtype).astype(np.float64)]
-    spread = spreads[0]
+    spread = spreads[0].astype(np.complex128) if dt.is_complex(into) else spreads[0]
     mean = np.empty(found[0][0].shape, wide.dtype)
     mean.real = found[0][1]
     if len(found) == 2:
         mean.imag = found[1][1]
     spread = np.asarray(np.sqrt(spread) if name.startswith("std") else spread)
-    return dt.cast(spread, dt.to_real(x.dtype)), dt.cast(mean, x.dtype)
+    return dt.cast(spread, into), dt.cast(mean, x.dtype)
 
 
 def _spread_and_mean(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool) -> tuple[ndarray, ndarray]:
@@ -125,10 +131,10 @@ def _quick(root: bool) -> Quick:
 
 def _of_parts(x: ndarray, dtype: np.dtype) -> ndarray:
     """Complex numbers whose parts are rounded as a real dtype holds them."""
-    wide = dt.cast(x, dt.opmath(x.dtype)).copy()
+    wide = dt.cast(x, dt.complex128).copy()
     for part in (wide.real, wide.imag):
         part[...] = dt.cast(part, dtype)
-    return dt.cast(wide, x.dtype)
+    return wide
 
 
 def _look_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
@@ -140,12 +146,15 @@ def _look_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
     left = math.prod(n for i, n in enumerate(x.shape) if i not in reduced)
     real, is_complex = dt.to_real(x.dtype), dt.is_complex(x.dtype)
     part = dt.to_real(d) if is_complex else d  # of complex numbers each part goes into an out of its own
-    if not x.size or not dt.is_inexact(x.dtype) or not dt.can_cast(real, d):
+    if not dt.is_inexact(x.dtype):
         return ()
-    if left > 1 and (dt.is_complex(part) or part in dt.FLOAT8S):
+    axes_of(bound.get("dim"), x.ndim, ranges_first=False)
+    if not dt.can_cast(real, d):
+        return ()
+    if x.size and left > 1 and (dt.is_complex(part) or part in dt.FLOAT8S):
         raise not_implemented("std_cpu", part)
     at_once = left == 1 and not dt.is_half(part)
-    if at_once and real not in (dt.float32, dt.float64):
+    if x.size and at_once and real not in (dt.float32, dt.float64):
         raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(real)}")
     if is_complex:
         if d in dt.FLOAT8S:
@@ -153,15 +162,22 @@ def _look_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
         if d == dt.complex32 and op == "std":
             raise not_implemented("sqrt_vml_cpu", d)
         if not at_once:
-            bound["self"] = _of_parts(x, part)
-    if is_complex or not at_once:
+            x = _of_parts(x, part)
+    check_target(outs[0])
+    if not is_complex and (not at_once or not x.size):
         return ()
     given = {k: v for k, v in bound.items() if k not in ("self", "out")}
-    return store(outs[0], _spread(x, **given, op=op))
+    value = _spread(x, **given, op=op, into=d if is_complex else None)
+    if at_once and not is_complex:  # one number is filled into the out, here and for each part
+        single(value.item(), d)
+    elif at_once and real.itemsize > part.itemsize:
+        for p in (x.real, x.imag):
+            single(_spread(p, **given, op="var").item(), part)
+    return store(outs[0], value)
 
 
-def _spread(x, *, dim=None, unbiased=None, correction=None, keepdim=False, op):
-    spread, mean = _moments(op, x, dim, correction if unbiased is None else int(unbiased), keepdim)
+def _spread(x, *, dim=None, unbiased=None, correction=None, keepdim=False, op, into=None):
+    spread, mean = _moments(op, x, dim, correction if unbiased is None else int(unbiased), keepdim, into)
     return (spread, mean) if op.endswith("_mean") else spread
 
 
@@ -169,7 +185,7 @@ for _name, _like, _doc in (
     ("var", np.var, "Mean squared distance from the mean, over N - correction (1 if unbiased)."),
     ("std", np.std, "Square root of `var`."),
 ):
-    _twin, _writes = _quick(_name == "std"), Writes(out=partial(_look_out, op=_name))
+    _twin, _writes = _quick(_name == "std"), Writes(out=partial(_look_out, op=_name), unlooked=True)
     rows(f"{_name}.correction", _spread, _doc, like=_like, differs=_DIFFERS, quick=_twin, writes=_writes)
     rows(f"{_name}.dim", _spread, _doc, like=_like, differs=_DIFFERS, writes=_writes)
     rows(_name, _spread, _doc, like=_like, differs=["correction", "no-integers", "half-opmath", "variance-in-double"])
@@ -184,37 +200,50 @@ rows(
 _OF_EXP = ["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-infinity"]
 
 
-def _look_summed(bound: Bound, outs: list[ndarray]) -> None:
+def _look_summed(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
     """torch sums in the dtype of the out, and looks at that first."""
     x, d = bound["self"], outs[0].dtype
     words = f"logsumexp(): Expected floating point type for result tensor, but got: {dt.scalar_name(d)}"
     check(dt.is_inexact(d), words)
     axes_of(bound["dim"], x.ndim)
     refuse("max_values_cpu" if x.size else "exp_vml_cpu", int_to_float(x.dtype), dt.FLOAT8S)
-    if x.size and int_to_float(x.dtype) not in NOT_NUMERIC and dt.is_inexact(d):
+    if x.size and int_to_float(x.dtype) not in NOT_NUMERIC:
         refuse("sum_cpu", d, NOT_NUMERIC)
     check_target(outs[0])
+    return store(outs[0], _logsumexp(x, bound["dim"], bound["keepdim"], d))
 
 
 @kernel("logsumexp", "special_logsumexp", differs=_OF_EXP, writes=Writes(out=_look_summed, unlooked=True))
 def logsumexp(self, dim, keepdim=False):
     """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
-    axes = axes_of(dim, self.ndim)
-    out = int_to_float(self.dtype)
-    refuse("max_values_cpu" if self.size else "exp_vml_cpu", out, dt.FLOAT8S)
-    refuse("exp_vml_cpu", out, (dt.complex32,))
+    return _logsumexp(self, dim, keepdim, int_to_float(self.dtype))
+
+
+def _logsumexp(x: ndarray, dim: Any, keepdim: bool, d: np.dtype) -> ndarray:
+    """`logsumexp` whose exponentials are those of ``x``'s dtype, and whose sum and its logarithm are in ``d``."""
+    axes, shape = axes_of(dim, x.ndim), x.shape
+    narrow = int_to_float(x.dtype)
+    refuse("max_values_cpu" if x.size else "exp_vml_cpu", narrow, dt.FLOAT8S)
+    refuse("exp_vml_cpu", narrow, (dt.complex32,))
     # torch takes the largest over no dimension at all here, and its own result does not fit.
-    if axes is None and self.ndim and self.size and not keepdim:
-        raise output_shape((), (1,) * self.ndim)
-    x = dt.cast(self, dt.opmath(out))
+    if axes is None and x.ndim and x.size and not keepdim:
+        raise output_shape((), (1,) * x.ndim)
+    x, wide = dt.cast(x, dt.opmath(narrow)), dt.opmath(d)
     if x.size == 0:
-        return dt.cast(np.asarray(np.log(add_reduce(np.exp(x), axes, keepdim))), out)
+        refuse("log_vml_cpu", d, (*dt.FLOAT8S, dt.complex32))
+        return dt.cast(np.asarray(np.log(add_reduce(dt.cast(np.exp(x), wide), axes, keepdim))), d)
     top = np.asarray(np.maximum.reduce(x.real, axes, keepdims=True))
     top = np.where(np.isinf(top), top.dtype.type(0), top)
-    step = (lambda v: dt.cast(dt.cast(np.asarray(v), out), x.dtype)) if dt.is_half(out) else (lambda v: v)
-    sums = step(add_reduce(step(np.exp(step(x - top))), axes, True))
-    total = step(np.log(sums)) + top
-    return dt.cast(total if keepdim else total.reshape(reduced_shape(x.shape, axes, False)), out)
+    step = _rounding(narrow)
+    exps = dt.cast(step(np.exp(step(x - top))), wide)
+    step = _rounding(d)
+    total = step(np.log(step(add_reduce(exps, axes, True)))) + top
+    return dt.cast(total if keepdim else total.reshape(reduced_shape(shape, axes, False)), d)
+
+
+def _rounding(dtype: np.dtype) -> Callable[[Any], Any]:
+    """What a half type makes of a value that is computed in another: to its precision, and back."""
+    return (lambda v: dt.cast(dt.cast(np.asarray(v), dtype), v.dtype)) if dt.is_half(dtype) else (lambda v: v)
 
 
 # ---------------------------------------------------------------- covariance

@@ -14,6 +14,7 @@ from torchnp.errors import expected_true, negative_size, shape_text
 from torchnp.kernels._reduction import TILE, add_reduce, row_sums, share_tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import is_channels_last
+from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.kernels.vectornorm import linalg_vector_norm
 from torchnp.registry import kernel
@@ -52,52 +53,70 @@ def channels_last(x: ndarray) -> bool:
 
 
 _add: Any = np.add.reduce
-_EPS = {np.dtype(d): np.finfo(d).eps for d in (np.float32, np.float64)}
+_LIMITS = {np.dtype(d): (np.finfo(d).eps, np.finfo(d).max / 8) for d in (np.float32, np.float64)}
 
 
-def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray]:
-    """Rows less their means, the means, and the mean squares of what is left; means are kept 2-d."""
+def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray, bool]:
+    """Rows less their means, the means, and the mean squares of what is left, 2-d; and whether some show torch's steps."""
     n = x.dtype.type(x.shape[1])
     mean = (row_sums(x) if x.size > TILE // 4 and x.flags.c_contiguous else _add(x, 1, None, None, True)) / n
     d = x - mean
     variance = np.vecdot(d, d)[:, None] / n
-    plain = (variance > _EPS[x.dtype] * mean * mean) & (variance < np.inf)
-    if n <= SMALL and not plain.all():  # numbers that are equal, overflow or are none show torch's steps
+    least, most = _LIMITS[x.dtype]
+    plain = (variance > least * mean * mean) & (variance <= most / n)
+    shown = n <= SMALL and not plain.all()
+    if shown:  # numbers that are equal, overflow or are none show torch's steps
         rows = ~plain[:, 0]
         mean[rows], squares = _moments(x[rows], vector)
         d[rows], variance[rows] = x[rows] - mean[rows], squares / n
-    return d, mean, variance
+    return d, mean, variance, shown
 
 
 def _moments(x: ndarray, vector: int) -> tuple[ndarray, ndarray]:
     """Means of rows and sums of squares around them, moved by one vector after another; then the lanes are joined."""
     n, lanes = x.shape[1], VECTOR.elements(x.dtype)
     whole = x[:, : n - n % vector].reshape(len(x), -1, vector // lanes, lanes)
-    total = (0, np.zeros((len(x), lanes), x.dtype), np.zeros((len(x), lanes), x.dtype))
-    for start in range(0, whole.shape[1], 16):
+    nothing = 0, np.zeros((len(x), lanes), x.dtype), np.zeros((len(x), lanes), x.dtype)
+    levels: list[_Part] = [nothing]
+    for chunk, start in enumerate(range(0, whole.shape[1], 16), 1):
         for half in range(vector // lanes):
-            part = _stepped(whole[:, start : start + 16, half])
-            total = _joined(total, part) if total[0] else part
-    row = _stepped(x[:, n - n % vector :, None])
+            levels[0] = _joined(levels[0], _stepped(whole[:, start : start + 16, half]))
+        levels.append(nothing)
+        for level in range(1, len(levels)):  # as a binary number carries
+            if chunk % (1 << level):
+                break
+            levels[level], levels[level - 1] = _joined(levels[level], levels[level - 1]), nothing
+    total = levels[0]
+    for part in levels[1:]:
+        total = _joined(total, part)
+    row = _stepped(x[:, n - n % vector :, None], alone=True)
     for i in range(lanes):
-        row = _joined(row, (total[0], total[1][:, i : i + 1], total[2][:, i : i + 1]))
+        row = _joined(row, (total[0], total[1][:, i : i + 1], total[2][:, i : i + 1]), alone=True)
     return row[1:]
 
 
-def _stepped(x: ndarray) -> tuple[int, ndarray, ndarray]:
-    """How many numbers there are along axis 1, their means, which each moves by its share, and the sums of squares."""
+_Part = tuple[int, ndarray, ndarray]  # how many numbers, their means, and the sums of squares around them
+
+
+def _stepped(x: ndarray, alone: bool = False) -> _Part:
+    """The numbers along axis 1, each of which moves the mean by its share; one ``alone`` is divided by their count."""
     mean = squares = np.zeros(x.shape[::2], x.dtype)
     for i in range(x.shape[1]):
-        d = x[:, i] - mean
-        mean = mean + d * x.dtype.type(1 / (i + 1))
-        squares = squares + d * (x[:, i] - mean)
+        d, n = x[:, i] - mean, x.dtype.type(i + 1)
+        mean = mean + d / n if alone else fma(d, 1 / n, mean)
+        rest = x[:, i] - mean
+        squares = squares + d * rest if alone else fma(d, rest, squares)
     return x.shape[1], mean, squares
 
 
-def _joined(a: tuple[int, ndarray, ndarray], b: tuple[int, ndarray, ndarray]) -> tuple[int, ndarray, ndarray]:
-    """The counts, means and sums of squares of two parts together."""
+def _joined(a: _Part, b: _Part, alone: bool = False) -> _Part:
+    """Two parts together: vectors, or a lane of them to what stands ``alone``."""
+    if not alone and not (a[0] and b[0]):
+        return a if a[0] else b
     kind, n = a[1].dtype.type, a[0] + b[0]
-    share, d = kind(b[0] / max(n, 1)), b[1] - a[1]
+    share, d = kind(b[0]) / kind(max(n, 1)), b[1] - a[1]
+    if alone:
+        return n, fma(d, share, a[1]), a[2] + fma(d * d * share, kind(a[0]), b[2])
     return n, a[1] + share * d, a[2] + b[2] + d * d * share * kind(a[0])
 
 
@@ -143,7 +162,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     y, mean, rstd = np.empty_like(x), np.empty((len(x), 1), x.dtype), np.empty((len(x), 1), x.dtype)
 
     def normalise(block: slice) -> None:
-        d, mean[block], variance = centred(x[block], VECTOR.elements(input.dtype))
+        d, mean[block], variance, _ = centred(x[block], VECTOR.elements(input.dtype))
         rstd[block] = 1 / np.sqrt(variance + x.dtype.type(eps))
         row = np.multiply(d, rstd[block], y[block])
         if input.itemsize == 2 and x.size <= SMALL:  # torch moves half types by the mean over the deviation, in one FMA
@@ -238,14 +257,29 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     if input.size == 0:
         empty = np.zeros((N, group), stats)
         return np.empty(input.shape, input.dtype), empty, np.full((N, group), np.nan, stats)
-    y, mean, variance = centred(inner(input).reshape(N * group, -1), VECTOR.elements(input.dtype))
-    rstd = 1 / np.sqrt(variance + y.dtype.type(eps))
-    np.multiply(y, rstd, y)
-    y = y.reshape(abs(N), abs(C), abs(HxW))  # two negative numbers make a positive size
-    if weight is not None:
-        np.multiply(y, inner(weight).reshape(C, 1), y)
-    if weight is not None or bias is not None:  # torch adds a bias of 0 to weighted channels, which makes -0 to 0
-        np.add(y, y.dtype.type(0) if bias is None else inner(bias).reshape(C, 1), y)
+    y, mean, variance, shown = centred(inner(input).reshape(N * group, -1), VECTOR.elements(input.dtype))
+    by_pixel = is_channels_last(input) and not input.flags.c_contiguous
+    if by_pixel:  # torch's variance is the mean square less the mean's: where that overflows infinite, or nan
+        square = (variance.astype(np.float64) + np.square(mean, dtype=np.float64)) * y[0].size
+        large = square > np.finfo(y.dtype).max
+        variance[large] = np.inf - np.square(mean[large])
+        by_pixel = bool(large.any())
+    rstd = np.asarray(1 / np.sqrt(np.add(variance, eps, dtype=np.float64)), y.dtype)
+    affine = weight is not None or bias is not None
+    if (shown and affine) or by_pixel:  # torch scales and moves a channel as a whole
+        parts = group, -1, 1
+        scale = rstd.reshape(-1, group, 1, 1)
+        scale = scale if weight is None else scale * inner(weight).reshape(parts)
+        shift = y.dtype.type(0) if bias is None else inner(bias).reshape(parts)
+        shift = fma(-scale, mean.reshape(-1, group, 1, 1), shift)
+        y = fma(inner(input).reshape(-1, group, C // group, abs(HxW)), scale, shift)
+    else:
+        np.multiply(y, rstd, y)
+        y = y.reshape(abs(N), abs(C), abs(HxW))  # two negative numbers make a positive size
+        if weight is not None:
+            np.multiply(y, inner(weight).reshape(C, 1), y)
+        if affine:  # torch adds a bias of 0 to weighted channels, which makes -0 to 0
+            np.add(y, y.dtype.type(0) if bias is None else inner(bias).reshape(C, 1), y)
     y = dt.cast(y.reshape(input.shape), input.dtype)
     return y, dt.cast(mean.reshape(N, group), stats), dt.cast(rstd.reshape(N, group), stats)
 

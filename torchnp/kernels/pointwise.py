@@ -139,7 +139,7 @@ def _sgn(z: ndarray) -> ndarray:
 
 
 def _sgn_alone(z: ndarray) -> ndarray:
-    size = np.abs(z)
+    size = np.hypot(z.real, z.imag)  # np.abs is of complex64 a unit in the last place off
     return np.where(size == 0, z.dtype.type(0), z / size.astype(z.dtype))
 
 

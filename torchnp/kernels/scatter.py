@@ -107,7 +107,7 @@ def _check_code(self: ndarray, reduce: str | None, include_self: bool, kind: str
     refuse(name, self.dtype, lacking.get(reduce, ()))
 
 
-_WRITES = Writes(inplace=_look_scatter)
+_WRITES = Writes(inplace=_look_scatter, memory_first=True)
 _AT = "along a dimension at the positions of the index."
 (scatter,) = rows(
     "scatter.src", _scattered, f"The tensor with ``src``'s elements written {_AT}", like=np.put_along_axis,
