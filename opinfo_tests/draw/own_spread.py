@@ -46,6 +46,31 @@ _ALL = [
     *(f"f    {op}  (x(3,1), [1], correction={correction})" for op in ("var.correction", "std.correction", "var_mean.correction", "std_mean.correction") for correction in (0, 1)),
 ]  # fmt: skip
 
+# Sums of so many ones that a half type which holds them stands still.
+_ONES = "torch.ones(700, 4).to(x(1).dtype)"
+_SAME = "torch.zeros(700, dtype=torch.int64)"
+_ALL += [
+    *(f"f    native_layer_norm_backward  ({_ONES}, x(700,4), [4], x(700,1), p(700,1), x(4), x(4), {mask})" for mask in ("[True,True,True]", "[False,False,True]")),
+    f"f    native_group_norm_backward  ({_ONES}[:,:,None], x(700,4,1), x(700,2), p(700,2), x(4), 700, 4, 1, 2, [True,True,True])",
+    f"f    native_batch_norm_backward  ({_ONES}, x(700,4), x(4), x(4), p(4), x(4), p(4), True, 1e-5, [True,True,True])",
+    f"f    embedding_dense_backward  ({_ONES}, {_SAME}, 2, -1, False)",
+    *(f"f    {op}  (of([[0,0,0,0],[1,1,1,1]]), 0, {_SAME}, {_ONES})" for op in ("index_add",)),
+    *(f"f    {op}  (of([[0,0,0,0],[1,1,1,1]]), 0, {_SAME}[:,None].expand(700,4), {_ONES})" for op in ("scatter_add",)),
+    *(f"f    scatter_reduce.two  (of([[0,0,0,0],[1,1,1,1]]), 0, {_SAME}[:,None].expand(700,4), {_ONES}, '{how}')" for how in ("sum", "mean")),
+    f"f    index_put  (of([[0,0,0,0],[1,1,1,1]]), [{_SAME}], {_ONES}, True)",
+    *(f"f    {op}  ({_ONES}{rest})" for op, rest in (("sum", ""), ("sum.dim_IntList", ", [0]"), ("mean.dim", ", [0]"), ("nansum", ", [0]"), ("cumsum", ", 0"), ("var.correction", ", [0]"), ("linalg_vector_norm", ", 1, [0]"), ("logsumexp", ", [0]"))),
+    *(f"f    {op}  ({_ONES}[:,0], {_ONES}[:,0])" for op in ("dot", "vdot")),
+    f"f    mm  ({_ONES}.T, {_ONES})",
+    f"f    mv  ({_ONES}.T, {_ONES}[:,0])",
+    *(f"f    {op}  ({_ONES}, {_ONES} * 0, {how})" for op in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss") for how in (1, 2)),
+    *(f"f    nll_loss_forward  ({_ONES}, torch.arange(700) % 4, {weight}, {how}, {ignored})" for weight in ("None", "p(4)") for how in (1, 2) for ignored in (-100, 1)),
+    "f    nll_loss2d_forward  (x(2,3,20,20), torch.arange(800).reshape(2,20,20) % 3, p(3), 1, 1)",
+    f"f    avg_pool1d  ({_ONES}.T[None], [700])",
+    f"f    _adaptive_avg_pool2d  ({_ONES}.T.reshape(4,35,20), [1,1])",
+    f"f    _embedding_bag_forward_only  (p(3,4), {_SAME}, torch.tensor([0,10]), False, 0, False, None, False, -1)",
+    f"f    segment_reduce  ({_ONES}[:,0].contiguous(), 'sum', lengths=torch.tensor([699, 1]))",
+]  # fmt: skip
+
 _INTS = "torch.tensor([2**24+1, -(2**24)-1, 2**53+1, 2**62, 3])"
 _NEXT = "torch.tensor([2**24, -(2**24), 2**53, 2**62+1, 2])"
 _FLOATS = "torch.tensor([2**24, -(2**24), 2**53, 2**62, 2], dtype=torch.{})"

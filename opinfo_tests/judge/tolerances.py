@@ -43,6 +43,9 @@ class Rule:
     sums: bool = True  # whether terms are added in some order: then as near to the exact result as torch's is as good
     conditioned: bool = False  # whether inputs that differ in their last bits may give results that differ in all: then as far off is as good
     once: bool = False  # half results are rounded once: another than torch's has to be as near to double precision
+    nearer: bool = (
+        False  # whether half results much nearer to double precision than torch's are as good: torch's are no rounding
+    )
 
 
 ONCE = "one correctly rounded operation"
@@ -127,6 +130,10 @@ RULES: dict[str, Rule] = {
     **rows(
         "_adaptive_avg_pool?d adaptive_avg_pool?d avg_pool?d",
         Rule("close", "half types are added in single precision and rounded once", once=True),
+    ),
+    **rows(
+        "_fused_sgd*",
+        Rule("close", "torch's vectors of half types leave parameters and momentum buffers as they were", nearer=True),
     ),
     **rows("col2im unfold_backward", Rule("exact", "one after the other, each sum rounded")),
     **rows("cumsum", Rule("ulp", "one after the other, float32 in double: rounded once", ulp=1)),

@@ -25,12 +25,13 @@ from torchnp.errors import expected_true, shape_text
 from torchnp.kernels import activation, norm
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import RARE
-from torchnp.kernels.arithmetic import add, mul
-from torchnp.kernels.contraction import matmul
+from torchnp.kernels.arithmetic import add, div, mul
+from torchnp.kernels.contraction import linear, matmul
 from torchnp.kernels.dropout import dropout
-from torchnp.kernels.softmax import _safe_softmax
+from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.softmax import _safe_softmax, _softmax
 from torchnp.registry import kernel
-from torchnp.scalars import scalar
+from torchnp.scalars import number, scalar
 
 ndarray = np.ndarray
 
@@ -303,11 +304,6 @@ def _fused_sdp_choice(
 # ---------------------------------------------------------------- multi-head attention and the encoder layer
 
 
-def _linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
-    y = np.matmul(x, weight.T)
-    return y if bias is None else y + bias
-
-
 def _split_heads(x: ndarray, heads: int) -> ndarray:
     batch, time, size = x.shape
     return x.reshape(batch, time, heads, size // heads).swapaxes(1, 2)
@@ -330,23 +326,22 @@ def _transform_bias_rescale_qkv(qkv: ndarray, qkv_bias: ndarray, num_heads: int)
 def _multi_head(
     x: tuple[ndarray, ...], heads: int, weights: tuple[ndarray, ...], mask: ndarray | None, mask_type: int | None
 ) -> tuple[ndarray, ndarray]:
-    """Projections in, attention and projection out, all in one dtype; and the attention weights.
+    """Projections in, attention and projection out, each rounded to the dtype of all; and the attention weights.
 
     A true mask forbids: of type 0 over (query, key), 1 over (batch, key), 2 over all.
     """
     qkv_weight, qkv_bias, proj_weight, proj_bias = weights
     size = proj_weight.shape[0]
-    parts = (slice(i * size, (i + 1) * size) for i in range(3))
-    projected = [_split_heads(_linear(x[i], qkv_weight[p], qkv_bias[p]), heads) for i, p in enumerate(parts)]
-    s = scores(projected[0], projected[1], None, False, None)
+    packed = [linear(part, qkv_weight[i * size : (i + 1) * size]) for i, part in enumerate(x)]
+    q, k, v = _transform_bias_rescale_qkv(np.concatenate(packed, -1), qkv_bias, heads)
+    s = matmul(q, k.swapaxes(-1, -2))
     if mask is not None:
         mask = dt.cast(mask, dt.bool_)  # a float mask of 0 and -inf says the same
-        s = np.where(mask[:, None, None, :] if mask_type == 1 and mask.ndim == 2 else mask, s.dtype.type(-np.inf), s)
-    s -= s.max(-1, keepdims=True)
-    attention = np.exp(s, out=s)
-    attention /= attention.sum(-1, keepdims=True)
-    joined = np.matmul(attention, projected[2]).swapaxes(1, 2)
-    return _linear(joined.reshape(*joined.shape[:2], size), proj_weight, proj_bias), attention
+        mask = mask[:, None, None, :] if mask_type == 1 and mask.ndim == 2 else mask
+        s = np.where(mask, number(-np.inf, s.dtype), s)
+    attention = _softmax(s, -1, False)
+    joined = matmul(attention, v).swapaxes(1, 2)
+    return linear(joined.reshape(*joined.shape[:2], size), proj_weight, proj_bias), attention
 
 
 @kernel("_native_multi_head_attention", differs=["half-opmath"])
@@ -365,15 +360,11 @@ def _native_multi_head_attention(
     check(qkv_weight.shape[0] == 3 * d, words)
     check(qkv_bias.ndim == 1, f"expected 1-D `qkv_bias`, got {qkv_bias.ndim}-D tensor")
     check(d % num_head == 0, "`embed_dim` must divide evenly by `num_heads`")
-    dtype, inner = query.dtype, dt.opmath(query.dtype)
-    x = tuple(dt.cast(part, inner) for part in (query, key, value))
-    weights = tuple(dt.cast(w, inner) for w in (qkv_weight, qkv_bias, proj_weight, proj_bias))
-    out, attention = _multi_head(x, num_head, weights, mask, mask_type)
+    weights = qkv_weight, qkv_bias, proj_weight, proj_bias
+    out, attention = _multi_head((query, key, value), num_head, weights, mask, mask_type)
     if not need_weights:
-        return dt.cast(out, dtype), None
-    if average_attn_weights:
-        attention = attention.mean(1, dtype=inner)
-    return dt.cast(out, dtype), dt.cast(attention, dtype)
+        return out, None
+    return out, div(sum_dim(attention, [1]), num_head) if average_attn_weights else attention
 
 
 @kernel("_transformer_encoder_layer_fwd", differs=["half-opmath"])
@@ -383,28 +374,21 @@ def _transformer_encoder_layer_fwd(
     mask=None, mask_type=None,
 ):  # fmt: skip
     """A whole encoder layer: attention and two dense layers, each with a residual and a norm."""
-    dtype, inner = src.dtype, dt.opmath(src.dtype)
-    cast = functools.partial(dt.cast, dtype=inner)
-    weights = tuple(map(cast, (qkv_weight, qkv_bias, proj_weight, proj_bias)))
-    first, second = (tuple(map(cast, pair)) for pair in ((norm_weight_1, norm_bias_1), (norm_weight_2, norm_bias_2)))
-    dense_1, dense_2 = (tuple(map(cast, pair)) for pair in ((ffn_weight_1, ffn_bias_1), (ffn_weight_2, ffn_bias_2)))
+    weights = qkv_weight, qkv_bias, proj_weight, proj_bias
 
-    def normed(x: ndarray, parameters: tuple[Any, ...]) -> ndarray:
-        return norm.native_layer_norm(x, [embed_dim], parameters[0], parameters[1], eps)[0]
+    def normed(x: ndarray, weight: Any, bias: Any) -> ndarray:
+        return norm.native_layer_norm(x, [embed_dim], weight, bias, eps)[0]
 
     def attended(x: ndarray) -> ndarray:
         return _multi_head((x, x, x), num_heads, weights, mask, mask_type)[0]
 
     def dense(x: ndarray) -> ndarray:
-        hidden = _linear(x, *dense_1)
-        hidden = activation.gelu(hidden) if use_gelu else np.maximum(hidden, np.asarray(0, inner))
-        return _linear(hidden, *dense_2)
+        hidden = linear(x, ffn_weight_1, ffn_bias_1)
+        return linear(activation.gelu(hidden) if use_gelu else activation.relu(hidden), ffn_weight_2, ffn_bias_2)
 
-    x = cast(src)
+    first, second = (norm_weight_1, norm_bias_1), (norm_weight_2, norm_bias_2)
     if norm_first:
-        x = x + attended(normed(x, first))
-        x = x + dense(normed(x, second))
-    else:
-        x = normed(x + attended(x), first)
-        x = normed(x + dense(x), second)
-    return dt.cast(x, dtype)
+        x = add(attended(normed(src, *first)), src)
+        return add(dense(normed(x, *second)), x)
+    x = normed(add(attended(src), src), *first)
+    return normed(add(dense(x), x), *second)

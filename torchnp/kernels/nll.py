@@ -21,6 +21,8 @@ from torchnp.kernels.softmax import log_softmax
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
+_LEVELS = 8  # of torch's sums
+SMALL = 1 << 16  # up to this many elements a half type's sum is torch's own; beyond, speed counts
 
 
 def _check_target(target: ndarray) -> None:
@@ -46,6 +48,28 @@ def _factors(
     return index[:, None], counted, np.where(counted, factor, inner.type(0))
 
 
+def _carried(values: ndarray, counted: ndarray) -> ndarray:
+    """The sum of the counted values of a half type as torch adds them: in eight levels, each rounded at each step.
+
+    At places whose last bits are 0, if they are counted, a level is carried to the next one.
+    """
+    dtype, at, power = values.dtype, np.flatnonzero(counted), max(4, max(counted.size - 1, 0).bit_length() // _LEVELS)
+    level, total = values.reshape(-1)[at].astype(np.float32), np.zeros((), np.float32)
+    for j in range(_LEVELS):
+        full = (at & (((1 << power) - 1) << (j * power)) == 0) & (j < _LEVELS - 1)
+        group = np.cumsum(full) - full
+        length = np.bincount(group, minlength=1).max(initial=0)
+        place = np.arange(len(at)) - np.searchsorted(group, group)
+        terms = np.zeros((np.count_nonzero(full) + 1, length), np.float32)
+        terms[group, place] = level
+        sums = np.zeros(len(terms), np.float32)
+        for i in range(length):
+            sums = dt.cast(dt.cast(sums + terms[:, i], dtype), dt.float32)
+        at, level, rest = at[full], sums[:-1], sums[-1]
+        total = dt.cast(dt.cast(np.asarray(total + rest), dtype), dt.float32)
+    return dt.cast(total, dtype)
+
+
 def _forward(
     cpu: str, x: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int
 ) -> tuple[ndarray, ndarray]:
@@ -58,8 +82,13 @@ def _forward(
     loss = np.where(counted, -picked * factor, inner.type(0))
     if reduction == NONE:
         return finish(loss, x.dtype), np.zeros((), x.dtype)
-    # Sums of half precision are held in it.
-    total, total_weight = (finish(np.asarray(v.sum(dtype=np.float64)).astype(inner), x.dtype) for v in (loss, factor))
+    if dt.is_half(x.dtype):
+        terms = [dt.cast(loss, x.dtype), dt.cast(factor, x.dtype)] if counted.size <= SMALL else [loss, factor]
+        total, total_weight = (_carried(v, counted) if v.dtype == x.dtype else finish(v.sum(), x.dtype) for v in terms)
+        if weight is None:
+            total_weight = finish(np.count_nonzero(counted), x.dtype)
+    else:
+        total, total_weight = (np.asarray(v.sum(dtype=np.float64)).astype(inner) for v in (loss, factor))
     mean = reduction == MEAN
     return finish(dt.cast(total, inner) / dt.cast(total_weight, inner), x.dtype) if mean else total, total_weight
 

@@ -106,9 +106,19 @@ def polygamma(n: int, self: ndarray) -> ndarray:
     x = dt.cast(dt.cast(self, out), dt.opmath(out))
     if n == 1:
         return finish(_trigamma(x), out)
-    factor = x.dtype.type((1.0 if n % 2 else -1.0) * scipy_special("gamma")(n + 1.0))  # infinite where torch's is
-    zeta = dt.cast(_zeta(np.float64(n + 1), x.astype(np.float64)), out)
-    return finish(factor * dt.cast(zeta, x.dtype), out)
+    kind = x.dtype.type
+    factor = kind(
+        (1.0 if n % 2 else -1.0) * np.exp(np.float64(kind(scipy_special("gammaln")(n + 1.0))))
+    )  # not exact, as torch's
+    # torch has the terms of half types in float32, where they cancel below zero.
+    zeta = _zeta_in_single(n + 1, x) if dt.is_half(out) else _zeta(np.float64(n + 1), x.astype(np.float64))
+    return finish(factor * dt.cast(dt.cast(zeta, out), x.dtype), out)
+
+
+def _zeta_in_single(order: int, q: ndarray) -> ndarray:
+    x, q = np.broadcast_arrays(np.float32(order), q)
+    value = _zeta_series(x, q)
+    return np.where((q <= 0) & (q == np.floor(q)), np.float32(np.inf), value)
 
 
 def _trigamma(x: ndarray) -> ndarray:
@@ -169,17 +179,21 @@ _ZETA = (
 _ZETA_STEPS = 1000  # SciPy's value stands below minus that
 
 
+def _power(base: ndarray, exponent: ndarray) -> ndarray:
+    return np.power(base.astype(np.float64), exponent).astype(base.dtype)
+
+
 def _zeta_series(x: ndarray, q: ndarray) -> ndarray:
     """Cephes's steps, with what they make of infinities: ``0 * inf`` is nan."""
     tiny = 2.0**-53
-    total = np.power(q, -x)
+    total = _power(q, -x)
     a, term, done = q.copy(), np.zeros_like(q), np.zeros(q.shape, np.bool_)
     for i in range(_ZETA_STEPS + 10):
         active = ~done & ((i < 9) | (a <= 9))
         if not active.any():
             break
         a = np.where(active, a + 1, a)
-        term = np.where(active, np.power(a, -x), term)
+        term = np.where(active, _power(a, -x), term)
         total = np.where(active, total + term, total)
         done |= active & (-tiny * total < term) & (term < tiny * total)
     above = a
