@@ -64,7 +64,7 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
                    help="at most N cases for each overload and dtype; 0 is all (%(default)s)")  # fmt: skip
     p.add_argument("--seed", type=whole_number, default=0,
                    help="moves the samples' values and the choice of the quick tier (%(default)s)")  # fmt: skip
-    p.add_argument("-x", action="store_true", help="stop at the first failure")
+    p.add_argument("-x", action="store_true", help="stop at the first failure that no gap knows")
     p.add_argument("--no-backward", action="store_true", help="forward only")
     p.add_argument(
         "--order",
@@ -179,7 +179,7 @@ def run(a: argparse.Namespace) -> int:
     tally, tasks = opened(a, head_of(a, backend, dtypes), tasks, options)
     tally.usage = usage.control_over()
     shrinker = Shrinker(backend, a.shrink, gaps) if a.shrink else None
-    called = run_tasks(a, console, tasks, backend, options, tally, shrinker)
+    called = run_tasks(a, console, tasks, backend, options, tally, shrinker, gaps)
     tally.close(backend.ops, reachable)
     outputs.show_drawn(tally, reachable, a.no_samples)
     if a.count:
@@ -259,9 +259,11 @@ def run_tasks(
     options: Options,
     tally: Tally,
     shrinker: Shrinker | None,
+    gaps: list[known.Gap],
 ) -> dict[str, set[str]]:
     """Judge the cases of all tasks under a progress bar; return what each entry called."""
     called: dict[str, set[str]] = defaultdict(set)
+    looked = 0  # at so many failures
     running = run_pool(tasks, backend, options, a.jobs) if a.jobs else run_here(tasks, backend, options)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, auto_refresh=False) as bar:
@@ -270,7 +272,8 @@ def run_tasks(
             if kind == "rows":
                 for row in value:
                     tally.add(shrinker(row) if shrinker and "case" in row else row)
-                if a.x and tally.failures:
+                new, looked = tally.failures[looked:], len(tally.failures)
+                if a.x and any(not any(g.covers(f) for g in gaps) for f in new):
                     break
             else:
                 called[value.task.source].update(value.calls)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from opinfo_tests.run import command
@@ -95,3 +97,19 @@ def test_interrupted_quietly(after, tmp_path):
     assert run.returncode in (130, -signal.SIGINT), out + err  # a shell shows both as 130
     said = [line for line in err.splitlines() if "No CUDA runtime" not in line]  # of a CUDA build of torch, at import
     assert len(said) == 1 and said[0].startswith("interrupted")
+
+
+FIRST_WRONG = {"aten::sqrt": np.cbrt, "aten::abs": np.negative}
+
+
+def test_stops_at_the_first_failure_that_no_gap_knows(tmp_path, capsys):
+    """A known failure is none to stop at: a run that stopped there would end green with the rest not judged."""
+    gaps = tmp_path / "gaps.toml"
+    entry = '[[gap]]\nop = "{}"\ndtype = "*"\noutcome = "*"\nreason = "wrong on purpose"\n\n'
+    options = ["--backend", f"{__name__}:FIRST_WRONG", "--ops", "sqrt,abs", "--dtypes", "float64", "--jobs", "0", "-x"]
+    judged = []
+    for known, code in ((), 1), (("aten::sqrt", "aten::abs"), 0):
+        gaps.write_text("".join(map(entry.format, known)))
+        assert command.main([*options, "--gaps", str(gaps)]) == code
+        judged.append(int(re.search(r"of ([\d,]+) calls? pass", capsys.readouterr().out)[1].replace(",", "")))
+    assert judged[0] < judged[1]
