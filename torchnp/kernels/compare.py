@@ -16,13 +16,12 @@ from torchnp.kernels._memory import RARE
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.copy import convert
-from torchnp.kernels.numerics.blocks import STRIP, pieces, within
+from torchnp.kernels.numerics.blocks import MANY, choose
 from torchnp.kernels.pointwise import abs
 from torchnp.kernels.view import view
 from torchnp.quick import exact
 from torchnp.registry import kernel
 from torchnp.scalars import single, tensor
-from torchnp.threads import share
 from torchnp.writes import PREDICATE
 
 ndarray = np.ndarray
@@ -111,34 +110,10 @@ def _quick_where(condition, self, other):
         return None
     if not (self.flags.c_contiguous and other.flags.c_contiguous):
         return None
-    if self.size > _MANY and self.itemsize in _UNSIGNED:
-        return _blend(condition, self, other)
+    if self.size > MANY:
+        return choose(condition, self, other)
     out = other.copy()
     np.putmask(out, condition, self)
-    return out
-
-
-_MANY = 1 << 15  # elements from which on three passes over bits are quicker than a branch at each
-_UNSIGNED = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
-
-
-def _blend(condition: ndarray, a: ndarray, b: ndarray) -> ndarray:
-    """Selection by bits, strip by strip: np.where branches at each element."""
-    signed, unsigned = _UNSIGNED[a.itemsize]
-    out = np.empty(a.shape, a.dtype)
-    bits, to, first, second = condition.reshape(-1).view(np.int8), *(x.reshape(-1).view(unsigned) for x in (out, a, b))
-
-    def strips(piece: slice) -> None:
-        narrow, wide = np.empty(STRIP, np.int8), np.empty(STRIP, signed)
-        for strip in within(piece, STRIP):
-            part, other = to[strip], second[strip]
-            n = part.size
-            wide[:n] = np.negative(bits[strip], narrow[:n])  # all bits set where the condition holds
-            np.bitwise_xor(first[strip], other, part)
-            np.bitwise_and(part, wide[:n].view(unsigned), part)
-            np.bitwise_xor(part, other, part)
-
-    share(strips, pieces(a.size))
     return out
 
 
@@ -163,7 +138,7 @@ def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     if out is not None:
         self, other = dt.cast(self, out), dt.cast(other, out)
     check_broadcast(condition, self, other)
-    return np.where(condition, self, other)
+    return choose(condition, self, other)
 
 
 @kernel("where", like=np.where, differs=["nonzero-0d"])

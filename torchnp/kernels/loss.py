@@ -18,6 +18,7 @@ from torchnp.kernels.arithmetic import add, add_scalar, div, mul, rsub_scalar, s
 from torchnp.kernels.compare import eq, le, ne, where
 from torchnp.kernels.distance import pairwise_distance
 from torchnp.kernels.limits import clamp_min
+from torchnp.kernels.numerics.blocks import choose
 from torchnp.kernels.numerics.loops import with_double
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
@@ -111,7 +112,7 @@ def _smooth(self: ndarray, target: ndarray, beta: float) -> ndarray:
     if beta == 0:
         return _difference(dt.cast(self, out), dt.cast(target, out))
     z, b, half = np.abs(x - t), number(float(beta), x.dtype), number(0.5, x.dtype)
-    return el.finish(np.where(z < b, half * z * z / b, z - half * b), out)
+    return el.finish(choose(z < b, half * z * z / b, z - half * b), out)
 
 
 _reduced_loss("smooth_l1_loss", _smooth, "Quadratic where the difference is below ``beta``, linear beyond.")
@@ -125,8 +126,8 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     apart = dt.cast(x, dt.float64) if whole else x  # C++ widens small integers, and beta is none
     apart = np.subtract(self, target, dtype=dt.float64) if whole and x.dtype.itemsize < 4 else apart
     part = lambda b: np.trunc(x / np.maximum(b, one)).astype(x.dtype) if whole else x / b
-    vector = lambda b: norm * np.where(np.abs(x) >= b, np.where(x > 0, one, minus), part(b)) * g
-    single = lambda b: np.where(apart <= -b, -norm * g, np.where(apart >= b, norm * g, norm * apart * g / b))
+    vector = lambda b: norm * choose(np.abs(x) >= b, choose(x > 0, one, minus), part(b)) * g
+    single = lambda b: choose(apart <= -b, -norm * g, choose(apart >= b, norm * g, norm * apart * g / b))
     return el.finish(with_double(beta, vector, single, x.dtype, grad_output, self, target), self.dtype)
 
 
@@ -137,7 +138,7 @@ def _huber(self: ndarray, target: ndarray, delta: float) -> ndarray:
     el.check_result_dtype(common, self.dtype)
     (x, t), _ = _operands("huber_cpu", el.FLOATS, (dt.bfloat16,), self, target)
     z, d, half = np.abs(x - t), number(float(delta), x.dtype), number(0.5, x.dtype)
-    return dt.cast(el.finish(np.where(z < d, half * z * z, d * (z - half * d)), common), self.dtype)
+    return dt.cast(el.finish(choose(z < d, half * z * z, d * (z - half * d)), common), self.dtype)
 
 
 _reduced_loss("huber_loss", _huber, "Quadratic up to ``delta``, linear beyond; in the dtype of the input.", rounds=True)
@@ -149,8 +150,8 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
     el.check_broadcast(self, target, grad_output)
     el.check_same_dtype(self, target, grad_output)
     g, x, norm = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, reduction, grad_output, self, target)
-    vector = lambda d: norm * np.where(np.abs(x) >= d, np.where(x > 0, d, -d), x) * g
-    single = lambda d: np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g))
+    vector = lambda d: norm * choose(np.abs(x) >= d, choose(x > 0, d, -d), x) * g
+    single = lambda d: choose(x <= -d, -norm * g * d, choose(x >= d, norm * g * d, norm * x * g))
     return el.finish(with_double(delta, vector, single, x.dtype, grad_output, self, target), self.dtype)
 
 

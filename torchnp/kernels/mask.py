@@ -9,6 +9,7 @@ from torchnp.checks import broadcast_shapes, check, check_expand, check_fits, ch
 from torchnp.errors import not_implemented
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
+from torchnp.kernels.numerics.blocks import MANY, choose
 from torchnp.kernels.view import expand
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
@@ -51,6 +52,8 @@ def masked_fill(self, mask, value):
     _check_mask(mask)
     refuse("masked_fill", self.dtype, RARE)
     number = scalar(value, self.dtype)
+    if self.size >= MANY and self.flags.c_contiguous and mask.dtype == dt.bool_:
+        return choose(np.ascontiguousarray(np.broadcast_to(mask, self.shape)), number, self)
     out = np.array(self, order="C", copy=True)
     np.copyto(bits(out), bits(number), where=mask)
     return out

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require
-from torchnp.kernels._elementwise import FLOATS, WIDE, binary, finish, int_to_float, same, unary
+from torchnp.kernels._elementwise import FLOATS, WIDE, binary, check_result_dtype, finish, int_to_float, same, unary
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, add_scalar, mul
 from torchnp.kernels.numerics import cephes, erf
@@ -17,7 +17,7 @@ from torchnp.kernels.numerics.erf import scipy_special
 from torchnp.kernels.numerics.fma import fast_fma, horner
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar
-from torchnp.writes import Writes
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 _FLOAT = ["int-to-default-float", "half-opmath"]
@@ -269,7 +269,15 @@ def _entr(x: ndarray) -> ndarray:
 _float("special_entr", _entr, "entr", cpu="entr_cpu", compute=same)
 
 
-@kernel("logit", "special_logit", like=scipy_special("logit"), differs=_FLOAT)
+def _look_logit(bound: Bound, targets: list[ndarray]) -> None:
+    """torch looks whether the target holds the result before it reads the number."""
+    check_result_dtype(int_to_float(bound["self"].dtype), targets[0].dtype)
+
+
+@kernel(
+    "logit", "special_logit", like=scipy_special("logit"), differs=_FLOAT,
+    writes=Writes(inplace=_look_logit, out=_look_logit),
+)  # fmt: skip
 def logit(self: ndarray, eps: float | None = None) -> ndarray:
     """``log(x / (1 - x))``, of x limited to [eps, 1 - eps]."""
     out = int_to_float(self.dtype)

@@ -15,6 +15,7 @@ from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
+from torchnp.kernels.numerics.blocks import choose
 from torchnp.kernels.numerics.erf import erf
 from torchnp.kernels.numerics.loops import AVX512, VECTOR, Loop, in_vectors
 from torchnp.kernels.pointwise import exp
@@ -47,7 +48,7 @@ def _mish(g: ndarray, x: ndarray) -> ndarray:
 def _softplus(g: ndarray, x: ndarray, beta: ndarray, threshold: ndarray) -> ndarray:
     scaled = x * beta
     z = np.exp(scaled)
-    return np.where(scaled > threshold, g, g * z / (z + 1))
+    return choose(scaled > threshold, g, g * z / (z + 1))
 
 
 _SIXTH = np.float32(1 / 6).item()  # torch rounds it to float32 for float64 too
@@ -75,7 +76,7 @@ def _tanh(g: ndarray, y: ndarray) -> ndarray:
 (tanh_backward,) = rows("tanh_backward", el.formula, "``g * (1 - y * y)``.", of=_tanh, **_AND_COMPLEX)
 for _name, _formula, _given, _doc in (
     (
-        "hardsigmoid_backward", lambda g, x: np.where((x > -3) & (x < 3), g * _SIXTH, 0),
+        "hardsigmoid_backward", lambda g, x: choose((x > -3) & (x < 3), g * _SIXTH, 0),
         {"cpu": "hardsigmoid_backward"}, "``g / 6`` strictly inside (-3, 3).",
     ),
     ("silu_backward", _silu, _AND_COMPLEX, "``g * s * (1 + x * (1 - s))`` with ``s = sigmoid(x)``."),
@@ -96,8 +97,8 @@ def _in_vectors(
     """One formula, and for what does not fill two of torch's vectors another, which differs from it at nan and -0."""
     y = el.formula(grad_output, self, *limits, of=whole, **given)
     if (self == 0).any() or any(np.isnan(x).any() for x in (self, *limits) if x is not None):
-        alone = lambda *parts: el.formula(*(dt.cast(p, y.dtype) for p in parts), *limits, of=rest, **given)
-        return in_vectors(y, alone, grad_output, self, loop=loop)
+        alone = lambda *parts: el.formula(*parts, *limits, of=rest, **given)
+        return in_vectors(y, alone, dt.cast(grad_output, y.dtype), dt.cast(self, y.dtype), loop=loop)
     return y
 
 
@@ -105,9 +106,9 @@ def _logit(g: ndarray, x: ndarray, eps: ndarray | None, alone: bool) -> ndarray:
     low, outside = (0, np.nan) if eps is None or eps < 0 else (eps, 0)
     slope = g / (x * (1 - x))
     if alone:  # -0.0 is 0 there, and nan is not outside
-        slope = np.where((x == 0) | (x == 1), g * np.asarray(np.inf, g.dtype), slope)
-        return np.where((x < low) | (x > 1 - low), outside, slope)
-    return np.where((x >= low) & (x <= 1 - low), slope, outside)
+        slope = choose((x == 0) | (x == 1), g * np.asarray(np.inf, g.dtype), slope)
+        return choose((x < low) | (x > 1 - low), outside, slope)
+    return choose((x >= low) & (x <= 1 - low), slope, outside)
 
 
 rows(
@@ -117,20 +118,20 @@ rows(
 )  # fmt: skip
 rows(
     "hardtanh_backward", _in_vectors, "``g`` strictly inside the limits.", cpu="hardshrink_backward_cpu",
-    whole=lambda g, x, low, high: np.where((x > low) & (x < high), g, 0),
-    rest=lambda g, x, low, high: np.where((x <= low) | (x >= high), 0, g),
+    whole=lambda g, x, low, high: choose((x > low) & (x < high), g, 0),
+    rest=lambda g, x, low, high: choose((x <= low) | (x >= high), 0, g),
 )  # fmt: skip
 rows(
     "softshrink_backward hardshrink_backward", _in_vectors, "``g`` outside ``[-lambd, lambd]``.",
     cpu="shrink_backward_cpu", stepwise=dt.HALVES,
-    whole=lambda g, x, limit: np.where((x > limit) | (x < -limit), g, 0),
-    rest=lambda g, x, limit: np.where((x >= -limit) & (x <= limit), 0, g),
+    whole=lambda g, x, limit: choose((x > limit) | (x < -limit), g, 0),
+    rest=lambda g, x, limit: choose((x >= -limit) & (x <= limit), 0, g),
 )  # fmt: skip
 rows(
     "hardswish_backward", _in_vectors, "``g * (x / 3 + 1 / 2)`` inside (-3, 3), 0 below, ``g`` above.",
     cpu="hardswish_backward_cpu",
-    whole=lambda g, x: np.where(x <= -3, 0, np.where(x >= 3, g, g * (x / 3 + 0.5))),
-    rest=lambda g, x: np.where(x <= -3, 0, np.where(x < 3, g * (x / 3 + 0.5), g)),
+    whole=lambda g, x: choose(x <= -3, 0, choose(x >= 3, g, g * (x / 3 + 0.5))),
+    rest=lambda g, x: choose(x <= -3, 0, choose(x < 3, g * (x / 3 + 0.5), g)),
 )  # fmt: skip
 
 # ---------------------------------------------------------------- rows of their own
@@ -154,7 +155,7 @@ def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any
     if self_is_result and not real(negative_slope) >= 0:
         ask = "File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu"
         raise RuntimeError(f"{_IN_PLACE.format('leakyReLu')} {ask} backward calculation with negative slope")
-    of = lambda x, g, slope: np.where(x > 0, g, g * slope)
+    of = lambda x, g, slope: choose(x > 0, g, g * slope)
     return el.formula(self, grad_output, negative_slope, cpu="leaky_relu_backward_cpu", of=of)
 
 
@@ -176,7 +177,7 @@ def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) 
     """Gradients of the input and, not yet summed, of the weight."""
     el.check_broadcast(self, weight, grad_output)
     el.check_same_dtype(self, weight, grad_output)
-    of = lambda g, x, w: (np.where(x > 0, g, w * g), np.where(x > 0, 0, x * g))
+    of = lambda g, x, w: (choose(x > 0, g, w * g), choose(x > 0, 0, x * g))
     return el.formula(*np.broadcast_arrays(grad_output, self, weight), cpu="prelu_backward_cpu", of=of)
 
 
@@ -191,8 +192,8 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
 
     return _in_vectors(
         grad_output, self_or_result, alpha, scale, input_scale, cpu="elu_backward_cpu", loop=AVX512,
-        whole=lambda g, x, alpha, above, inside: np.where(x > 0, g * above, slope(g, x, alpha, above, inside)),
-        rest=lambda g, x, alpha, above, inside: np.where(x <= 0, slope(g, x, alpha, above, inside), g * above),
+        whole=lambda g, x, alpha, above, inside: choose(x > 0, g * above, slope(g, x, alpha, above, inside)),
+        rest=lambda g, x, alpha, above, inside: choose(x <= 0, slope(g, x, alpha, above, inside), g * above),
     )  # fmt: skip
 
 
@@ -204,7 +205,7 @@ def log_sigmoid_backward(grad_output: ndarray, self: ndarray, buffer: ndarray) -
 
     def of(x: ndarray, z: ndarray, g: ndarray) -> ndarray:
         ratio = z / (1 + z)
-        return np.where(x < 0, 1 - ratio, 0 + ratio) * g
+        return choose(x < 0, 1 - ratio, 0 + ratio) * g
 
     return el.formula(self, buffer, grad_output, cpu="log_sigmoid_backward_cpu", of=of)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.scalars import number
 from torchnp.threads import LARGE, PIECE, blocks, share, within
 
 ndarray = np.ndarray
@@ -52,3 +53,55 @@ def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
             part = ufunc(strip[: part.size], part, out=out)
 
     return in_strips(chain, x)
+
+
+MANY = 1 << 14  # elements from which on three passes over bits are quicker than a branch at each that nobody can guess
+_BITS = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
+
+
+def choose(condition: ndarray, a: Any, b: Any) -> ndarray:
+    """``np.where(condition, a, b)``; of many elements in one dtype by bits, as np.where branches at each.
+
+    Parameters
+    ----------
+    condition : ndarray of bool
+    a, b : ndarray or number
+        Of the condition's shape, or one element.
+    """
+    if condition.size < MANY or condition.dtype != np.bool_ or not condition.flags.c_contiguous:
+        return np.where(condition, a, b)
+    whole = [x for x in (a, b) if isinstance(x, ndarray) and x.ndim]
+    dtype = whole[0].dtype if whole else condition.dtype
+    for x in whole:
+        if x.shape != condition.shape or x.dtype is not dtype or not x.flags.c_contiguous:
+            return np.where(condition, a, b)
+    if dtype.itemsize not in _BITS or not all(_fits(x, dtype) for x in (a, b)):
+        return np.where(condition, a, b)
+    return _blend(condition, dtype, *(x if isinstance(x, ndarray) else number(x, dtype) for x in (a, b)))
+
+
+def _fits(x: Any, dtype: np.dtype) -> bool:
+    """Whether a number takes a dtype beside an array of it."""
+    return x.dtype == dtype if isinstance(x, (ndarray, np.generic)) else dtype in (np.float32, np.float64)
+
+
+def _blend(condition: ndarray, dtype: np.dtype, a: ndarray, b: ndarray) -> ndarray:
+    signed, unsigned = _BITS[dtype.itemsize]
+    out = np.empty(condition.shape, dtype)
+    bits, to, first, second = (
+        x.reshape(-1).view(t) for x, t in zip((condition, out, a, b), (np.int8, *[unsigned] * 3))
+    )
+
+    def strips(piece: slice) -> None:
+        size = min(STRIP, piece.stop - piece.start)
+        narrow, wide = np.empty(size, np.int8), np.empty(size, signed)
+        for strip in within(piece, STRIP):
+            part, other = to[strip], second if second.size == 1 else second[strip]
+            n = part.size
+            wide[:n] = np.negative(bits[strip], narrow[:n])  # all bits set where the condition holds
+            np.bitwise_xor(first if first.size == 1 else first[strip], other, part)
+            np.bitwise_and(part, wide[:n].view(unsigned), part)
+            np.bitwise_xor(part, other, part)
+
+    share(strips, pieces(out.size))
+    return out
