@@ -416,7 +416,7 @@ def take_along_dim(self, indices, dim=None):
     check(self.ndim > 0, no_dimensions(dim))
     one_of = lambda shape, n: (*shape[:dim], n, *shape[dim + 1 :])
     around = broadcast_shapes(one_of(self.shape, 1), one_of(indices.shape, 1))
-    indices = expand(indices, one_of(around, indices.shape[dim]))
-    check(self.shape[dim] or not indices.size, "ZeroDivisionError")
+    whole = one_of(around, indices.shape[dim])
+    check(self.shape[dim] or 0 in whole, "ZeroDivisionError")
     indices = indices % max(self.shape[dim], 1)  # torch wraps any index around here
-    return gather(expand(self, one_of(around, self.shape[dim])), dim, indices)
+    return gather(expand(self, one_of(around, self.shape[dim])), dim, expand(indices, whole))

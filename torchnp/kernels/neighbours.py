@@ -103,7 +103,8 @@ def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
         return area if area.size else layout.dense(area)
     _check_samples("trapezoid", y, None, x)
     first, last = along(y, axis, 0, 1).squeeze(axis), along(y, axis, -1, None).squeeze(axis)
-    area = mul(sub(sum_dim(y, axis), mul(add(first, last), 0.5)), x)
+    ends = add(first, last)
+    area = mul(sub(sum_dim(y, axis), mul(ends, 0.5)), x)
     after = lambda *operands: (area.shape, layout.iterated(operands))  # torch's iterator, step by step
     half = after(after(layout.layout_of(first), layout.layout_of(last)), _NUMBER)
     rest = after((area.shape, layout.contiguous(area.shape)), half)
