@@ -304,8 +304,8 @@ def indexed(source: Layout, indices: Sequence[Layout | None]) -> Strides:
     sizes, steps = source
     at = [i for i, x in enumerate(indices) if x is not None]
     given = [x for x in indices if x is not None]
-    if not at:
-        return preserved(sizes, steps)
+    if not at:  # which torch takes of an empty tensor alone
+        return contiguous(sizes)
     lead = at[0]
     if at != list(range(lead, lead + len(at))):  # torch moves them to the front
         order = [*at, *(d for d in range(len(sizes)) if d not in at)]

@@ -290,15 +290,20 @@ def _asking(argument: int, kind: str) -> Rule:
 
 def _indexed(argument: int) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
-        x, found = given(argument), list[Layout | None]()
+        x, found, narrow = given(argument), list[Layout | None](), set[int]()
         for index in given(argument + 1):
             if index is None:
                 found.append(None)
             elif index.dtype in (dt.bool_, dt.uint8):
                 found += [((int(np.count_nonzero(index)),), (1,))] * index.ndim
             else:
-                own = layout.layout_of(index)
-                found.append(own if index.dtype == dt.int64 else (own[0], preserved(*own)))
+                if index.dtype != dt.int64:
+                    narrow.add(len(found))
+                found.append(layout.layout_of(index))
+        if narrow:  # torch converts them as they are expanded
+            whole = np.broadcast_shapes(*(own[0] for own in found if own is not None))
+            for i in narrow:
+                found[i] = whole, preserved(whole, layout.expanded(found[i] or NUMBER, whole))
         return layout.indexed(layout.layout_of(x), found)
 
     return rule

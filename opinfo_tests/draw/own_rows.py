@@ -9,6 +9,7 @@ from .own_pointwise import POINTWISE
 from .own_quantized import NO_CPU, QUANTIZED
 from .own_signals import ELSEWHERE, SIGNALS
 from .own_spread import SPREAD
+from .own_strewn import STREWN
 from .own_targets import TARGETS
 
 # x(shape) makes an array of the row's dtype, p(shape) a positive one, ints(shape) indices below 4, g() a generator,
@@ -592,7 +593,7 @@ c    istft  (x(2,16,6), 16, center=False, onesided=False, return_complex=True)
 
 ROWS = "\n".join(
     text.strip()
-    for text in (ROWS, QUANTIZED, SIGNALS, EDGES, INDEXING, LARGE, LAYERS, MATRICES, POINTWISE, SPREAD, TARGETS)
+    for text in (ROWS, QUANTIZED, SIGNALS, EDGES, INDEXING, LARGE, LAYERS, MATRICES, POINTWISE, SPREAD, STREWN, TARGETS)
 )
 
 # Overloads of our table that no row can reach, and why.

@@ -77,7 +77,12 @@ def make_inplace(
                 return target
             for x in args if looks_at_all else _looked_at(schema, args, writes):
                 if type(x) is ndarray and x is not target:
-                    check_apart(target, x)
+                    try:
+                        check_apart(target, x)
+                    except RuntimeError:  # before which torch refuses what it refuses whatever the memory
+                        bound = bind(schema, args, kwargs)
+                        refuse_otherwise(target, bound, lambda b: call(source, schema, b), rule, writes.code_first)
+                        raise
             if prepare is not None:
                 args, kwargs = prepare(target, args, kwargs)
             write(target, source(*args, **kwargs), (args, kwargs))

@@ -154,11 +154,11 @@ def _look_inner(bound: Bound, outs: list[ndarray]) -> None:
 def inner(self, other):
     """Sums of products over the last dimensions."""
     if self.ndim == 0 or other.ndim == 0:
-        return mul(self, other)
+        return place(mul(self, other), iterated((layout_of(self), layout_of(other))))
     shapes = f"{shape_text(self.shape)} and {shape_text(other.shape)}"
     same = self.shape[-1] == other.shape[-1]
     check(same, f"inner() the last dimension must match on both input tensors but got shapes {shapes}")
-    return tensordot(self, other, [-1], [-1])
+    return dense(tensordot(self, other, [-1], [-1]))
 
 
 @kernel("tensordot", like=np.tensordot, differs=[*_DIFFERS, "tensordot-broadcasts"])
@@ -226,7 +226,8 @@ def bilinear(input1, input2, weight, bias=None):
     for x in (input1, input2):
         check(x.shape[-1], ambiguous_view((-1, 0)))
     x1, x2 = (x.reshape(math.prod(batch), x.shape[-1]) for x in (input1, input2))
-    check_products("bmm", weight.dtype)
+    if x1.size and weight.size:
+        check_products("bmm", weight.dtype)
     inner_ = dt.opmath(weight.dtype)
     left = product(x1, weight)  # one row of products for each output, rounded to a half type as in torch
     out = np.multiply(dt.cast(left, inner_), dt.cast(x2, inner_)).sum(-1, dtype=inner_).T

@@ -111,6 +111,8 @@ def _ctc_loss_backward(
         sums = np.full((n, out.shape[2]), _NEVER, log_probs.dtype)
         for s, label in reversed([*enumerate(labels)]):  # several places of a sequence may hold one label
             sums[:, label] = _added(sums[:, label], both[:, s])
+        if len(labels) > 1:  # torch writes the last step's, so that a label that is the blank counts alone there
+            sums[-1:, labels[-2]] = both[-1:, -2]
         scores = log_probs[:n, b]
         out[:n, b] = (np.exp(scores) - np.exp(sums + loss - scores)) * grad[b]
     return out

@@ -118,7 +118,7 @@ def _embed(
     n, width = len(starts), weight.shape[1]
     # torch's vector loop: no padding, rows in one piece. It makes no use of each index's bag.
     fast = mode != MAX and padding_idx < 0 and weight.dtype != float64
-    fast = fast and (not weight.size or weight.strides[1] == weight.itemsize)
+    fast = fast and weight.strides[1] == weight.itemsize
     fast = fast and (scale is None or scale.strides[0] == scale.itemsize)
     _check_range(indices, len(weight), fast)
     bag = bags_of(indices, starts)

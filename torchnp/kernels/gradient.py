@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from torchnp import layout
 from torchnp.checks import check, wrap_dims
 from torchnp.dtypes import uint8
 from torchnp.errors import no_dimensions
@@ -51,7 +52,15 @@ def _even(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
         last = add(sub(mul(0.5, part(-3, -2)), mul(2, part(-2, -1))), mul(1.5, part(-1, None)))
         last = div(last, spacing)
     inner = div(sub(part(2, None), part(0, -2)), spacing)
-    return cat([first, div(inner, 2), last], axis)
+    return _joined(x, [first, div(inner, 2), last], axis)
+
+
+def _joined(x: ndarray, parts: list[ndarray], axis: int) -> ndarray:
+    """The parts one after the other, in the memory format that all suggest, computed of slices of ``x`` as they are."""
+    out = cat(parts, axis)
+    slices = [along(x, axis, *bounds) for bounds in ((0, 1), (1, -1), (-1, None))]
+    laid = [(s.shape, layout.iterated([layout.layout_of(s)])) for s in slices]
+    return layout.place(out, layout.in_format(out.shape, layout.joined(laid)))
 
 
 def _sum_of(weights: Sequence[Any], parts: Sequence[ndarray]) -> ndarray:
@@ -73,14 +82,14 @@ def _uneven(x: ndarray, axis: int, points: ndarray, edge_order: int) -> ndarray:
     if edge_order == 1:
         first = div(sub(part(1, 2), part(0, 1)), steps[0, ...])
         last = div(sub(part(-1, None), part(-2, -1)), steps[-1, ...])
-        return cat([first, inner, last], axis)
+        return _joined(x, [first, inner, last], axis)
     l, r, b = left[0, ...], right[0, ...], both[0, ...]
     weights = [div(neg(add(mul(l, 2.0), r)), mul(l, b)), div(b, mul(l, r)), div(neg(l), mul(r, b))]
     first = _sum_of(weights, [part(0, 1), part(1, 2), part(2, 3)])
     l, r, b = left[-1, ...], right[-1, ...], both[-1, ...]
     weights = [div(r, mul(l, b)), div(neg(b), mul(l, r)), div(add(mul(r, 2.0), l), mul(r, b))]
     last = _sum_of(weights, [part(-3, -2), part(-2, -1), part(-1, None)])
-    return cat([first, inner, last], axis)
+    return _joined(x, [first, inner, last], axis)
 
 
 def _by_steps(self: ndarray, dim: Any, edge_order: int, *, spacing: Any = 1) -> list[ndarray]:

@@ -251,6 +251,7 @@ def _quantile(x: ndarray, q: Any, dim: int | None, keepdim: bool, interpolation:
         weight = np.full_like(rank, 0.5) if interpolation == "midpoint" else rank - below.astype(x.dtype)
         above = np.take_along_axis(ordered, np.ceil(rank).astype(np.int64), -1)
         value = lerp(value, above, weight)
+    value = np.ascontiguousarray(value)
     if keepdim and x.ndim:
         for d in range(x.ndim) if axis is None else (axis,):
             value = unsqueeze(value, d)

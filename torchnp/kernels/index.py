@@ -71,13 +71,20 @@ def _named(x: ndarray, index: tuple[Any, ...]) -> tuple[int, ...]:
     return (*rest[:lead], *shape, *rest[lead:])
 
 
+def _check_any(x: ndarray, index: tuple[Any, ...]) -> None:
+    """torch's error for indices of a dimension without elements, which it does not read."""
+    given = [(n, i.shape) for n, i in zip(x.shape, index, strict=False) if i is not ALL]
+    none = given and 0 in next(zip(*given)) and 0 not in broadcast_shapes(*(shape for _, shape in given))
+    check(not none, "index is out of bounds for dimension with size 0", IndexError)
+
+
 def _raise_index(error: Exception, x: ndarray, index: tuple[Any, ...]) -> None:
     """torch's error for an index that NumPy refused; none where no element is named, whose indices torch never reads."""
     shape = _named(x, index)
     arrays: Any = [i for i in index if i is not ALL]
     sizes = [n for n, i in zip(x.shape, index, strict=False) if i is not ALL]
     arrays = np.broadcast_arrays(*arrays)
-    check(0 not in sizes or not arrays[0].size, "index is out of bounds for dimension with size 0", IndexError)
+    _check_any(x, index)
     if 0 in shape:
         return
     # torch goes element by element, and counts the dimensions that are indexed.
@@ -86,6 +93,9 @@ def _raise_index(error: Exception, x: ndarray, index: tuple[Any, ...]) -> None:
         found = f"index {arrays[d][tuple(place)]} is out of bounds"
         raise IndexError(f"{found} for dimension {d} with size {sizes[d]}") from None
     raise IndexError(str(error).replace("axis", "dimension")) from None
+
+
+_NO_TENSOR = "ntensor >= 3 INTERNAL ASSERT FAILED"
 
 
 @kernel("index.Tensor", like=np.ndarray.__getitem__, differs=["index-int-not-advanced", "index-uint8-mask"])
@@ -97,6 +107,12 @@ def index(self, indices):
     where = numpy_index(self, indices)
     arrays = [d for d, i in enumerate(where) if i is not ALL]
     x = bits(self)
+    if not arrays:
+        check(not self.size, _NO_TENSOR)
+        return np.empty(self.shape, self.dtype)
+    if not self.size:
+        _named(self, where)
+        _check_any(self, where)  # NumPy takes any index where the result is empty
     try:
         out = x.take(where[arrays[0]], arrays[0]) if len(arrays) == 1 else x[where]
     except IndexError as error:
@@ -171,9 +187,10 @@ _DIFFERS = ["index-put-accumulates", "index-uint8-mask", "no-mixed-writes", "ind
 )  # fmt: skip
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions that come as tensors."""
-    if not len(indices) and values.size == 1 and not accumulate:  # torch's words for no mask
+    named = any(i is not None for i in indices)
+    if not named and values.size == 1 and not accumulate:  # torch's words for no mask
         none = "masked_fill_ only supports boolean masks, but got mask with dtype nullptr (uninitialized)"
-        raise RuntimeError("sym_strides() called on an undefined Tensor" if self.ndim else none)
+        raise RuntimeError("sym_strides() called on an undefined Tensor" if self.ndim > len(indices) else none)
     if _fills(indices, values, accumulate):
         d, mask = next((d, i) for d, i in enumerate(indices) if i is not None)
         _check_mask(self, d, mask)
@@ -182,14 +199,12 @@ def index_put(self, indices, values, accumulate=False):
     where = numpy_index(self, indices) if len(indices) else ()
     shape = _named(self, where)
     fits = values.ndim <= len(shape) and all(n in (1, m) for n, m in zip(values.shape[::-1], shape[::-1]))
-    indexed = [n for n, i in zip(self.shape, where, strict=False) if i is not ALL]
-    empty = where and 0 in indexed and math.prod(broadcast_shapes(*(i.shape for i in where if i is not ALL))) > 0
-    check(not empty, "index is out of bounds for dimension with size 0", IndexError)
+    _check_any(self, where)
     words = f"shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to indexing"
     check(fits, f"{words} result of shape {shape_text(shape)}")
     _check_source_dtype(self, values)
     refuse("index_put", self.dtype, _NO_INDEX_PUT)
-    check(len(indices) or not self.size, "ntensor >= 3 INTERNAL ASSERT FAILED")
+    check(named or not self.size, _NO_TENSOR)
     if accumulate:
         out = np.array(self, order="C", copy=True)
         _add_at(out, where, values)
@@ -401,7 +416,7 @@ def take_along_dim(self, indices, dim=None):
     check(self.ndim > 0, no_dimensions(dim))
     one_of = lambda shape, n: (*shape[:dim], n, *shape[dim + 1 :])
     around = broadcast_shapes(one_of(self.shape, 1), one_of(indices.shape, 1))
-    check(self.shape[dim] or not indices.size, "ZeroDivisionError")
+    whole = one_of(around, indices.shape[dim])
+    check(self.shape[dim] or 0 in whole, "ZeroDivisionError")
     indices = indices % max(self.shape[dim], 1)  # torch wraps any index around here
-    wide = expand(self, one_of(around, self.shape[dim]))
-    return gather(wide, dim, expand(indices, one_of(around, indices.shape[dim])))
+    return gather(expand(self, one_of(around, self.shape[dim])), dim, expand(indices, whole))

@@ -223,7 +223,8 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     check(inner == found, f"Incompatible matrix sizes for bmm ({rows}x{inner} and {found}x{columns})")
     if not n:
         return dt.cast(without_product(base, beta, skips_empty=False), self.dtype)
-    if dt.is_half(self.dtype):  # torch rounds after each matrix
+    # torch rounds after each matrix, and multiplies by beta, be it 1, where there is no product.
+    if dt.is_half(self.dtype) or not inner:
         out = base
         for a, b in zip(batch1, batch2, strict=True):
             out, beta = addmm(out, a, b, beta=beta, alpha=alpha), 1

@@ -89,18 +89,26 @@ def _neighbours(y: ndarray, axis: int) -> ndarray:
     return add(along(y, axis, None, -1), along(y, axis, 1, None))
 
 
+_NUMBER: layout.Layout = ((), ())
+
+
 def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
     axis = dim_of(y, dim if by == "dx" else wrap_dim(dim, y.ndim))
     if y.shape[axis] == 0:
-        return np.zeros([n for i, n in enumerate(y.shape) if i != axis], y.dtype)
+        return layout.dense(np.zeros([n for i, n in enumerate(y.shape) if i != axis], y.dtype))
     if by == "x":
         _check_samples("trapezoid", y, x)
         widths = _widths("trapezoid", y, x, axis)
         area = div(sum_dim(mul(_neighbours(y, axis), widths), axis), 2.0)
         return area if area.size else layout.dense(area)
     _check_samples("trapezoid", y, None, x)
-    ends = add(along(y, axis, 0, 1), along(y, axis, -1, None)).squeeze(axis)
-    return mul(sub(sum_dim(y, axis), mul(ends, 0.5)), x)
+    first, last = along(y, axis, 0, 1).squeeze(axis), along(y, axis, -1, None).squeeze(axis)
+    ends = add(first, last)
+    area = mul(sub(sum_dim(y, axis), mul(ends, 0.5)), x)
+    after = lambda *operands: (area.shape, layout.iterated(operands))  # torch's iterator, step by step
+    half = after(after(layout.layout_of(first), layout.layout_of(last)), _NUMBER)
+    rest = after((area.shape, layout.contiguous(area.shape)), half)
+    return layout.place(area, after(rest, _NUMBER)[1])
 
 
 _PROMOTION = ["int-to-default-float", "int-float-promotion"]

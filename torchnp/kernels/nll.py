@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, check_fits, check_shape, check_single, check_type, require
 from torchnp.errors import expected_type, multi_target, no_dimensions, shape_text
 from torchnp.kernels._elementwise import FLOATS, finish
@@ -227,13 +228,13 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
     if self.ndim <= 2:
         return nll_loss(self, target, weight, reduction, ignore_index)
     if self.ndim == 4:
-        return nll_loss2d(self, target, weight, reduction, ignore_index)
+        return layout.dense(nll_loss2d(self, target, weight, reduction, ignore_index))
     check(target.ndim > 0, "ArrayRef: invalid slice, N = 1; size = 0")
     expected = (self.shape[0], *self.shape[2:])
     check(target.shape == expected, f"Expected target size {shape_text(expected)}, got {shape_text(target.shape)}")
     c, points = self.shape[1], math.prod(self.shape[2:])
     flat = nll_loss2d(self.reshape(n, c, 1, points), target.reshape(n, 1, points), weight, reduction, ignore_index)
-    return flat.reshape(expected) if reduction == NONE else flat
+    return layout.dense(flat.reshape(expected)) if reduction == NONE else flat
 
 
 @kernel("cross_entropy_loss")

@@ -14,6 +14,7 @@ from torchnp.errors import cannot_cast
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import PROMOTION, mul
+from torchnp.kernels.numerics.loops import AVX512, in_vectors
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar, whole
@@ -106,9 +107,12 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
         # To float and double torch converts an exponent without looking at its range.
         convert = number if common in el.WIDE or dt.is_complex(common) else scalar
         base = dt.cast(self, common) if self.dtype in dt.BARE_UNSIGNED else self  # which promote with no tensor
-        if self.dtype == common == dt.float32 and number(exponent, common) != exponent and exponent == exponent:
-            # torch rounds the exponent to float where it computes in vectors, and not where elements are few.
-            return el.finish(np.power(dt.cast(self, dt.float64), float(exponent)), common)
+        rounded = float(number(exponent, common)) if common == dt.float32 else 0.5
+        if rounded.is_integer() and rounded != exponent:
+            # torch rounds the exponent to float in its vectors, and not beside them, where it is no integer then.
+            base = dt.cast(base, common)
+            alone = lambda x: el.finish(np.power(dt.cast(x, dt.float64), float(exponent)), common)
+            return in_vectors(_POWER(base, convert(exponent, common)), alone, base, loop=AVX512)
         return _POWER(base, convert(exponent, common))
     require(_SHORT_CUTS.get(exponent, "pow"), common, REAL | el.COMPLEX)
     return el.finish(small(dt.cast(self, common)), common)
