@@ -45,6 +45,7 @@ class _Threads:
         """What a thread does first."""
         enter_quiet()
         self.members.append(threading.get_native_id())
+        self.room = -1  # it has to be told, too
 
     def make_room(self) -> None:
         """Keep the threads off the caller's processor: of few, Linux wakes them there, and one waits for the other."""
