@@ -9,8 +9,9 @@ import pytest
 import torchnp
 from torchnp import threads
 from torchnp.dtypes import bfloat16
+from torchnp.kernels.numerics.blocks import MANY, STRIP, choose
 from torchnp.parts import by_parts
-from torchnp.threads import LARGE, blocks, share
+from torchnp.threads import LARGE, PIECE, blocks, share
 
 SHAPE = (1030, 1024)  # above LARGE, and no multiple of a part
 
@@ -202,3 +203,31 @@ def test_number():
 def test_sizes():
     assert np.prod(SHAPE) > LARGE
     assert [b.stop for b in blocks(5, 2)] == [2, 4, 5]
+
+
+@pytest.mark.skipif(not hasattr(threads.os, "sched_getaffinity"), reason="processors are told apart on Linux alone")
+def test_a_few_threads_leave_the_caller_its_processor():
+    allowed = threads.os.sched_getaffinity(0)
+    torchnp.set_num_threads(2)
+    for _ in range(3):  # the first hand-over starts the thread
+        share(lambda part: np.sin(np.ones(PIECE)), range(4))
+    pool = threads._threads
+    if len(allowed) > 1:
+        assert pool.members
+        assert all(threads.os.sched_getaffinity(t) == allowed - {pool.room} for t in pool.members)
+    assert threads.os.sched_getaffinity(0) == allowed
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8, np.bool_, bfloat16, np.complex64])
+@pytest.mark.parametrize("size", [10, MANY, 3 * STRIP + 5])
+def test_selections_by_bits_are_wheres(dtype, size):
+    rng = np.random.default_rng(1)
+    condition, (a, b) = rng.random(size) < 0.5, rng.standard_normal((2, size)).astype(dtype)
+    number = b[3]
+    for args in ((condition, a, b), (condition, a, number), (condition, np.array(number), b), (condition, a[::-1], b)):
+        mine, theirs = choose(*args), np.where(*args)
+        assert (mine.dtype, mine.tobytes()) == (theirs.dtype, theirs.tobytes())
+    for args in ((condition, a, 0), (condition, 1.5, b), (condition[::-1], a, b), (condition, a, b[:1]), (a, a, b)):
+        mine, theirs = choose(*args), np.where(*args)
+        assert mine.dtype == theirs.dtype
+        np.testing.assert_array_equal(mine, theirs)
