@@ -87,7 +87,7 @@ def make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema, 
                 try:
                     plan.looks.check(t, source_inputs, inputs, once=not words)
                 except RuntimeError:
-                    if not plan.memory_first:
+                    if not (plan.memory_first or plan.factory) and all(isinstance(t, ndarray) for t in targets):
                         _refuse_otherwise(plan, source, source_schema, bound, targets, inputs)
                     raise
         left = plan.look(bound, targets) if plan.look else None
