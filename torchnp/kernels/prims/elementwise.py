@@ -11,6 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, refuse
 from torchnp.kernels._rows import rows
+from torchnp.kernels.power import pow_scalar
 from torchnp.kernels.prims._portable import Array, aten, check_alike, dtype_in, either, namespace, through_numpy
 from torchnp.registry import kernel
 
@@ -166,9 +167,8 @@ def _cbrt(x: ndarray) -> ndarray:
     check(not dt.is_complex(x.dtype), "cbrt: Complex inputs not supported. Consider calling torch.pow(a, 1.0/3.0)")
     refuse("abs_cpu", x.dtype, (dt.bool_, *dt.BARE_UNSIGNED))
     refuse("pow", x.dtype, dt.FLOAT8S)
-    out = x.dtype if dt.is_inexact(x.dtype) else dt.get_default_dtype()
-    magnitude = np.power(dt.cast(np.abs(x), dt.opmath(out)), 1 / 3)  # of the least integer, which has none, nan
-    return dt.cast(np.copysign(magnitude, x), out)
+    magnitude = pow_scalar(np.abs(x), 1 / 3)  # of the least integer, which has none, nan
+    return dt.cast(np.copysign(magnitude, dt.cast(x, magnitude.dtype)), magnitude.dtype)
 
 
 def _conj_physical(x: ndarray) -> ndarray:
