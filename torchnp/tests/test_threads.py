@@ -2,7 +2,6 @@
 
 import multiprocessing
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from torchnp import threads
 from torchnp.dtypes import bfloat16
 from torchnp.kernels.numerics.blocks import MANY, STRIP, choose
 from torchnp.parts import by_parts
-from torchnp.threads import LARGE, PIECE, blocks, share
+from torchnp.threads import LARGE, blocks, share
 
 SHAPE = (1030, 1024)  # above LARGE, and no multiple of a part
 
@@ -208,16 +207,17 @@ def test_sizes():
 
 @pytest.mark.skipif(not hasattr(threads.os, "sched_getaffinity"), reason="processors are told apart on Linux alone")
 def test_a_few_threads_leave_the_caller_its_processor():
-    allowed = threads.os.sched_getaffinity(0)
-    torchnp.set_num_threads(2)
-    pool, until = threads._threads, time.monotonic() + 20
-
-    def apart():
-        return pool.members and all(threads.os.sched_getaffinity(t) == allowed - {pool.room} for t in pool.members)
-
-    while len(allowed) > 1 and not apart():  # a hand-over starts the thread, which a later one tells
-        assert time.monotonic() < until
-        share(lambda part: np.sin(np.ones(PIECE)), range(4))
+    allowed, done = threads.os.sched_getaffinity(0), threading.Event()
+    waiting = threading.Thread(target=done.wait)
+    waiting.start()
+    try:
+        pool = threads._Threads()
+        pool.number, pool.members = 2, [waiting.native_id]
+        pool.make_room()
+        given = threads.os.sched_getaffinity(waiting.native_id)
+    finally:
+        done.set()
+    assert given == (allowed - {pool.room} or allowed)
     assert threads.os.sched_getaffinity(0) == allowed
 
 
