@@ -407,13 +407,8 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
     return x.astype(dtype, copy=False)
 
 
-_REALS = (float32, float64, float16, bfloat16)
-_PLAINLY = frozenset(
-    (a, b)
-    for a in _REALS
-    for b in _REALS
-    if a is not b and (a, b) != (float64, float16) and (a, b) != (float64, bfloat16)
-)
+# Floats that NumPy converts as torch does; float64 reaches a half type by way of float32.
+_PLAINLY = frozenset((a, b) for a in FLOATS for b in FLOATS if a is not b and not (a is float64 and b in HALVES))
 
 
 def _to_float8(x: ndarray, dtype: np.dtype) -> ndarray:

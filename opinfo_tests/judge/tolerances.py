@@ -43,9 +43,7 @@ class Rule:
     sums: bool = True  # whether terms are added in some order: then as near to the exact result as torch's is as good
     conditioned: bool = False  # whether inputs that differ in their last bits may give results that differ in all: then as far off is as good
     once: bool = False  # half results are rounded once: another than torch's has to be as near to double precision
-    nearer: bool = (
-        False  # whether half results much nearer to double precision than torch's are as good: torch's are no rounding
-    )
+    nearer: bool = False  # torch's half results are no rounding: much nearer to double precision is as good
 
 
 ONCE = "one correctly rounded operation"

@@ -219,7 +219,7 @@ def of_half(function: Ufunc, dtype: np.dtype) -> Ufunc:
 def _direct_halves(plan_of: Planner, run: Callable[..., ndarray], one: bool) -> dict[np.dtype, Ufunc]:
     """The functions of half types; large tensors of ``one`` operand are looked up in a table."""
     found = {}
-    for dtype in (dt.float16, dt.bfloat16):
+    for dtype in dt.HALVES:
         with contextlib.suppress(RuntimeError):
             plan = plan_of(dtype)
             if plan.inner == dt.float32 and plan.common == dtype and plan.out in (dtype, dt.bool_):

@@ -105,9 +105,8 @@ def _of_tensors(direct: dict[np.dtype, Function], slow: Function, mixes_bool: bo
                     if dtype is None:
                         return slow(a, b)
                     a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
-            elif (
-                dtype.kind in _TAKES_NUMBER.get(kind, "") and dtype is not dt.float16
-            ):  # of no higher category: of its dtype
+            elif dtype.kind in _TAKES_NUMBER.get(kind, "") and dtype is not dt.float16:
+                # Of no higher category it takes the tensor's dtype; beside a half type some rows do not round it.
                 a, b = _0, number(_1, dtype)
             else:
                 dtype = None

@@ -107,9 +107,8 @@ def polygamma(n: int, self: ndarray) -> ndarray:
     if n == 1:
         return finish(_trigamma(x), out)
     kind = x.dtype.type
-    factor = kind(
-        (1.0 if n % 2 else -1.0) * np.exp(np.float64(kind(scipy_special("gammaln")(n + 1.0))))
-    )  # not exact, as torch's
+    factorial = np.exp(np.float64(kind(scipy_special("gammaln")(n + 1.0))))  # not exact, as torch's
+    factor = kind(factorial if n % 2 else -factorial)
     # torch has the terms of half types in float32, where they cancel below zero.
     zeta = _zeta_in_single(n + 1, x) if dt.is_half(out) else _zeta(np.float64(n + 1), x.astype(np.float64))
     return finish(factor * dt.cast(dt.cast(zeta, out), x.dtype), out)
