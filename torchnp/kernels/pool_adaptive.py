@@ -113,8 +113,8 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
         got = ", ".join(map(str, output_size)) if n == 2 else ",".join(map(str, output_size)).replace(",", ", ", 1)
         words = f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 but received"
         raise RuntimeError(f"{words} {{{got}}}")
-    if tuple(output_size) == (1,) * n:
-        # torch takes the mean, which has complex numbers too, and other numbers of dimensions.
+    if tuple(output_size) == (1,) * n and layout.WRITTEN.target is None:
+        # torch takes the mean, which has complex numbers too, and other numbers of dimensions; but not into an out.
         mean = mean_dim(x, range(-1, -n - 1, -1), True)
         as_it_was = layout.suggested(*layout.layout_of(x))
         return layout.place(mean, layout.in_format(mean.shape, as_it_was))
