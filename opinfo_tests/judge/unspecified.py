@@ -85,6 +85,9 @@ def second_opinion(
         got = getattr(mine, kind)[i]
         wanted = getattr(want, kind)[i]
         options = [(name, getattr(seen, kind)[i]) for name, seen in pairs if len(getattr(seen, kind)) > i]
+        for name, seen in pairs if kind == "after" else ():  # in memory of its own an argument is not its twin's target
+            twin = next((w for w in writes if w != i and arrays[w] == arrays[i] and name in LAYOUTS), None)
+            options += [] if twin is None else [(name, seen.after[twin])]
         used = elementwise(got, options, rule, scale, case)
         errors = ""
         if used is None and rule.kind == "close" and rule.sums:

@@ -309,7 +309,7 @@ ROWS = (
         numpy="np.fmod(np.full(64, 3e38, np.float32), np.float32(1e-3))[0]",
         numpy_value="float32[] 0.0006620201",
         kernel="aten.fmod(np.full(64, 3e38, np.float32), 1e-3)[0]",
-        why="In torch's vectors of float32 alone, so not in what does not fill them. Compute in float64.",
+        why="In torch's vectors alone, so not in what does not fill them. Compute float32 in float64.",
         in_torch="torch.fmod(torch.full((64,), 3e38).double(), torch.tensor(1e-3).double())[0].float()",
     ),
     Difference(

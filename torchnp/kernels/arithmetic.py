@@ -217,24 +217,22 @@ _ROUNDED = {None: div, "trunc": _div_trunc, "floor": floor_divide}
 # ---------------------------------------------------------------- remainders
 
 
-_NEAR = np.float32(3.3e38)  # the largest float32, but for some rounding
+_SCALED = {dt.float32: 2.0**25, dt.float64: 2.0**54}  # what denormal divisors are multiplied by
 
 
 def _fmod_in_vectors(a: ndarray, b: ndarray) -> ndarray:
-    """torch's vectors of float32 give nan where the quotient overflows that they begin with."""
-    rest = np.fmod(a, b)
-    if not (np.abs(a / b) > _NEAR).any():
+    """torch's vectors give nan where the quotient overflows that they begin with."""
+    rest, info, one, zero = np.fmod(a, b), np.finfo(a.dtype), a.dtype.type(1), a.dtype.type(0)
+    if not (np.abs(a / b) > info.max * a.dtype.type(0.97)).any():  # but for some rounding
         return rest
-    factor = np.where(np.abs(b) < np.finfo(np.float32).tiny, np.float32(2**25), np.float32(1))
-    a, b, zero = np.abs(a) * factor, np.abs(b) * factor, np.float32(0)
-    quotient = np.nextafter(a, zero) * np.nextafter(1 / b, zero)  # each rounded toward zero
-    return np.where(np.isinf(quotient), np.float32(np.nan), rest)
+    factor = np.where(np.abs(b) < info.tiny, a.dtype.type(_SCALED[a.dtype]), one)
+    a, b = np.abs(a) * factor, np.abs(b) * factor
+    quotient = np.nextafter(a, zero) * np.nextafter(one / b, zero)  # each rounded toward zero
+    return np.where(np.isinf(quotient), a.dtype.type(np.nan), rest)
 
 
 def _fmod(a: ndarray, b: ndarray) -> ndarray:
-    """C's, but in vectors of float32."""
-    if a.dtype != dt.float32:
-        return np.fmod(a, b)
+    """C's, but in vectors."""
     whole = _fmod_in_vectors(a, b)
     return in_vectors(whole, np.fmod, a, b) if np.isnan(whole).any() else whole
 
