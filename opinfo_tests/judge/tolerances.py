@@ -43,6 +43,7 @@ class Rule:
     sums: bool = True  # whether terms are added in some order: then as near to the exact result as torch's is as good
     conditioned: bool = False  # whether inputs that differ in their last bits may give results that differ in all: then as far off is as good
     once: bool = False  # half results are rounded once: another than torch's has to be as near to double precision
+    beside: bool = False  # torch's vectors round otherwise than what is beside them, at which the sign of a zero may show: either is right
     nearer: bool = False  # torch's half results are no rounding: much nearer to double precision is as good
 
 
@@ -146,7 +147,7 @@ RULES: dict[str, Rule] = {
     **rows(_ONE_SIDED, Rule("close", ONE_SIDED, zero_sign=False)),
     **rows("stft stft.center", Rule("close", "of many windows, " + ONE_SIDED, zero_sign=False)),
     **rows(
-        "amax amin aminmax _aminmax _foreach_max min max maximum minimum",
+        "amax amin aminmax _aminmax _foreach_max min max maximum minimum clamp_min.Tensor clamp_max.Tensor clamp.Tensor clip.Tensor",
         Rule("exact", "picks values; which of -0 and 0 depends on the width of vectors", zero_sign=False),
     ),
     **rows(
@@ -223,7 +224,7 @@ def rule_of(case: Case) -> Rule:
         return replace(rule, double=max(CLOSE["float64"][0], terms * 2.0**-52))
     if rule.reason == ONCE:
         if any(a.dtype.startswith("complex") for a in case.arrays()) or has_complex_number(case):
-            return Rule("close", "complex arithmetic is several rounded operations")
+            return Rule("close", "complex arithmetic is several rounded operations, some of them fused", beside=True)
         if case.kwargs.get("alpha", 1) != 1 or (
             len(case.args) > 2 and case.op.startswith(("aten::add", "aten::sub", "aten::rsub"))
         ):
