@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,12 +11,11 @@ import numpy as np
 
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import NOT_THE_SAME, Rule, lacking, out_rule
-from torchnp.derived.targets import Looks, contiguous_outs, is_late, looks_of
+from torchnp.derived.targets import Looks, contiguous_outs, looks_of, unless_late
 from torchnp.dtypes import as_dtype, c_name, cast, category, is_inexact, to_real
 from torchnp.errors import shape_text
 from torchnp.layout import WRITTEN
 from torchnp.overlap import check_resized, tensors_of
-from torchnp.registry import FAILURES
 from torchnp.schema import Argument, Schema
 from torchnp.writes import Bound, Look, Writes, resize
 
@@ -88,7 +88,8 @@ def make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema, 
                     plan.looks.check(t, source_inputs, inputs, once=not words)
                 except RuntimeError:
                     if not (plan.memory_first or plan.factory) and all(isinstance(t, ndarray) for t in targets):
-                        _refuse_otherwise(plan, source, source_schema, bound, targets, inputs)
+                        again = functools.partial(_try, plan, source, source_schema, bound, targets, inputs)
+                        unless_late(again, plan.code_first, _OF_DTYPES)
                     raise
         left = plan.look(bound, targets) if plan.look else None
         if plan.factory:
@@ -109,20 +110,16 @@ def make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema, 
     return guarded(schema, run)
 
 
-def _refuse_otherwise(
+def _try(
     plan: _Plan, source: Callable[..., Any], source_schema: Schema, bound: Bound, targets: list[Any], inputs: Any
 ) -> None:
-    """Raise what torch finds before it looks at the memory of an out: whatever is not found by its iterator."""
-    try:
-        if plan.look:
-            plan.look(dict(bound), [np.empty_like(t) for t in targets])
-        results = _compute(plan, source, source_schema, bound, np.empty_like(targets[0]), _first(inputs))
-        for target, result, rule in zip(targets, results, plan.rules, strict=False):
-            if isinstance(target, ndarray) and isinstance(result, ndarray):
-                rule.check(result.dtype, target.dtype, _first(inputs))
-    except FAILURES as error:
-        if not is_late(error, plan.code_first) and not str(error).startswith(_OF_DTYPES):
-            raise
+    """Do all that a call does but write: on targets of other memory."""
+    if plan.look:
+        plan.look(dict(bound), [np.empty_like(t) for t in targets])
+    results = _compute(plan, source, source_schema, bound, np.empty_like(targets[0]), _first(inputs))
+    for target, result, rule in zip(targets, results, plan.rules, strict=False):
+        if isinstance(target, ndarray) and isinstance(result, ndarray):
+            rule.check(result.dtype, target.dtype, _first(inputs))
 
 
 # How torch's iterator refuses the dtype of an out, and a factorization what it is given: after it has looked at memory.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -159,17 +159,23 @@ def is_late(error: Exception, code_first: bool) -> bool:
     return str(error).startswith(_LATE) or (str(error).startswith('"') and not code_first)
 
 
+def unless_late(compute: Callable[[], Any], code_first: bool, late: tuple[str, ...] = ()) -> Any:
+    """Compute, or None where that fails with what torch finds after it has looked at memory, or begins as ``late`` does."""
+    try:
+        return compute()
+    except FAILURES as error:
+        if is_late(error, code_first) or str(error).startswith(late):
+            return None
+        raise
+
+
 def refuse_otherwise(
     target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: Rule, code_first: bool
 ) -> None:
-    """Raise what torch finds before it looks at memory, which is neither what is `_LATE` nor code for a dtype."""
-    try:
-        value = compute(bound)
-    except FAILURES as error:
-        if is_late(error, code_first):
-            return
-        raise
-    rule.check_first(target, value)
+    """Raise what torch finds before it looks at memory."""
+    value = unless_late(lambda: compute(bound), code_first)
+    if value is not None:
+        rule.check_first(target, value)
 
 
 def _bytes(x: ndarray) -> ndarray:

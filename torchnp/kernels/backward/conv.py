@@ -151,6 +151,9 @@ def _check_gradient(
         found = f"but got: dimension 1 and tensor.size[0] = {part.shape[1]}"
         check(part.shape[1] == outputs, f"Expected a tensor of dimension 1 and tensor.size[0] == {outputs} {found}")
     check_shape(part, (len(x), outputs, *shape[2:]), 1)
+    if transposed and len(y) < len(x):
+        seen = shape_text((*y.shape[:2], *(1,) * (y.ndim == 3), *y.shape[2:]))
+        raise IndexError(f"select(): index {len(y)} out of range for tensor of size {seen} at dimension 0")
     check_shape(y, shape)  # which torch does not: it reads beyond a smaller batch
     stem = f"slow_conv_transpose{dims}d_" if transposed else f"slow_conv{dims}d_cpu_"
     if mask[0]:
