@@ -29,11 +29,12 @@ class Quick:
     ulp: float = 0.0  # units in the last place of the scale; 0 is the very result of the body
     scale: Function | None = None  # magnitudes that the rounding is of, from the arguments; else the result's own
     why: str = ""  # the result is as good as the body's
+    placed: bool = False  # takes only tensors that are row-major to the letter, and so are its results: nothing moves them
 
 
-def exact(function: Function) -> Quick:
+def exact(function: Function, placed: bool = False) -> Quick:
     """A twin that gives the very result of its body."""
-    return Quick(function)
+    return Quick(function, placed=placed)
 
 
 def within(ulp: float, function: Function, why: str, scale: Function | None = None) -> Quick:
@@ -55,6 +56,11 @@ def within(ulp: float, function: Function, why: str, scale: Function | None = No
 
 # ---------------------------------------------------------------- looks that several twins have
 
+
+def is_dense(x: ndarray) -> bool:
+    """Whether a tensor is row-major to the letter: of one element a dimension's stride may be any, of none it has rules."""
+    shape = x.shape
+    return x.flags.c_contiguous and 1 not in shape and 0 not in shape
 
 def is_float(x: Any) -> bool:
     """Whether an argument is a tensor of float32 or float64."""

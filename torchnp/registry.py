@@ -196,7 +196,7 @@ def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[...
 def with_twin(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable[..., Any]:
     """A kernel that asks its quick twin first, inside the quiet context."""
     quick, signature = twin.function, signature_of(twin.function)
-    alone, two, three = (signature.takes(n, {}) for n in (1, 2, 3))
+    placed, (alone, two, three, four) = twin.placed, (signature.takes(n, {}) for n in (1, 2, 3, 4))
 
     # Parameters of their own are cheaper than a tuple to unpack; their names must not be those of a schema.
     def kernel(_0: Any = MISSING, _1: Any = MISSING, _2: Any = MISSING, *rest: Any, **named: Any) -> Any:
@@ -206,21 +206,25 @@ def with_twin(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable
                 if signature.takes(len(given) + len(rest), named):
                     out = run_quiet(quick, *given, *rest, **named)
                     if out is not None:
-                        return settle(out, (*given, *rest), named)
+                        return out if placed else settle(out, (*given, *rest), named)
             elif _1 is MISSING:
                 if alone:
                     out = run_quiet(quick, _0)
                     if out is not None:
-                        return settle(out, (_0,), named)
+                        return out if placed else settle(out, (_0,), named)
             elif _2 is MISSING:
                 if two:
                     out = run_quiet(quick, _0, _1)
                     if out is not None:
-                        return settle(out, (_0, _1), named)
+                        return out if placed else settle(out, (_0, _1), named)
             elif three and not rest:
                 out = run_quiet(quick, _0, _1, _2)
                 if out is not None:
-                    return settle(out, (_0, _1, _2), named)
+                    return out if placed else settle(out, (_0, _1, _2), named)
+            elif four and len(rest) == 1:
+                out = run_quiet(quick, _0, _1, _2, *rest)
+                if out is not None:
+                    return out if placed else settle(out, (_0, _1, _2, *rest), named)
         except RuntimeError as error:
             if not is_busy(error):
                 raise

@@ -35,8 +35,9 @@ def settler(schema: Schema) -> Settle | None:
 
     def settle(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         # Row-major results are right if the arguments are as plain: most calls end here.
-        if not turned and _are_plain(out) and (fixed or _asks_nothing(args, kwargs)):
-            return out
+        if not turned and _are_plain((out,)) and (fixed or _are_plain(args)):
+            if fixed or not kwargs or (kwargs.get("memory_format") is None and _are_plain(kwargs.values())):
+                return out
 
         def given(i: int) -> Any:
             return args[i] if i < len(args) and args[i] is not MISSING else kwargs.get(names[i])
@@ -59,24 +60,17 @@ def settler(schema: Schema) -> Settle | None:
     return settle
 
 
-def _asks_nothing(args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether arguments leave results row-major: all tensors are, and no format is asked for."""
-    if not all(map(_is_plain_argument, args)):
-        return False
-    return not kwargs or (kwargs.get("memory_format") is None and all(map(_is_plain_argument, kwargs.values())))
-
-
-def _are_plain(out: Any) -> bool:
-    """Whether all results are as plain as can be, or have no dimensions."""
-    if type(out) is ndarray:
-        return not out.ndim or is_plain(out)
-    return all(type(x) is not ndarray or not x.ndim or is_plain(x) for x in out) if type(out) in (tuple, list) else True
-
-
-def _is_plain_argument(x: Any) -> bool:
-    if type(x) is ndarray:
-        return is_plain(x)
-    return type(x) not in (tuple, list) or all(type(y) is not ndarray or is_plain(y) for y in x)
+def _are_plain(values: Any) -> bool:
+    """Whether all arrays, those in lists too, are as plain as can be, or have no dimensions."""
+    for x in values:
+        kind = type(x)
+        if kind is ndarray:
+            shape = x.shape
+            if not x.flags.c_contiguous or 0 in shape or (1 in shape and not is_plain(x)):
+                return False
+        elif (kind is list or kind is tuple) and not _are_plain(x):
+            return False
+    return True
 
 
 def settled(made: Callable[..., Any], schema: Schema) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.loops import in_vectors
 from torchnp.overlap import check_target
-from torchnp.quick import exact, is_float
+from torchnp.quick import exact, is_dense, is_float
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
 from torchnp.writes import Bound, Writes
@@ -270,7 +270,7 @@ fmod = el.binary(
 
 def _alike(x: ndarray, *others: ndarray) -> bool:
     """Whether all are dense float32, or all float64, of one shape with dimensions."""
-    if not is_float(x) or not x.flags.c_contiguous:
+    if not is_float(x) or not is_dense(x):
         return False
     dtype, shape = x.dtype, x.shape
     for y in others:
@@ -313,7 +313,7 @@ def _look_added(bound: Bound, targets: list[ndarray]) -> None:
     el.check_result_dtype(dt.result_type(*operands), targets[0].dtype)
 
 
-@kernel("addcmul", differs=["fused-sum"], quick=exact(_quick_addcmul), writes=Writes(inplace=_look_added))
+@kernel("addcmul", differs=["fused-sum"], quick=exact(_quick_addcmul, placed=True), writes=Writes(inplace=_look_added))
 def addcmul(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1) -> ndarray:
     """``self + value * tensor1 * tensor2``."""
     of = lambda x, a, b: fast_fma(a, b, x)
@@ -377,4 +377,4 @@ def _look_lerp(bound: Bound, outs: list[ndarray]) -> None:
 
 _row = partial(rows, differs=["fused-sum"])
 (lerp,) = _row("lerp.Tensor", _lerp_row, "``self + weight * (end - self)``.", writes=Writes(out=_look_lerp))
-_row("lerp.Scalar", _lerp_row, "``self + weight * (end - self)``, with a number.", quick=exact(_quick_lerp))
+_row("lerp.Scalar", _lerp_row, "``self + weight * (end - self)``, with a number.", quick=exact(_quick_lerp, placed=True))

@@ -19,7 +19,7 @@ from torchnp.kernels.copy import convert
 from torchnp.kernels.numerics.blocks import MANY, choose
 from torchnp.kernels.pointwise import abs
 from torchnp.kernels.view import view
-from torchnp.quick import exact
+from torchnp.quick import exact, is_dense
 from torchnp.registry import kernel
 from torchnp.scalars import single, tensor
 from torchnp.writes import PREDICATE
@@ -106,7 +106,7 @@ def _quick_where(condition, self, other):
     """Three dense tensors of one shape."""
     if not type(condition) is type(self) is type(other) is ndarray or not condition.shape == self.shape == other.shape:
         return None
-    if self.dtype is not other.dtype or condition.dtype is not dt.bool_ or not condition.flags.c_contiguous:
+    if self.dtype is not other.dtype or condition.dtype is not dt.bool_ or not is_dense(condition):
         return None
     if not (self.flags.c_contiguous and other.flags.c_contiguous):
         return None
@@ -123,7 +123,7 @@ def _quick_where(condition, self, other):
         "three-tier-promotion", "int-float-promotion", "number-promotion", "where-number", "where-needs-bool",
         "fill-overflow",
     ],
-    quick=exact(_quick_where),
+    quick=exact(_quick_where, placed=True),
 )  # fmt: skip
 def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     """``self`` where the condition holds, else ``other``."""

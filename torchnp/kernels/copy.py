@@ -28,7 +28,7 @@ def _quick_clone(self):
     return self.copy() if type(self) is ndarray and is_plain(self) else None
 
 
-@kernel("clone", like=np.copy, differs=["memory-format", "memory-format-fits"], quick=exact(_quick_clone))
+@kernel("clone", like=np.copy, differs=["memory-format", "memory-format-fits"], quick=exact(_quick_clone, placed=True))
 def clone(self, *, memory_format=None):
     """A copy, dense and with its dimensions in the same order in memory unless a format is named."""
     out = new_like(self, self.dtype, memory_format)

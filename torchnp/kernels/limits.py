@@ -15,7 +15,7 @@ from torchnp.errors import cannot_cast, complex_clamp
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, limited
-from torchnp.quick import exact, is_float
+from torchnp.quick import exact, is_dense, is_float
 from torchnp.registry import kernel
 from torchnp.scalars import number, real, scalar
 from torchnp.writes import Bound, Writes
@@ -95,7 +95,7 @@ _CLAMP = [
 
 def _quick_clamp(self, min=None, max=None):
     """Two numbers, neither nan nor beyond float32, around a small tensor of float32 or float64."""
-    if not is_float(self) or not self.ndim or self.size > STRIP:
+    if not is_float(self) or not self.ndim or self.size > STRIP or not is_dense(self):
         return None
     if (type(min) is not float and type(min) is not int) or (type(max) is not float and type(max) is not int):
         return None
@@ -118,7 +118,7 @@ _WRITES = Writes(inplace=_look_inplace)
 _OF_CLAMP: dict[str, Any] = {"like": np.clip, "differs": [*_CLAMP, "clamp-needs-bound"], "writes": _WRITES}
 
 
-@kernel("clamp", "clip", quick=exact(_quick_clamp), **_OF_CLAMP)
+@kernel("clamp", "clip", quick=exact(_quick_clamp, placed=True), **_OF_CLAMP)
 def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
     """Limit to [min, max]; nan stays, and where min exceeds max, max wins."""
     cpu = "clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu" if min is None else "clamp_scalar_cpu"

@@ -18,6 +18,7 @@ from torchnp.kernels.slicing import at, select
 from torchnp.kernels.view import as_strided
 from torchnp.layout import cloned, contiguous, dense, layout_of
 from torchnp.overlap import check_target, check_written_at
+from torchnp.quick import exact, is_dense, is_float
 from torchnp.registry import kernel
 from torchnp.scalars import item, scalar
 from torchnp.writes import Bound, Writes, look_apart
@@ -158,9 +159,26 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     return dim
 
 
+def _quick_index_add(self, dim, index, source):
+    """A few rows into a dense matrix."""
+    if not type(self) is type(index) is type(source) is ndarray or type(dim) is not int or dim or self.ndim != 2:
+        return None
+    if not is_float(self) or source.dtype is not self.dtype or not is_dense(self):
+        return None
+    if index.dtype is not int64 or index.ndim != 1 or not 0 < index.size <= 64:
+        return None
+    named = index.tolist()
+    if source.shape != (len(named), self.shape[1]) or min(named) < 0 or max(named) >= len(self):
+        return None
+    out = self.copy()
+    np.add.at(out, index, source)
+    return out
+
+
 @kernel(
     "index_add",
     like=np.add.at,
+    quick=exact(_quick_index_add, placed=True),
     writes=_APART_LAST,
     differs=[
         "gather-negative",

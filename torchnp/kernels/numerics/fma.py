@@ -41,8 +41,12 @@ def fast_fma(a: Any, b: Any, c: Any) -> ndarray:
         product = a * b
         return np.add(product, c, out=product if product.shape == c.shape != () else None)
     if a.size <= _FEW:  # NumPy takes longer to set out for a conversion on the way than to make one before it
-        wide = a.astype(_DOUBLE) * b.astype(_DOUBLE)
-        return np.asarray((wide + c.astype(_DOUBLE)).astype(float32))
+        wide = a.astype(_DOUBLE)
+        if a.ndim and (b.shape == () or b.shape == a.shape) and c.shape == a.shape:
+            np.multiply(wide, b.astype(_DOUBLE), wide)
+            np.add(wide, c.astype(_DOUBLE), wide)
+            return wide.astype(float32)
+        return np.asarray((wide * b.astype(_DOUBLE) + c.astype(_DOUBLE)).astype(float32))
     large = a.size > STRIP and a.shape == c.shape and b.shape in ((), a.shape)
     if large and a.flags.c_contiguous and c.flags.c_contiguous and (b.shape == () or b.flags.c_contiguous):
         factor = b if b.shape == () else b.reshape(-1)
