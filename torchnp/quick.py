@@ -29,7 +29,7 @@ class Quick:
     ulp: float = 0.0  # units in the last place of the scale; 0 is the very result of the body
     scale: Function | None = None  # magnitudes that the rounding is of, from the arguments; else the result's own
     why: str = ""  # the result is as good as the body's
-    placed: bool = False  # takes only tensors that are row-major to the letter, and so are its results: nothing moves them
+    placed: bool = False  # takes only dense tensors, and gives such: its results are where torch's are
 
 
 def exact(function: Function, placed: bool = False) -> Quick:
@@ -58,9 +58,10 @@ def within(ulp: float, function: Function, why: str, scale: Function | None = No
 
 
 def is_dense(x: ndarray) -> bool:
-    """Whether a tensor is row-major to the letter: of one element a dimension's stride may be any, of none it has rules."""
+    """Whether a tensor is row-major to the letter: the stride of a dimension of one element may be any."""
     shape = x.shape
     return x.flags.c_contiguous and 1 not in shape and 0 not in shape
+
 
 def is_float(x: Any) -> bool:
     """Whether an argument is a tensor of float32 or float64."""

@@ -82,7 +82,9 @@ class Row:
         """The kernel of this row for one of its overloads; ``settle`` lays out its results."""
         settle = settle or as_it_is
         made = (self.make or guard)(self, schema, settle)
-        return made if self.quick is None else with_twin(self.quick, made, settle)
+        if self.quick is None:
+            return made
+        return with_twin(self.quick, made, as_it_is if self.quick.placed else settle)
 
     @property
     def family(self) -> str:
@@ -196,35 +198,31 @@ def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[...
 def with_twin(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable[..., Any]:
     """A kernel that asks its quick twin first, inside the quiet context."""
     quick, signature = twin.function, signature_of(twin.function)
-    placed, (alone, two, three, four) = twin.placed, (signature.takes(n, {}) for n in (1, 2, 3, 4))
+    alone, two, three = (signature.takes(n, {}) for n in (1, 2, 3))
 
     # Parameters of their own are cheaper than a tuple to unpack; their names must not be those of a schema.
     def kernel(_0: Any = MISSING, _1: Any = MISSING, _2: Any = MISSING, *rest: Any, **named: Any) -> Any:
         try:
-            if named:
-                given = [x for x in (_0, _1, _2) if x is not MISSING]
-                if signature.takes(len(given) + len(rest), named):
-                    out = run_quiet(quick, *given, *rest, **named)
+            if named or rest:
+                given = (*[x for x in (_0, _1, _2) if x is not MISSING], *rest)
+                if signature.takes(len(given), named):
+                    out = run_quiet(quick, *given, **named)
                     if out is not None:
-                        return out if placed else settle(out, (*given, *rest), named)
+                        return settle(out, given, named)
             elif _1 is MISSING:
                 if alone:
                     out = run_quiet(quick, _0)
                     if out is not None:
-                        return out if placed else settle(out, (_0,), named)
+                        return settle(out, (_0,), named)
             elif _2 is MISSING:
                 if two:
                     out = run_quiet(quick, _0, _1)
                     if out is not None:
-                        return out if placed else settle(out, (_0, _1), named)
-            elif three and not rest:
+                        return settle(out, (_0, _1), named)
+            elif three:
                 out = run_quiet(quick, _0, _1, _2)
                 if out is not None:
-                    return out if placed else settle(out, (_0, _1, _2), named)
-            elif four and len(rest) == 1:
-                out = run_quiet(quick, _0, _1, _2, *rest)
-                if out is not None:
-                    return out if placed else settle(out, (_0, _1, _2, *rest), named)
+                    return settle(out, (_0, _1, _2), named)
         except RuntimeError as error:
             if not is_busy(error):
                 raise

@@ -35,9 +35,8 @@ def settler(schema: Schema) -> Settle | None:
 
     def settle(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         # Row-major results are right if the arguments are as plain: most calls end here.
-        if not turned and _are_plain((out,)) and (fixed or _are_plain(args)):
-            if fixed or not kwargs or (kwargs.get("memory_format") is None and _are_plain(kwargs.values())):
-                return out
+        if not turned and _are_plain((out,)) and (fixed or _asks_nothing(args, kwargs)):
+            return out
 
         def given(i: int) -> Any:
             return args[i] if i < len(args) and args[i] is not MISSING else kwargs.get(names[i])
@@ -58,6 +57,13 @@ def settler(schema: Schema) -> Settle | None:
         return one(out, parsed[0], 0)
 
     return settle
+
+
+def _asks_nothing(args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether arguments leave results row-major: all tensors are, and no format is asked for."""
+    if not _are_plain(args):
+        return False
+    return not kwargs or (kwargs.get("memory_format") is None and _are_plain(kwargs.values()))
 
 
 def _are_plain(values: Any) -> bool:

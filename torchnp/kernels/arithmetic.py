@@ -377,4 +377,6 @@ def _look_lerp(bound: Bound, outs: list[ndarray]) -> None:
 
 _row = partial(rows, differs=["fused-sum"])
 (lerp,) = _row("lerp.Tensor", _lerp_row, "``self + weight * (end - self)``.", writes=Writes(out=_look_lerp))
-_row("lerp.Scalar", _lerp_row, "``self + weight * (end - self)``, with a number.", quick=exact(_quick_lerp, placed=True))
+_row(
+    "lerp.Scalar", _lerp_row, "``self + weight * (end - self)``, with a number.", quick=exact(_quick_lerp, placed=True)
+)
