@@ -122,8 +122,11 @@ def asked_otherwise(case: Case, oracle: Backend, rule: Rule) -> dict[str, Seen]:
         if layout != "stepped" or "pointwise" not in tags or rule.beside:
             answers[layout] = oracle.execute(relayout(case, layout))
     if not drawn:
-        with torch.backends.mkldnn.flags(enabled=False):
+        was, *_ = torch.backends.mkldnn.set_flags(False)  # flags() sets others too, and warns of them
+        try:
             answers["without oneDNN"] = oracle.execute(case)
+        finally:
+            torch.backends.mkldnn.set_flags(was)
     return answers
 
 

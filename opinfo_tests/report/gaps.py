@@ -85,6 +85,8 @@ def file_for(backend: str) -> Path:
     """Return the gaps file of a backend: ours are in the package, anyone else's in the working directory."""
     if backend == "table":
         return Path(__file__).parents[1] / "gaps.toml"
+    if backend == "torch-cpu":  # the control
+        return Path(__file__).parents[1] / "gaps-torch-cpu.toml"
     if backend.startswith("remote-"):  # the transports have theirs in common
         return Path(__file__).parents[1] / "gaps-remote.toml"
     return Path(f"gaps-{re.sub(r'[^A-Za-z0-9]+', '-', backend)}.toml")
