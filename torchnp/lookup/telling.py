@@ -82,8 +82,10 @@ def _differences(meaning: Meaning, ops: list[str]) -> list[dict[str, Any]]:
         word = re.compile(rf"\b{re.escape(meaning.name.rstrip('='))}\b")
         about = [row for row in rows if any(word.search(str(v)) for v in row.values())]
         rows = about or [row for row in rows if row["torch"]][:3]
-    # What the catalogue shows on this very operator comes first, then what is shown on it at all.
-    return sorted(rows, key=lambda row: (row["torch"] != CATALOGUE[row["id"]].torch, not row["torch"]))
+    # What the catalogue shows on this very operator comes first, but for what is particular about out=, then what is
+    # shown on it at all.
+    own = lambda row: row["torch"] == CATALOGUE[row["id"]].torch and "out=" not in row["torch"]
+    return sorted(rows, key=lambda row: (not own(row), not row["torch"]))
 
 
 def _difference(d: Difference, example: Any, op: str | None) -> dict[str, Any]:
