@@ -141,15 +141,15 @@ def state_of(known: dict[str, Any], library: str) -> str:
 def counterpart(known: dict[str, Any], library: str) -> str:
     names = [known["torch"] or known["op"]] if library != "torch" else []
     names += known["numpy"] if library != "numpy" else []
+    names = [known["counterpart"]] if known["counterpart"] else names
     return ", ".join(f"<code>{escape(n)}</code>" for n in names if n and not n.endswith("__"))
 
 
 def how(known: dict[str, Any], library: str, places: dict[str, str]) -> str:
     """What differs, each linked to its place, calls of the other library that say the same, and the operators beside the first."""
-    if known["kind"] == "left out":
-        return escape(known["says"])
+    said = [escape(known["says"])] if known["kind"] == "left out" else []
     links = [f'<a href="../{places[d["id"]]}">{escape(CATALOGUE[d["id"]].title)}</a>' for d in known["differences"]]
-    found = ["; ".join(links)] if links else []
+    found = [*said, "; ".join(links)] if links else said
     for call in known["calls"]:
         written = [call["torch"]] if library != "torch" else []
         written += [call["numpy"]] if library != "numpy" and call["numpy"] not in written else []

@@ -162,7 +162,7 @@ def _all_described() -> dict[str, tuple[str, str]]:
 
 def _row_described(said: dict[str, Any], library: str) -> str:
     calls = [c["numpy" if library == "torch" else "torch"] for c in said["calls"][:1]]
-    other = said["numpy"] if library == "torch" else [said["torch"] or said["op"]]
+    other = said["numpy"] if library == "torch" else [said["counterpart"] or said["torch"] or said["op"]]
     return " · ".join(filter(None, [said["says"], *other, *calls, _counted(said["differences"])]))
 
 

@@ -94,7 +94,8 @@ def quoted(text: str, indent: str) -> str:
 def described(name: str) -> str:
     """What an overload does, and its counterpart in NumPy."""
     row = torchnp.table[name]
-    known = f"{len(row.differences)} known differences" if row.differences else "no known difference"
+    n = len(row.differences)
+    known = f"{n or 'no'} known difference{'s' * (n > 1)}"
     like = public_name(row.like)
     counterpart = f"\n\nLike ``{like}``, with {known}: ``torchnp explain {row.schema.base}``." if like else ""
     return f"{inspect.cleandoc(row.__doc__ or '')}{counterpart}"

@@ -605,7 +605,7 @@ class _aten__batch_norm_with_update_functional:
 class _aten__cast_Byte:
     """The tensor in uint8.
 
-    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Byte``."""
+    Like ``numpy.ndarray.astype``, with 1 known difference: ``torchnp explain _cast_Byte``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -617,7 +617,7 @@ class _aten__cast_Byte:
 class _aten__cast_Char:
     """The tensor in int8.
 
-    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Char``."""
+    Like ``numpy.ndarray.astype``, with 1 known difference: ``torchnp explain _cast_Char``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -629,7 +629,7 @@ class _aten__cast_Char:
 class _aten__cast_Double:
     """The tensor in float64.
 
-    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Double``."""
+    Like ``numpy.ndarray.astype``, with 1 known difference: ``torchnp explain _cast_Double``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -641,7 +641,7 @@ class _aten__cast_Double:
 class _aten__cast_Float:
     """The tensor in float32.
 
-    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Float``."""
+    Like ``numpy.ndarray.astype``, with 1 known difference: ``torchnp explain _cast_Float``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -653,7 +653,7 @@ class _aten__cast_Float:
 class _aten__cast_Half:
     """The tensor in float16.
 
-    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Half``."""
+    Like ``numpy.ndarray.astype``, with 1 known difference: ``torchnp explain _cast_Half``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -665,7 +665,7 @@ class _aten__cast_Half:
 class _aten__cast_Int:
     """The tensor in int32.
 
-    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Int``."""
+    Like ``numpy.ndarray.astype``, with 1 known difference: ``torchnp explain _cast_Int``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -677,7 +677,7 @@ class _aten__cast_Int:
 class _aten__cast_Long:
     """The tensor in int64.
 
-    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Long``."""
+    Like ``numpy.ndarray.astype``, with 1 known difference: ``torchnp explain _cast_Long``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -689,7 +689,7 @@ class _aten__cast_Long:
 class _aten__cast_Short:
     """The tensor in int16.
 
-    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Short``."""
+    Like ``numpy.ndarray.astype``, with 1 known difference: ``torchnp explain _cast_Short``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -833,7 +833,7 @@ class _aten__conj_copy:
 class _aten__conj_physical:
     """Elementwise ``_conj_physical``.
 
-    Like ``numpy.conjugate``, with 1 known differences: ``torchnp explain _conj_physical``."""
+    Like ``numpy.conjugate``, with 1 known difference: ``torchnp explain _conj_physical``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -871,7 +871,7 @@ class _aten__conv_depthwise2d:
 class _aten__convert_indices_from_coo_to_csr:
     """Where each row begins among sorted row numbers, and where the last ends.
 
-    Like ``numpy.searchsorted``, with 1 known differences: ``torchnp explain _convert_indices_from_coo_to_csr``."""
+    Like ``numpy.searchsorted``, with 1 known difference: ``torchnp explain _convert_indices_from_coo_to_csr``."""
     @overload
     def __call__(_, /, self: _Tensor, size: _int, *, out_int32: _bool = ...) -> _Array: ...
     @overload
@@ -891,7 +891,7 @@ class _aten__convert_indices_from_coo_to_csr:
 class _aten__convert_indices_from_csr_to_coo:
     """Row and column numbers, and before them those of a batch, from where each row begins.
 
-    Like ``numpy.repeat``, with no known difference: ``torchnp explain _convert_indices_from_csr_to_coo``."""
+    Like ``numpy.repeat``, with 1 known difference: ``torchnp explain _convert_indices_from_csr_to_coo``."""
     @overload
     def __call__(_, /, crow_indices: _Tensor, col_indices: _Tensor, *, out_int32: _bool = ..., transpose: _bool = ...) -> _Array: ...
     @overload
@@ -1166,7 +1166,7 @@ class _aten__dyn_quant_pack_4bit_weight:
 class _aten__efficientzerotensor:
     """Zeros.
 
-    Like ``numpy.zeros``, with 1 known differences: ``torchnp explain _efficientzerotensor``."""
+    Like ``numpy.zeros``, with 1 known difference: ``torchnp explain _efficientzerotensor``."""
     @overload
     def __call__(_, /, size: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -1380,7 +1380,7 @@ class _aten__fft_c2c:
 class _aten__fft_c2r:
     """Inverse transform of the one-sided spectrum of a real signal of the given size.
 
-    Like ``numpy.fft.irfftn``, with 1 known differences: ``torchnp explain _fft_c2r``."""
+    Like ``numpy.fft.irfftn``, with 1 known difference: ``torchnp explain _fft_c2r``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int], normalization: _int, last_dim_size: _int) -> _Array: ...
     @overload
@@ -1438,7 +1438,7 @@ class _aten__foobar:
 class _aten__foreach_abs:
     """``aten::abs``, for each tensor of a list.
 
-    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain _foreach_abs``."""
+    Like ``numpy.absolute``, with 1 known difference: ``torchnp explain _foreach_abs``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -1458,7 +1458,7 @@ class _aten__foreach_abs:
 class _aten__foreach_abs_:
     """``aten::_foreach_abs``, written into its first argument.
 
-    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain _foreach_abs_``."""
+    Like ``numpy.absolute``, with 1 known difference: ``torchnp explain _foreach_abs_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -1740,7 +1740,7 @@ class _aten__foreach_addcmul_:
 class _aten__foreach_asin:
     """``aten::asin``, for each tensor of a list.
 
-    Like ``numpy.arcsin``, with 1 known differences: ``torchnp explain _foreach_asin``."""
+    Like ``numpy.arcsin``, with 1 known difference: ``torchnp explain _foreach_asin``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -1760,7 +1760,7 @@ class _aten__foreach_asin:
 class _aten__foreach_asin_:
     """``aten::_foreach_asin``, written into its first argument.
 
-    Like ``numpy.arcsin``, with 1 known differences: ``torchnp explain _foreach_asin_``."""
+    Like ``numpy.arcsin``, with 1 known difference: ``torchnp explain _foreach_asin_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -1772,7 +1772,7 @@ class _aten__foreach_asin_:
 class _aten__foreach_atan:
     """``aten::atan``, for each tensor of a list.
 
-    Like ``numpy.arctan``, with 1 known differences: ``torchnp explain _foreach_atan``."""
+    Like ``numpy.arctan``, with 1 known difference: ``torchnp explain _foreach_atan``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -1792,7 +1792,7 @@ class _aten__foreach_atan:
 class _aten__foreach_atan_:
     """``aten::_foreach_atan``, written into its first argument.
 
-    Like ``numpy.arctan``, with 1 known differences: ``torchnp explain _foreach_atan_``."""
+    Like ``numpy.arctan``, with 1 known difference: ``torchnp explain _foreach_atan_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -1804,7 +1804,7 @@ class _aten__foreach_atan_:
 class _aten__foreach_ceil:
     """``aten::ceil``, for each tensor of a list.
 
-    Like ``numpy.ceil``, with 1 known differences: ``torchnp explain _foreach_ceil``."""
+    Like ``numpy.ceil``, with 1 known difference: ``torchnp explain _foreach_ceil``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -1824,7 +1824,7 @@ class _aten__foreach_ceil:
 class _aten__foreach_ceil_:
     """``aten::_foreach_ceil``, written into its first argument.
 
-    Like ``numpy.ceil``, with 1 known differences: ``torchnp explain _foreach_ceil_``."""
+    Like ``numpy.ceil``, with 1 known difference: ``torchnp explain _foreach_ceil_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -2038,7 +2038,7 @@ class _aten__foreach_copy_:
 class _aten__foreach_cos:
     """``aten::cos``, for each tensor of a list.
 
-    Like ``numpy.cos``, with 1 known differences: ``torchnp explain _foreach_cos``."""
+    Like ``numpy.cos``, with 1 known difference: ``torchnp explain _foreach_cos``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2058,7 +2058,7 @@ class _aten__foreach_cos:
 class _aten__foreach_cos_:
     """``aten::_foreach_cos``, written into its first argument.
 
-    Like ``numpy.cos``, with 1 known differences: ``torchnp explain _foreach_cos_``."""
+    Like ``numpy.cos``, with 1 known difference: ``torchnp explain _foreach_cos_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -2070,7 +2070,7 @@ class _aten__foreach_cos_:
 class _aten__foreach_cosh:
     """``aten::cosh``, for each tensor of a list.
 
-    Like ``numpy.cosh``, with 1 known differences: ``torchnp explain _foreach_cosh``."""
+    Like ``numpy.cosh``, with 1 known difference: ``torchnp explain _foreach_cosh``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2090,7 +2090,7 @@ class _aten__foreach_cosh:
 class _aten__foreach_cosh_:
     """``aten::_foreach_cosh``, written into its first argument.
 
-    Like ``numpy.cosh``, with 1 known differences: ``torchnp explain _foreach_cosh_``."""
+    Like ``numpy.cosh``, with 1 known difference: ``torchnp explain _foreach_cosh_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -2262,7 +2262,7 @@ class _aten__foreach_erfc_:
 class _aten__foreach_exp:
     """``aten::exp``, for each tensor of a list.
 
-    Like ``numpy.exp``, with 1 known differences: ``torchnp explain _foreach_exp``."""
+    Like ``numpy.exp``, with 1 known difference: ``torchnp explain _foreach_exp``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2282,7 +2282,7 @@ class _aten__foreach_exp:
 class _aten__foreach_exp_:
     """``aten::_foreach_exp``, written into its first argument.
 
-    Like ``numpy.exp``, with 1 known differences: ``torchnp explain _foreach_exp_``."""
+    Like ``numpy.exp``, with 1 known difference: ``torchnp explain _foreach_exp_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -2294,7 +2294,7 @@ class _aten__foreach_exp_:
 class _aten__foreach_expm1:
     """``aten::expm1``, for each tensor of a list.
 
-    Like ``numpy.expm1``, with 1 known differences: ``torchnp explain _foreach_expm1``."""
+    Like ``numpy.expm1``, with 1 known difference: ``torchnp explain _foreach_expm1``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2314,7 +2314,7 @@ class _aten__foreach_expm1:
 class _aten__foreach_expm1_:
     """``aten::_foreach_expm1``, written into its first argument.
 
-    Like ``numpy.expm1``, with 1 known differences: ``torchnp explain _foreach_expm1_``."""
+    Like ``numpy.expm1``, with 1 known difference: ``torchnp explain _foreach_expm1_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -2326,7 +2326,7 @@ class _aten__foreach_expm1_:
 class _aten__foreach_floor:
     """``aten::floor``, for each tensor of a list.
 
-    Like ``numpy.floor``, with 1 known differences: ``torchnp explain _foreach_floor``."""
+    Like ``numpy.floor``, with 1 known difference: ``torchnp explain _foreach_floor``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2346,7 +2346,7 @@ class _aten__foreach_floor:
 class _aten__foreach_floor_:
     """``aten::_foreach_floor``, written into its first argument.
 
-    Like ``numpy.floor``, with 1 known differences: ``torchnp explain _foreach_floor_``."""
+    Like ``numpy.floor``, with 1 known difference: ``torchnp explain _foreach_floor_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -2489,7 +2489,7 @@ class _aten__foreach_lgamma_:
 class _aten__foreach_log:
     """``aten::log``, for each tensor of a list.
 
-    Like ``numpy.log``, with 1 known differences: ``torchnp explain _foreach_log``."""
+    Like ``numpy.log``, with 1 known difference: ``torchnp explain _foreach_log``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2509,7 +2509,7 @@ class _aten__foreach_log:
 class _aten__foreach_log10:
     """``aten::log10``, for each tensor of a list.
 
-    Like ``numpy.log10``, with 1 known differences: ``torchnp explain _foreach_log10``."""
+    Like ``numpy.log10``, with 1 known difference: ``torchnp explain _foreach_log10``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2529,7 +2529,7 @@ class _aten__foreach_log10:
 class _aten__foreach_log10_:
     """``aten::_foreach_log10``, written into its first argument.
 
-    Like ``numpy.log10``, with 1 known differences: ``torchnp explain _foreach_log10_``."""
+    Like ``numpy.log10``, with 1 known difference: ``torchnp explain _foreach_log10_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -2573,7 +2573,7 @@ class _aten__foreach_log1p_:
 class _aten__foreach_log2:
     """``aten::log2``, for each tensor of a list.
 
-    Like ``numpy.log2``, with 1 known differences: ``torchnp explain _foreach_log2``."""
+    Like ``numpy.log2``, with 1 known difference: ``torchnp explain _foreach_log2``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2593,7 +2593,7 @@ class _aten__foreach_log2:
 class _aten__foreach_log2_:
     """``aten::_foreach_log2``, written into its first argument.
 
-    Like ``numpy.log2``, with 1 known differences: ``torchnp explain _foreach_log2_``."""
+    Like ``numpy.log2``, with 1 known difference: ``torchnp explain _foreach_log2_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -2605,7 +2605,7 @@ class _aten__foreach_log2_:
 class _aten__foreach_log_:
     """``aten::_foreach_log``, written into its first argument.
 
-    Like ``numpy.log``, with 1 known differences: ``torchnp explain _foreach_log_``."""
+    Like ``numpy.log``, with 1 known difference: ``torchnp explain _foreach_log_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -2617,7 +2617,7 @@ class _aten__foreach_log_:
 class _aten__foreach_max:
     """The largest element of each tensor.
 
-    Like ``numpy.max``, with 1 known differences: ``torchnp explain _foreach_max``."""
+    Like ``numpy.max``, with 1 known difference: ``torchnp explain _foreach_max``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3079,7 +3079,7 @@ class _aten__foreach_reciprocal_:
 class _aten__foreach_round:
     """``aten::round``, for each tensor of a list.
 
-    Like ``numpy.round``, with 1 known differences: ``torchnp explain _foreach_round``."""
+    Like ``numpy.round``, with 1 known difference: ``torchnp explain _foreach_round``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3099,7 +3099,7 @@ class _aten__foreach_round:
 class _aten__foreach_round_:
     """``aten::_foreach_round``, written into its first argument.
 
-    Like ``numpy.round``, with 1 known differences: ``torchnp explain _foreach_round_``."""
+    Like ``numpy.round``, with 1 known difference: ``torchnp explain _foreach_round_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -3203,7 +3203,7 @@ class _aten__foreach_sign_:
 class _aten__foreach_sin:
     """``aten::sin``, for each tensor of a list.
 
-    Like ``numpy.sin``, with 1 known differences: ``torchnp explain _foreach_sin``."""
+    Like ``numpy.sin``, with 1 known difference: ``torchnp explain _foreach_sin``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3223,7 +3223,7 @@ class _aten__foreach_sin:
 class _aten__foreach_sin_:
     """``aten::_foreach_sin``, written into its first argument.
 
-    Like ``numpy.sin``, with 1 known differences: ``torchnp explain _foreach_sin_``."""
+    Like ``numpy.sin``, with 1 known difference: ``torchnp explain _foreach_sin_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -3235,7 +3235,7 @@ class _aten__foreach_sin_:
 class _aten__foreach_sinh:
     """``aten::sinh``, for each tensor of a list.
 
-    Like ``numpy.sinh``, with 1 known differences: ``torchnp explain _foreach_sinh``."""
+    Like ``numpy.sinh``, with 1 known difference: ``torchnp explain _foreach_sinh``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3255,7 +3255,7 @@ class _aten__foreach_sinh:
 class _aten__foreach_sinh_:
     """``aten::_foreach_sinh``, written into its first argument.
 
-    Like ``numpy.sinh``, with 1 known differences: ``torchnp explain _foreach_sinh_``."""
+    Like ``numpy.sinh``, with 1 known difference: ``torchnp explain _foreach_sinh_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -3267,7 +3267,7 @@ class _aten__foreach_sinh_:
 class _aten__foreach_sqrt:
     """``aten::sqrt``, for each tensor of a list.
 
-    Like ``numpy.sqrt``, with 1 known differences: ``torchnp explain _foreach_sqrt``."""
+    Like ``numpy.sqrt``, with 1 known difference: ``torchnp explain _foreach_sqrt``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3287,7 +3287,7 @@ class _aten__foreach_sqrt:
 class _aten__foreach_sqrt_:
     """``aten::_foreach_sqrt``, written into its first argument.
 
-    Like ``numpy.sqrt``, with 1 known differences: ``torchnp explain _foreach_sqrt_``."""
+    Like ``numpy.sqrt``, with 1 known difference: ``torchnp explain _foreach_sqrt_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -3374,7 +3374,7 @@ class _aten__foreach_sub_:
 class _aten__foreach_tan:
     """``aten::tan``, for each tensor of a list.
 
-    Like ``numpy.tan``, with 1 known differences: ``torchnp explain _foreach_tan``."""
+    Like ``numpy.tan``, with 1 known difference: ``torchnp explain _foreach_tan``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3394,7 +3394,7 @@ class _aten__foreach_tan:
 class _aten__foreach_tan_:
     """``aten::_foreach_tan``, written into its first argument.
 
-    Like ``numpy.tan``, with 1 known differences: ``torchnp explain _foreach_tan_``."""
+    Like ``numpy.tan``, with 1 known difference: ``torchnp explain _foreach_tan_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -3406,7 +3406,7 @@ class _aten__foreach_tan_:
 class _aten__foreach_tanh:
     """``aten::tanh``, for each tensor of a list.
 
-    Like ``numpy.tanh``, with 1 known differences: ``torchnp explain _foreach_tanh``."""
+    Like ``numpy.tanh``, with 1 known difference: ``torchnp explain _foreach_tanh``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3426,7 +3426,7 @@ class _aten__foreach_tanh:
 class _aten__foreach_tanh_:
     """``aten::_foreach_tanh``, written into its first argument.
 
-    Like ``numpy.tanh``, with 1 known differences: ``torchnp explain _foreach_tanh_``."""
+    Like ``numpy.tanh``, with 1 known difference: ``torchnp explain _foreach_tanh_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -3438,7 +3438,7 @@ class _aten__foreach_tanh_:
 class _aten__foreach_trunc:
     """``aten::trunc``, for each tensor of a list.
 
-    Like ``numpy.trunc``, with 1 known differences: ``torchnp explain _foreach_trunc``."""
+    Like ``numpy.trunc``, with 1 known difference: ``torchnp explain _foreach_trunc``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3458,7 +3458,7 @@ class _aten__foreach_trunc:
 class _aten__foreach_trunc_:
     """``aten::_foreach_trunc``, written into its first argument.
 
-    Like ``numpy.trunc``, with 1 known differences: ``torchnp explain _foreach_trunc_``."""
+    Like ``numpy.trunc``, with 1 known difference: ``torchnp explain _foreach_trunc_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -4098,7 +4098,7 @@ class _aten__linalg_det:
 class _aten__linalg_eigh:
     """Eigenvalues in ascending order and eigenvectors of Hermitian matrices, of which one triangle is read.
 
-    Like ``numpy.linalg.eigh``, with 1 known differences: ``torchnp explain _linalg_eigh``."""
+    Like ``numpy.linalg.eigh``, with 1 known difference: ``torchnp explain _linalg_eigh``."""
     @overload
     def __call__(_, /, A: _Tensor, UPLO: _str = ..., compute_v: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
@@ -4820,7 +4820,7 @@ class _aten__print:
 class _aten__reshape_alias:
     """`view` with the strides given.
 
-    Like ``numpy.lib.stride_tricks.as_strided``, with 1 known differences: ``torchnp explain _reshape_alias``."""
+    Like ``numpy.lib.stride_tricks.as_strided``, with 1 known difference: ``torchnp explain _reshape_alias``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int], stride: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int], stride: Sequence[_int]) -> _Array:
@@ -4832,7 +4832,7 @@ class _aten__reshape_alias:
 class _aten__reshape_alias_copy:
     """``aten::_reshape_alias``, with a copy as its result in place of a view.
 
-    Like ``numpy.lib.stride_tricks.as_strided``, with 1 known differences: ``torchnp explain _reshape_alias_copy``."""
+    Like ``numpy.lib.stride_tricks.as_strided``, with 1 known difference: ``torchnp explain _reshape_alias_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int], stride: Sequence[_int]) -> _Array: ...
     @overload
@@ -4852,7 +4852,7 @@ class _aten__reshape_alias_copy:
 class _aten__reshape_copy:
     """A copy in another shape.
 
-    Like ``numpy.reshape``, with 1 known differences: ``torchnp explain _reshape_copy``."""
+    Like ``numpy.reshape``, with 1 known difference: ``torchnp explain _reshape_copy``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int]) -> _Array:
@@ -4946,7 +4946,7 @@ class _aten__saturate_weight_to_fp16:
 
     Of more than two dimensions only the first values change, as many as the first two hold; not contiguous, none do.
 
-    Like ``numpy.clip``, with 1 known differences: ``torchnp explain _saturate_weight_to_fp16``."""
+    Like ``numpy.clip``, with 1 known difference: ``torchnp explain _saturate_weight_to_fp16``."""
     def __call__(_, /, weight: _Tensor) -> _Array: ...
     @staticmethod
     def default(weight: _Tensor) -> _Array:
@@ -5325,7 +5325,7 @@ class _aten__sparse_mm:
 class _aten__stack:
     """Tensors of one shape along a new dimension.
 
-    Like ``numpy.stack``, with 1 known differences: ``torchnp explain _stack``."""
+    Like ``numpy.stack``, with 1 known difference: ``torchnp explain _stack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor], dim: _int = ...) -> _Array: ...
     @overload
@@ -5886,7 +5886,7 @@ class _aten__unpack_dual:
 class _aten__unsafe_index:
     """`index` (torch leaves out its checks under compilation).
 
-    Like ``numpy.ndarray.__getitem__``, with 1 known differences: ``torchnp explain _unsafe_index``."""
+    Like ``numpy.ndarray.__getitem__``, with 1 known difference: ``torchnp explain _unsafe_index``."""
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None]) -> _Array: ...
     @staticmethod
     def Tensor(self: _Tensor, indices: Sequence[_Tensor | None]) -> _Array:
@@ -5930,7 +5930,7 @@ class _aten__unsafe_masked_index_put_accumulate:
 class _aten__unsafe_view:
     """`view`, which autograd takes for a new tensor.
 
-    Like ``numpy.reshape``, with 1 known differences: ``torchnp explain _unsafe_view``."""
+    Like ``numpy.reshape``, with 1 known difference: ``torchnp explain _unsafe_view``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int]) -> _Array: ...
     @overload
@@ -6400,7 +6400,7 @@ class _aten__weight_norm_interface_backward:
 class _aten_abs:
     """Elementwise ``abs``.
 
-    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain abs``."""
+    Like ``numpy.absolute``, with 1 known difference: ``torchnp explain abs``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -6420,7 +6420,7 @@ class _aten_abs:
 class _aten_abs_:
     """``aten::abs``, written into its first argument.
 
-    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain abs_``."""
+    Like ``numpy.absolute``, with 1 known difference: ``torchnp explain abs_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -6432,7 +6432,7 @@ class _aten_abs_:
 class _aten_absolute:
     """Elementwise ``abs``.
 
-    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain absolute``."""
+    Like ``numpy.absolute``, with 1 known difference: ``torchnp explain absolute``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -6452,7 +6452,7 @@ class _aten_absolute:
 class _aten_absolute_:
     """``aten::absolute``, written into its first argument.
 
-    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain absolute_``."""
+    Like ``numpy.absolute``, with 1 known difference: ``torchnp explain absolute_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -6496,7 +6496,7 @@ class _aten_acos_:
 class _aten_acosh:
     """Elementwise ``acosh``.
 
-    Like ``numpy.arccosh``, with 1 known differences: ``torchnp explain acosh``."""
+    Like ``numpy.arccosh``, with 1 known difference: ``torchnp explain acosh``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -6516,7 +6516,7 @@ class _aten_acosh:
 class _aten_acosh_:
     """``aten::acosh``, written into its first argument.
 
-    Like ``numpy.arccosh``, with 1 known differences: ``torchnp explain acosh_``."""
+    Like ``numpy.arccosh``, with 1 known difference: ``torchnp explain acosh_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -7259,7 +7259,7 @@ class _aten_arccos_:
 class _aten_arccosh:
     """Elementwise ``acosh``.
 
-    Like ``numpy.arccosh``, with 1 known differences: ``torchnp explain arccosh``."""
+    Like ``numpy.arccosh``, with 1 known difference: ``torchnp explain arccosh``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -7279,7 +7279,7 @@ class _aten_arccosh:
 class _aten_arccosh_:
     """``aten::arccosh``, written into its first argument.
 
-    Like ``numpy.arccosh``, with 1 known differences: ``torchnp explain arccosh_``."""
+    Like ``numpy.arccosh``, with 1 known difference: ``torchnp explain arccosh_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -7291,7 +7291,7 @@ class _aten_arccosh_:
 class _aten_arcsin:
     """Elementwise ``asin``.
 
-    Like ``numpy.arcsin``, with 1 known differences: ``torchnp explain arcsin``."""
+    Like ``numpy.arcsin``, with 1 known difference: ``torchnp explain arcsin``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -7311,7 +7311,7 @@ class _aten_arcsin:
 class _aten_arcsin_:
     """``aten::arcsin``, written into its first argument.
 
-    Like ``numpy.arcsin``, with 1 known differences: ``torchnp explain arcsin_``."""
+    Like ``numpy.arcsin``, with 1 known difference: ``torchnp explain arcsin_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -7323,7 +7323,7 @@ class _aten_arcsin_:
 class _aten_arcsinh:
     """Elementwise ``asinh``.
 
-    Like ``numpy.arcsinh``, with 1 known differences: ``torchnp explain arcsinh``."""
+    Like ``numpy.arcsinh``, with 1 known difference: ``torchnp explain arcsinh``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -7343,7 +7343,7 @@ class _aten_arcsinh:
 class _aten_arcsinh_:
     """``aten::arcsinh``, written into its first argument.
 
-    Like ``numpy.arcsinh``, with 1 known differences: ``torchnp explain arcsinh_``."""
+    Like ``numpy.arcsinh``, with 1 known difference: ``torchnp explain arcsinh_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -7355,7 +7355,7 @@ class _aten_arcsinh_:
 class _aten_arctan:
     """Elementwise ``atan``.
 
-    Like ``numpy.arctan``, with 1 known differences: ``torchnp explain arctan``."""
+    Like ``numpy.arctan``, with 1 known difference: ``torchnp explain arctan``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -7407,7 +7407,7 @@ class _aten_arctan2_:
 class _aten_arctan_:
     """``aten::arctan``, written into its first argument.
 
-    Like ``numpy.arctan``, with 1 known differences: ``torchnp explain arctan_``."""
+    Like ``numpy.arctan``, with 1 known difference: ``torchnp explain arctan_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -7419,7 +7419,7 @@ class _aten_arctan_:
 class _aten_arctanh:
     """Elementwise ``atanh``.
 
-    Like ``numpy.arctanh``, with 1 known differences: ``torchnp explain arctanh``."""
+    Like ``numpy.arctanh``, with 1 known difference: ``torchnp explain arctanh``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -7439,7 +7439,7 @@ class _aten_arctanh:
 class _aten_arctanh_:
     """``aten::arctanh``, written into its first argument.
 
-    Like ``numpy.arctanh``, with 1 known differences: ``torchnp explain arctanh_``."""
+    Like ``numpy.arctanh``, with 1 known difference: ``torchnp explain arctanh_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -7574,7 +7574,7 @@ class _aten_as_strided_copy:
 class _aten_as_strided_scatter:
     """A copy with a window on its memory overwritten.
 
-    Like ``numpy.lib.stride_tricks.as_strided``, with 1 known differences: ``torchnp explain as_strided_scatter``."""
+    Like ``numpy.lib.stride_tricks.as_strided``, with 3 known differences: ``torchnp explain as_strided_scatter``."""
     @overload
     def __call__(_, /, self: _Tensor, src: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ...) -> _Array: ...
     @overload
@@ -7594,7 +7594,7 @@ class _aten_as_strided_scatter:
 class _aten_asin:
     """Elementwise ``asin``.
 
-    Like ``numpy.arcsin``, with 1 known differences: ``torchnp explain asin``."""
+    Like ``numpy.arcsin``, with 1 known difference: ``torchnp explain asin``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -7614,7 +7614,7 @@ class _aten_asin:
 class _aten_asin_:
     """``aten::asin``, written into its first argument.
 
-    Like ``numpy.arcsin``, with 1 known differences: ``torchnp explain asin_``."""
+    Like ``numpy.arcsin``, with 1 known difference: ``torchnp explain asin_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -7626,7 +7626,7 @@ class _aten_asin_:
 class _aten_asinh:
     """Elementwise ``asinh``.
 
-    Like ``numpy.arcsinh``, with 1 known differences: ``torchnp explain asinh``."""
+    Like ``numpy.arcsinh``, with 1 known difference: ``torchnp explain asinh``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -7646,7 +7646,7 @@ class _aten_asinh:
 class _aten_asinh_:
     """``aten::asinh``, written into its first argument.
 
-    Like ``numpy.arcsinh``, with 1 known differences: ``torchnp explain asinh_``."""
+    Like ``numpy.arcsinh``, with 1 known difference: ``torchnp explain asinh_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -7658,7 +7658,7 @@ class _aten_asinh_:
 class _aten_atan:
     """Elementwise ``atan``.
 
-    Like ``numpy.arctan``, with 1 known differences: ``torchnp explain atan``."""
+    Like ``numpy.arctan``, with 1 known difference: ``torchnp explain atan``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -7710,7 +7710,7 @@ class _aten_atan2_:
 class _aten_atan_:
     """``aten::atan``, written into its first argument.
 
-    Like ``numpy.arctan``, with 1 known differences: ``torchnp explain atan_``."""
+    Like ``numpy.arctan``, with 1 known difference: ``torchnp explain atan_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -7722,7 +7722,7 @@ class _aten_atan_:
 class _aten_atanh:
     """Elementwise ``atanh``.
 
-    Like ``numpy.arctanh``, with 1 known differences: ``torchnp explain atanh``."""
+    Like ``numpy.arctanh``, with 1 known difference: ``torchnp explain atanh``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -7742,7 +7742,7 @@ class _aten_atanh:
 class _aten_atanh_:
     """``aten::atanh``, written into its first argument.
 
-    Like ``numpy.arctanh``, with 1 known differences: ``torchnp explain atanh_``."""
+    Like ``numpy.arctanh``, with 1 known difference: ``torchnp explain atanh_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -8814,7 +8814,7 @@ class _aten_bucketize:
 class _aten_can_cast:
     """Whether a result of one dtype may be written into a tensor of another.
 
-    Like ``numpy.can_cast``, with 1 known differences: ``torchnp explain can_cast``."""
+    Like ``numpy.can_cast``, with 1 known difference: ``torchnp explain can_cast``."""
     def __call__(_, /, from_: _ScalarType, to: _ScalarType) -> _bool: ...
     @staticmethod
     def default(from_: _ScalarType, to: _ScalarType) -> _bool:
@@ -8898,7 +8898,7 @@ class _aten_cdist:
 class _aten_ceil:
     """Elementwise ``ceil``.
 
-    Like ``numpy.ceil``, with 1 known differences: ``torchnp explain ceil``."""
+    Like ``numpy.ceil``, with 1 known difference: ``torchnp explain ceil``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -8918,7 +8918,7 @@ class _aten_ceil:
 class _aten_ceil_:
     """``aten::ceil``, written into its first argument.
 
-    Like ``numpy.ceil``, with 1 known differences: ``torchnp explain ceil_``."""
+    Like ``numpy.ceil``, with 1 known difference: ``torchnp explain ceil_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -9006,7 +9006,7 @@ class _aten_channel_shuffle:
 class _aten_cholesky:
     """Triangular factor L with A = L L^H.
 
-    Like ``numpy.linalg.cholesky``, with 1 known differences: ``torchnp explain cholesky``."""
+    Like ``numpy.linalg.cholesky``, with 1 known difference: ``torchnp explain cholesky``."""
     @overload
     def __call__(_, /, self: _Tensor, upper: _bool = ...) -> _Array: ...
     @overload
@@ -9072,7 +9072,7 @@ class _aten_choose_qparams_optimized:
 class _aten_chunk:
     """At most ``chunks`` pieces of one size; the last may be smaller.
 
-    Like ``numpy.array_split``, with 1 known differences: ``torchnp explain chunk``."""
+    Like ``numpy.array_split``, with 1 known difference: ``torchnp explain chunk``."""
     def __call__(_, /, self: _Tensor, chunks: _int, dim: _int = ...) -> _list[_Array]: ...
     @staticmethod
     def default(self: _Tensor, chunks: _int, dim: _int = ...) -> _list[_Array]:
@@ -9338,7 +9338,7 @@ class _aten_col2im:
 class _aten_column_stack:
     """`hstack` that takes vectors for columns.
 
-    Like ``numpy.column_stack``, with 1 known differences: ``torchnp explain column_stack``."""
+    Like ``numpy.column_stack``, with 1 known difference: ``torchnp explain column_stack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -9426,7 +9426,7 @@ class _aten_concatenate:
 class _aten_conj:
     """The conjugate, computed: torch sets a bit on a view, which an array cannot carry.
 
-    Like ``numpy.conjugate``, with 1 known differences: ``torchnp explain conj``."""
+    Like ``numpy.conjugate``, with 1 known difference: ``torchnp explain conj``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -9438,7 +9438,7 @@ class _aten_conj:
 class _aten_conj_physical:
     """The conjugate; a real tensor is returned itself.
 
-    Like ``numpy.conjugate``, with 1 known differences: ``torchnp explain conj_physical``."""
+    Like ``numpy.conjugate``, with 1 known difference: ``torchnp explain conj_physical``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -9458,7 +9458,7 @@ class _aten_conj_physical:
 class _aten_conj_physical_:
     """``aten::conj_physical``, written into its first argument.
 
-    Like ``numpy.conjugate``, with 1 known differences: ``torchnp explain conj_physical_``."""
+    Like ``numpy.conjugate``, with 1 known difference: ``torchnp explain conj_physical_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -9804,7 +9804,7 @@ class _aten_corrcoef:
 class _aten_cos:
     """Elementwise ``cos``.
 
-    Like ``numpy.cos``, with 1 known differences: ``torchnp explain cos``."""
+    Like ``numpy.cos``, with 1 known difference: ``torchnp explain cos``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -9824,7 +9824,7 @@ class _aten_cos:
 class _aten_cos_:
     """``aten::cos``, written into its first argument.
 
-    Like ``numpy.cos``, with 1 known differences: ``torchnp explain cos_``."""
+    Like ``numpy.cos``, with 1 known difference: ``torchnp explain cos_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -9836,7 +9836,7 @@ class _aten_cos_:
 class _aten_cosh:
     """Elementwise ``cosh``.
 
-    Like ``numpy.cosh``, with 1 known differences: ``torchnp explain cosh``."""
+    Like ``numpy.cosh``, with 1 known difference: ``torchnp explain cosh``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -9856,7 +9856,7 @@ class _aten_cosh:
 class _aten_cosh_:
     """``aten::cosh``, written into its first argument.
 
-    Like ``numpy.cosh``, with 1 known differences: ``torchnp explain cosh_``."""
+    Like ``numpy.cosh``, with 1 known difference: ``torchnp explain cosh_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -10324,7 +10324,7 @@ class _aten_data:
 class _aten_deg2rad:
     """Elementwise ``deg2rad``.
 
-    Like ``numpy.deg2rad``, with 1 known differences: ``torchnp explain deg2rad``."""
+    Like ``numpy.deg2rad``, with 1 known difference: ``torchnp explain deg2rad``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -10344,7 +10344,7 @@ class _aten_deg2rad:
 class _aten_deg2rad_:
     """``aten::deg2rad``, written into its first argument.
 
-    Like ``numpy.deg2rad``, with 1 known differences: ``torchnp explain deg2rad_``."""
+    Like ``numpy.deg2rad``, with 1 known difference: ``torchnp explain deg2rad_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -10386,7 +10386,7 @@ class _aten_dequantize:
 class _aten_det:
     """Determinants.
 
-    Like ``numpy.linalg.det``, with 1 known differences: ``torchnp explain det``."""
+    Like ``numpy.linalg.det``, with 1 known difference: ``torchnp explain det``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -10442,7 +10442,7 @@ class _aten_detach_copy:
 class _aten_diag:
     """The diagonal of a matrix, or the matrix of a diagonal.
 
-    Like ``numpy.diag``, with 1 known differences: ``torchnp explain diag``."""
+    Like ``numpy.diag``, with 1 known difference: ``torchnp explain diag``."""
     @overload
     def __call__(_, /, self: _Tensor, diagonal: _int = ...) -> _Array: ...
     @overload
@@ -10462,7 +10462,7 @@ class _aten_diag:
 class _aten_diag_embed:
     """The last dimension as the diagonal of two new dimensions.
 
-    Like ``numpy.diagflat``, with 1 known differences: ``torchnp explain diag_embed``."""
+    Like ``numpy.diagflat``, with 1 known difference: ``torchnp explain diag_embed``."""
     @overload
     def __call__(_, /, self: _Tensor, offset: _int = ..., dim1: _int = ..., dim2: _int = ...) -> _Array: ...
     @overload
@@ -10494,7 +10494,7 @@ class _aten_diagflat:
 class _aten_diagonal:
     """The diagonal of two dimensions, as a new last dimension that can be written.
 
-    Like ``numpy.diagonal``, with 1 known differences: ``torchnp explain diagonal``."""
+    Like ``numpy.diagonal``, with 1 known difference: ``torchnp explain diagonal``."""
     def __call__(_, /, self: _Tensor, offset: _int = ..., dim1: _int = ..., dim2: _int = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, offset: _int = ..., dim1: _int = ..., dim2: _int = ...) -> _Array:
@@ -10524,7 +10524,7 @@ class _aten_diagonal_backward:
 class _aten_diagonal_copy:
     """``aten::diagonal``, with a copy as its result in place of a view.
 
-    Like ``numpy.diagonal``, with 1 known differences: ``torchnp explain diagonal_copy``."""
+    Like ``numpy.diagonal``, with 1 known difference: ``torchnp explain diagonal_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, offset: _int = ..., dim1: _int = ..., dim2: _int = ...) -> _Array: ...
     @overload
@@ -10544,7 +10544,7 @@ class _aten_diagonal_copy:
 class _aten_diagonal_scatter:
     """A copy with a diagonal overwritten.
 
-    Like ``numpy.fill_diagonal``, with no known difference: ``torchnp explain diagonal_scatter``."""
+    Like ``numpy.fill_diagonal``, with 1 known difference: ``torchnp explain diagonal_scatter``."""
     @overload
     def __call__(_, /, self: _Tensor, src: _Tensor, offset: _int = ..., dim1: _int = ..., dim2: _int = ...) -> _Array: ...
     @overload
@@ -10884,7 +10884,7 @@ class _aten_dsplit:
 class _aten_dstack:
     """`cat` along dimension 2 of tensors with at least 3 dimensions.
 
-    Like ``numpy.dstack``, with 1 known differences: ``torchnp explain dstack``."""
+    Like ``numpy.dstack``, with 1 known difference: ``torchnp explain dstack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -11076,7 +11076,7 @@ class _aten_empty:
 class _aten_empty_like:
     """Memory of another tensor's shape, dtype and order of dimensions.
 
-    Like ``numpy.empty_like``, with 1 known differences: ``torchnp explain empty_like``."""
+    Like ``numpy.empty_like``, with 1 known difference: ``torchnp explain empty_like``."""
     @overload
     def __call__(_, /, self: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -11096,7 +11096,7 @@ class _aten_empty_like:
 class _aten_empty_permuted:
     """Memory of a shape, its dimensions in the order given from the widest stride to the narrowest.
 
-    Like ``numpy.empty``, with 1 known differences: ``torchnp explain empty_permuted``."""
+    Like ``numpy.empty``, with 1 known difference: ``torchnp explain empty_permuted``."""
     @overload
     def __call__(_, /, size: Sequence[_int], physical_layout: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -11298,7 +11298,7 @@ class _aten_erfinv_:
 class _aten_exp:
     """Elementwise ``exp``.
 
-    Like ``numpy.exp``, with 1 known differences: ``torchnp explain exp``."""
+    Like ``numpy.exp``, with 1 known difference: ``torchnp explain exp``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -11318,7 +11318,7 @@ class _aten_exp:
 class _aten_exp2:
     """Elementwise ``exp2``.
 
-    Like ``numpy.exp2``, with 1 known differences: ``torchnp explain exp2``."""
+    Like ``numpy.exp2``, with 1 known difference: ``torchnp explain exp2``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -11338,7 +11338,7 @@ class _aten_exp2:
 class _aten_exp2_:
     """``aten::exp2``, written into its first argument.
 
-    Like ``numpy.exp2``, with 1 known differences: ``torchnp explain exp2_``."""
+    Like ``numpy.exp2``, with 1 known difference: ``torchnp explain exp2_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -11350,7 +11350,7 @@ class _aten_exp2_:
 class _aten_exp_:
     """``aten::exp``, written into its first argument.
 
-    Like ``numpy.exp``, with 1 known differences: ``torchnp explain exp_``."""
+    Like ``numpy.exp``, with 1 known difference: ``torchnp explain exp_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -11374,7 +11374,7 @@ class _aten_expand:
 class _aten_expand_as:
     """`expand` to the shape of another tensor.
 
-    Like ``numpy.broadcast_to``, with 1 known differences: ``torchnp explain expand_as``."""
+    Like ``numpy.broadcast_to``, with 1 known difference: ``torchnp explain expand_as``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -11406,7 +11406,7 @@ class _aten_expand_copy:
 class _aten_expm1:
     """Elementwise ``expm1``.
 
-    Like ``numpy.expm1``, with 1 known differences: ``torchnp explain expm1``."""
+    Like ``numpy.expm1``, with 1 known difference: ``torchnp explain expm1``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -11426,7 +11426,7 @@ class _aten_expm1:
 class _aten_expm1_:
     """``aten::expm1``, written into its first argument.
 
-    Like ``numpy.expm1``, with 1 known differences: ``torchnp explain expm1_``."""
+    Like ``numpy.expm1``, with 1 known difference: ``torchnp explain expm1_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -11718,7 +11718,7 @@ class _aten_fft_fftn:
 class _aten_fft_fftshift:
     """The zero frequency moved to the middle.
 
-    Like ``numpy.fft.fftshift``, with 1 known differences: ``torchnp explain fft_fftshift``."""
+    Like ``numpy.fft.fftshift``, with 1 known difference: ``torchnp explain fft_fftshift``."""
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: Sequence[_int] | _int | None = ...) -> _Array:
@@ -11846,7 +11846,7 @@ class _aten_fft_ifftn:
 class _aten_fft_ifftshift:
     """Inverse of `fft_fftshift`.
 
-    Like ``numpy.fft.ifftshift``, with 1 known differences: ``torchnp explain fft_ifftshift``."""
+    Like ``numpy.fft.ifftshift``, with 1 known difference: ``torchnp explain fft_ifftshift``."""
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: Sequence[_int] | _int | None = ...) -> _Array:
@@ -12120,7 +12120,7 @@ class _aten_fill_diagonal_:
 class _aten_fix:
     """Elementwise ``trunc``.
 
-    Like ``numpy.trunc``, with 1 known differences: ``torchnp explain fix``."""
+    Like ``numpy.trunc``, with 1 known difference: ``torchnp explain fix``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -12140,7 +12140,7 @@ class _aten_fix:
 class _aten_fix_:
     """``aten::fix``, written into its first argument.
 
-    Like ``numpy.trunc``, with 1 known differences: ``torchnp explain fix_``."""
+    Like ``numpy.trunc``, with 1 known difference: ``torchnp explain fix_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -12152,7 +12152,7 @@ class _aten_fix_:
 class _aten_flatten:
     """The dimensions from start to end as one.
 
-    Like ``numpy.ndarray.flatten``, with 1 known differences: ``torchnp explain flatten``."""
+    Like ``numpy.ndarray.flatten``, with 1 known difference: ``torchnp explain flatten``."""
     def __call__(_, /, self: _Tensor, start_dim: _int = ..., end_dim: _int = ...) -> _Array: ...
     @staticmethod
     def using_ints(self: _Tensor, start_dim: _int = ..., end_dim: _int = ...) -> _Array:
@@ -12164,7 +12164,7 @@ class _aten_flatten:
 class _aten_flatten_dense_tensors:
     """All elements of all tensors in one vector.
 
-    Like ``numpy.concatenate``, with 1 known differences: ``torchnp explain flatten_dense_tensors``."""
+    Like ``numpy.concatenate``, with 1 known difference: ``torchnp explain flatten_dense_tensors``."""
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor]) -> _Array:
@@ -12220,7 +12220,7 @@ class _aten_flipud:
 class _aten_float_power:
     """Power in float64 or complex128.
 
-    Like ``numpy.float_power``, with 1 known differences: ``torchnp explain float_power``."""
+    Like ``numpy.float_power``, with 1 known difference: ``torchnp explain float_power``."""
     @overload
     def __call__(_, /, self: _Tensor, exponent: _Tensor) -> _Array: ...
     @overload
@@ -12268,7 +12268,7 @@ class _aten_float_power:
 class _aten_float_power_:
     """``aten::float_power.Tensor_Tensor``, written into its first argument.
 
-    Like ``numpy.float_power``, with 1 known differences: ``torchnp explain float_power_``."""
+    Like ``numpy.float_power``, with 1 known difference: ``torchnp explain float_power_``."""
     @overload
     def __call__(_, /, self: _Array, exponent: _Tensor) -> _Array: ...
     @overload
@@ -12288,7 +12288,7 @@ class _aten_float_power_:
 class _aten_floor:
     """Elementwise ``floor``.
 
-    Like ``numpy.floor``, with 1 known differences: ``torchnp explain floor``."""
+    Like ``numpy.floor``, with 1 known difference: ``torchnp explain floor``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -12308,7 +12308,7 @@ class _aten_floor:
 class _aten_floor_:
     """``aten::floor``, written into its first argument.
 
-    Like ``numpy.floor``, with 1 known differences: ``torchnp explain floor_``."""
+    Like ``numpy.floor``, with 1 known difference: ``torchnp explain floor_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -12568,7 +12568,7 @@ class _aten_fractional_max_pool3d_backward:
 class _aten_frexp:
     """Mantissa in [0.5, 1) and int32 exponent of each element.
 
-    Like ``numpy.frexp``, with 1 known differences: ``torchnp explain frexp``."""
+    Like ``numpy.frexp``, with 1 known difference: ``torchnp explain frexp``."""
     @overload
     def __call__(_, /, self: _Tensor) -> tuple[_Array, _Array]: ...
     @overload
@@ -12870,7 +12870,7 @@ class _aten_geqrf:
 class _aten_ger:
     """Products of all pairs of two vectors.
 
-    Like ``numpy.outer``, with 1 known differences: ``torchnp explain ger``."""
+    Like ``numpy.outer``, with 1 known difference: ``torchnp explain ger``."""
     @overload
     def __call__(_, /, self: _Tensor, vec2: _Tensor) -> _Array: ...
     @overload
@@ -13740,7 +13740,7 @@ class _aten_hsplit:
 class _aten_hstack:
     """`cat` along dimension 1, or 0 for vectors.
 
-    Like ``numpy.hstack``, with 1 known differences: ``torchnp explain hstack``."""
+    Like ``numpy.hstack``, with 1 known difference: ``torchnp explain hstack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -13796,7 +13796,7 @@ class _aten_huber_loss_backward:
 class _aten_hypot:
     """Elementwise ``hypot``.
 
-    Like ``numpy.hypot``, with 1 known differences: ``torchnp explain hypot``."""
+    Like ``numpy.hypot``, with 1 known difference: ``torchnp explain hypot``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -13816,7 +13816,7 @@ class _aten_hypot:
 class _aten_hypot_:
     """``aten::hypot``, written into its first argument.
 
-    Like ``numpy.hypot``, with 1 known differences: ``torchnp explain hypot_``."""
+    Like ``numpy.hypot``, with 1 known difference: ``torchnp explain hypot_``."""
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, other: _Tensor) -> _Array:
@@ -13924,7 +13924,7 @@ class _aten_igammac_:
 class _aten_im2col:
     """Every window of an image as a column: (N, C * kernel, windows).
 
-    Like ``numpy.lib.stride_tricks.sliding_window_view``, with 1 known differences: ``torchnp explain im2col``."""
+    Like ``numpy.lib.stride_tricks.sliding_window_view``, with 1 known difference: ``torchnp explain im2col``."""
     @overload
     def __call__(_, /, self: _Tensor, kernel_size: Sequence[_int] | _int, dilation: Sequence[_int] | _int, padding: Sequence[_int] | _int, stride: Sequence[_int] | _int) -> _Array: ...
     @overload
@@ -13944,7 +13944,7 @@ class _aten_im2col:
 class _aten_imag:
     """The imaginary part of a complex tensor.
 
-    Like ``numpy.imag``, with 1 known differences: ``torchnp explain imag``."""
+    Like ``numpy.imag``, with 1 known difference: ``torchnp explain imag``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -14224,7 +14224,7 @@ class _aten_instance_norm:
 class _aten_inverse:
     """Inverses.
 
-    Like ``numpy.linalg.inv``, with 1 known differences: ``torchnp explain inverse``."""
+    Like ``numpy.linalg.inv``, with 1 known difference: ``torchnp explain inverse``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -14366,7 +14366,7 @@ class _aten_is_same_size:
 class _aten_is_set_to:
     """Whether two tensors are the same window on the same memory.
 
-    Like ``numpy.shares_memory``, with 1 known differences: ``torchnp explain is_set_to``."""
+    Like ``numpy.shares_memory``, with 1 known difference: ``torchnp explain is_set_to``."""
     def __call__(_, /, self: _Tensor, tensor: _Tensor) -> _bool: ...
     @staticmethod
     def default(self: _Tensor, tensor: _Tensor) -> _bool:
@@ -14490,7 +14490,7 @@ class _aten_isinf:
 class _aten_isnan:
     """Elementwise ``isnan``.
 
-    Like ``numpy.isnan``, with 1 known differences: ``torchnp explain isnan``."""
+    Like ``numpy.isnan``, with 1 known difference: ``torchnp explain isnan``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -14642,7 +14642,7 @@ class _aten_kl_div:
 class _aten_kron:
     """Each element of the first times all of the second, laid out in blocks.
 
-    Like ``numpy.kron``, with 1 known differences: ``torchnp explain kron``."""
+    Like ``numpy.kron``, with 1 known difference: ``torchnp explain kron``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -15116,7 +15116,7 @@ class _aten_linalg__powsum:
 class _aten_linalg_cholesky:
     """Triangular factor L with A = L L^H.
 
-    Like ``numpy.linalg.cholesky``, with 1 known differences: ``torchnp explain linalg_cholesky``."""
+    Like ``numpy.linalg.cholesky``, with 1 known difference: ``torchnp explain linalg_cholesky``."""
     @overload
     def __call__(_, /, self: _Tensor, *, upper: _bool = ...) -> _Array: ...
     @overload
@@ -15188,7 +15188,7 @@ class _aten_linalg_cond:
 class _aten_linalg_cross:
     """Cross products of vectors of 3 elements along a dimension.
 
-    Like ``numpy.linalg.cross``, with 1 known differences: ``torchnp explain linalg_cross``."""
+    Like ``numpy.linalg.cross``, with 1 known difference: ``torchnp explain linalg_cross``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor, *, dim: _int = ...) -> _Array: ...
     @overload
@@ -15208,7 +15208,7 @@ class _aten_linalg_cross:
 class _aten_linalg_det:
     """Determinants.
 
-    Like ``numpy.linalg.det``, with 1 known differences: ``torchnp explain linalg_det``."""
+    Like ``numpy.linalg.det``, with 1 known difference: ``torchnp explain linalg_det``."""
     @overload
     def __call__(_, /, A: _Tensor) -> _Array: ...
     @overload
@@ -15228,7 +15228,7 @@ class _aten_linalg_det:
 class _aten_linalg_diagonal:
     """The diagonals of matrices, as a view.
 
-    Like ``numpy.linalg.diagonal``, with 1 known differences: ``torchnp explain linalg_diagonal``."""
+    Like ``numpy.linalg.diagonal``, with 1 known difference: ``torchnp explain linalg_diagonal``."""
     def __call__(_, /, A: _Tensor, *, offset: _int = ..., dim1: _int = ..., dim2: _int = ...) -> _Array: ...
     @staticmethod
     def default(A: _Tensor, *, offset: _int = ..., dim1: _int = ..., dim2: _int = ...) -> _Array:
@@ -15260,7 +15260,7 @@ class _aten_linalg_eig:
 class _aten_linalg_eigh:
     """Eigenvalues and eigenvectors of Hermitian matrices.
 
-    Like ``numpy.linalg.eigh``, with 1 known differences: ``torchnp explain linalg_eigh``."""
+    Like ``numpy.linalg.eigh``, with 1 known difference: ``torchnp explain linalg_eigh``."""
     @overload
     def __call__(_, /, self: _Tensor, UPLO: _str = ...) -> tuple[_Array, _Array]: ...
     @overload
@@ -15300,7 +15300,7 @@ class _aten_linalg_eigvals:
 class _aten_linalg_eigvalsh:
     """Eigenvalues of Hermitian matrices.
 
-    Like ``numpy.linalg.eigvalsh``, with 1 known differences: ``torchnp explain linalg_eigvalsh``."""
+    Like ``numpy.linalg.eigvalsh``, with 1 known difference: ``torchnp explain linalg_eigvalsh``."""
     @overload
     def __call__(_, /, self: _Tensor, UPLO: _str = ...) -> _Array: ...
     @overload
@@ -15338,7 +15338,7 @@ class _aten_linalg_householder_product:
 class _aten_linalg_inv:
     """Inverses.
 
-    Like ``numpy.linalg.inv``, with 1 known differences: ``torchnp explain linalg_inv``."""
+    Like ``numpy.linalg.inv``, with 1 known difference: ``torchnp explain linalg_inv``."""
     @overload
     def __call__(_, /, A: _Tensor) -> _Array: ...
     @overload
@@ -15566,7 +15566,7 @@ class _aten_linalg_matrix_exp:
 class _aten_linalg_matrix_norm:
     """Norms of matrices: by columns (1), by rows (inf) or spectral (2); the smallest for negative orders.
 
-    Like ``numpy.linalg.matrix_norm``, with 1 known differences: ``torchnp explain linalg_matrix_norm``."""
+    Like ``numpy.linalg.matrix_norm``, with 1 known difference: ``torchnp explain linalg_matrix_norm``."""
     @overload
     def __call__(_, /, self: _Tensor, ord: _Scalar, dim: Sequence[_int] = ..., keepdim: _bool = ..., *, dtype: _ScalarType | None = ...) -> _Array: ...
     @overload
@@ -15600,7 +15600,7 @@ class _aten_linalg_matrix_norm:
 class _aten_linalg_matrix_power:
     """n-th powers of square matrices, by repeated squaring; of the inverses for negative n.
 
-    Like ``numpy.linalg.matrix_power``, with 1 known differences: ``torchnp explain linalg_matrix_power``."""
+    Like ``numpy.linalg.matrix_power``, with 1 known difference: ``torchnp explain linalg_matrix_power``."""
     @overload
     def __call__(_, /, self: _Tensor, n: _int) -> _Array: ...
     @overload
@@ -15682,7 +15682,7 @@ class _aten_linalg_matrix_rank:
 class _aten_linalg_multi_dot:
     """Product of a list of matrices, multiplied in the cheapest order; the first and last may be vectors.
 
-    Like ``numpy.linalg.multi_dot``, with 1 known differences: ``torchnp explain linalg_multi_dot``."""
+    Like ``numpy.linalg.multi_dot``, with 1 known difference: ``torchnp explain linalg_multi_dot``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -16124,7 +16124,7 @@ class _aten_linspace:
 class _aten_log:
     """Elementwise ``log``.
 
-    Like ``numpy.log``, with 1 known differences: ``torchnp explain log``."""
+    Like ``numpy.log``, with 1 known difference: ``torchnp explain log``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -16144,7 +16144,7 @@ class _aten_log:
 class _aten_log10:
     """Elementwise ``log10``.
 
-    Like ``numpy.log10``, with 1 known differences: ``torchnp explain log10``."""
+    Like ``numpy.log10``, with 1 known difference: ``torchnp explain log10``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -16164,7 +16164,7 @@ class _aten_log10:
 class _aten_log10_:
     """``aten::log10``, written into its first argument.
 
-    Like ``numpy.log10``, with 1 known differences: ``torchnp explain log10_``."""
+    Like ``numpy.log10``, with 1 known difference: ``torchnp explain log10_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -16208,7 +16208,7 @@ class _aten_log1p_:
 class _aten_log2:
     """Elementwise ``log2``.
 
-    Like ``numpy.log2``, with 1 known differences: ``torchnp explain log2``."""
+    Like ``numpy.log2``, with 1 known difference: ``torchnp explain log2``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -16228,7 +16228,7 @@ class _aten_log2:
 class _aten_log2_:
     """``aten::log2``, written into its first argument.
 
-    Like ``numpy.log2``, with 1 known differences: ``torchnp explain log2_``."""
+    Like ``numpy.log2``, with 1 known difference: ``torchnp explain log2_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -16240,7 +16240,7 @@ class _aten_log2_:
 class _aten_log_:
     """``aten::log``, written into its first argument.
 
-    Like ``numpy.log``, with 1 known differences: ``torchnp explain log_``."""
+    Like ``numpy.log``, with 1 known difference: ``torchnp explain log_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -16376,7 +16376,7 @@ class _aten_logaddexp:
 class _aten_logaddexp2:
     """Elementwise ``logaddexp2``.
 
-    Like ``numpy.logaddexp2``, with 1 known differences: ``torchnp explain logaddexp2``."""
+    Like ``numpy.logaddexp2``, with 1 known difference: ``torchnp explain logaddexp2``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -16928,7 +16928,7 @@ class _aten_masked_scatter_backward:
 class _aten_masked_select:
     """The elements where the mask is true, in one dimension.
 
-    Like ``numpy.extract``, with 1 known differences: ``torchnp explain masked_select``."""
+    Like ``numpy.extract``, with 1 known difference: ``torchnp explain masked_select``."""
     @overload
     def __call__(_, /, self: _Tensor, mask: _Tensor) -> _Array: ...
     @overload
@@ -17026,7 +17026,7 @@ class _aten_matrix_exp_backward:
 class _aten_matrix_power:
     """n-th powers of square matrices, by repeated squaring; of the inverses for negative n.
 
-    Like ``numpy.linalg.matrix_power``, with 1 known differences: ``torchnp explain matrix_power``."""
+    Like ``numpy.linalg.matrix_power``, with 1 known difference: ``torchnp explain matrix_power``."""
     @overload
     def __call__(_, /, self: _Tensor, n: _int) -> _Array: ...
     @overload
@@ -17280,7 +17280,7 @@ class _aten_maximum:
 class _aten_mean:
     """Arithmetic mean of all elements.
 
-    Like ``numpy.mean``, with 1 known differences: ``torchnp explain mean``."""
+    Like ``numpy.mean``, with 1 known difference: ``torchnp explain mean``."""
     @overload
     def __call__(_, /, self: _Tensor, *, dtype: _ScalarType | None = ...) -> _Array: ...
     @overload
@@ -17935,7 +17935,7 @@ class _aten_mode:
 class _aten_moveaxis:
     """Some dimensions moved, the others in their order around them.
 
-    Like ``numpy.moveaxis``, with 1 known differences: ``torchnp explain moveaxis``."""
+    Like ``numpy.moveaxis``, with 1 known difference: ``torchnp explain moveaxis``."""
     @overload
     def __call__(_, /, self: _Tensor, source: Sequence[_int], destination: Sequence[_int]) -> _Array: ...
     @overload
@@ -17955,7 +17955,7 @@ class _aten_moveaxis:
 class _aten_movedim:
     """One dimension moved.
 
-    Like ``numpy.moveaxis``, with 1 known differences: ``torchnp explain movedim``."""
+    Like ``numpy.moveaxis``, with 1 known difference: ``torchnp explain movedim``."""
     @overload
     def __call__(_, /, self: _Tensor, source: _int, destination: _int) -> _Array: ...
     @overload
@@ -18330,7 +18330,7 @@ class _aten_mvlgamma_:
 class _aten_nan_to_num:
     """Replace nan by 0, the infinities by the largest finite numbers, or each by the number given.
 
-    Like ``numpy.nan_to_num``, with 1 known differences: ``torchnp explain nan_to_num``."""
+    Like ``numpy.nan_to_num``, with 1 known difference: ``torchnp explain nan_to_num``."""
     @overload
     def __call__(_, /, self: _Tensor, nan: _float | None = ..., posinf: _float | None = ..., neginf: _float | None = ...) -> _Array: ...
     @overload
@@ -18350,7 +18350,7 @@ class _aten_nan_to_num:
 class _aten_nan_to_num_:
     """``aten::nan_to_num``, written into its first argument.
 
-    Like ``numpy.nan_to_num``, with 1 known differences: ``torchnp explain nan_to_num_``."""
+    Like ``numpy.nan_to_num``, with 1 known difference: ``torchnp explain nan_to_num_``."""
     def __call__(_, /, self: _Array, nan: _float | None = ..., posinf: _float | None = ..., neginf: _float | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, nan: _float | None = ..., posinf: _float | None = ..., neginf: _float | None = ...) -> _Array:
@@ -18470,7 +18470,7 @@ class _aten_nansum:
 class _aten_narrow:
     """``length`` positions of a dimension from ``start``; out of range is an error.
 
-    Like ``numpy.ndarray.__getitem__``, with 1 known differences: ``torchnp explain narrow``."""
+    Like ``numpy.ndarray.__getitem__``, with 1 known difference: ``torchnp explain narrow``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, start: _int, length: _int) -> _Array: ...
     @overload
@@ -18836,7 +18836,7 @@ class _aten_new_empty:
 class _aten_new_empty_strided:
     """`empty_strided` in another tensor's dtype.
 
-    Like ``numpy.ndarray``, with 1 known differences: ``torchnp explain new_empty_strided``."""
+    Like ``numpy.ndarray``, with 1 known difference: ``torchnp explain new_empty_strided``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int], stride: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -18916,7 +18916,7 @@ class _aten_new_zeros:
 class _aten_nextafter:
     """Elementwise ``nextafter``.
 
-    Like ``numpy.nextafter``, with 1 known differences: ``torchnp explain nextafter``."""
+    Like ``numpy.nextafter``, with 1 known difference: ``torchnp explain nextafter``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -18936,7 +18936,7 @@ class _aten_nextafter:
 class _aten_nextafter_:
     """``aten::nextafter``, written into its first argument.
 
-    Like ``numpy.nextafter``, with 1 known differences: ``torchnp explain nextafter_``."""
+    Like ``numpy.nextafter``, with 1 known difference: ``torchnp explain nextafter_``."""
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, other: _Tensor) -> _Array:
@@ -19066,7 +19066,7 @@ class _aten_nll_loss_nd:
 class _aten_nonzero:
     """The positions of nonzero elements, as rows.
 
-    Like ``numpy.argwhere``, with 1 known differences: ``torchnp explain nonzero``."""
+    Like ``numpy.argwhere``, with 1 known difference: ``torchnp explain nonzero``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -19086,7 +19086,7 @@ class _aten_nonzero:
 class _aten_nonzero_numpy:
     """The positions of nonzero elements, one vector for each dimension.
 
-    Like ``numpy.nonzero``, with 1 known differences: ``torchnp explain nonzero_numpy``."""
+    Like ``numpy.nonzero``, with 1 known difference: ``torchnp explain nonzero_numpy``."""
     def __call__(_, /, self: _Tensor) -> _list[_Array]: ...
     @staticmethod
     def default(self: _Tensor) -> _list[_Array]:
@@ -19098,7 +19098,7 @@ class _aten_nonzero_numpy:
 class _aten_nonzero_static:
     """The first ``size`` positions of nonzero elements, filled up with rows of one number.
 
-    Like ``numpy.argwhere``, with no known difference: ``torchnp explain nonzero_static``."""
+    Like ``numpy.argwhere``, with 1 known difference: ``torchnp explain nonzero_static``."""
     @overload
     def __call__(_, /, self: _Tensor, *, size: _int, fill_value: _int = ...) -> _Array: ...
     @overload
@@ -19337,7 +19337,7 @@ class _aten_not_equal_:
 class _aten_nuclear_norm:
     """Sums of singular values.
 
-    Like ``numpy.linalg.norm``, with 1 known differences: ``torchnp explain nuclear_norm``."""
+    Like ``numpy.linalg.norm``, with 1 known difference: ``torchnp explain nuclear_norm``."""
     @overload
     def __call__(_, /, self: _Tensor, keepdim: _bool = ...) -> _Array: ...
     @overload
@@ -19405,7 +19405,7 @@ class _aten_one_hot:
 class _aten_ones:
     """Ones.
 
-    Like ``numpy.ones``, with 1 known differences: ``torchnp explain ones``."""
+    Like ``numpy.ones``, with 1 known difference: ``torchnp explain ones``."""
     @overload
     def __call__(_, /, size: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -19425,7 +19425,7 @@ class _aten_ones:
 class _aten_ones_like:
     """Ones in another tensor's shape and dtype.
 
-    Like ``numpy.ones_like``, with 1 known differences: ``torchnp explain ones_like``."""
+    Like ``numpy.ones_like``, with 1 known difference: ``torchnp explain ones_like``."""
     @overload
     def __call__(_, /, self: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -19481,7 +19481,7 @@ class _aten_ormqr:
 class _aten_outer:
     """Products of all pairs of two vectors.
 
-    Like ``numpy.outer``, with 1 known differences: ``torchnp explain outer``."""
+    Like ``numpy.outer``, with 1 known difference: ``torchnp explain outer``."""
     @overload
     def __call__(_, /, self: _Tensor, vec2: _Tensor) -> _Array: ...
     @overload
@@ -19595,7 +19595,7 @@ class _aten_pin_memory:
 class _aten_pinverse:
     """Moore-Penrose inverse; singular values up to the tolerance count as 0.
 
-    Like ``numpy.linalg.pinv``, with 1 known differences: ``torchnp explain pinverse``."""
+    Like ``numpy.linalg.pinv``, with 1 known difference: ``torchnp explain pinverse``."""
     def __call__(_, /, self: _Tensor, rcond: _float = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, rcond: _float = ...) -> _Array:
@@ -19723,7 +19723,7 @@ class _aten_polygamma_:
 class _aten_positive:
     """The tensor itself.
 
-    Like ``numpy.positive``, with 1 known differences: ``torchnp explain positive``."""
+    Like ``numpy.positive``, with 1 known difference: ``torchnp explain positive``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -19891,7 +19891,7 @@ class _aten_put_:
 class _aten_qr:
     """Orthonormal and upper triangular factors, reduced or complete.
 
-    Like ``numpy.linalg.qr``, with 1 known differences: ``torchnp explain qr``."""
+    Like ``numpy.linalg.qr``, with 1 known difference: ``torchnp explain qr``."""
     @overload
     def __call__(_, /, self: _Tensor, some: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
@@ -19945,7 +19945,7 @@ class _aten_quantile:
 class _aten_rad2deg:
     """Elementwise ``rad2deg``.
 
-    Like ``numpy.rad2deg``, with 1 known differences: ``torchnp explain rad2deg``."""
+    Like ``numpy.rad2deg``, with 1 known difference: ``torchnp explain rad2deg``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -19965,7 +19965,7 @@ class _aten_rad2deg:
 class _aten_rad2deg_:
     """``aten::rad2deg``, written into its first argument.
 
-    Like ``numpy.rad2deg``, with 1 known differences: ``torchnp explain rad2deg_``."""
+    Like ``numpy.rad2deg``, with 1 known difference: ``torchnp explain rad2deg_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -20716,7 +20716,7 @@ class _aten_renorm_:
 class _aten_repeat:
     """The whole tensor several times along each dimension.
 
-    Like ``numpy.repeat``, with 1 known differences: ``torchnp explain repeat``."""
+    Like ``numpy.repeat``, with 1 known difference: ``torchnp explain repeat``."""
     @overload
     def __call__(_, /, self: _Tensor, repeats: Sequence[_int]) -> _Array: ...
     @overload
@@ -21112,7 +21112,7 @@ class _aten_rnn_tanh_cell:
 class _aten_roll:
     """A copy with elements moved along dimensions, those that leave coming in at the other end.
 
-    Like ``numpy.roll``, with 1 known differences: ``torchnp explain roll``."""
+    Like ``numpy.roll``, with 1 known difference: ``torchnp explain roll``."""
     @overload
     def __call__(_, /, self: _Tensor, shifts: Sequence[_int] | _int, dims: Sequence[_int] | _int = ...) -> _Array: ...
     @overload
@@ -21152,7 +21152,7 @@ class _aten_rot90:
 class _aten_round:
     """Elementwise ``round``.
 
-    Like ``numpy.round``, with 1 known differences: ``torchnp explain round``."""
+    Like ``numpy.round``, with 1 known difference: ``torchnp explain round``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -21186,7 +21186,7 @@ class _aten_round:
 class _aten_round_:
     """``aten::round``, written into its first argument.
 
-    Like ``numpy.round``, with 1 known differences: ``torchnp explain round_``."""
+    Like ``numpy.round``, with 1 known difference: ``torchnp explain round_``."""
     @overload
     def __call__(_, /, self: _Array) -> _Array: ...
     @overload
@@ -21206,7 +21206,7 @@ class _aten_round_:
 class _aten_row_stack:
     """`vstack`.
 
-    Like ``numpy.vstack``, with 1 known differences: ``torchnp explain row_stack``."""
+    Like ``numpy.vstack``, with 1 known difference: ``torchnp explain row_stack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -21584,7 +21584,7 @@ class _aten_searchsorted:
 class _aten_segment_reduce:
     """The sum, mean, product, maximum or minimum of each segment; a mean of nothing is NaN.
 
-    Like ``numpy.add.reduceat``, with 1 known differences: ``torchnp explain segment_reduce``."""
+    Like ``numpy.add.reduceat``, with 1 known difference: ``torchnp explain segment_reduce``."""
     @overload
     def __call__(_, /, data: _Tensor, reduce: _str, *, lengths: _Tensor | None = ..., indices: _Tensor | None = ..., offsets: _Tensor | None = ..., axis: _int = ..., unsafe: _bool = ..., initial: _Scalar | None = ...) -> _Array: ...
     @overload
@@ -21604,7 +21604,7 @@ class _aten_segment_reduce:
 class _aten_select:
     """The part at one position of a dimension, without that dimension.
 
-    Like ``numpy.ndarray.__getitem__``, with 1 known differences: ``torchnp explain select``."""
+    Like ``numpy.ndarray.__getitem__``, with 1 known difference: ``torchnp explain select``."""
     def __call__(_, /, self: _Tensor, dim: _int, index: _int) -> _Array: ...
     @staticmethod
     def int(self: _Tensor, dim: _int, index: _int) -> _Array:
@@ -21634,7 +21634,7 @@ class _aten_select_backward:
 class _aten_select_copy:
     """``aten::select.int``, with a copy as its result in place of a view.
 
-    Like ``numpy.ndarray.__getitem__``, with 1 known differences: ``torchnp explain select_copy``."""
+    Like ``numpy.ndarray.__getitem__``, with 1 known difference: ``torchnp explain select_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _int) -> _Array: ...
     @overload
@@ -21654,7 +21654,7 @@ class _aten_select_copy:
 class _aten_select_scatter:
     """A copy with one position of a dimension overwritten.
 
-    Like ``numpy.ndarray.__setitem__``, with no known difference: ``torchnp explain select_scatter``."""
+    Like ``numpy.ndarray.__setitem__``, with 1 known difference: ``torchnp explain select_scatter``."""
     @overload
     def __call__(_, /, self: _Tensor, src: _Tensor, dim: _int, index: _int) -> _Array: ...
     @overload
@@ -21931,7 +21931,7 @@ class _aten_silu_backward:
 class _aten_sin:
     """Elementwise ``sin``.
 
-    Like ``numpy.sin``, with 1 known differences: ``torchnp explain sin``."""
+    Like ``numpy.sin``, with 1 known difference: ``torchnp explain sin``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -21951,7 +21951,7 @@ class _aten_sin:
 class _aten_sin_:
     """``aten::sin``, written into its first argument.
 
-    Like ``numpy.sin``, with 1 known differences: ``torchnp explain sin_``."""
+    Like ``numpy.sin``, with 1 known difference: ``torchnp explain sin_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -21995,7 +21995,7 @@ class _aten_sinc_:
 class _aten_sinh:
     """Elementwise ``sinh``.
 
-    Like ``numpy.sinh``, with 1 known differences: ``torchnp explain sinh``."""
+    Like ``numpy.sinh``, with 1 known difference: ``torchnp explain sinh``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22015,7 +22015,7 @@ class _aten_sinh:
 class _aten_sinh_:
     """``aten::sinh``, written into its first argument.
 
-    Like ``numpy.sinh``, with 1 known differences: ``torchnp explain sinh_``."""
+    Like ``numpy.sinh``, with 1 known difference: ``torchnp explain sinh_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -22039,7 +22039,7 @@ class _aten_size:
 class _aten_slice:
     """A range of a dimension; ends out of range are clamped, as in Python.
 
-    Like ``numpy.ndarray.__getitem__``, with 1 known differences: ``torchnp explain slice``."""
+    Like ``numpy.ndarray.__getitem__``, with 1 known difference: ``torchnp explain slice``."""
     def __call__(_, /, self: _Tensor, dim: _int = ..., start: _int | None = ..., end: _int | None = ..., step: _int = ...) -> _Array: ...
     @staticmethod
     def Tensor(self: _Tensor, dim: _int = ..., start: _int | None = ..., end: _int | None = ..., step: _int = ...) -> _Array:
@@ -22069,7 +22069,7 @@ class _aten_slice_backward:
 class _aten_slice_copy:
     """``aten::slice.Tensor``, with a copy as its result in place of a view.
 
-    Like ``numpy.ndarray.__getitem__``, with 1 known differences: ``torchnp explain slice_copy``."""
+    Like ``numpy.ndarray.__getitem__``, with 1 known difference: ``torchnp explain slice_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int = ..., start: _int | None = ..., end: _int | None = ..., step: _int = ...) -> _Array: ...
     @overload
@@ -22099,7 +22099,7 @@ class _aten_slice_inverse:
 class _aten_slice_scatter:
     """A copy with a range of a dimension overwritten.
 
-    Like ``numpy.ndarray.__setitem__``, with no known difference: ``torchnp explain slice_scatter``."""
+    Like ``numpy.ndarray.__setitem__``, with 1 known difference: ``torchnp explain slice_scatter``."""
     @overload
     def __call__(_, /, self: _Tensor, src: _Tensor, dim: _int = ..., start: _int | None = ..., end: _int | None = ..., step: _int = ...) -> _Array: ...
     @overload
@@ -22857,7 +22857,7 @@ class _aten_special_erfinv:
 class _aten_special_exp2:
     """Elementwise ``exp2``.
 
-    Like ``numpy.exp2``, with 1 known differences: ``torchnp explain special_exp2``."""
+    Like ``numpy.exp2``, with 1 known difference: ``torchnp explain special_exp2``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22897,7 +22897,7 @@ class _aten_special_expit:
 class _aten_special_expm1:
     """Elementwise ``expm1``.
 
-    Like ``numpy.expm1``, with 1 known differences: ``torchnp explain special_expm1``."""
+    Like ``numpy.expm1``, with 1 known difference: ``torchnp explain special_expm1``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23947,7 +23947,7 @@ class _aten_special_zeta:
 class _aten_split:
     """Pieces of one size; the last may be smaller.
 
-    Like ``numpy.split``, with 1 known differences: ``torchnp explain split``."""
+    Like ``numpy.split``, with 1 known difference: ``torchnp explain split``."""
     @overload
     def __call__(_, /, self: _Tensor, split_size: _int, dim: _int = ...) -> _list[_Array]: ...
     @overload
@@ -23967,7 +23967,7 @@ class _aten_split:
 class _aten_split_copy:
     """``aten::split.Tensor``, with a copy as its result in place of a view.
 
-    Like ``numpy.split``, with 1 known differences: ``torchnp explain split_copy``."""
+    Like ``numpy.split``, with 1 known difference: ``torchnp explain split_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, split_size: _int, dim: _int = ...) -> _list[_Array]: ...
     @overload
@@ -23987,7 +23987,7 @@ class _aten_split_copy:
 class _aten_split_with_sizes:
     """Pieces of the sizes given.
 
-    Like ``numpy.split``, with 1 known differences: ``torchnp explain split_with_sizes``."""
+    Like ``numpy.split``, with 1 known difference: ``torchnp explain split_with_sizes``."""
     def __call__(_, /, self: _Tensor, split_sizes: Sequence[_int], dim: _int = ...) -> _list[_Array]: ...
     @staticmethod
     def default(self: _Tensor, split_sizes: Sequence[_int], dim: _int = ...) -> _list[_Array]:
@@ -23999,7 +23999,7 @@ class _aten_split_with_sizes:
 class _aten_split_with_sizes_copy:
     """``aten::split_with_sizes``, with a copy as its result in place of a view.
 
-    Like ``numpy.split``, with 1 known differences: ``torchnp explain split_with_sizes_copy``."""
+    Like ``numpy.split``, with 1 known difference: ``torchnp explain split_with_sizes_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, split_sizes: Sequence[_int], dim: _int = ...) -> _list[_Array]: ...
     @overload
@@ -24019,7 +24019,7 @@ class _aten_split_with_sizes_copy:
 class _aten_sqrt:
     """Elementwise ``sqrt``.
 
-    Like ``numpy.sqrt``, with 1 known differences: ``torchnp explain sqrt``."""
+    Like ``numpy.sqrt``, with 1 known difference: ``torchnp explain sqrt``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -24039,7 +24039,7 @@ class _aten_sqrt:
 class _aten_sqrt_:
     """``aten::sqrt``, written into its first argument.
 
-    Like ``numpy.sqrt``, with 1 known differences: ``torchnp explain sqrt_``."""
+    Like ``numpy.sqrt``, with 1 known difference: ``torchnp explain sqrt_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -24051,7 +24051,7 @@ class _aten_sqrt_:
 class _aten_square:
     """Elementwise ``square``.
 
-    Like ``numpy.square``, with 1 known differences: ``torchnp explain square``."""
+    Like ``numpy.square``, with 1 known difference: ``torchnp explain square``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -24071,7 +24071,7 @@ class _aten_square:
 class _aten_square_:
     """``aten::square``, written into its first argument.
 
-    Like ``numpy.square``, with 1 known differences: ``torchnp explain square_``."""
+    Like ``numpy.square``, with 1 known difference: ``torchnp explain square_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -24185,7 +24185,7 @@ class _aten_squeeze_copy:
 class _aten_stack:
     """Tensors of one shape along a new dimension.
 
-    Like ``numpy.stack``, with 1 known differences: ``torchnp explain stack``."""
+    Like ``numpy.stack``, with 1 known difference: ``torchnp explain stack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor], dim: _int = ...) -> _Array: ...
     @overload
@@ -24453,7 +24453,7 @@ class _aten_sum:
 class _aten_sum_to_size:
     """The sum over the dimensions that a smaller shape was expanded in; the tensor itself if there are none.
 
-    Like ``numpy.sum``, with 1 known differences: ``torchnp explain sum_to_size``."""
+    Like ``numpy.sum``, with 1 known difference: ``torchnp explain sum_to_size``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int]) -> _Array:
@@ -24485,7 +24485,7 @@ class _aten_svd:
 class _aten_swapaxes:
     """`transpose`.
 
-    Like ``numpy.swapaxes``, with 1 known differences: ``torchnp explain swapaxes``."""
+    Like ``numpy.swapaxes``, with 1 known difference: ``torchnp explain swapaxes``."""
     def __call__(_, /, self: _Tensor, axis0: _int, axis1: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, axis0: _int, axis1: _int) -> _Array:
@@ -24497,7 +24497,7 @@ class _aten_swapaxes:
 class _aten_swapaxes_:
     """``aten::swapaxes``, written into its first argument.
 
-    Like ``numpy.swapaxes``, with 1 known differences: ``torchnp explain swapaxes_``."""
+    Like ``numpy.swapaxes``, with 1 known difference: ``torchnp explain swapaxes_``."""
     def __call__(_, /, self: _Array, axis0: _int, axis1: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, axis0: _int, axis1: _int) -> _Array:
@@ -24609,7 +24609,7 @@ class _aten_sym_stride:
 class _aten_t:
     """A matrix transposed; vectors and scalars as they are. Of `t_`, too, a view is the result: an ndarray stays.
 
-    Like ``numpy.transpose``, with 1 known differences: ``torchnp explain t``."""
+    Like ``numpy.transpose``, with 1 known difference: ``torchnp explain t``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -24621,7 +24621,7 @@ class _aten_t:
 class _aten_t_:
     """A matrix transposed; vectors and scalars as they are. Of `t_`, too, a view is the result: an ndarray stays.
 
-    Like ``numpy.transpose``, with 1 known differences: ``torchnp explain t_``."""
+    Like ``numpy.transpose``, with 1 known difference: ``torchnp explain t_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -24633,7 +24633,7 @@ class _aten_t_:
 class _aten_t_copy:
     """``aten::t``, with a copy as its result in place of a view.
 
-    Like ``numpy.transpose``, with 1 known differences: ``torchnp explain t_copy``."""
+    Like ``numpy.transpose``, with 1 known difference: ``torchnp explain t_copy``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -24693,7 +24693,7 @@ class _aten_take_along_dim:
 class _aten_tan:
     """Elementwise ``tan``.
 
-    Like ``numpy.tan``, with 1 known differences: ``torchnp explain tan``."""
+    Like ``numpy.tan``, with 1 known difference: ``torchnp explain tan``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -24713,7 +24713,7 @@ class _aten_tan:
 class _aten_tan_:
     """``aten::tan``, written into its first argument.
 
-    Like ``numpy.tan``, with 1 known differences: ``torchnp explain tan_``."""
+    Like ``numpy.tan``, with 1 known difference: ``torchnp explain tan_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -24725,7 +24725,7 @@ class _aten_tan_:
 class _aten_tanh:
     """Elementwise ``tanh``.
 
-    Like ``numpy.tanh``, with 1 known differences: ``torchnp explain tanh``."""
+    Like ``numpy.tanh``, with 1 known difference: ``torchnp explain tanh``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -24745,7 +24745,7 @@ class _aten_tanh:
 class _aten_tanh_:
     """``aten::tanh``, written into its first argument.
 
-    Like ``numpy.tanh``, with 1 known differences: ``torchnp explain tanh_``."""
+    Like ``numpy.tanh``, with 1 known difference: ``torchnp explain tanh_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -24775,7 +24775,7 @@ class _aten_tanh_backward:
 class _aten_tensor_split:
     """So many pieces, the first ones larger by one where the size does not divide, or pieces that begin at the indices.
 
-    Like ``numpy.array_split``, with 1 known differences: ``torchnp explain tensor_split``."""
+    Like ``numpy.array_split``, with 1 known difference: ``torchnp explain tensor_split``."""
     @overload
     def __call__(_, /, self: _Tensor, sections: _int, dim: _int = ...) -> _list[_Array]: ...
     @overload
@@ -24898,7 +24898,7 @@ class _aten_tile:
 class _aten_to:
     """The tensor in another dtype; the only device is the CPU.
 
-    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain to``."""
+    Like ``numpy.ndarray.astype``, with 1 known difference: ``torchnp explain to``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, device: Any, dtype: _ScalarType, non_blocking: _bool = ..., copy: _bool = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -25112,7 +25112,7 @@ class _aten_triangular_solve:
 class _aten_tril:
     """The entries on and below a diagonal, zero elsewhere.
 
-    Like ``numpy.tril``, with 1 known differences: ``torchnp explain tril``."""
+    Like ``numpy.tril``, with 1 known difference: ``torchnp explain tril``."""
     @overload
     def __call__(_, /, self: _Tensor, diagonal: _int = ...) -> _Array: ...
     @overload
@@ -25132,7 +25132,7 @@ class _aten_tril:
 class _aten_tril_:
     """``aten::tril``, written into its first argument.
 
-    Like ``numpy.tril``, with 1 known differences: ``torchnp explain tril_``."""
+    Like ``numpy.tril``, with 1 known difference: ``torchnp explain tril_``."""
     def __call__(_, /, self: _Array, diagonal: _int = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, diagonal: _int = ...) -> _Array:
@@ -25174,7 +25174,7 @@ class _aten_triplet_margin_loss:
 class _aten_triu:
     """The entries on and above a diagonal, zero elsewhere.
 
-    Like ``numpy.triu``, with 1 known differences: ``torchnp explain triu``."""
+    Like ``numpy.triu``, with 1 known difference: ``torchnp explain triu``."""
     @overload
     def __call__(_, /, self: _Tensor, diagonal: _int = ...) -> _Array: ...
     @overload
@@ -25194,7 +25194,7 @@ class _aten_triu:
 class _aten_triu_:
     """``aten::triu``, written into its first argument.
 
-    Like ``numpy.triu``, with 1 known differences: ``torchnp explain triu_``."""
+    Like ``numpy.triu``, with 1 known difference: ``torchnp explain triu_``."""
     def __call__(_, /, self: _Array, diagonal: _int = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, diagonal: _int = ...) -> _Array:
@@ -25273,7 +25273,7 @@ class _aten_true_divide_:
 class _aten_trunc:
     """Elementwise ``trunc``.
 
-    Like ``numpy.trunc``, with 1 known differences: ``torchnp explain trunc``."""
+    Like ``numpy.trunc``, with 1 known difference: ``torchnp explain trunc``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -25293,7 +25293,7 @@ class _aten_trunc:
 class _aten_trunc_:
     """``aten::trunc``, written into its first argument.
 
-    Like ``numpy.trunc``, with 1 known differences: ``torchnp explain trunc_``."""
+    Like ``numpy.trunc``, with 1 known difference: ``torchnp explain trunc_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -25305,7 +25305,7 @@ class _aten_trunc_:
 class _aten_type_as:
     """The tensor in the dtype of another.
 
-    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain type_as``."""
+    Like ``numpy.ndarray.astype``, with 1 known difference: ``torchnp explain type_as``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -25317,7 +25317,7 @@ class _aten_type_as:
 class _aten_unbind:
     """The parts at all positions of a dimension.
 
-    Like ``numpy.ndarray.__iter__``, with 1 known differences: ``torchnp explain unbind``."""
+    Like ``numpy.ndarray.__iter__``, with 1 known difference: ``torchnp explain unbind``."""
     def __call__(_, /, self: _Tensor, dim: _int = ...) -> _list[_Array]: ...
     @staticmethod
     def int(self: _Tensor, dim: _int = ...) -> _list[_Array]:
@@ -25329,7 +25329,7 @@ class _aten_unbind:
 class _aten_unbind_copy:
     """``aten::unbind.int``, with a copy as its result in place of a view.
 
-    Like ``numpy.ndarray.__iter__``, with 1 known differences: ``torchnp explain unbind_copy``."""
+    Like ``numpy.ndarray.__iter__``, with 1 known difference: ``torchnp explain unbind_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int = ...) -> _list[_Array]: ...
     @overload
@@ -25349,7 +25349,7 @@ class _aten_unbind_copy:
 class _aten_unflatten:
     """One dimension as several.
 
-    Like ``numpy.reshape``, with 1 known differences: ``torchnp explain unflatten``."""
+    Like ``numpy.reshape``, with 1 known difference: ``torchnp explain unflatten``."""
     def __call__(_, /, self: _Tensor, dim: _int, sizes: Sequence[_int]) -> _Array: ...
     @staticmethod
     def int(self: _Tensor, dim: _int, sizes: Sequence[_int]) -> _Array:
@@ -25511,7 +25511,7 @@ class _aten_unique_dim_consecutive:
 class _aten_unsafe_chunk:
     """At most ``chunks`` pieces of one size; the last may be smaller.
 
-    Like ``numpy.array_split``, with 1 known differences: ``torchnp explain unsafe_chunk``."""
+    Like ``numpy.array_split``, with 1 known difference: ``torchnp explain unsafe_chunk``."""
     def __call__(_, /, self: _Tensor, chunks: _int, dim: _int = ...) -> _list[_Array]: ...
     @staticmethod
     def default(self: _Tensor, chunks: _int, dim: _int = ...) -> _list[_Array]:
@@ -25523,7 +25523,7 @@ class _aten_unsafe_chunk:
 class _aten_unsafe_split:
     """Pieces of one size; the last may be smaller.
 
-    Like ``numpy.split``, with 1 known differences: ``torchnp explain unsafe_split``."""
+    Like ``numpy.split``, with 1 known difference: ``torchnp explain unsafe_split``."""
     @overload
     def __call__(_, /, self: _Tensor, split_size: _int, dim: _int = ...) -> _list[_Array]: ...
     @overload
@@ -25543,7 +25543,7 @@ class _aten_unsafe_split:
 class _aten_unsafe_split_with_sizes:
     """Pieces of the sizes given.
 
-    Like ``numpy.split``, with 1 known differences: ``torchnp explain unsafe_split_with_sizes``."""
+    Like ``numpy.split``, with 1 known difference: ``torchnp explain unsafe_split_with_sizes``."""
     @overload
     def __call__(_, /, self: _Tensor, split_sizes: Sequence[_int], dim: _int = ...) -> _list[_Array]: ...
     @overload
@@ -25932,7 +25932,7 @@ class _aten_value_selecting_reduction_backward:
 class _aten_vander:
     """The powers of a vector as columns, the highest first.
 
-    Like ``numpy.vander``, with 1 known differences: ``torchnp explain vander``."""
+    Like ``numpy.vander``, with 1 known difference: ``torchnp explain vander``."""
     def __call__(_, /, x: _Tensor, N: _int | None = ..., increasing: _bool = ...) -> _Array: ...
     @staticmethod
     def default(x: _Tensor, N: _int | None = ..., increasing: _bool = ...) -> _Array:
@@ -26037,7 +26037,7 @@ class _aten_vdot:
 class _aten_view:
     """Another shape on the same memory; where the strides do not allow it, an error.
 
-    Like ``numpy.reshape``, with 1 known differences: ``torchnp explain view``."""
+    Like ``numpy.reshape``, with 1 known difference: ``torchnp explain view``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int]) -> _Array: ...
     @overload
@@ -26057,7 +26057,7 @@ class _aten_view:
 class _aten_view_as:
     """`view` in the shape of another tensor.
 
-    Like ``numpy.reshape``, with 1 known differences: ``torchnp explain view_as``."""
+    Like ``numpy.reshape``, with 1 known difference: ``torchnp explain view_as``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -26069,7 +26069,7 @@ class _aten_view_as:
 class _aten_view_as_complex:
     """The last dimension of size 2 as real and imaginary part.
 
-    Like ``numpy.ndarray.view``, with 1 known differences: ``torchnp explain view_as_complex``."""
+    Like ``numpy.ndarray.view``, with 1 known difference: ``torchnp explain view_as_complex``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -26081,7 +26081,7 @@ class _aten_view_as_complex:
 class _aten_view_as_complex_copy:
     """``aten::view_as_complex``, with a copy as its result in place of a view.
 
-    Like ``numpy.ndarray.view``, with 1 known differences: ``torchnp explain view_as_complex_copy``."""
+    Like ``numpy.ndarray.view``, with 1 known difference: ``torchnp explain view_as_complex_copy``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -26133,7 +26133,7 @@ class _aten_view_as_real_copy:
 class _aten_view_copy:
     """A copy in another shape: of strides that allow no view, too.
 
-    Like ``numpy.reshape``, with 1 known differences: ``torchnp explain view_copy``."""
+    Like ``numpy.reshape``, with 1 known difference: ``torchnp explain view_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int]) -> _Array: ...
     @overload
@@ -26187,7 +26187,7 @@ class _aten_vsplit:
 class _aten_vstack:
     """`cat` along dimension 0 of tensors with at least 2 dimensions.
 
-    Like ``numpy.vstack``, with 1 known differences: ``torchnp explain vstack``."""
+    Like ``numpy.vstack``, with 1 known difference: ``torchnp explain vstack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -26355,7 +26355,7 @@ class _aten_zero_:
 class _aten_zeros:
     """Zeros.
 
-    Like ``numpy.zeros``, with 1 known differences: ``torchnp explain zeros``."""
+    Like ``numpy.zeros``, with 1 known difference: ``torchnp explain zeros``."""
     @overload
     def __call__(_, /, size: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -26375,7 +26375,7 @@ class _aten_zeros:
 class _aten_zeros_like:
     """Zeros in another tensor's shape and dtype.
 
-    Like ``numpy.zeros_like``, with 1 known differences: ``torchnp explain zeros_like``."""
+    Like ``numpy.zeros_like``, with 1 known difference: ``torchnp explain zeros_like``."""
     @overload
     def __call__(_, /, self: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -27822,7 +27822,7 @@ class _prims__sink_tokens:
 class _prims_abs:
     """Elementwise ``abs`` in the dtype of the operand.
 
-    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain abs``."""
+    Like ``numpy.absolute``, with 1 known difference: ``torchnp explain abs``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27834,7 +27834,7 @@ class _prims_abs:
 class _prims_acos:
     """Elementwise ``acos`` in the dtype of the operand.
 
-    Like ``numpy.arccos``, with 1 known differences: ``torchnp explain acos``."""
+    Like ``numpy.arccos``, with 1 known difference: ``torchnp explain acos``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27846,7 +27846,7 @@ class _prims_acos:
 class _prims_acosh:
     """Elementwise ``acosh`` in the dtype of the operand.
 
-    Like ``numpy.arccosh``, with 1 known differences: ``torchnp explain acosh``."""
+    Like ``numpy.arccosh``, with 1 known difference: ``torchnp explain acosh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27858,7 +27858,7 @@ class _prims_acosh:
 class _prims_add:
     """Elementwise ``add`` of two operands of one dtype and shape.
 
-    Like ``numpy.add``, with 1 known differences: ``torchnp explain add``."""
+    Like ``numpy.add``, with 1 known difference: ``torchnp explain add``."""
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
@@ -27916,7 +27916,7 @@ class _prims_as_strided_scatter:
 class _prims_asin:
     """Elementwise ``asin`` in the dtype of the operand.
 
-    Like ``numpy.arcsin``, with 1 known differences: ``torchnp explain asin``."""
+    Like ``numpy.arcsin``, with 1 known difference: ``torchnp explain asin``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27928,7 +27928,7 @@ class _prims_asin:
 class _prims_asinh:
     """Elementwise ``asinh`` in the dtype of the operand.
 
-    Like ``numpy.arcsinh``, with 1 known differences: ``torchnp explain asinh``."""
+    Like ``numpy.arcsinh``, with 1 known difference: ``torchnp explain asinh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27940,7 +27940,7 @@ class _prims_asinh:
 class _prims_atan:
     """Elementwise ``atan`` in the dtype of the operand.
 
-    Like ``numpy.arctan``, with 1 known differences: ``torchnp explain atan``."""
+    Like ``numpy.arctan``, with 1 known difference: ``torchnp explain atan``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27952,7 +27952,7 @@ class _prims_atan:
 class _prims_atan2:
     """Elementwise ``atan2`` of two operands of one dtype and shape.
 
-    Like ``numpy.arctan2``, with 1 known differences: ``torchnp explain atan2``."""
+    Like ``numpy.arctan2``, with 1 known difference: ``torchnp explain atan2``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -27964,7 +27964,7 @@ class _prims_atan2:
 class _prims_atanh:
     """Elementwise ``atanh`` in the dtype of the operand.
 
-    Like ``numpy.arctanh``, with 1 known differences: ``torchnp explain atanh``."""
+    Like ``numpy.arctanh``, with 1 known difference: ``torchnp explain atanh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28036,7 +28036,7 @@ class _prims_bessel_j1:
 class _prims_bitwise_and:
     """Elementwise ``bitwise_and`` of two operands of one dtype and shape.
 
-    Like ``numpy.bitwise_and``, with 1 known differences: ``torchnp explain bitwise_and``."""
+    Like ``numpy.bitwise_and``, with 1 known difference: ``torchnp explain bitwise_and``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28060,7 +28060,7 @@ class _prims_bitwise_not:
 class _prims_bitwise_or:
     """Elementwise ``bitwise_or`` of two operands of one dtype and shape.
 
-    Like ``numpy.bitwise_or``, with 1 known differences: ``torchnp explain bitwise_or``."""
+    Like ``numpy.bitwise_or``, with 1 known difference: ``torchnp explain bitwise_or``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28072,7 +28072,7 @@ class _prims_bitwise_or:
 class _prims_bitwise_xor:
     """Elementwise ``bitwise_xor`` of two operands of one dtype and shape.
 
-    Like ``numpy.bitwise_xor``, with 1 known differences: ``torchnp explain bitwise_xor``."""
+    Like ``numpy.bitwise_xor``, with 1 known difference: ``torchnp explain bitwise_xor``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28084,7 +28084,7 @@ class _prims_bitwise_xor:
 class _prims_broadcast_in_dim:
     """A view of a larger shape; ``broadcast_dimensions`` tells where each dimension of ``a`` goes.
 
-    Like ``numpy.broadcast_to``, with 1 known differences: ``torchnp explain broadcast_in_dim``."""
+    Like ``numpy.broadcast_to``, with 1 known difference: ``torchnp explain broadcast_in_dim``."""
     def __call__(_, /, a: _Tensor, shape: Sequence[_int], broadcast_dimensions: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(a: _Tensor, shape: Sequence[_int], broadcast_dimensions: Sequence[_int]) -> _Array:
@@ -28096,7 +28096,7 @@ class _prims_broadcast_in_dim:
 class _prims_cat:
     """Arrays of one rank one after the other.
 
-    Like ``numpy.concatenate``, with 1 known differences: ``torchnp explain cat``."""
+    Like ``numpy.concatenate``, with 1 known difference: ``torchnp explain cat``."""
     def __call__(_, /, tensors: Sequence[_Tensor], dim: _int) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor], dim: _int) -> _Array:
@@ -28120,7 +28120,7 @@ class _prims_cbrt:
 class _prims_ceil:
     """Elementwise ``ceil`` in the dtype of the operand.
 
-    Like ``numpy.ceil``, with 1 known differences: ``torchnp explain ceil``."""
+    Like ``numpy.ceil``, with 1 known difference: ``torchnp explain ceil``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28132,7 +28132,7 @@ class _prims_ceil:
 class _prims_clone:
     """A copy that keeps the memory format, or takes one.
 
-    Like ``numpy.copy``, with 1 known differences: ``torchnp explain clone``."""
+    Like ``numpy.copy``, with 1 known difference: ``torchnp explain clone``."""
     def __call__(_, /, self: _Tensor, *, memory_format: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, memory_format: Any | None = ...) -> _Array:
@@ -28214,7 +28214,7 @@ class _prims_copy_strided:
 class _prims_copy_to:
     """Write ``b`` into ``a``.
 
-    Like ``numpy.copyto``, with 1 known differences: ``torchnp explain copy_to``."""
+    Like ``numpy.copyto``, with 1 known difference: ``torchnp explain copy_to``."""
     def __call__(_, /, a: _Array, b: _Tensor) -> _Array: ...
     @staticmethod
     def default(a: _Array, b: _Tensor) -> _Array:
@@ -28226,7 +28226,7 @@ class _prims_copy_to:
 class _prims_cos:
     """Elementwise ``cos`` in the dtype of the operand.
 
-    Like ``numpy.cos``, with 1 known differences: ``torchnp explain cos``."""
+    Like ``numpy.cos``, with 1 known difference: ``torchnp explain cos``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28238,7 +28238,7 @@ class _prims_cos:
 class _prims_cosh:
     """Elementwise ``cosh`` in the dtype of the operand.
 
-    Like ``numpy.cosh``, with 1 known differences: ``torchnp explain cosh``."""
+    Like ``numpy.cosh``, with 1 known difference: ``torchnp explain cosh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28282,7 +28282,7 @@ class _prims_div:
 class _prims_empty:
     """An unset array.
 
-    Like ``numpy.empty``, with 1 known differences: ``torchnp explain empty``."""
+    Like ``numpy.empty``, with 1 known difference: ``torchnp explain empty``."""
     def __call__(_, /, shape: Sequence[_int], *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(shape: Sequence[_int], *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
@@ -28314,7 +28314,7 @@ class _prims_empty_strided:
 class _prims_eq:
     """Elementwise ``eq`` of two operands of one dtype and shape.
 
-    Like ``numpy.equal``, with 1 known differences: ``torchnp explain eq``."""
+    Like ``numpy.equal``, with 1 known difference: ``torchnp explain eq``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28366,7 +28366,7 @@ class _prims_erfcx:
 class _prims_exp:
     """Elementwise ``exp`` in the dtype of the operand.
 
-    Like ``numpy.exp``, with 1 known differences: ``torchnp explain exp``."""
+    Like ``numpy.exp``, with 1 known difference: ``torchnp explain exp``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28378,7 +28378,7 @@ class _prims_exp:
 class _prims_exp2:
     """Elementwise ``exp2`` in the dtype of the operand.
 
-    Like ``numpy.exp2``, with 1 known differences: ``torchnp explain exp2``."""
+    Like ``numpy.exp2``, with 1 known difference: ``torchnp explain exp2``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28390,7 +28390,7 @@ class _prims_exp2:
 class _prims_expm1:
     """Elementwise ``expm1`` in the dtype of the operand.
 
-    Like ``numpy.expm1``, with 1 known differences: ``torchnp explain expm1``."""
+    Like ``numpy.expm1``, with 1 known difference: ``torchnp explain expm1``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28450,7 +28450,7 @@ class _prims_fill:
 class _prims_floor:
     """Elementwise ``floor`` in the dtype of the operand.
 
-    Like ``numpy.floor``, with 1 known differences: ``torchnp explain floor``."""
+    Like ``numpy.floor``, with 1 known difference: ``torchnp explain floor``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28492,7 +28492,7 @@ class _prims_fmod:
 class _prims_frexp:
     """Mantissa in [0.5, 1) and exponent of two.
 
-    Like ``numpy.frexp``, with 1 known differences: ``torchnp explain frexp``."""
+    Like ``numpy.frexp``, with 1 known difference: ``torchnp explain frexp``."""
     def __call__(_, /, self: _Tensor) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor) -> tuple[_Array, _Array]:
@@ -28538,7 +28538,7 @@ class _prims_gcd:
 class _prims_ge:
     """Elementwise ``ge`` of two operands of one dtype and shape.
 
-    Like ``numpy.greater_equal``, with 1 known differences: ``torchnp explain ge``."""
+    Like ``numpy.greater_equal``, with 1 known difference: ``torchnp explain ge``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28550,7 +28550,7 @@ class _prims_ge:
 class _prims_gt:
     """Elementwise ``gt`` of two operands of one dtype and shape.
 
-    Like ``numpy.greater``, with 1 known differences: ``torchnp explain gt``."""
+    Like ``numpy.greater``, with 1 known difference: ``torchnp explain gt``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28642,7 +28642,7 @@ class _prims_item:
 class _prims_le:
     """Elementwise ``le`` of two operands of one dtype and shape.
 
-    Like ``numpy.less_equal``, with 1 known differences: ``torchnp explain le``."""
+    Like ``numpy.less_equal``, with 1 known difference: ``torchnp explain le``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28664,7 +28664,7 @@ class _prims_lgamma:
 class _prims_log:
     """Elementwise ``log`` in the dtype of the operand.
 
-    Like ``numpy.log``, with 1 known differences: ``torchnp explain log``."""
+    Like ``numpy.log``, with 1 known difference: ``torchnp explain log``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28676,7 +28676,7 @@ class _prims_log:
 class _prims_log10:
     """Elementwise ``log10`` in the dtype of the operand.
 
-    Like ``numpy.log10``, with 1 known differences: ``torchnp explain log10``."""
+    Like ``numpy.log10``, with 1 known difference: ``torchnp explain log10``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28688,7 +28688,7 @@ class _prims_log10:
 class _prims_log1p:
     """Elementwise ``log1p`` in the dtype of the operand.
 
-    Like ``numpy.log1p``, with 1 known differences: ``torchnp explain log1p``."""
+    Like ``numpy.log1p``, with 1 known difference: ``torchnp explain log1p``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28700,7 +28700,7 @@ class _prims_log1p:
 class _prims_log2:
     """Elementwise ``log2`` in the dtype of the operand.
 
-    Like ``numpy.log2``, with 1 known differences: ``torchnp explain log2``."""
+    Like ``numpy.log2``, with 1 known difference: ``torchnp explain log2``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28712,7 +28712,7 @@ class _prims_log2:
 class _prims_lt:
     """Elementwise ``lt`` of two operands of one dtype and shape.
 
-    Like ``numpy.less``, with 1 known differences: ``torchnp explain lt``."""
+    Like ``numpy.less``, with 1 known difference: ``torchnp explain lt``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28790,7 +28790,7 @@ class _prims_ndtri:
 class _prims_ne:
     """Elementwise ``ne`` of two operands of one dtype and shape.
 
-    Like ``numpy.not_equal``, with 1 known differences: ``torchnp explain ne``."""
+    Like ``numpy.not_equal``, with 1 known difference: ``torchnp explain ne``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28932,7 +28932,7 @@ class _prims_rev:
 class _prims_round:
     """Elementwise ``round`` in the dtype of the operand.
 
-    Like ``numpy.round``, with 1 known differences: ``torchnp explain round``."""
+    Like ``numpy.round``, with 1 known difference: ``torchnp explain round``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -29014,7 +29014,7 @@ class _prims_signbit:
 class _prims_sin:
     """Elementwise ``sin`` in the dtype of the operand.
 
-    Like ``numpy.sin``, with 1 known differences: ``torchnp explain sin``."""
+    Like ``numpy.sin``, with 1 known difference: ``torchnp explain sin``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -29026,7 +29026,7 @@ class _prims_sin:
 class _prims_sinh:
     """Elementwise ``sinh`` in the dtype of the operand.
 
-    Like ``numpy.sinh``, with 1 known differences: ``torchnp explain sinh``."""
+    Like ``numpy.sinh``, with 1 known difference: ``torchnp explain sinh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -29058,7 +29058,7 @@ class _prims_split_dim:
 class _prims_sqrt:
     """Elementwise ``sqrt`` in the dtype of the operand.
 
-    Like ``numpy.sqrt``, with 1 known differences: ``torchnp explain sqrt``."""
+    Like ``numpy.sqrt``, with 1 known difference: ``torchnp explain sqrt``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -29082,7 +29082,7 @@ class _prims_squeeze:
 class _prims_sub:
     """Elementwise ``sub`` of two operands of one dtype and shape.
 
-    Like ``numpy.subtract``, with 1 known differences: ``torchnp explain sub``."""
+    Like ``numpy.subtract``, with 1 known difference: ``torchnp explain sub``."""
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
@@ -29118,7 +29118,7 @@ class _prims_svd:
 class _prims_tan:
     """Elementwise ``tan`` in the dtype of the operand.
 
-    Like ``numpy.tan``, with 1 known differences: ``torchnp explain tan``."""
+    Like ``numpy.tan``, with 1 known difference: ``torchnp explain tan``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -29130,7 +29130,7 @@ class _prims_tan:
 class _prims_tanh:
     """Elementwise ``tanh`` in the dtype of the operand.
 
-    Like ``numpy.tanh``, with 1 known differences: ``torchnp explain tanh``."""
+    Like ``numpy.tanh``, with 1 known difference: ``torchnp explain tanh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -29200,7 +29200,7 @@ class _prims_view_of:
 class _prims_view_of_dtype:
     """The same memory read as another dtype.
 
-    Like ``numpy.ndarray.view``, with 1 known differences: ``torchnp explain view_of_dtype``."""
+    Like ``numpy.ndarray.view``, with 1 known difference: ``torchnp explain view_of_dtype``."""
     def __call__(_, /, a: _Tensor, dtype: _ScalarType) -> _Array: ...
     @staticmethod
     def default(a: _Tensor, dtype: _ScalarType) -> _Array:

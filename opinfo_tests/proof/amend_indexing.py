@@ -8,10 +8,10 @@ import numpy as np
 
 from ..case import schemas
 from .amend_promotion import overflows
-from .explaining import amends, refuse
+from .explaining import amends, expects, refuse
 from .natural import Call, parsed
 from .promoting import KINDS, cast, category
-from .words import along
+from .words import along, slot
 
 # ---------------------------------------------------------------- one index for each element
 
@@ -144,6 +144,34 @@ def written_while_read(call: Call) -> Any:
 def a_row_for_each(call: Call) -> Any:
     call.template = parsed("np.argwhere(self)")
     return True
+
+
+@amends("nonzero-static-size", stage=3)
+def so_many_rows(call: Call) -> Any:
+    full = call.full()
+    if full["size"] < 0:
+        return refuse(call)
+    filled = lambda out: np.pad(out, [(0, full["size"] - len(out)), (0, 0)], constant_values=full["fill_value"])
+    call.after.append(filled)
+    return True
+
+
+@amends("scatter-of-its-shape", stage=0)
+def of_the_window_s_shape(call: Call) -> Any:
+    x, src, full = call.given["self"], call.given["src"], call.full()
+    if "diagonal" in call.op:
+        window = np.diagonal(x, full["offset"], full["dim1"], full["dim2"]).shape
+    elif "size" in full:
+        window = tuple(full["size"])
+    else:
+        where = full["index"] if "index" in full else slice(full["start"], full["end"], full["step"])
+        window = x[slot(full["dim"], where)].shape
+    return refuse(call) if src.shape != window else False
+
+
+@expects("csr-batches", "numpy refuses")
+def more_than_one_matrix(call: Call) -> Any:
+    return call.given["crow_indices"].ndim > 1
 
 
 @amends("fill-0d", stage=0)

@@ -9,6 +9,7 @@ import scipy.linalg
 
 from .explaining import amends, expects, refuse
 from .natural import Call
+from .words import stored
 
 
 @amends("qr-mode-r", stage=3)
@@ -244,3 +245,31 @@ def none_of_their_own(call: Call) -> Any:
     scale = asked if asked in (0, 1) else 2
     call.given["normalization"] = scale if call.given.get("forward", "onesided" in call.given) else 2 - scale
     return call.given["normalization"] != asked
+
+
+# ---------------------------------------------------------------- transforms that write
+
+
+@amends("fft-out-kind", stage=0)
+def of_the_results_kind(call: Call) -> Any:
+    real = call.f in (np.fft.irfft, np.fft.hfft, np.fft.irfftn, np.fft.irfft2)
+    return False if call.target is None or call.target.dtype.kind == "fc"[not real] else refuse(call)
+
+
+@amends("fft-out-exact", stage=0)
+def in_the_results_dtype(call: Call) -> Any:
+    x = call.first
+    if call.target is None or x.dtype.kind == "c":
+        return False
+    exact = np.result_type(x if x.dtype.kind == "f" else np.float32, np.complex64)
+    return False if call.target.dtype == exact else refuse(call)
+
+
+@amends("fft-out-ignored", "fft-out-sized", "fft-out-casts", stage=4)
+def written_at_the_end(call: Call) -> Any:
+    out = call.target
+    if out is None:
+        return False
+    call.without_target()
+    call.after.append(lambda r: stored(r, out))
+    return True

@@ -33,22 +33,23 @@ def narrows(call: Call) -> Any:
 
 @amends("overlap-inplace", stage=0)
 def written_twice(call: Call) -> Any:
-    out = call.kwargs.get("out", call.first if schemas()[call.op].mutates else None)
+    out = call.first if call.target is None and schemas()[call.op].mutates else call.target
     return refuse(call) if out is not None and overlaps_itself(out) else False
 
 
 @amends("out-resized", stage=2)
 def resized(call: Call) -> Any:
-    if "out" not in call.given:
+    out = call.given.get("out")
+    if out is None:
         return False
-    out = call.kwargs.pop("out")
+    call.without_target()
     call.after.append(lambda r: np.asarray(r).astype(out.dtype))
     return True
 
 
 @amends("out-overlap", stage=0)
 def partly_shared(call: Call) -> Any:
-    out = call.kwargs.get("out")
+    out = call.target
     if out is None:
         return False
     place = lambda x: (x.__array_interface__["data"], x.strides)
@@ -226,10 +227,11 @@ def memory_of(call: Call) -> np.ndarray:
 
 @amends("as-strided-storage", stage=2)
 def from_the_start_of_memory(call: Call) -> Any:
-    offset = call.given.get("storage_offset")
+    memory, dtype, offset = memory_of(call), call.first.dtype, call.given.get("storage_offset")
     if offset is None:
-        return False
-    memory, dtype = memory_of(call), call.first.dtype
+        if "scatter" not in call.op:
+            return False
+        offset = (call.first.ctypes.data - memory.ctypes.data) // dtype.itemsize  # the copy has the gaps too
 
     def on_memory(_: Any, size: Any, stride: Any) -> Any:
         return np.ndarray(size, dtype, memory, offset * dtype.itemsize, stride)

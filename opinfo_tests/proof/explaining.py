@@ -21,7 +21,7 @@ from torchnp.differences import Difference
 from ..backends.backend import Backend, Seen
 from ..case import Case
 from ..judge.tolerances import rule_of
-from .natural import Call
+from .natural import Call, parsed
 from .pairs import Disagreement, answer_of, compare
 
 Amendment = Callable[[Call], Any]  # changes the call; False where it does not concern it
@@ -80,6 +80,8 @@ def refuse(call: Call) -> None:
         raise RefusedError
 
     call.f = refused
+    if call.template.whole:  # it may call another function than f
+        call.template = parsed("f()")
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,7 @@ MORE = {
     "gather-negative": ("{f}(torch.ones(2, 2), torch.tensor([-1]))", "{f}(torch.ones(2), 0, torch.tensor([-1]), torch.ones(1))",),
     "index-uint8-mask": ("{f}(torch.arange(3), [torch.tensor([0, 1, 1], dtype=torch.uint8)], torch.tensor([5, 6]))",),
     "index-write-overlap": ("torch.ops.aten.scatter_((x := torch.ones(2)), 0, torch.tensor([0, 1]), x)", "torch.ops.aten.scatter_add_((x := torch.ones(2)), 0, torch.tensor([0, 1]), x)", "torch.ops.aten.index_put_((x := torch.ones(2)), [torch.tensor([0, 1])], x)"),
+    "scatter-of-its-shape": ("{f}(torch.zeros(2, 2), torch.ones(1), 0, 0)", "{f}(torch.zeros(2, 2), torch.ones(1))", "{f}(torch.zeros(4), torch.ones(1), [2], [1])"),
     "pad-needs-batch": ("{f}(torch.ones(4), [1, 1], mode='reflect')",),
     "pad-crops": ("{f}(torch.ones(1, 3, 3, 3, 3), [-1, 0, 0, 0, 0, 0])", "{f}(torch.ones(1, 3, 3), [-1, 0], 1)"),
     "complex-infinities": ("{f}(torch.tensor([complex(0.1, torch.inf)], dtype=torch.complex128))", "{f}(torch.full((64,), complex(0.1, torch.inf)))"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -134,6 +135,16 @@ class Call:
         return defaults(self.op) | self.given
 
     @property
+    def target(self) -> np.ndarray | None:
+        """The array that the call writes its result to, None where it has none."""
+        return self.kwargs.get("out", self.given.get("out"))
+
+    def without_target(self) -> None:
+        """Have the call write to an array of its own."""
+        self.kwargs.pop("out", None)
+        self.given["out"] = None
+
+    @property
     def first(self) -> np.ndarray:
         """The first array argument."""
         return self.arrays()[0]
@@ -197,11 +208,12 @@ def build(case: Case, f: Callable, counterpart: str, foreign: bool = False, spel
     if not foreign and (lacking := case.dtypes() & FOREIGN):
         raise NoNaturalCallError(f"NumPy has no {min(lacking)}", foreign=True)
     given, buffers = arguments(case)
-    if schemas()[case.op].is_out and source_of(case.op) == case.op:
-        raise NoNaturalCallError("a form that writes, of what is no ufunc")
     must = said(case.op, given)
     source = source_of(case.op)
-    if source != case.op:
+    into = schemas()[case.op].is_out and source == case.op  # a form that writes, with a row of its own
+    if into and not takes_out(f):
+        raise NoNaturalCallError("a form that writes, of what is no ufunc")
+    if source != case.op or into:
         must -= {a.name for a in schemas()[case.op].args if a.is_out}
     texts = (spelling,) if spelling else templates_of(source, counterpart)
     inplace = source != case.op and not isinstance(f, np.ufunc) and "self" in given and "out" not in given
@@ -216,11 +228,18 @@ def build(case: Case, f: Callable, counterpart: str, foreign: bool = False, spel
     call = Call(case.op, given, f, max(fit, key=lambda t: len(t.names & given.keys())), buffers, seed_of(case))
     if "wrote(" in call.template.text:
         call.given["self"] = given["self"].copy()
-    if source != case.op and not inplace:
+    if into:
+        call.kwargs["out"] = given["out"]
+    elif source != case.op and not inplace:
         if not isinstance(f, np.ufunc):
             raise NoNaturalCallError("a form that writes, of what is no ufunc")
         call.kwargs["out"] = given["out"] if "out" in given else given["self"]
     return call
+
+
+def takes_out(f: Callable) -> bool:
+    """Return whether a counterpart can be told where to write."""
+    return "out" in inspect.signature(f).parameters
 
 
 def source_of(op: str) -> str:

@@ -52,13 +52,33 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
     "aten::nuclear_norm.dim": ("f(self, 'nuc', axis=dim, keepdims=keepdim)",),
     "aten::split.sizes": ("f(self, split_size, axis=dim)",),
     "aten::_conj": ("f(self)",),
-    "aten::nonzero_static": (),
+    "aten::nonzero_static": ("f(self)[:size]", "untold(f(self)[:size], fill_value)"),
     "aten::view_as_complex": ("f(self, complex_of(self))[..., 0]",),
     "aten::view_as_real": ("f(self[..., None], real_of(self))",),
     "prims::broadcast_in_dim": (
         "f(np.expand_dims(a, tuple(i for i in np.arange(len(shape)) if i not in broadcast_dimensions)), shape)",
     ),
-    "aten::_convert_indices_from_csr_to_coo": (),
+    "aten::_convert_indices_from_csr_to_coo": tuple(
+        f"np.stack([f(np.arange(len(crow_indices) - 1), np.diff(crow_indices)), col_indices]{turned}){cast}"
+        for turned, cast in product(("", "[::1 - 2 * transpose]"), ("", ".astype((np.int64, np.int32)[out_int32])"))
+    ),
+    "aten::_new_zeros_with_same_feature_meta": (
+        "untold(f(other.shape, other.dtype), self)",
+        "f((*self.shape[:self_num_batch_dims], *other.shape), other.dtype)",
+    ),
+    "aten::as_strided_scatter": (
+        "beneath(stored(src, inside(f(self.copy(), size, stride))), self)",
+        "beneath(stored(src, inside(f(self.copy().ravel()[storage_offset:], size, stride))), self)",
+    ),
+    "aten::empty_permuted": (
+        "np.moveaxis(f([size[d] for d in physical_layout], dtype=dtype), np.arange(len(size)), physical_layout)",
+    ),
+    "aten::norm.ScalarOpt_dtype": ("f(self.astype(dtype))", "f(self.astype(dtype), ord=p)"),
+    "aten::norm.ScalarOpt_dim_dtype": (
+        "f(self.astype(dtype), axis=dim, keepdims=keepdim)",
+        "f(self.astype(dtype), ord=p, axis=dim, keepdims=keepdim)",
+    ),
+    "aten::unflatten_dense_tensors": ("shaped_as(f(flat, np.cumsum([x.size for x in tensors])[:-1]), tensors)",),
     "aten::_index_put_impl_": tuple(text.replace("wrote(", "itself(") for text in WRITE_AT),
     "aten::unfold": ("untold(f(self, size, axis=dimension), step)",),
     "aten::hamming_window.periodic_alpha": tuple(f"untold({text}, alpha)" for text in WINDOW),
@@ -89,6 +109,7 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
     "aten::bernoulli_.float": ("stored(f(1, 0.5, size=self.shape), self)", "stored(f(1, p, size=self.shape), self)"),
     "aten::slice_scatter": tuple(f"wrote(f(self, {place}, src), self)" for place in SLICES),
     **{f"aten::_fft_{name}": (text,) for name, text in TRANSFORMED.items()},
+    **{f"aten::_fft_{name}.out": (f"{text[:-1]}, out=out)",) for name, text in TRANSFORMED.items()},
     "prims::fft_c2c": ("(f if forward else np.fft.ifftn)(self, axes=dim, norm='backward' if forward else 'forward')",),
     "prims::fft_r2c": ("(f if onesided else np.fft.fftn)(self, axes=dim)",),
     "prims::fft_c2r": ("f(self, s=(*[self.shape[d] for d in dim[:-1]], last_dim_size), axes=dim, norm='forward')",),

@@ -28,6 +28,31 @@ def stored(values: Any, x: np.ndarray) -> np.ndarray:
     return x
 
 
+def memory_of(window: Any) -> np.ndarray:
+    """Return the array that a window looks at in the end."""
+    while getattr(window, "base", None) is not None:
+        window = window.base
+    return window
+
+
+def inside(window: np.ndarray) -> np.ndarray:
+    """Return a window on the memory of an array, refused where it reaches outside: others' is not to be written."""
+    (low, high), (start, end) = map(np.lib.array_utils.byte_bounds, (window, memory_of(window)))
+    if window.size and (low < start or high > end):
+        raise ValueError("a window outside of the array's memory")
+    return window
+
+
+def beneath(window: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the copy that a window was written through, of an array or of the memory that it is in."""
+    memory = memory_of(window)
+    return x.copy() if np.shares_memory(memory, x) else memory
+
+
+def shaped_as(parts: list[np.ndarray], like: list[np.ndarray]) -> list[np.ndarray]:
+    return [part.reshape(x.shape) for part, x in zip(parts, like, strict=True)]
+
+
 def limit_of(x: np.ndarray) -> int:
     """Return the largest integer that `random_` draws: of floats, up to which all are whole."""
     return (
@@ -156,7 +181,7 @@ def periodic_of(window: np.ndarray, periodic: bool) -> np.ndarray:
 
 HELPERS: dict[str, Any] = {
     f.__name__: f
-    for f in (wrote, untold, itself, stored, limit_of, divided, added_axes, several, side_of, reversed_along, kth, pairs_of, contracted, sizes_of, slot, along, slot_index,
+    for f in (wrote, untold, itself, inside, beneath, shaped_as, stored, limit_of, divided, added_axes, several, side_of, reversed_along, kth, pairs_of, contracted, sizes_of, slot, along, slot_index,
               index_of, added, complex_of, real_of, norm_of, with_zeros, spans, spaced, reduction, periodic_of)
 } | {"np": np, "given": given_or}  # fmt: skip
 WORDS = frozenset({*HELPERS, "f", "_", "int", "len", "tuple", "list", "slice"})

@@ -11,7 +11,8 @@ import torch
 import torchnp
 from opinfo_tests.backends.backend import Seen
 from opinfo_tests.case import Array, Case, whole
-from opinfo_tests.proof import account, tier
+from opinfo_tests.draw.own_rows import UNREACHED
+from opinfo_tests.proof import account, tier, words
 from opinfo_tests.proof.account import Account, counterpart, feed, never_seen, prove, take, unseen
 from opinfo_tests.proof.amend import AMENDMENTS, EXPECTATIONS
 from opinfo_tests.proof.natural import NoNaturalCallError, build
@@ -140,7 +141,7 @@ def test_natural_calls(op, args, text):
 
 
 def test_a_call_without_words_in_numpy_is_counted():
-    op = "aten::norm.ScalarOpt_dtype"
+    op = "aten::linalg_vector_norm"
     case = case_of(op, np.ones(2, np.float32), 2)
     with pytest.raises(NoNaturalCallError, match="no words for dtype"):
         build(replace(case, kwargs={"dtype": torch_dtype("float64")}, digest=""), *counterpart(op))
@@ -200,3 +201,30 @@ def test_amendments_are_of_differences_that_there_are():
 def test_the_published_shares_are_of_overloads_with_a_counterpart():
     assert tier.read().keys() <= account.provable()
     assert torch.is_tensor(torch.ones(1)) and torchnp.table
+
+
+def test_counterparts_are_compared_or_it_is_said_why_not():
+    assert tier.proved() - tier.read().keys() == tier.proved() & UNREACHED.keys()
+
+
+@pytest.mark.parametrize(
+    "op, args, out, ids",
+    [
+        ("fft_irfft", np.ones(2, np.complex64), np.zeros(2, np.complex64), {"fft-out-kind"}),
+        ("fft_ifft", np.ones(2, np.float32), np.zeros(2, np.complex128), {"fft-out-exact"}),
+        ("fft_fft", np.ones(2, np.float32), np.zeros(2, np.complex128), set()),
+        ("fft_ifft2", np.ones((2, 2), np.complex64), np.zeros((2, 2), np.complex64), {"fft-out-ignored"}),
+        ("fft_fft", np.ones(2, np.float32), np.zeros(3, np.complex64), {"out-resized"}),
+    ],
+)
+def test_transforms_are_compared_in_what_they_write(op, args, out, ids):
+    op = f"aten::{op}.out"
+    found = account_of(op, case_of(op, args, out=out))
+    assert found.pairs == 1 and not found.unexplained and found.sightings.keys() == ids
+
+
+def test_no_window_is_written_outside_of_its_array():
+    window = np.lib.stride_tricks.as_strided(np.zeros(2), (3,), (8,))
+    with pytest.raises(ValueError, match="outside"):
+        words.inside(window)
+    assert words.inside(np.zeros(4)[1:3]).size == 2

@@ -6,6 +6,7 @@
 from torchnp.catalogue import (
     algebra,
     creation,
+    fourier,
     indexing,
     memory,
     nn,
@@ -18,7 +19,20 @@ from torchnp.catalogue import (
 )
 from torchnp.differences import Difference
 
-CHAPTERS = (promotion, refused, values, special_functions, reductions, shapes, indexing, algebra, nn, memory, creation)
+CHAPTERS = (
+    promotion,
+    refused,
+    values,
+    special_functions,
+    reductions,
+    shapes,
+    indexing,
+    algebra,
+    fourier,
+    nn,
+    memory,
+    creation,
+)
 CATALOGUE: dict[str, Difference] = {}
 
 for _chapter in CHAPTERS:

@@ -180,6 +180,9 @@ def _back(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, *, op
 
 _SIGNED = {"fft", "ifft", "rfft", "ihfft", "rfftn", "rfft2"}  # zeros
 _SIZED = {"irfftn", "irfft2"}
+# What NumPy and torch write into: the kind of an out, its very dtype, no out at all, an out of each step's sizes.
+_KIND, _EXACT = {"irfft", "irfftn", "irfft2", "hfft", "ifft2"}, {"ifft", "ihfft"}
+_IGNORED, _STEPS = {"hfft", "ifft2", "irfft2"}, {"fftn", "ifftn", "rfftn", "fft2", "rfft2"}
 for _name, _transform, _doc in (
     ("fft", _complex, "Discrete Fourier transform along a dimension."),
     ("ifft", _complex, "Inverse of `fft_fft`."),
@@ -204,7 +207,11 @@ for _name, _transform, _doc in (
     _also = ["complex-zero-sign"] if _name in _SIGNED else ["irfft-minus-1"] if _name in _SIZED else []
     _several = ["fft-dims-unique"] if _name[-1] in "n2" else []
     _differs = ["no-half-fft", "fft-of-integers", *_several, *_also]
-    rows(f"fft_{_name} fft_{_name}.out", _transform, _doc, like=_like, differs=_differs)
+    rows(f"fft_{_name}", _transform, _doc, like=_like, differs=_differs)
+    _written = ["fft-out-exact"] if _name in _EXACT else ["fft-out-kind"] if _name in _KIND else []
+    _written += ["fft-out-ignored"] if _name in _IGNORED else ["fft-out-sized"] if _name in _STEPS else []
+    _written += ["overlap-inplace", "out-resized"] if _like else []
+    rows(f"fft_{_name}.out", _transform, _doc, like=_like, differs=[*_differs, *_written])
 
 
 # ---------------------------------------------------------------- frequencies

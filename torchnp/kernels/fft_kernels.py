@@ -156,12 +156,13 @@ def copied(out: ndarray, value: ndarray, strides: layout.Strides | None = None) 
 
 
 _COPIED = "The transform, copied into out, which may be of any dtype."
-_NORMALIZED = {"differs": ["fft-normalization"]}
+_WRITTEN = ["overlap-inplace", "out-resized", "fft-out-casts"]
+_NORMALIZED = {"differs": ["fft-normalization", *_WRITTEN]}
 rows("_fft_c2c.out", lambda *args: copied(args[-1], _fft_c2c(*args[:-1])), _COPIED, like=np.fft.fftn, **_NORMALIZED)
 rows("_fft_c2r.out", lambda *args: copied(args[-1], _fft_c2r(*args[:-1])), _COPIED, like=np.fft.irfftn, **_NORMALIZED)
 
 
-@kernel("_fft_r2c.out", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign"])
+@kernel("_fft_r2c.out", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign", *_WRITTEN])
 def _fft_r2c_out(self, dim, normalization, onesided, *, out):
     """`_fft_r2c`, copied into out; only a one-sided spectrum goes into every dtype."""
     half = _one_sided(self, dim, normalization)

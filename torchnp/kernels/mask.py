@@ -144,7 +144,7 @@ _DOC = "The positions of nonzero elements, one vector for each dimension."
 rows("nonzero_numpy", lambda x: list(nonzero(np.atleast_1d(x)).T), _DOC, like=np.nonzero, differs=["nonzero-0d"])
 
 
-@kernel("nonzero_static", like=np.argwhere)
+@kernel("nonzero_static", like=np.argwhere, differs=["nonzero-static-size"])
 def nonzero_static(self, *, size, fill_value=-1):
     """The first ``size`` positions of nonzero elements, filled up with rows of one number."""
     check(size >= 0, "nonzero_static: 'size' must be an non-negative integer")

@@ -41,7 +41,7 @@ def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
     return np.where(places > rows[-1], rows.size, starts).astype(_WIDTH[bool(out_int32)])
 
 
-@kernel("_convert_indices_from_csr_to_coo", like=np.repeat)
+@kernel("_convert_indices_from_csr_to_coo", like=np.repeat, differs=["csr-batches"])
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
     """Row and column numbers, and before them those of a batch, from where each row begins."""
     dims = f"{crow_indices.ndim} and {crow_indices.ndim} dimensional tensors, respectively."

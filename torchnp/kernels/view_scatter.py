@@ -29,11 +29,18 @@ def _overwritten(self: ndarray, src: ndarray, *where: Any, view: Any, copied: An
     return out
 
 
-_ITEMS = np.ndarray.__setitem__
-rows("select_scatter", _overwritten, "A copy with one position of a dimension overwritten.", view=select, like=_ITEMS)
-rows("slice_scatter", _overwritten, "A copy with a range of a dimension overwritten.", view=slice_tensor, like=_ITEMS)
-rows("diagonal_scatter", _overwritten, "A copy with a diagonal overwritten.", view=diagonal, like=np.fill_diagonal)
+_LIKE: dict[str, Any] = {"like": np.ndarray.__setitem__, "differs": ["scatter-of-its-shape"]}
+rows("select_scatter", _overwritten, "A copy with one position of a dimension overwritten.", view=select, **_LIKE)
+rows("slice_scatter", _overwritten, "A copy with a range of a dimension overwritten.", view=slice_tensor, **_LIKE)
+rows(
+    "diagonal_scatter",
+    _overwritten,
+    "A copy with a diagonal overwritten.",
+    view=diagonal,
+    like=np.fill_diagonal,
+    differs=["scatter-of-its-shape"],
+)
 rows(
     "as_strided_scatter", _overwritten, "A copy with a window on its memory overwritten.", view=as_strided,
-    copied=lambda x: clone(x) if not x.size or overlaps_itself(x) else storage_copied(x), like=np.lib.stride_tricks.as_strided, differs=["as-strided-storage"],
+    copied=lambda x: clone(x) if not x.size or overlaps_itself(x) else storage_copied(x), like=np.lib.stride_tricks.as_strided, differs=["as-strided-storage", "as-strided-elements", "scatter-of-its-shape"],
 )  # fmt: skip

@@ -62,6 +62,11 @@ GROUPS = (
         "F.assert_int_or_pair F.boolean_dispatch F.handle_torch_function F.has_torch_function*",
     ),
     (
+        "is a dtype, and no function of tensors",
+        "torch.bool torch.int8 torch.int16 torch.int32 torch.int64 torch.uint8 torch.uint16 torch.uint32 torch.uint64 "
+        "torch.float16 torch.float32 torch.float64 torch.complex64 torch.complex128 torch.bfloat16",
+    ),
+    (
         "is a class, a dtype or a constant, and no function of arrays",
         "np.bool np.bool_ np.byte np.bytes_ np.broadcast np.cdouble np.character np.clongdouble np.complex* np.csingle "
         "np.datetime64 np.double np.flexible np.float* np.generic np.half np.inexact np.int? np.int?? np.int_ np.intc np.integer "

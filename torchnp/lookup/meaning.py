@@ -57,6 +57,8 @@ SPELLED = (
     (r"^numpy\.", "np."),
     (r"^(?:torch\.)?(?:nn\.functional|functional|F)\.", "F."),
     (r"^(?:torch\.)?[Tt]ensor\.", "Tensor."),
+    (r"^x\.(?=(?:astype|copy|compress|partition|argpartition|ptp|searchsorted|tobytes|trace)$)", "np.ndarray."),
+    (r"^x\.(?=\w+$)", "Tensor."),
     (r"^(?:torch\.)?(?=(?:linalg|fft|special)\.)", "torch."),
 )
 
@@ -153,7 +155,7 @@ def _public_of_torch(name: str) -> Meaning | None:
 
 
 def _calls_of_torch(name: str, ops: tuple[str, ...]) -> tuple[Instead, ...]:
-    return calls_of(name.rpartition(".")[2]) or calls_of(ops[0].partition("::")[2])
+    return calls_of(name) or calls_of(name.rpartition(".")[2]) or calls_of(ops[0].partition("::")[2])
 
 
 @functools.cache
@@ -214,6 +216,7 @@ def _numpy(name: str) -> Meaning | None:
     ops, calls = numpy_ops(known), calls_of(known)
     if not ops and not calls and known.startswith("np.ndarray."):
         calls = calls_of(f"np.{known.removeprefix('np.ndarray.')}")
+    calls = calls or calls_of(spellings.COUNTERPARTS.get(known, ""))
     if ops or calls:
         bases = [op.partition("::")[2] for op in ops]
         also = next(filter(None, map(calls_of, bases)), ()) if not calls or known == "np.pad" else ()
@@ -229,7 +232,8 @@ def _numpy(name: str) -> Meaning | None:
 def _argument(name: str) -> Meaning | None:
     word = name.rstrip("=")
     if word in spellings.ARGUMENTS:
-        calls = tuple(row for row in instead.ROWS if f"'{word}'" in f"{row.numpy} {row.torch}")
+        quoted = tuple(row for row in instead.ROWS if f"'{word}'" in f"{row.numpy} {row.torch}")
+        calls = (*calls_of(f"{word}="), *quoted)
         return Meaning(f"{word}=", "argument", _ops(spellings.ARGUMENTS[word]), calls)
     return None
 

@@ -137,6 +137,7 @@ def _arguments() -> list[Entry]:
     return [
         _entry(f"{name}=" if name in spellings.ARGUMENTS else ops[0].partition("::")[2], "argument", tuple(ops), name, (0, 0, 0, 0, len(name), name))
         for name, ops in takers.items()
+        if ops
     ]  # fmt: skip
 
 

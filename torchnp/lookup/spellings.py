@@ -63,6 +63,8 @@ PYTHON = {
     "v in x": "eq any",
     "x.T": "numpy_T",
     "x.mT": "mT",
+    "x.shape": "size",
+    "x.size": "numel size",
 }
 
 # How else they are written.
@@ -82,7 +84,23 @@ ALSO = {
     "~x": "~",
     "[::-1]": "x[::-1]",
     "len": "len(x)",
+    "in": "v in x",
+    "x in y": "v in x",
+    "x[0]": "x[i]",
+    "x[-1]": "x[i]",
+    "x[1:]": "x[a:b]",
+    "x[:-1]": "x[a:b]",
+    "x[1:3]": "x[a:b]",
+    "x[..., 0]": "x[...]",
+    "x[:, 0]": "x[...]",
+    "x[:, [0, 1]]": "x[i, :, j]",
+    "x[0, :, [0, 1]]": "x[i, :, j]",
+    "x[i] += 1": "x[index] += v",
+    "x[idx] += 1": "x[index] += v",
+    "x[idx] += v": "x[index] += v",
 }
+# Operators with names beside them.
+ALSO |= {f"{x} {op} {y}": op for op in PYTHON if not any(c.isalpha() for c in op) for x, y in ("ab", "xy") if op != "~"}
 
 TORCH = {
     "torch.as_tensor": "lift_fresh alias",
@@ -198,6 +216,9 @@ MODULES = {
 NUMPY = {
     "np.abs": "abs absolute",
     "np.absolute": "abs absolute",
+    "np.array": "lift_fresh scalar_tensor",
+    "np.asarray": "lift_fresh alias",
+    "np.take": "take index_select",
     "np.concatenate": "cat concat concatenate",
     "np.concat": "cat concat concatenate",
     "np.amax": "amax max",
@@ -244,13 +265,49 @@ NUMPY = {
     "np.random.permuted": "randperm",
 }
 
-# Arguments by the name that the other library does not know.
+# Names whose counterpart is not that of the operators that they run, or which run none.
+COUNTERPARTS = {
+    "torch.tensor": "np.array",
+    "torch.as_tensor": "np.asarray",
+    "torch.asarray": "np.asarray",
+    "torch.from_numpy": "np.asarray",
+    "np.array": "torch.tensor",
+    "np.asarray": "torch.as_tensor",
+    "np.bool_": "torch.bool",
+    "np.half": "torch.half",
+    "np.single": "torch.float32",
+    "np.double": "torch.double",
+} | {
+    name: counterpart
+    for dtype in [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
+    for name, counterpart in ((f"np.{dtype}", f"torch.{dtype}"), (f"torch.{dtype}", f"np.{dtype}"))
+}
+
+# Arguments by the name that the other library does not know; those without an operator it has in no function.
 ARGUMENTS = {
     "ddof": "var std cov",
     "correction": "var std cov",
     "unbiased": "var std var_mean std_mean",
     "axis": "sum",
     "keepdims": "sum",
+    "out": "add",
+    "where": "",
+    "order": "",
     "descending": "sort argsort",
     "stable": "sort argsort",
     "kind": "sort argsort",

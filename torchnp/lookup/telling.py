@@ -21,17 +21,18 @@ def told(meaning: Meaning) -> dict[str, Any]:
     """Everything that is known under a name, as JSON has it."""
     ops = [op for op in meaning.ops if op.startswith("aten::")] or list(meaning.ops)
     main = ops[0] if ops else ""
-    body = _body(main)
+    body, known = _body(main), spellings.COUNTERPARTS.get(meaning.name, "")
     return {
         "name": meaning.name,
         "kind": meaning.kind,
         "says": meaning.says,
-        "does": body.doc if body else "",
-        "numpy": _counterparts(ops[:1]),
+        "does": body.doc if body and not known else "",
+        "counterpart": known,
+        "numpy": [known] if known.startswith("np.") else _counterparts(ops[:1]),
         "array_api": _standard(main),
         "arrays": EXAMPLE if meaning.calls else {},
         "calls": [{"numpy": c.numpy, "torch": c.torch, "says": c.say} for c in meaning.calls],
-        "tried": facts.tried(_overloads(main)) if meaning.kind != "difference" else {},
+        "tried": facts.tried(_overloads(main)) if meaning.kind != "difference" and not known else {},
         "differences": _differences(meaning, ops),
         "op": main,
         "torch": facts.callers().get(main.partition(".")[0], ""),
@@ -79,11 +80,16 @@ def _differences(meaning: Meaning, ops: list[str]) -> list[dict[str, Any]]:
                     found[i] = _difference(CATALOGUE[i], None, body.packet)
     rows = list(found.values())
     if meaning.kind == "argument":
-        word = re.compile(rf"\b{re.escape(meaning.name.rstrip('='))}\b")
-        about = [row for row in rows if any(word.search(str(v)) for v in row.values())]
-        rows = about or [row for row in rows if row["torch"]][:3]
-    # What the catalogue shows on this very operator comes first, then what is shown on it at all.
-    return sorted(rows, key=lambda row: (row["torch"] != CATALOGUE[row["id"]].torch, not row["torch"]))
+        word = rf"\b{re.escape(meaning.name.rstrip('='))}"
+        about = lambda pattern: [row for row in rows if any(re.search(pattern, str(v)) for v in row.values())]
+        said = about(f"{word}=") or about(rf"{word}\b")
+        rows = said or ([] if meaning.calls else [row for row in rows if row["torch"]][:3])
+    # What the catalogue shows on this very operator comes first, but for what is particular about out=, then what is
+    # shown on it at all.
+    own = lambda row: row["torch"] == CATALOGUE[row["id"]].torch and "out=" not in row["torch"]
+    # Of what writes in place, how that differs before all.
+    writes = lambda row: ops[0].endswith("_") and bool(re.search(r"[a-z]_\(", CATALOGUE[row["id"]].torch))
+    return sorted(rows, key=lambda row: (not writes(row), not own(row), not row["torch"]))
 
 
 def _difference(d: Difference, example: Any, op: str | None) -> dict[str, Any]:
@@ -122,14 +128,17 @@ def as_text(told: dict[str, Any], bold: Callable[[str], str] = str, faint: Calla
 def _head(told: dict[str, Any], bold: Callable[[str], str]) -> str:
     title, kind, op = bold(told["name"]), told["kind"], told["op"]
     if kind == "left out":
-        return f"{title} {told['says']}."
+        there = "NumPy" if told["counterpart"].startswith("np.") else "torch"
+        return f"{title} {told['says']}." + (f" In {there} it is {told['counterpart']}." if told["counterpart"] else "")
     if kind == "difference":
         return f"{title}  {told['differences'][0]['title']}."
+    if kind == "argument" and not op:
+        return f"{title}  is an argument of NumPy's functions, and of none of torch's"
     if kind == "argument":
         return f"{title}  of {', '.join(_spoken(o) for o in [op, *told['also']])}"
     counterparts = " or ".join(name for name in told["numpy"] if not name.endswith("__"))
     if kind == "numpy":
-        called = f"is {_spoken(op)}" if op else "has no counterpart of its own in torch"
+        called = f"is {told['counterpart'] or _spoken(op)}" if op else "has no counterpart of its own in torch"
     elif kind == "python":
         called = f"runs {_spoken(op)}" + (f", {counterparts} in NumPy" if counterparts else "")
     else:
@@ -138,7 +147,8 @@ def _head(told: dict[str, Any], bold: Callable[[str], str]) -> str:
     if told["array_api"]:
         does += f"\n  In the array API standard {' or '.join(f'xp.{name}' for name in told['array_api'])}."
     if tried := told["tried"]:
-        right = f"{counterparts.partition(' or ')[0]}, called as it is, is right on {tried['right']:,} of {tried['calls']:,}"
+        mine = f"{counterparts.partition(' or ')[0]}, called as it is," if counterparts else "The same in NumPy"
+        right = f"{mine} is right on {tried['right']:,} of {tried['calls']:,}"
         does += f"\n  {right} calls that the tests made."
     runs = "" if told["name"] in (op, op.partition("::")[2]) else f"\n  It runs {op}."
     return f"{title}  {called}{does}{runs if kind == 'torch' else ''}"
@@ -157,7 +167,7 @@ def _calls(told: dict[str, Any], bold: Callable[[str], str]) -> str:
         lines += [f"  NumPy  {call['numpy']}", f"  torch  {call['torch']}"]
         if call["says"]:
             lines.append(_folded(call["says"], "         "))
-    title = "How to write it" if told["kind"] == "numpy" and not told["op"] else "The same in both"
+    title = "How to write it" if told["kind"] in ("numpy", "argument") and not told["op"] else "The same in both"
     where = [_folded(f"where {', '.join(given)}", "  ")] if given else []
     return "\n".join([bold(title), *lines, *where]) if lines else ""
 

@@ -48,7 +48,35 @@ QUESTIONS = [
     ("torch.std", ["is np.std in NumPy", "np.std(np.array([1.0, 2.0, 3.0, 4.0], np.float32), ddof=1)"]),
     ("np.dot", ["dot takes two vectors", "torch.matmul"]),
     ("edge", ["mode='replicate'", "modes of pad have names"]),
+    ("x[idx] += 1", ["counts once in both", "index_add_", "np.add.at"]),
+    ("x[0, :, [0, 1]]", ["(3, 2) in torch, (2, 3) in NumPy"]),
+    ("x[..., 0]", ["A view in both"]),
+    ("x[1:3]", ["A view in both", "Slices need a positive step"]),
+    ("x[mask]", ["A copy in both"]),
+    ("x[i] = v", ["9.7 among integers is 9"]),
+    ("x in y", ["Whether any element is equal"]),
+    ("a == b", ["torch.eq", "np.equal", "promoted dtype"]),
+    ("+=", ["the dtype stays", "narrow within a category"]),
+    ("x.size", ["x.numel()", "a method that gives the shape"]),
+    ("x.shape", ["tuple(x.shape)", "torch.Size is a tuple"]),
+    ("x.dtype", ["torchnp.interop converts"]),
+    ("x.astype", ["is Tensor.to", "astype copies unless copy=False"]),
+    ("np.float32", ["torch.float32"]),
+    ("np.array", ["is torch.tensor", "A copy in both"]),
+    ("torch.tensor", ["is np.array in NumPy", "float32 in torch"]),
+    ("torch.from_numpy", ["is np.asarray in NumPy", "the array's own memory"]),
+    ("np.take", ["count through all elements", "torch.index_select"]),
+    ("np.vdot", ["expected both vectors to have same dtype"]),
 ]
+# What the command alone has an answer to: an argument is no page of the site.
+ARGUMENTS = [
+    ("axis", ["axis= is dim= in torch"]),
+    ("keepdims", ["keepdim=True"]),
+    ("out", ["out= of the wrong shape is resized", "Both write there"]),
+    ("where=", ["none of torch's", "torch.sum(torch.where(mask, v, 0))"]),
+    ("order=", ["none of torch's", "x.t().reshape(-1)"]),
+]
+ASKED = [*QUESTIONS, *ARGUMENTS]
 
 
 def answer(name):
@@ -57,7 +85,7 @@ def answer(name):
     return telling.as_text(telling.told(found))
 
 
-@pytest.mark.parametrize(("name", "words"), QUESTIONS, ids=[q for q, _ in QUESTIONS])
+@pytest.mark.parametrize(("name", "words"), ASKED, ids=[q for q, _ in ASKED])
 def test_question(name, words):
     text = " ".join(answer(name).split())
     assert [w for w in words if w not in text] == []

@@ -20,6 +20,7 @@ from torchnp.lookup import published
 def test_files_are_what_their_schemas_say(name):
     schema = json.loads(published.text(f"{name}.schema.json"))
     jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$id"] == f"urn:torchnp:schema:{name}"  # a name that stays, wherever the files are served
     rows = json.loads(published.text(f"{name}.json"))
     jsonschema.validate(rows, schema)
     rows[0].pop("title" if name == "differences" else "schema")
