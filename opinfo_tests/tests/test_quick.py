@@ -101,6 +101,16 @@ def added(draw):
     return [tensor, draw(st.sampled_from([0, 0, 0, -2, 1])), np.abs(index) % max(m, 1), source]
 
 
+@st.composite
+def rows_to_normalise(draw):
+    """A tensor, the shape of its rows, weight and bias, of one dtype for the most part."""
+    shape, kind = draw(st.lists(st.integers(2, 6), min_size=1, max_size=3).map(tuple)), draw(st.sampled_from(FLOATS))
+    row = shape[draw(st.integers(0, len(shape) - 1)) :]
+    other = draw(st.sampled_from([kind, kind, kind, *FLOATS]))
+    given = [draw(arrays(row, (d,))) if draw(st.integers(0, 9)) else None for d in (kind, other)]
+    return [draw(arrays(shape, (kind,))), list(row), *given]
+
+
 def call(*positional, **named):
     """The arguments of a call as a strategy."""
     return st.tuples(st.tuples(*positional), st.fixed_dictionaries(named))
@@ -133,6 +143,7 @@ CALLS = {
     "mean.dim": call(arrays(), axes, flag),
     "mean": call(arrays()),
     "index_select": call(arrays(), axis, arrays(st.tuples(st.integers(0, 4)), (dt.int64,)).map(lambda i: np.abs(i) % 4)),
+    "native_layer_norm": spread(rows_to_normalise(), st.sampled_from([1e-5, 1e-5, 0.1, 0.0, 1])),
     "index_add": spread(added()),
     "sort.stable": call(arrays(), stable=flag, dim=axis, descending=st.sampled_from([False, False, True])),
     "sort": call(arrays(), axis, st.sampled_from([False, False, True])),

@@ -17,7 +17,9 @@ from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.kernels.vectornorm import linalg_vector_norm
+from torchnp.quick import exact, is_dense, is_float
 from torchnp.registry import kernel
+from torchnp.scalars import scalar
 
 ndarray = np.ndarray
 
@@ -146,7 +148,50 @@ def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None
     return math.prod(shape)
 
 
-@kernel("native_layer_norm", differs=["half-opmath"])
+_FEW_ROWS, _FEW = 64, 1 << 12  # whose means and variances are looked at as Python's numbers
+
+
+def are_ordinary(mean: ndarray, variance: ndarray, n: int) -> bool:
+    """Whether no row shows torch's steps, by far: see `centred`."""
+    least, most = map(float, _LIMITS[mean.dtype])
+    least, most = 2 * least, most / (2 * n)
+    return all(least * m * m < v < most for m, v in zip(mean.ravel().tolist(), variance.ravel().tolist()))
+
+
+def _quick_layer_norm(input, normalized_shape, weight, bias, eps):
+    """A few dense rows, with weight and bias."""
+    if not is_float(input) or not is_dense(input) or input.size > _FEW or type(eps) is not float:
+        return None
+    if not type(weight) is type(bias) is ndarray or type(normalized_shape) not in (list, tuple):
+        return None
+    dtype, shape = input.dtype, tuple(normalized_shape)
+    before = input.ndim - len(shape)
+    if not shape or before < 0 or not input.shape[before:] == shape == weight.shape == bias.shape:
+        return None
+    if weight.dtype is not dtype or bias.dtype is not dtype:
+        return None
+    n, one = weight.size, scalar(1, dtype)
+    x, count = input.reshape(-1, n), scalar(n, dtype)
+    if len(x) > _FEW_ROWS:
+        return None
+    mean = _add(x, 1, None, None, True)
+    np.divide(mean, count, mean)
+    y = np.subtract(x, mean)
+    rstd = np.vecdot(y, y).reshape(-1, 1)
+    np.divide(rstd, count, rstd)
+    if not are_ordinary(mean, rstd, n):
+        return None
+    np.add(rstd, scalar(eps, dtype), rstd)
+    np.sqrt(rstd, rstd)
+    np.divide(one, rstd, rstd)
+    np.multiply(y, rstd, y)
+    np.multiply(y, weight.reshape(n), y)
+    np.add(y, bias.reshape(n), y)
+    kept = (*input.shape[:before], *(1,) * len(shape))
+    return y.reshape(input.shape), mean.reshape(kept), rstd.reshape(kept)
+
+
+@kernel("native_layer_norm", differs=["half-opmath"], quick=exact(_quick_layer_norm, placed=True))
 def native_layer_norm(input, normalized_shape, weight, bias, eps):
     """Rows less their mean over their standard deviation, times weight plus bias; also mean and 1 / deviation."""
     stats = dt.float32 if mixed(input, weight, bias) else input.dtype
