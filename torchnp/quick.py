@@ -29,7 +29,7 @@ class Quick:
     ulp: float = 0.0  # units in the last place of the scale; 0 is the very result of the body
     scale: Function | None = None  # magnitudes that the rounding is of, from the arguments; else the result's own
     why: str = ""  # the result is as good as the body's
-    placed: bool = False  # takes only dense tensors, and gives such: its results are where torch's are
+    placed: bool = False  # takes only tensors that `settle.is_plain`, and gives such: nothing moves them
 
 
 def exact(function: Function, placed: bool = False) -> Quick:
@@ -55,12 +55,6 @@ def within(ulp: float, function: Function, why: str, scale: Function | None = No
 
 
 # ---------------------------------------------------------------- looks that several twins have
-
-
-def is_dense(x: ndarray) -> bool:
-    """Whether a tensor is row-major to the letter: the stride of a dimension of one element may be any."""
-    shape = x.shape
-    return x.flags.c_contiguous and 1 not in shape and 0 not in shape
 
 
 def is_float(x: Any) -> bool:

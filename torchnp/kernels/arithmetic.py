@@ -15,9 +15,10 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.loops import in_vectors
 from torchnp.overlap import check_target
-from torchnp.quick import exact, is_dense, is_float
+from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
+from torchnp.settle import is_plain
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
@@ -270,11 +271,11 @@ fmod = el.binary(
 
 def _alike(x: ndarray, *others: ndarray) -> bool:
     """Whether all are dense float32, or all float64, of one shape with dimensions."""
-    if not is_float(x) or not is_dense(x):
+    if not is_float(x) or not is_plain(x):
         return False
     dtype, shape = x.dtype, x.shape
     for y in others:
-        if type(y) is not ndarray or y.dtype is not dtype or y.shape != shape or not y.flags.c_contiguous:
+        if type(y) is not ndarray or y.dtype is not dtype or y.shape != shape or not is_plain(y):
             return False
     return len(shape) > 0
 

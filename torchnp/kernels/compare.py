@@ -19,9 +19,10 @@ from torchnp.kernels.copy import convert
 from torchnp.kernels.numerics.blocks import MANY, choose
 from torchnp.kernels.pointwise import abs
 from torchnp.kernels.view import view
-from torchnp.quick import exact, is_dense
+from torchnp.quick import exact
 from torchnp.registry import kernel
 from torchnp.scalars import single, tensor
+from torchnp.settle import is_plain
 from torchnp.writes import PREDICATE
 
 ndarray = np.ndarray
@@ -106,9 +107,9 @@ def _quick_where(condition, self, other):
     """Three dense tensors of one shape."""
     if not type(condition) is type(self) is type(other) is ndarray or not condition.shape == self.shape == other.shape:
         return None
-    if self.dtype is not other.dtype or condition.dtype is not dt.bool_ or not is_dense(condition):
+    if self.dtype is not other.dtype or condition.dtype is not dt.bool_:
         return None
-    if not (self.flags.c_contiguous and other.flags.c_contiguous):
+    if not (is_plain(condition) and is_plain(self) and is_plain(other)):
         return None
     if self.size > MANY:
         return choose(condition, self, other)

@@ -17,6 +17,7 @@ from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, reshape, unsqueeze
 from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
+from torchnp.settle import is_plain
 
 ndarray = np.ndarray
 
@@ -45,7 +46,7 @@ def _quick_cat(tensors, dim=0):
     if n < 2 or not is_axis(dim, n):
         return None
     for x in tensors:
-        if type(x) is not ndarray or x.dtype is not dtype or x.ndim != n or not x.flags.c_contiguous:
+        if type(x) is not ndarray or x.dtype is not dtype or x.ndim != n or not is_plain(x):
             return None
         other = x.shape
         if other != shape and (other[:dim] != shape[:dim] or other[dim % n + 1 :] != shape[dim % n + 1 :]):
@@ -53,7 +54,12 @@ def _quick_cat(tensors, dim=0):
     return np.concatenate(tensors, dim)
 
 
-@kernel("cat", like=np.concatenate, differs=["cat-legacy-empty", "int-float-promotion"], quick=exact(_quick_cat))
+@kernel(
+    "cat",
+    like=np.concatenate,
+    differs=["cat-legacy-empty", "int-float-promotion"],
+    quick=exact(_quick_cat, placed=True),
+)
 def cat(tensors, dim=0):
     """Tensors one after the other along a dimension; legacy empty ones of shape (0,) are left out."""
     check(len(tensors) > 0, "torch.cat(): expected a non-empty list of Tensors", ValueError)

@@ -15,9 +15,10 @@ from torchnp.errors import cannot_cast, complex_clamp
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, limited
-from torchnp.quick import exact, is_dense, is_float
+from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
 from torchnp.scalars import number, real, scalar
+from torchnp.settle import is_plain
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
@@ -95,7 +96,7 @@ _CLAMP = [
 
 def _quick_clamp(self, min=None, max=None):
     """Two numbers, neither nan nor beyond float32, around a small tensor of float32 or float64."""
-    if not is_float(self) or not self.ndim or self.size > STRIP or not is_dense(self):
+    if not is_float(self) or not self.ndim or self.size > STRIP or not is_plain(self):
         return None
     if (type(min) is not float and type(min) is not int) or (type(max) is not float and type(max) is not int):
         return None

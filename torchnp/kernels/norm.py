@@ -17,9 +17,10 @@ from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.kernels.vectornorm import linalg_vector_norm
-from torchnp.quick import exact, is_dense, is_float
+from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
+from torchnp.settle import is_plain
 
 ndarray = np.ndarray
 
@@ -160,7 +161,7 @@ def are_ordinary(mean: ndarray, variance: ndarray, n: int) -> bool:
 
 def _quick_layer_norm(input, normalized_shape, weight, bias, eps):
     """A few dense rows, with weight and bias."""
-    if not is_float(input) or not is_dense(input) or input.size > _FEW or type(eps) is not float:
+    if not is_float(input) or not is_plain(input) or input.size > _FEW or type(eps) is not float:
         return None
     if not type(weight) is type(bias) is ndarray or type(normalized_shape) not in (list, tuple):
         return None

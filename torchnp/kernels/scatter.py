@@ -18,9 +18,10 @@ from torchnp.kernels.slicing import at, select
 from torchnp.kernels.view import as_strided
 from torchnp.layout import cloned, contiguous, dense, layout_of
 from torchnp.overlap import check_target, check_written_at
-from torchnp.quick import exact, is_dense, is_float
+from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
 from torchnp.scalars import item, scalar
+from torchnp.settle import is_plain
 from torchnp.writes import Bound, Writes, look_apart
 
 ndarray = np.ndarray
@@ -163,7 +164,7 @@ def _quick_index_add(self, dim, index, source):
     """A few rows into a dense matrix."""
     if not type(self) is type(index) is type(source) is ndarray or type(dim) is not int or dim or self.ndim != 2:
         return None
-    if not is_float(self) or source.dtype is not self.dtype or not is_dense(self):
+    if not is_float(self) or source.dtype is not self.dtype or not is_plain(self):
         return None
     if index.dtype is not int64 or index.ndim != 1 or not 0 < index.size <= 64:
         return None

@@ -18,7 +18,6 @@ from torchnp.dtypes import bool_
 from torchnp.errors import ambiguous_view, expand_mismatch, invalid_view, no_dimensions, shape_text, too_few_sizes
 from torchnp.kernels._memory import check_size, storage, window
 from torchnp.kernels._rows import rows
-from torchnp.quick import is_dense
 from torchnp.registry import kernel
 from torchnp.settle import is_plain
 from torchnp.writes import Bound, Writes
@@ -169,7 +168,7 @@ def unsqueeze(self, dim):
         wrap_dim(dim, span)
     if dim < 0:
         dim += span
-    if is_dense(self):
+    if is_plain(self):
         return self.reshape((*shape[:dim], 1, *shape[dim:]))
     # None as an index would leave a stride of 0, which reads as an expanded dimension.
     strides = self.strides
