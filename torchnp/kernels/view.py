@@ -181,24 +181,27 @@ def unsqueeze(self, dim):
 
 def check_count(shape: Sequence[int]) -> None:
     """Refuse negative sizes as torch does where it counts a view's elements; beside a 0 as it refuses to copy them."""
-    check(0 in shape or min(shape, default=0) >= 0, "numel: integer multiplication overflow")
-    check_size(shape)
+    if shape and min(shape) < 0:
+        check(0 in shape, "numel: integer multiplication overflow")
+        check_size(shape)
 
 
 @kernel("expand", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable"])
 def expand(self, size, *, implicit=False):
     """Dimensions of size 1 repeated without a copy, by strides of 0."""
-    extra = len(size) - self.ndim
+    own = self.shape
+    extra = len(size) - len(own)
     if extra < 0:
-        raise too_few_sizes(self.dtype, self.shape, size)
+        raise too_few_sizes(self.dtype, own, size)
     shape, strides = list(size), [0] * extra + list(self.strides)
-    if shape[extra:] != list(self.shape):
-        for i, n in reversed(list(enumerate(self.shape, extra))):
+    for i in range(len(shape) - 1, extra - 1, -1):
+        n = own[i - extra]
+        if shape[i] != n:
             if shape[i] == -1:
                 shape[i] = n
-            elif shape[i] != n:
+            else:
                 if n != 1:
-                    raise expand_mismatch(shape[i], n, i, size, self.shape)
+                    raise expand_mismatch(shape[i], n, i, size, own)
                 strides[i] = 0
     for i in reversed(range(extra)):
         if shape[i] == -1 and self.ndim:
