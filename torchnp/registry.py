@@ -204,7 +204,7 @@ def with_twin(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable
     def kernel(_0: Any = MISSING, _1: Any = MISSING, _2: Any = MISSING, *rest: Any, **named: Any) -> Any:
         try:
             if named or rest:
-                given = (*[x for x in (_0, _1, _2) if x is not MISSING], *rest)
+                given = (*_given(_0, _1, _2), *rest)
                 if signature.takes(len(given), named):
                     out = run_quiet(quick, *given, **named)
                     if out is not None:
@@ -226,9 +226,15 @@ def with_twin(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable
         except RuntimeError as error:
             if not is_busy(error):
                 raise
-        return slow(*(x for x in (_0, _1, _2) if x is not MISSING), *rest, **named)
+        if _2 is not MISSING:
+            return slow(_0, _1, _2, *rest, **named)
+        return slow(*_given(_0, _1), **named)
 
     return kernel
+
+
+def _given(*positional: Any) -> list[Any]:
+    return [x for x in positional if x is not MISSING]
 
 
 def is_busy(error: RuntimeError) -> bool:

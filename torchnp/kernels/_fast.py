@@ -126,6 +126,6 @@ def _of_tensors(direct: dict[np.dtype, Function], slow: Function, mixes_bool: bo
                 except RuntimeError as error:
                     if not is_busy(error):
                         raise
-        return slow(*(x for x in (_0, _1) if x is not MISSING), *rest, **named)
+        return slow(_0, _1, *rest, **named) if _1 is not MISSING else slow(*([] if _0 is MISSING else [_0]), **named)
 
     return of_tensors
