@@ -210,10 +210,9 @@ def with_twin(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable
                     if out is not None:
                         return settle(out, given, named)
             elif _1 is MISSING:
-                if alone:
-                    out = run_quiet(quick, _0)
-                    if out is not None:
-                        return settle(out, (_0,), named)
+                out = run_quiet(quick, _0) if alone else None
+                if out is not None:
+                    return settle(out, (_0,), named)
             elif _2 is MISSING:
                 if two:
                     out = run_quiet(quick, _0, _1)
