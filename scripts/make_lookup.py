@@ -21,7 +21,7 @@ import torchnp
 from opinfo_tests.proof import tier
 from torchnp.catalogue import CHAPTERS
 from torchnp.differences import Difference
-from torchnp.lookup import facts, published
+from torchnp.lookup import facts, published, spellings
 
 DATA = Path(torchnp.__file__).parent / "data"
 
@@ -57,6 +57,10 @@ def callers_lines() -> list[str]:
         called = examples.torch_names(op)[0].replace("torch.nn.functional.", "F.").replace("torch.Tensor.", "Tensor.")
         if not called.startswith("torch.ops.") and "._" not in called:
             found[op] = called
+    for name, ops in spellings.TORCH.items():  # torch.unique is a function of Python's, over ops without a name
+        for op in ops.split() if name.startswith("torch.") else ():
+            if name.rpartition(".")[2] in op:
+                found.setdefault(f"aten::{op}", name)
     return ["# by scripts/make_lookup.py: op, its public name", *("\t".join(pair) for pair in sorted(found.items()))]
 
 

@@ -237,6 +237,7 @@ NUMPY = {
     "np.radians": "deg2rad",
     "np.trapz": "trapezoid",
     "np.transpose": "permute transpose numpy_T",
+    "np.unique": "_unique2 unique_dim",
     "np.vecdot": "linalg_vecdot",
     "np.vecmat": "matmul",
     "np.linalg.matmul": "matmul",

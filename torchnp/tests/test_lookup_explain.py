@@ -17,6 +17,7 @@ QUESTIONS = [
     ("unbiased", ["torch.var", "torch.std", "unbiased=True"]),
     ("broadcast_to", ["is np.broadcast_to in NumPy", "-1 in expand and broadcast_to keeps a size"]),
     ("torch.unique", ["is np.unique in NumPy", "Every nan is unique", "return_index", "equal_nan=False"]),
+    ("np.unique", ["is torch.unique", "return_counts"]),
     ("F.interpolate", ["np.repeat(v, 2)", "mode='nearest-exact'", "align_corners=True", "upsample_bilinear2d"]),
     ("F.cross_entropy", ["np.logaddexp.reduce(x, axis=1)", "ignore_index=-100", "aten::cross_entropy_loss("]),
     ("Tensor.T", ["ndarray.T", "permute", "aten::numpy_T("]),
