@@ -3962,7 +3962,7 @@ class _aten__histogramdd_from_bin_tensors:
 class _aten__index_put_impl:
     """``aten::_index_put_impl_``, with the written arguments returned in place of written.
 
-    Like ``numpy.ndarray.__setitem__``, with 4 known differences: ``torchnp explain _index_put_impl``."""
+    Like ``numpy.ndarray.__setitem__``, with 5 known differences: ``torchnp explain _index_put_impl``."""
     @overload
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ..., unsafe: _bool = ...) -> _Array: ...
     @overload
@@ -3982,7 +3982,7 @@ class _aten__index_put_impl:
 class _aten__index_put_impl_:
     """`index_put` in place.
 
-    Like ``numpy.ndarray.__setitem__``, with 4 known differences: ``torchnp explain _index_put_impl_``."""
+    Like ``numpy.ndarray.__setitem__``, with 5 known differences: ``torchnp explain _index_put_impl_``."""
     def __call__(_, /, self: _Array, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ..., unsafe: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ..., unsafe: _bool = ...) -> _Array:
@@ -5898,7 +5898,7 @@ class _aten__unsafe_index:
 class _aten__unsafe_index_put:
     """`index_put`.
 
-    Like ``numpy.ndarray.__setitem__``, with 3 known differences: ``torchnp explain _unsafe_index_put``."""
+    Like ``numpy.ndarray.__setitem__``, with 4 known differences: ``torchnp explain _unsafe_index_put``."""
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array:
@@ -7028,7 +7028,7 @@ class _aten_all:
 class _aten_allclose:
     """Whether `isclose` holds everywhere.
 
-    Like ``numpy.allclose``, with 2 known differences: ``torchnp explain allclose``."""
+    Like ``numpy.allclose``, with 3 known differences: ``torchnp explain allclose``."""
     def __call__(_, /, self: _Tensor, other: _Tensor, rtol: _float = ..., atol: _float = ..., equal_nan: _bool = ...) -> _bool: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor, rtol: _float = ..., atol: _float = ..., equal_nan: _bool = ...) -> _bool:
@@ -8780,7 +8780,7 @@ class _aten_broadcast_to:
 class _aten_bucketize:
     """Index of the bucket of each value; a boundary belongs to the bucket below it, or above if ``right``.
 
-    Like ``numpy.digitize``, with 4 known differences: ``torchnp explain bucketize``."""
+    Like ``numpy.digitize``, with 5 known differences: ``torchnp explain bucketize``."""
     @overload
     def __call__(_, /, self: _Tensor, boundaries: _Tensor, *, out_int32: _bool = ..., right: _bool = ...) -> _Array: ...
     @overload
@@ -9502,7 +9502,7 @@ class _aten_contiguous:
 class _aten_conv1d:
     """Cross-correlation over one dimension.
 
-    Like ``numpy.correlate``, with 2 known differences: ``torchnp explain conv1d``."""
+    Like ``numpy.correlate``, with 3 known differences: ``torchnp explain conv1d``."""
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., groups: _int = ...) -> _Array: ...
     @overload
@@ -12374,7 +12374,7 @@ class _aten_floor_divide_:
 class _aten_fmax:
     """Elementwise ``fmax``.
 
-    Like ``numpy.fmax``, with no known difference: ``torchnp explain fmax``."""
+    Like ``numpy.fmax``, with 1 known difference: ``torchnp explain fmax``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -12394,7 +12394,7 @@ class _aten_fmax:
 class _aten_fmin:
     """Elementwise ``fmin``.
 
-    Like ``numpy.fmin``, with no known difference: ``torchnp explain fmin``."""
+    Like ``numpy.fmin``, with 1 known difference: ``torchnp explain fmin``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -13796,7 +13796,7 @@ class _aten_huber_loss_backward:
 class _aten_hypot:
     """Elementwise ``hypot``.
 
-    Like ``numpy.hypot``, with 1 known difference: ``torchnp explain hypot``."""
+    Like ``numpy.hypot``, with 2 known differences: ``torchnp explain hypot``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -13816,7 +13816,7 @@ class _aten_hypot:
 class _aten_hypot_:
     """``aten::hypot``, written into its first argument.
 
-    Like ``numpy.hypot``, with 1 known difference: ``torchnp explain hypot_``."""
+    Like ``numpy.hypot``, with 2 known differences: ``torchnp explain hypot_``."""
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, other: _Tensor) -> _Array:
@@ -14094,7 +14094,7 @@ class _aten_index_fill_:
 class _aten_index_put:
     """The tensor with values written, or added, at positions that come as tensors.
 
-    Like ``numpy.ndarray.__setitem__``, with 4 known differences: ``torchnp explain index_put``."""
+    Like ``numpy.ndarray.__setitem__``, with 5 known differences: ``torchnp explain index_put``."""
     @overload
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array: ...
     @overload
@@ -14114,7 +14114,7 @@ class _aten_index_put:
 class _aten_index_put_:
     """``aten::index_put``, written into its first argument.
 
-    Like ``numpy.ndarray.__setitem__``, with 4 known differences: ``torchnp explain index_put_``."""
+    Like ``numpy.ndarray.__setitem__``, with 5 known differences: ``torchnp explain index_put_``."""
     def __call__(_, /, self: _Array, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array:
@@ -14398,7 +14398,7 @@ class _aten_is_vulkan_available:
 class _aten_isclose:
     """``|self - other| <= atol + rtol * |other|``, in the tensors' dtype.
 
-    Like ``numpy.isclose``, with 2 known differences: ``torchnp explain isclose``."""
+    Like ``numpy.isclose``, with 3 known differences: ``torchnp explain isclose``."""
     def __call__(_, /, self: _Tensor, other: _Tensor, rtol: _float = ..., atol: _float = ..., equal_nan: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor, rtol: _float = ..., atol: _float = ..., equal_nan: _bool = ...) -> _Array:
@@ -16376,7 +16376,7 @@ class _aten_logaddexp:
 class _aten_logaddexp2:
     """Elementwise ``logaddexp2``.
 
-    Like ``numpy.logaddexp2``, with 1 known difference: ``torchnp explain logaddexp2``."""
+    Like ``numpy.logaddexp2``, with 2 known differences: ``torchnp explain logaddexp2``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -18916,7 +18916,7 @@ class _aten_new_zeros:
 class _aten_nextafter:
     """Elementwise ``nextafter``.
 
-    Like ``numpy.nextafter``, with 1 known difference: ``torchnp explain nextafter``."""
+    Like ``numpy.nextafter``, with 2 known differences: ``torchnp explain nextafter``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -18936,7 +18936,7 @@ class _aten_nextafter:
 class _aten_nextafter_:
     """``aten::nextafter``, written into its first argument.
 
-    Like ``numpy.nextafter``, with 1 known difference: ``torchnp explain nextafter_``."""
+    Like ``numpy.nextafter``, with 2 known differences: ``torchnp explain nextafter_``."""
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, other: _Tensor) -> _Array:
@@ -21550,7 +21550,7 @@ class _aten_scatter_reduce_:
 class _aten_searchsorted:
     """Where each value would go among sorted ones; before equal ones, or after them if ``right``.
 
-    Like ``numpy.searchsorted``, with 4 known differences: ``torchnp explain searchsorted``."""
+    Like ``numpy.searchsorted``, with 5 known differences: ``torchnp explain searchsorted``."""
     @overload
     def __call__(_, /, sorted_sequence: _Tensor, self: _Tensor, *, out_int32: _bool = ..., right: _bool = ..., side: _str | None = ..., sorter: _Tensor | None = ...) -> _Array: ...
     @overload

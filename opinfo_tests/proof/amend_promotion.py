@@ -72,6 +72,14 @@ def category_decides(call: Call) -> Any:
     return promote(call) if len({category(x) for x in (*dims, *zero)}) > 1 else False
 
 
+@amends("isclose-of-integers", stage=3)
+def compared_as_floats(call: Call) -> Any:
+    full = call.full()
+    if category(full["self"]) > 1 or (full["rtol"] == 0 and full["atol"] == 0):
+        return False
+    return promote(call, DEFAULT[2])
+
+
 @amends("number-promotion", "scalar-left-operand", stage=3)
 def floats_to_integers(call: Call) -> Any:
     dims, zero, numbers = tiers(call)

@@ -111,6 +111,12 @@ refuses(
 refuses("bool-alpha", lambda c: isinstance(c.given.get("alpha"), bool) and promoted(everything(c)).kind != "b")
 refuses("where-needs-bool", lambda c: not takes_bool(c))
 refuses("negative-tolerance", lambda c: not (c.full()["rtol"] >= 0 and c.full()["atol"] >= 0))
+refuses(
+    "index-put-needs-index",
+    lambda c: (
+        all(i is None for i in c.given["indices"]) and c.given["values"].size == 1 and not c.given.get("accumulate")
+    ),
+)
 refuses("clamp-needs-bound", lambda c: "min" not in c.given and "max" not in c.given)
 refuses("cov-weights", lambda c: "aweights" in c.given and c.given["aweights"].dtype.kind == "c")
 refuses("norm-of-nothing", lambda c: not c.first.size and not 0 <= c.full().get("ord", 2) < np.inf)

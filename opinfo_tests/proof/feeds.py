@@ -93,6 +93,8 @@ MORE = {
     "qr-mode-r": ("{f}(torch.ones(2, 2), 'r')",), "cast-is-itself": ("{f}(torch.zeros(1, dtype=torch.int32))",),
 
     "log-normal-defaults": ("{f}(torch.ones(1000))",), "random-complex": ("{f}(torch.ones(1000, dtype=torch.complex64))",),
+    "isclose-of-integers": ("{f}(torch.tensor([16777217]), torch.tensor([16777216]), 0.0, 0.5)",),
+    "index-put-needs-index": ("{f}(torch.arange(2), [None], torch.tensor(1))",),
     "negative-tolerance": ("{f}(torch.ones(1), torch.ones(1), rtol=-1.0)",),
 }  # fmt: skip
 

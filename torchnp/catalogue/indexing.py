@@ -75,6 +75,17 @@ ROWS = (
         in_torch="torch.zeros(2).index_put_((torch.tensor([0, 0]),), torch.tensor(1.0))",
     ),
     Difference(
+        "index-put-needs-index",
+        "index_put without an index refuses a single value",
+        torch="torch.ops.aten.index_put(torch.arange(2), [None], torch.tensor(1))",
+        torch_value="RuntimeError: masked_fill_ only supports boolean masks, but got mask with dtype nullptr (uninitialized)",
+        numpy="(x := np.arange(2), x.__setitem__((slice(None),), 1))[0]",
+        numpy_value="int64[2] [1, 1]",
+        kernel="aten.index_put(np.arange(2), [None], np.array(1))",
+        why="torch takes it for a fill by a mask, and there is none. Python's x[:] = 1 runs fill_.",
+        in_torch="torch.ops.aten.fill_(torch.arange(2), 1)",
+    ),
+    Difference(
         "slice-step-positive",
         "Slices need a positive step",
         torch="torch.ops.aten.slice(torch.arange(3), 0, None, None, -1)",

@@ -243,6 +243,18 @@ ROWS = (
         in_torch="torch.bincount(torch.tensor([0, 1, 1]), torch.tensor([0.5, 1.0, 2.0]).double())",
     ),
     Difference(
+        "isclose-of-integers",
+        "isclose compares integers in the default dtype",
+        torch="torch.isclose(torch.tensor([16777217]), torch.tensor([16777216]), rtol=0.0, atol=0.5)",
+        torch_value="bool[1] [True]",
+        numpy="np.isclose(np.array([16777217]), np.array([16777216]), rtol=0.0, atol=0.5)",
+        numpy_value="bool[1] [False]",
+        kernel="aten.isclose(np.array([16777217]), np.array([16777216]), 0.0, 0.5)",
+        why="float32 holds integers to 2**24; where both tolerances are 0 the integers themselves are compared.",
+        in_numpy="np.isclose(np.array([16777217], np.float32), np.array([16777216], np.float32), rtol=0.0, atol=0.5)",
+        in_torch="torch.isclose(torch.tensor([16777217]).double(), torch.tensor([16777216]).double(), rtol=0.0, atol=0.5)",
+    ),
+    Difference(
         "histc-dtype",
         "Histograms count in the dtype of the input",
         torch="torch.histc(torch.tensor([0.0, 1.0, 1.0]), 2)",

@@ -69,7 +69,7 @@ def equal(self: ndarray, other: ndarray) -> bool:
     return bool(eq(self, other).all())
 
 
-@kernel("isclose", like=np.isclose, differs=["no-mixed-dtypes", "negative-tolerance"])
+@kernel("isclose", like=np.isclose, differs=["no-mixed-dtypes", "negative-tolerance", "isclose-of-integers"])
 def isclose(
     self: ndarray, other: ndarray, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> ndarray:
@@ -97,7 +97,7 @@ rows(
     _all,
     "Whether `isclose` holds everywhere.",
     like=np.allclose,
-    differs=["no-mixed-dtypes", "negative-tolerance"],
+    differs=["no-mixed-dtypes", "negative-tolerance", "isclose-of-integers"],
 )
 
 # ---------------------------------------------------------------- where

@@ -187,7 +187,14 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
 
 
 _DIFFERS = ["correlation", "conv-layout"]
-rows("conv1d", _batched, "Cross-correlation over one dimension.", run=_forward, like=np.correlate, differs=_DIFFERS)
+rows(
+    "conv1d",
+    _batched,
+    "Cross-correlation over one dimension.",
+    run=_forward,
+    like=np.correlate,
+    differs=[*_DIFFERS, "half-opmath"],
+)
 _DOC = "Cross-correlation over two or three dimensions."
 rows("conv2d conv3d", _batched, _DOC, run=_forward, differs=_DIFFERS)
 _DOC = '`conv1d` with padding "same" or "valid".'

@@ -177,7 +177,9 @@ def _check_source_dtype(self: ndarray, values: ndarray) -> None:
         raise RuntimeError(f"{words} destination and {scalar_name(values.dtype)} for the source.")
 
 
-_DIFFERS = ["index-put-accumulates", "index-uint8-mask", "no-mixed-writes", "index-write-overlap"]
+_DIFFERS = [
+    "index-put-accumulates", "index-uint8-mask", "no-mixed-writes", "index-write-overlap", "index-put-needs-index",
+]  # fmt: skip
 
 
 @kernel(
@@ -219,7 +221,7 @@ def index_put(self, indices, values, accumulate=False):
 
 rows(
     "_unsafe_index_put", index_put, "`index_put`.", like=np.ndarray.__setitem__,
-    differs=["index-put-accumulates", "index-uint8-mask", "no-mixed-writes"],
+    differs=["index-put-accumulates", "index-uint8-mask", "no-mixed-writes", "index-put-needs-index"],
     writes=Writes(free=("values",), after=_look_apart, expanded=_write_expanded),
 )  # fmt: skip
 

@@ -52,7 +52,7 @@ _UNSIGNED = "\"{}_cpu\" not implemented for '{{}}'"
 for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin, "minimum")):
     el.binary(
         _name, _function, float=_one_of_equals(_function), bfloat16=_one_of_equals(_function, True), like=_function,
-        cpu=f"{_name}_cpu", takes=_LIMITS,
+        cpu=f"{_name}_cpu", takes=_LIMITS, differs=["int-float-promotion"],
         refuses=[*_no_complex(_name), (el.UNSIGNED, NotImplementedError, _UNSIGNED.format(_other))],
     )  # fmt: skip
 
@@ -146,6 +146,6 @@ _row = partial(rows, differs=_CLAMP, writes=_WRITES)
 (clamp_min,) = _row("clamp_min", _clamp_one, "Limit from below.", like=np.maximum, foreach="maximum")
 _row("clamp_max", _clamp_one, "Limit from above.", like=np.minimum, foreach="minimum")
 # Of two zeros torch takes the first, but for some of its vectors; NumPy the second.
-_of_tensor = partial(el.binary, takes=_LIMITS, differs=_OF_TENSOR)
+_of_tensor = partial(el.binary, takes=_LIMITS, differs=["missing-kernel", *_OF_TENSOR])
 _of_tensor("clamp_min.Tensor", lambda a, b: np.maximum(b, a), cpu="maximum_cpu", like=np.maximum)
 _of_tensor("clamp_max.Tensor", lambda a, b: np.minimum(b, a), cpu="minimum_cpu", like=np.minimum)

@@ -192,7 +192,7 @@ def complex_logaddexp(a: ndarray, b: ndarray) -> ndarray:
 _to_float = partial(el.binary, result=el.int_to_float, takes=el.FLOATS, differs=_FLOAT)
 _to_float("atan2 arctan2", np.arctan2, cpu="atan2_cpu")
 _to_float("copysign.Tensor copysign.Scalar", np.copysign, cpu="copysign_cpu", differs=[*_FLOAT, "number-promotion"])
-_of_floats = partial(el.binary, takes=el.FLOATS, differs=["float-functions-refuse-integers"])
+_of_floats = partial(el.binary, takes=el.FLOATS, differs=["float-functions-refuse-integers", "int-float-promotion"])
 _of_floats("hypot", np.hypot, cpu="hypot_cpu")
 _OF_LOGADDEXP = ["float-functions-refuse-integers", "logaddexp-of-complex"]
 _of_floats(

@@ -196,7 +196,7 @@ def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None
 _ABOUT = "Where each value would go among sorted ones; before equal ones, or after them if ``right``."
 rows(
     "searchsorted.Tensor searchsorted.Scalar", _searchsorted, _ABOUT, like=np.searchsorted,
-    differs=["searchsorted-batches", "searchsorted-nan", "sorter-in-range", "missing-kernel"],
+    differs=["searchsorted-batches", "searchsorted-nan", "sorter-in-range", "int-float-promotion", "missing-kernel"],
 )  # fmt: skip
 
 
@@ -208,5 +208,5 @@ def _bucketize(self, boundaries, out_int32, right):
 rows(
     "bucketize.Tensor bucketize.Scalar", _bucketize,
     "Index of the bucket of each value; a boundary belongs to the bucket below it, or above if ``right``.",
-    like=np.digitize, differs=["bucketize-side", "bucketize-unsorted", "searchsorted-nan", "missing-kernel"],
+    like=np.digitize, differs=["bucketize-side", "bucketize-unsorted", "searchsorted-nan", "int-float-promotion", "missing-kernel"],
 )  # fmt: skip
