@@ -10,6 +10,7 @@ import torch
 
 from torchnp.errors import output_shape
 from torchnp.interop._private import forbid_pointer, is_recorded, make_handle, no_torch_function
+from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
@@ -308,10 +309,11 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
             warnings.filterwarnings("ignore", "An output with one or more elements was resized")
         outcome = specs.infer(plan, stand_ins)
     anew = []
-    for handle, meta in written:
+    for place, (handle, meta) in enumerate(written):
         if meta.shape != handle.shape:
             if plan.is_out and not handle.numel():
-                anew.append((handle, meta))
+                metas = [stand_in(a, False) for a in args], {k: stand_in(a, False) for k, a in kwargs.items()}
+                anew.append((handle, specs.laid_out(plan, place, meta, *metas)))
                 continue
             if not plan.is_out:  # where the CPU refuses, it has its own words
                 specs.on_the_cpu(plan, *stand_ins(), output_shape(handle.shape, meta.shape))
@@ -363,6 +365,23 @@ def _first_handle(args: tuple, kwargs: dict[str, Any]) -> BaseHandleTensor:
     raise AssertionError("no handle among the arguments")
 
 
+def _storage(plan: Plan, args: tuple, kwargs: dict[str, Any]) -> BaseHandleTensor:
+    """Two ways to go over to other memory: ``x.set_(source)`` of handles (parametrizations do it), and what resizes an empty out."""
+    x = args[0]
+    if plan.name == "aten::resize_" and not x.numel() and not kwargs:
+        x.data = specs.elsewhere(plan, x, torch.empty(args[1], dtype=x.dtype, device="meta"))
+        return x
+    if plan.name == "aten::set_.source_Tensor" and isinstance(args[1], BaseHandleTensor):
+        if x.dtype != args[1].dtype:
+            x._spec.fresh().set_(args[1]._spec.fresh())  # has torch's words
+        x.data = args[1]
+        return x
+    raise HandleError(
+        f"{plan.base}: the storage of a handle is its server's and cannot be replaced or resized",
+        "a handle's storage is not replaced or resized",
+    )
+
+
 def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
     x = _first_handle(args, kwargs)
     match plan.special:
@@ -373,10 +392,7 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "dynamic":
             raise _dynamic(plan, x)
         case "storage":
-            raise HandleError(
-                f"{plan.base}: the storage of a handle is its server's and cannot be replaced or resized",
-                "a handle's storage is not replaced or resized",
-            )
+            return _storage(plan, args, kwargs)
         case "share":
             if plan.base.endswith("_"):
                 return x
@@ -428,7 +444,11 @@ def _index(plan: Plan, index: Any, x: BaseHandleTensor) -> Any:
 def _change_metadata(plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
     """``x.t_()``: the handle goes over to a new view of the same memory."""
     x = args[0]
-    x.data = view_of(plan.func)(*args, **kwargs)
+    try:
+        x.data = view_of(plan.func)(*args, **kwargs)
+    except FAILURES as error:
+        specs.on_the_cpu(plan, (x._spec.fresh(), *args[1:]), kwargs, error)  # has words of its own
+        raise
     return x
 
 
