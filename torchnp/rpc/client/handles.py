@@ -388,7 +388,7 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "decompose":
             return plan.func.decompose(*args, **kwargs)
         case "values":
-            x._no_values({"_local_scalar_dense": ".item()"}.get(plan.base, f"torch.{plan.base}"))
+            x._no_values(_spoken(plan, x))
         case "dynamic":
             raise _dynamic(plan, x)
         case "storage":
@@ -415,6 +415,14 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "index":
             return _send(cls, plan, (args[0], [_index(plan, i, x) for i in args[1]]), kwargs)
     raise AssertionError(plan.special)
+
+
+def _spoken(plan: Plan, x: torch.Tensor) -> str:
+    """What a message calls what reads values: torch's indexing asks so for an index without dimensions."""
+    if plan.base != "_local_scalar_dense":
+        return f"torch.{plan.base}"
+    counts = not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
+    return ".item(), or x[i] where x[i.unsqueeze(0)].squeeze(0) does not," if counts else ".item()"
 
 
 def _extent(x: torch.Tensor) -> int:

@@ -26,6 +26,7 @@ _READERS = {
     "gru.data": ("the batch_sizes of a packed sequence", 1),
     "rnn_tanh.data": ("the batch_sizes of a packed sequence", 1),
     "rnn_relu.data": ("the batch_sizes of a packed sequence", 1),
+    "istft": ("the window of istft, whose overlap it checks,", 4),
 }
 # Composite operators that write a part of the way into out=, which is not resized, or on subclasses nothing at all.
 _INTO_OUT = (
@@ -149,8 +150,9 @@ def _reading(name: str, what: str, place: int) -> Callable[..., Any]:
     func = _overload(name)
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(args[place], BaseHandleTensor):
-            args[place]._no_values(what)
+        given = args[place] if place < len(args) else None
+        if isinstance(given, BaseHandleTensor):
+            given._no_values(what)
         return func.redispatch(keys.remove(_KEY), *args, **kwargs)
 
     return run
