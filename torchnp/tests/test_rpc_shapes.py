@@ -193,6 +193,7 @@ RESULTS = {
     "convolution-weight": (F.conv_transpose2d, torch.rand(2, 3, 5, 5), torch.rand(3, 4, 2, 2).to(memory_format=torch.channels_last)),
     "convolution-rows": (F.conv1d, torch.rand(2, 5, 3).mT, torch.rand(4, 3, 2)),
     "attention-flash": (F.scaled_dot_product_attention, torch.rand(2, 5, 3, 4).transpose(1, 2), torch.rand(2, 3, 6, 4), torch.rand(2, 3, 6, 4)),
+    "batch_norm-no-statistics": (lambda x: F.batch_norm(x, None, None, training=True), torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last)),
     "division": (lambda x: prims.div(x, torch.tensor(5)), torch.tensor([-8, 6])),
     "signbit": (prims.signbit, torch.tensor([-1.0, 2.0])),
     "foreach_pow": (lambda x: torch._foreach_pow([x], True), torch.ones(3, 3, dtype=torch.bool)),
@@ -205,6 +206,31 @@ RESULTS = {
 @pytest.mark.parametrize("name", RESULTS)
 def test_results_are_as_the_cpu_lays_them_out(session, name):
     like_torch(session, *RESULTS[name])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_the_default_dtype_is_the_programs(session, dtype):
+    """Whatever the same operators gave before under another."""
+
+    def run(x):
+        return (
+            x / 2,
+            x.sin(),
+            0.5 * x,
+            x * 1j if dtype == torch.float64 else x,
+            torch.stack([x / 3, x**0.5]),
+            x.float() * 1.5,
+            x // 2,
+        )
+
+    x = torch.tensor([1, 2])
+    like_torch(session, run, x)
+    try:
+        torch.set_default_dtype(dtype)
+        like_torch(session, run, x)
+        like_torch(session, run, x > 1) if dtype == torch.float64 else None
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_operators_of_several_lists_are_sent(session):

@@ -180,7 +180,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     session, given = None, (args, kwargs)
     if plan.random:
         generator, args, kwargs = without_generator(plan, args, kwargs)
-    key: list[Any] = [plan]
+    key: list[Any] = [plan, torch.get_default_dtype()]
     sent: list[Any] = []
     plain: list[tuple[Any, int | str, torch.Tensor]] = []  # where the handle of a plain tensor goes
     weight = 0
@@ -219,8 +219,8 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
         return without_kernel(plan, session.index, args, kwargs or {})
     full_key = tuple(key)
     outcome = (None if plan.is_out else specs.cached(full_key)) or _infer(plan, full_key, args, kwargs or {})
-    if outcome is None:
-        return _send(cls, plan, *given)
+    if outcome is None or outcome.floats:
+        return _send(cls, plan, *(_floated(*given) if outcome else given))
     held = []  # constants live until the operator that uses them has been emitted
     for container, place, tensor in plain:
         held.append(session._constant(tensor))
@@ -230,6 +230,12 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     random = draw_key(generator) if plan.random else None
     objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight, random)
     return _results(cls, plan, outcome, objects, args, kwargs)
+
+
+def _floated(args: tuple, kwargs: dict[str, Any] | None) -> tuple[tuple, dict[str, Any] | None]:
+    """The arguments with handles of the default dtype: a server knows its own alone."""
+    to, default = torch.ops.aten._to_copy.default, torch.get_default_dtype()
+    return tuple(to(a, dtype=default) if isinstance(a, BaseHandleTensor) else a for a in args), kwargs
 
 
 def _one_session(session: Engine | None, handle: BaseHandleTensor) -> Engine:
@@ -466,10 +472,8 @@ def _batch_norm(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: di
     if plan.name.endswith(".no_stats"):
         return _send(cls, plan, args, kwargs)
     x, weight, bias, mean, var, training, momentum, eps = args
-    if mean is None:
-        return _send(
-            cls, plan_of(aten._native_batch_norm_legit.no_stats), (x, weight, bias, training, momentum, eps), None
-        )
+    if mean is None:  # nothing is written
+        return _send(cls, plan, args, kwargs)
     if not training:
         func = aten._native_batch_norm_legit_no_training.default
         return _send(cls, plan_of(func), (x, weight, bias, mean, var, momentum, eps), None)

@@ -10,7 +10,7 @@ import torch.utils.dlpack
 from torch.nn.attention import SDPBackend
 
 from torchnp.interop._private import is_recorded
-from torchnp.interop.fused import FASTPATH, FLASH, MKLDNN, Flag
+from torchnp.interop.fused import FASTPATH, FLASH, MATH, MKLDNN, Flag
 from torchnp.rpc.client.handles import BaseHandleTensor
 from torchnp.rpc.client.specs import DYNAMIC
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
@@ -166,12 +166,14 @@ def _routed(name: str, flag: Flag) -> Callable[..., Any]:
         flat = [x for a in (*args, *kwargs.values()) for x in (a if isinstance(a, (list, tuple)) else (a,))]
         if not any(isinstance(x, BaseHandleTensor) for x in flat):
             return func.redispatch(below, *args, **kwargs)
-        enabled = flag.read()
+        enabled, by_steps = flag.read(), MATH.read()
         flag.write(False)
+        MATH.write(True)  # which a program may have put out, for the operator that is left out here
         try:
             result = func.redispatch(below, *args, **kwargs)
         finally:
             flag.write(enabled)
+            MATH.write(by_steps)
         return _laid_out_as_flash(result, args, kwargs) if flag is FLASH else result
 
     return run

@@ -107,10 +107,11 @@ class Outcome:
     """The results of an operator, flat: a spec for each tensor, None where there is none, and how they are grouped.
 
     ``groups`` has an entry per result of the schema: a length for a list, -1 for a tensor; ``expected`` is what the
-    wire says of strides and holes, empty where all results are in C order.
+    wire says of strides and holes, empty where all results are in C order. ``floats`` is whether integers become numbers
+    of a default dtype that is not the server's.
     """
 
-    __slots__ = ("count", "expected", "groups", "specs")
+    __slots__ = ("count", "expected", "floats", "groups", "specs")
 
     def __init__(self, plan: Plan, out: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         self.specs: list[Spec | None] = []
@@ -146,6 +147,15 @@ class Outcome:
         ]
         if all(e is None for e in self.expected):
             self.expected = []
+        self.floats = torch.get_default_dtype() is not torch.float32 and self._floats(plan, args, kwargs)
+
+    def _floats(self, plan: Plan, args: tuple, kwargs: dict[str, Any]) -> bool:
+        default = torch.get_default_dtype()
+        made = {spec.dtype for spec in self.specs if spec is not None}
+        if plan.base == "where" or not made & {default, default.to_complex()} or kwargs.get("dtype"):
+            return False
+        dtypes = [a.dtype for a in args if isinstance(a, torch.Tensor)]
+        return bool(dtypes) and not any(d.is_floating_point or d.is_complex for d in dtypes)
 
 
 _OUTCOMES: dict[tuple, Outcome] = {}
@@ -174,14 +184,15 @@ def infer(plan: Plan, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> 
         if plan.name in _OTHERWISE and _can_be_tried((args, kwargs)):
             found, refused = _tried(plan, 0, args, kwargs)
             out = out if refused else found
-    if plan.base.startswith("_native_batch_norm_legit") and plan.name not in _OTHERWISE:
+    if plan.base.startswith(("native_batch_norm", "_native_batch_norm_legit")) and plan.name not in _OTHERWISE:
         out = _with_statistics(plan, out, args)
     return Outcome(plan, out, args, kwargs)
 
 
 def laid_out(plan: Plan, place: int, meta: torch.Tensor, args: list, kwargs: dict[str, Any]) -> torch.Tensor:
     """An ``out=`` that had no elements, in the order of dimensions of a new result: the meta device has it row-major."""
-    func = functional_of(plan.func)
+    # Of an overload that torch generates the CPU makes a result and copies it into row-major memory.
+    func = None if torch.Tag.generated in plan.func.tags else functional_of(plan.func)
     schema = None if func is None else torchnp.table.schemas.get(func.name())
     rules = rules_of(schema) if schema is not None else []
     rule = rules[place] if place < len(rules) else None
