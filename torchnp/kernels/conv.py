@@ -82,17 +82,6 @@ def _convolve(input, weight, bias, stride, padding, dilation, transposed, output
     return layout.place(dt.cast(y, input.dtype), checks.result_strides(y.shape, input, weight, vendor, groups))
 
 
-def strides_of_result(
-    shape: layout.Shape, input: ndarray, weight: ndarray, bias: ndarray | None, *options: Any
-) -> layout.Strides:
-    """The strides of a result of `convolution`, which needs no memory behind its arguments."""
-    if 0 in input.shape:
-        return layout.contiguous(shape)
-    *_, transposed, _, groups = options
-    g = checks.geometry(input, weight, None if bias is None else bias.shape, *options)
-    return checks.result_strides(shape, input, weight, checks.by_vendor(input, weight, g, transposed, groups), groups)
-
-
 def _convolve_nothing(
     input: ndarray, weight: ndarray, bias: ndarray | None, g: checks.Geometry, transposed: bool, groups: int
 ) -> ndarray:

@@ -10,10 +10,10 @@ import torch
 
 from torchnp.errors import output_shape
 from torchnp.interop._private import forbid_pointer, is_recorded, make_handle, no_torch_function
-from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
+from torchnp.rpc.client.other_memory import change_metadata, extent, spoken, storage
 from torchnp.rpc.client.place import called_by_torch
 from torchnp.rpc.client.plain import (
     asks_for_shape,
@@ -25,7 +25,7 @@ from torchnp.rpc.client.plain import (
     wrapped_number,
 )
 from torchnp.rpc.client.plain import number as number_
-from torchnp.rpc.client.plan import Plan, alternative, argument, plan_of, view_of, without_generator, without_kernel
+from torchnp.rpc.client.plan import Plan, alternative, argument, plan_of, without_generator, without_kernel
 from torchnp.rpc.client.refuse import NoValues
 from torchnp.rpc.client.specs import DYNAMIC, Outcome, Spec, spec_of
 from torchnp.rpc.client.tracing import leave_to_torch_compile, recorded
@@ -371,34 +371,17 @@ def _first_handle(args: tuple, kwargs: dict[str, Any]) -> BaseHandleTensor:
     raise AssertionError("no handle among the arguments")
 
 
-def _storage(plan: Plan, args: tuple, kwargs: dict[str, Any]) -> BaseHandleTensor:
-    """Two ways to go over to other memory: ``x.set_(source)`` of handles (parametrizations do it), and what resizes an empty out."""
-    x = args[0]
-    if plan.name == "aten::resize_" and not x.numel() and not kwargs:
-        x.data = specs.elsewhere(plan, x, torch.empty(args[1], dtype=x.dtype, device="meta"))
-        return x
-    if plan.name == "aten::set_.source_Tensor" and isinstance(args[1], BaseHandleTensor):
-        if x.dtype != args[1].dtype:
-            x._spec.fresh().set_(args[1]._spec.fresh())  # has torch's words
-        x.data = args[1]
-        return x
-    raise HandleError(
-        f"{plan.base}: the storage of a handle is its server's and cannot be replaced or resized",
-        "a handle's storage is not replaced or resized",
-    )
-
-
 def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
     x = _first_handle(args, kwargs)
     match plan.special:
         case "decompose":
             return plan.func.decompose(*args, **kwargs)
         case "values":
-            x._no_values(_spoken(plan, x))
+            x._no_values(spoken(plan, x))
         case "dynamic":
             raise _dynamic(plan, x)
         case "storage":
-            return _storage(plan, args, kwargs)
+            return storage(plan, args, kwargs)
         case "share":
             if plan.base.endswith("_"):
                 return x
@@ -408,9 +391,9 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "strided":
             return torch.ops.aten.as_strided.default(*args, **kwargs)
         case "known":
-            return plan.base == "_has_same_storage_numel" and _extent(args[0]) == _extent(args[1])
+            return plan.base == "_has_same_storage_numel" and extent(args[0]) == extent(args[1])
         case "metadata":
-            return _change_metadata(plan, args, kwargs)
+            return change_metadata(plan, args, kwargs)
         case "batch_norm":
             return _batch_norm(cls, plan, args, kwargs)
         case "lengths":
@@ -421,21 +404,6 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "index":
             return _send(cls, plan, (args[0], [_index(plan, i, x) for i in args[1]]), kwargs)
     raise AssertionError(plan.special)
-
-
-def _spoken(plan: Plan, x: torch.Tensor) -> str:
-    """What a message calls what reads values: torch's indexing asks so for an index without dimensions."""
-    if plan.base != "_local_scalar_dense":
-        return f"torch.{plan.base}"
-    counts = not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
-    return ".item(), or x[i] where x[i.unsqueeze(0)].squeeze(0) does not," if counts else ".item()"
-
-
-def _extent(x: torch.Tensor) -> int:
-    """Elements of the memory that a tensor spans: what forward-mode AD compares a tangent's with its primal's by."""
-    if isinstance(x, BaseHandleTensor):
-        return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
-    return x.untyped_storage().nbytes() // x.element_size()
 
 
 def _dynamic(plan: Plan, x: BaseHandleTensor) -> ValueAccessError:
@@ -453,17 +421,6 @@ def _index(plan: Plan, index: Any, x: BaseHandleTensor) -> Any:
     if isinstance(index, BaseHandleTensor) or index.dim() != 1:
         raise _dynamic(plan, x)
     return index.nonzero().squeeze(1)
-
-
-def _change_metadata(plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """``x.t_()``: the handle goes over to a new view of the same memory."""
-    x = args[0]
-    try:
-        x.data = view_of(plan.func)(*args, **kwargs)
-    except FAILURES as error:
-        specs.on_the_cpu(plan, (x._spec.fresh(), *args[1:]), kwargs, error)  # has words of its own
-        raise
-    return x
 
 
 def _batch_norm(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:

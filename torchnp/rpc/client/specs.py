@@ -10,7 +10,7 @@ import torch
 
 import torchnp
 from torchnp.interop._private import base_of
-from torchnp.kernels.conv import strides_of_result
+from torchnp.kernels._conv_checks import strides_of_result
 from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client.keys import unmoved
@@ -28,7 +28,7 @@ _OTHERWISE = frozenset((
     "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::_native_multi_head_attention",
     "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
     "aten::_batch_norm_no_update", "aten::channel_shuffle", "aten::pixel_shuffle",
-    "aten::multilabel_margin_loss_forward", "aten::_weight_norm_interface", "aten::grid_sampler_2d",
+    "aten::multilabel_margin_loss_forward", "aten::_weight_norm_interface", "aten::grid_sampler_2d", "aten::roll",
 ))  # fmt: skip
 
 
@@ -184,7 +184,8 @@ def infer(plan: Plan, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> 
         if plan.name in _OTHERWISE and _can_be_tried((args, kwargs)):
             found, refused = _tried(plan, 0, args, kwargs)
             out = out if refused else found
-    if plan.base.startswith(("native_batch_norm", "_native_batch_norm_legit")) and plan.name not in _OTHERWISE:
+    legit = plan.base.startswith("_native_batch_norm_legit") or plan.name == "aten::native_batch_norm"
+    if legit and plan.name not in _OTHERWISE:
         out = _with_statistics(plan, out, args)
     return Outcome(plan, out, args, kwargs)
 
