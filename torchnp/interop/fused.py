@@ -22,4 +22,5 @@ def _enable_mkldnn(on: bool) -> None:
 
 MKLDNN = Flag(lambda: bool(torch.backends.mkldnn.enabled), _enable_mkldnn)
 FLASH = Flag(torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp)
+MATH = Flag(torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp)
 FASTPATH = Flag(torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled)

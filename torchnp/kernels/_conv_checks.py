@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -198,6 +198,17 @@ def result_strides(
         last = layout.suggested(part, layout.in_order(part, order, empty=True)) != "contiguous_format"
     strides = layout.in_order(shape, order, empty=True) if last else layout.contiguous(shape)
     return (*strides[:2], strides[3]) if rows else strides
+
+
+def strides_of_result(
+    shape: layout.Shape, input: ndarray, weight: ndarray, bias: ndarray | None, *options: Any
+) -> layout.Strides:
+    """The strides of a result of `convolution`, which needs no memory behind its arguments."""
+    if 0 in input.shape:
+        return layout.contiguous(shape)
+    *_, transposed, _, groups = options
+    g = geometry(input, weight, None if bias is None else bias.shape, *options)
+    return result_strides(shape, input, weight, by_vendor(input, weight, g, transposed, groups), groups)
 
 
 def check_weight_written(weight: ndarray) -> None:

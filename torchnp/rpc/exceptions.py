@@ -112,8 +112,10 @@ class RemoteNotImplementedError(RemoteOpError, NotImplementedError):
     pass
 
 
-# What a kernel may raise, most specific first: anything else crosses the wire as a RuntimeError that names it.
+# What a kernel may raise, most specific first: anything else crosses the wire as a RuntimeError that names it. The client has
+# a class for LinAlgError that is torch's too.
 KERNEL_ERRORS: dict[str, type[RemoteOpError]] = {
+    "LinAlgError": RemoteRuntimeError,
     "NotImplementedError": RemoteNotImplementedError,
     "IndexError": RemoteIndexError,
     "ValueError": RemoteValueError,

@@ -238,7 +238,12 @@ def test_storage_and_data_are_not_replaced(session):
     with pytest.raises(rpc.HandleError, match="storage"):
         x.resize_(5)
     with pytest.raises(rpc.HandleError, match="storage"):
-        x.set_(session.send(torch.zeros(1)))
+        x.set_()
+    with pytest.raises(RuntimeError, match="tensor of type long int to a tensor of type float"):
+        x.set_(session.send(torch.zeros(1).long()))
+    y, whole = session.send(torch.zeros(3)), x[:]
+    assert y.set_(x[0]) is y
+    assert torch.equal(y.mul_(1).publish(), torch.ones(3)) and torch.equal(whole.publish(), torch.ones(2, 3))
     with pytest.raises(rpc.HandleError, match=r"out= has shape \(3,\)"):
         torch.add(x, 1, out=session.send(torch.zeros(3)))
     with pytest.raises(rpc.HandleError, match="of its session"), rpc_server.session("local") as other:
@@ -358,6 +363,13 @@ def test_a_failure_comes_with_the_next_answer(session):
     assert torch.equal(fine.publish(), weight.publish() + 1)
 
 
+def test_a_matrix_that_is_none_to_invert_is_of_torchs_class(session):
+    torch.linalg.inv(session.send(torch.zeros(2, 2)))
+    with pytest.raises(torch.linalg.LinAlgError, match="singular") as caught:
+        session.sync()
+    assert isinstance(caught.value, rpc.RemoteOpError)
+
+
 def test_the_earliest_failure_wins_and_others_are_counted(session):
     weight = session.send(torch.randn(4, 3))
     first = F.embedding(session.send(torch.tensor([7])), weight)
@@ -412,7 +424,7 @@ def test_kernel_classes_cross_the_wire():
             (ValueError("c"), ValueError, "c"),
             (TypeError("d"), TypeError, "d"),
             (NotImplementedError("e"), NotImplementedError, "e"),
-            (np.linalg.LinAlgError("f"), ValueError, "f"),
+            (np.linalg.LinAlgError("f"), torch.linalg.LinAlgError, "f"),
             (ZeroDivisionError("g"), RuntimeError, "ZeroDivisionError: g"),
         ):
             raised["error"] = error

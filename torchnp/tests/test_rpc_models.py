@@ -219,7 +219,29 @@ def test_what_reads_values_says_what_to_do_instead(session):
     with pytest.raises(rpc.ValueAccessError, match="indices of tensor_split"):
         torch.tensor_split(x, session.send(torch.tensor([2, 4])))
     with pytest.raises(rpc.ValueAccessError, match="looks at values to know the shapes"):
-        nn.utils.rnn.pack_padded_sequence(x[..., None], torch.tensor([6, 5, 4, 3]))
+        nn.utils.rnn.pack_padded_sequence(x[..., None], session.send(torch.tensor([6, 5, 4, 3])))
+    with pytest.raises(rpc.ValueAccessError, match=r"0\.5 \* \(var"):
+        F.gaussian_nll_loss(x, x, x.square())
+    with pytest.raises(rpc.ValueAccessError, match="initialise the module before"):
+        nn.init.trunc_normal_(model.weight)
+    with pytest.raises(rpc.ValueAccessError, match="change a module before"):
+        nn.utils.parametrizations.orthogonal(session.module(nn.Linear(3, 3)))
+    with pytest.raises(rpc.ValueAccessError, match="computes with its counter"):
+        norm = session.module(nn.BatchNorm1d(4))
+        norm.momentum = None
+        norm(x)
+    with pytest.raises(rpc.ValueAccessError, match="tgt_is_causal="):
+        mask = session.send(nn.Transformer.generate_square_subsequent_mask(6))
+        session.module(nn.Transformer(4, 2, 1, 1, 8))(x, x, tgt_mask=mask)
+    with pytest.raises(rpc.HandleError, match=r"layout torch\.sparse_coo: .*sparse=False"):
+        table = session.module(nn.Embedding(4, 2, sparse=True))
+        table(session.send(torch.tensor([1]))).sum().backward()
+    with pytest.raises(rpc.ValueAccessError, match=r"x\[i\.unsqueeze\(0\)\]\.squeeze\(0\)"):
+        x[session.send(torch.tensor(1))]
+    with pytest.raises(rpc.ValueAccessError, match="the window of istft"):
+        torch.istft(torch.ones(3, 5, dtype=torch.complex64), 4, window=session.send(torch.ones(4)))
+    with pytest.raises(rpc.HandleError, match="0.weight of the module has no shape yet: call the module once"):
+        session.module(nn.Sequential(nn.LazyLinear(2)))
     counts, edges = torch.histogram(x.flatten(), 3)  # which the meta device does not know
     assert (counts.shape, edges.shape) == ((3,), (4,))
     assert counts.publish().sum() == 24
@@ -228,6 +250,46 @@ def test_what_reads_values_says_what_to_do_instead(session):
     torch.testing.assert_close(F.multi_margin_loss(x, labels).publish(), want)
     with pytest.raises(RuntimeError, match=r"Expected target size \[6\]"):
         F.multi_margin_loss(x, labels[:3])
+
+
+def test_packed_sequences(session):
+    """Lengths that are plain are known here, and so are the shapes that they make."""
+    torch.manual_seed(1)
+    model, x = nn.LSTM(3, 4, bidirectional=True), torch.randn(5, 3, 3)
+
+    def run(model, x):
+        packed = nn.utils.rnn.pack_padded_sequence(x, [2, 5, 1], enforce_sorted=False)
+        out, (h, _) = model(packed)
+        padded, lengths = nn.utils.rnn.pad_packed_sequence(out, padding_value=0.5)
+        (padded.square().sum() + h.sum()).backward()
+        return padded, h, lengths, [p.grad for p in model.parameters()]
+
+    want = run(model, x)
+    model.zero_grad()
+    torch.testing.assert_close(session.publish(run(session.module(model), session.send(x))), want)
+
+
+def test_smoothed_labels_with_plain_weights(session):
+    x, target, weight = torch.randn(5, 3), torch.tensor([0, 1, 2, -100, 0]), torch.tensor([1.0, 2.0, 3.0])
+    for reduction in ("mean", "none"):
+        options = {"weight": weight, "label_smoothing": 0.1, "reduction": reduction}
+        got = F.cross_entropy(session.send(x), session.send(target), **options)
+        torch.testing.assert_close(got.publish(), F.cross_entropy(x, target, **options))
+
+
+def test_parametrizations(session):
+    torch.manual_seed(2)
+    model, x = nn.Linear(4, 3), torch.randn(2, 4)
+
+    def run(model, x):
+        nn.utils.parametrizations.weight_norm(model)
+        with torch.no_grad():
+            model.parametrizations.weight.original0.mul_(2)
+        seen = model(x)
+        nn.utils.parametrize.remove_parametrizations(model, "weight")
+        return seen, model(x), model.weight
+
+    torch.testing.assert_close(session.publish(run(session.module(model), session.send(x))), run(model, x))
 
 
 def test_publishing_holds_a_tensor_once(session):

@@ -51,6 +51,13 @@ def test_a_refused_write_has_torchs_words(session):
         session.send(torch.ones(1)).addbmm_(session.send(torch.ones(5, 5, 5)), session.send(torch.ones(5, 5, 10)))
 
 
+def test_refusals_of_changed_strides_and_of_combinations_are_torchs(session):
+    with pytest.raises(RuntimeError, match=r"^t_\(\) expects a tensor with <= 2 dimensions, but self is 3D"):
+        session.send(torch.ones(2, 3, 4)).t_()
+    with pytest.raises(NotImplementedError, match="not implemented for 'UInt16'"):
+        torch.combinations(session.send(torch.ones(3, dtype=torch.uint16)))
+
+
 @pytest.mark.parametrize("name", ["prims::resize", "aten::_resize_output_"])
 def test_storage_is_not_resized(session, name):
     op = prims.resize if name.startswith("prims") else aten._resize_output_
@@ -81,6 +88,17 @@ WRITERS = {
 }
 
 
+def test_a_rank_goes_into_an_out_of_another_dtype(session):
+    """Of a subclass torch computes it into a tensor of its own, and leaves such an out as it was."""
+    x = session.send(torch.eye(3))
+    for dtype, n in ((torch.float64, 1), (torch.int32, 1), (torch.int64, 0)):
+        out = session.send(torch.zeros(n, dtype=dtype).squeeze())
+        assert torch.linalg.matrix_rank(x, out=out) is out
+        assert torch.equal(out.publish(), torch.tensor(3, dtype=dtype))
+    with pytest.raises(RuntimeError, match="safely castable from Long dtype, but got result with dtype Bool"):
+        torch.linalg.matrix_rank(x, out=session.send(torch.tensor(False)))
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_out_is_written(session, name):
     op, *args = WRITERS[name]
@@ -104,10 +122,30 @@ def test_an_empty_out_is_resized(session):
     torch.testing.assert_close(out.mul_(2).publish(), (x + 1) * 2)
     torch.sort(session.send(x), dim=0, out=(values, indices))
     torch.testing.assert_close((values.publish(), indices.publish()), tuple(x.sort(dim=0)))
+    for run in (lambda a, out: torch.add(a, a, out=out), lambda a, out: torch.kron(a, a, out=out)):
+        mine, theirs = session.send(torch.empty(0)), torch.empty(0)
+        run(session.send(x.T), mine), run(x.T, theirs)
+        torch.testing.assert_close(mine.publish(), theirs)
+        assert mine.stride() == theirs.stride()
     want = torch.bernoulli(x, generator=torch.Generator().manual_seed(4), out=torch.empty(0))
     drawn = session.send(torch.empty(0))
     torch.bernoulli(session.send(x), generator=torch.Generator().manual_seed(4), out=drawn)
     torch.testing.assert_close(drawn.publish(), want)
+
+
+def test_an_out_that_the_meta_device_does_not_take(session):
+    """And is too large to be tried on the CPU."""
+    x, grid = session.send(torch.ones(1, 1, 2, 1, 1)), session.send(torch.zeros(1, 1, 1 << 10, 1 << 9, 3))
+    outs = [session.send(torch.empty(0)) for _ in range(2)]
+    aten.grid_sampler_3d_backward.out(
+        grid[..., 0][None], x, grid, 0, 0, False, [True, True], out0=outs[0], out1=outs[1]
+    )
+    assert [out.shape for out in outs] == [x.shape, grid.shape]
+
+
+def test_a_mask_is_refused_with_out_too(session):
+    with pytest.raises(rpc.ValueAccessError, match="torch.where"):
+        aten.index.Tensor_out(x := session.send(torch.ones(2)), [x > 0], out=x.clone())
 
 
 def test_an_empty_view_is_written_where_it_points(session):
@@ -149,6 +187,14 @@ RESULTS = {
     "fft_r2c": (lambda x: torch.fft.rfft(x, dim=1), torch.rand(5, 6, 7).mT),
     "pixel_shuffle": (lambda x: F.pixel_shuffle(x, 1), torch.rand(1, 9, 2, 2).to(memory_format=torch.channels_last)),
     "channel_shuffle": (lambda x: F.channel_shuffle(x, 3), torch.rand(2, 6, 4, 4).to(memory_format=torch.channels_last)),
+    "weight_norm": (lambda v, g: aten._weight_norm_interface(v, g), torch.rand(3, 4), torch.rand(1, 3, 1)),
+    "grid_sampler": (lambda x, g: aten.grid_sampler_2d(x, g, 0, 0, False), torch.zeros(1, 0, 3, 4).long(), torch.rand(1, 1, 3, 2)),
+    "convolution": (F.conv2d, torch.rand(2, 3, 5, 5).to(memory_format=torch.channels_last), torch.rand(4, 3, 2, 2)),
+    "convolution-weight": (F.conv_transpose2d, torch.rand(2, 3, 5, 5), torch.rand(3, 4, 2, 2).to(memory_format=torch.channels_last)),
+    "convolution-rows": (F.conv1d, torch.rand(2, 5, 3).mT, torch.rand(4, 3, 2)),
+    "attention-flash": (F.scaled_dot_product_attention, torch.rand(2, 5, 3, 4).transpose(1, 2), torch.rand(2, 3, 6, 4), torch.rand(2, 3, 6, 4)),
+    "batch_norm-no-statistics": (lambda x: F.batch_norm(x, None, None, training=True), torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last)),
+    "division": (lambda x: prims.div(x, torch.tensor(5)), torch.tensor([-8, 6])),
     "signbit": (prims.signbit, torch.tensor([-1.0, 2.0])),
     "foreach_pow": (lambda x: torch._foreach_pow([x], True), torch.ones(3, 3, dtype=torch.bool)),
     "prims-as_strided": (lambda x: prims.as_strided(x, [2, 2], [1, 2], 5), torch.arange(10)),
@@ -160,6 +206,31 @@ RESULTS = {
 @pytest.mark.parametrize("name", RESULTS)
 def test_results_are_as_the_cpu_lays_them_out(session, name):
     like_torch(session, *RESULTS[name])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_the_default_dtype_is_the_programs(session, dtype):
+    """Whatever the same operators gave before under another."""
+
+    def run(x):
+        return (
+            x / 2,
+            x.sin(),
+            0.5 * x,
+            x * 1j if dtype == torch.float64 else x,
+            torch.stack([x / 3, x**0.5]),
+            x.float() * 1.5,
+            x // 2,
+        )
+
+    x = torch.tensor([1, 2])
+    like_torch(session, run, x)
+    try:
+        torch.set_default_dtype(dtype)
+        like_torch(session, run, x)
+        like_torch(session, run, x > 1) if dtype == torch.float64 else None
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_operators_of_several_lists_are_sent(session):
@@ -178,7 +249,12 @@ def _ragged(x):
     return [x, x[:1], x[:2]]
 
 
-pad_sequence = torch.nn.utils.rnn.pad_sequence
+def pack(x, lengths=None, batch_first=False, **options):
+    lengths = range(len(x), 0, -1) if lengths is None else lengths
+    return torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor(lengths), batch_first, **options)
+
+
+pad_sequence, unpack = torch.nn.utils.rnn.pad_sequence, torch.nn.utils.rnn.pad_packed_sequence
 ANEW = {
     "vander": torch.vander,
     "vander-more": lambda x: torch.vander(x, 5, increasing=True),
@@ -187,6 +263,9 @@ ANEW = {
     "pad_sequence": lambda x: pad_sequence(_ragged(x)),
     "pad_sequence-left": lambda x: pad_sequence(_ragged(x), True, -1.0, "left"),
     "pad_sequence-rows": lambda x: pad_sequence(_ragged(x.outer(x)), padding_value=2),
+    "pack": lambda x: pack(x.outer(x).unflatten(1, (-1, 1))).data,
+    "pack-unsorted": lambda x: pack(x.outer(x), [1, *[2] * (len(x) - 1)], True, enforce_sorted=False).data,
+    "unpack": lambda x: unpack(pack(x.outer(x).unsqueeze(2)), True, -1.0, len(x) + 1)[0],
     "combinations": lambda x: [torch.combinations(x), torch.combinations(x, 3, with_replacement=True)],
     "one_hot": lambda x: F.one_hot(x.long() % 3, num_classes=4),
     "new": lambda x: [x.new(2, 3).zero_(), x.new(torch.Size([4])).fill_(1), x.new([5.0]), x.new(), x.new(x)],

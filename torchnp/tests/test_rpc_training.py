@@ -182,6 +182,8 @@ def test_fused_transformer_routes_are_not_taken(session):
         attention = F.scaled_dot_product_attention(q, q, q, is_causal=True).publish()
     torch.testing.assert_close(got, want)
     torch.testing.assert_close(attention, F.scaled_dot_product_attention(x, x, x, is_causal=True))
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):  # which is not taken
+        torch.testing.assert_close(F.scaled_dot_product_attention(q, q, q, is_causal=True).publish(), attention)
     assert torch._C._get_flash_sdp_enabled()
     assert torch._C._get_mkldnn_enabled()
     # plain tensors and other wrappers go their own ways

@@ -120,6 +120,11 @@ class Engine:
         if not isinstance(model, torch.nn.Module):
             hint = f"; write {model.__name__}(...) to make one" if isinstance(model, type) else ""
             raise TypeError(f"session.module takes a torch.nn.Module, not {kind_of(model)}{hint}")
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            if torch.nn.parameter.is_lazy(tensor):
+                raise HandleError(
+                    f"{name} of the module has no shape yet: call the module once, over a plain batch, before"
+                )
         moved = copy.deepcopy(model)
         handles: dict[int, Any] = {}
 

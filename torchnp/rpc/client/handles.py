@@ -13,6 +13,7 @@ from torchnp.interop._private import forbid_pointer, is_recorded, make_handle, n
 from torchnp.rpc import wire
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
+from torchnp.rpc.client.other_memory import change_metadata, extent, spoken, storage
 from torchnp.rpc.client.place import called_by_torch
 from torchnp.rpc.client.plain import (
     asks_for_shape,
@@ -24,7 +25,7 @@ from torchnp.rpc.client.plain import (
     wrapped_number,
 )
 from torchnp.rpc.client.plain import number as number_
-from torchnp.rpc.client.plan import Plan, alternative, argument, plan_of, view_of, without_generator, without_kernel
+from torchnp.rpc.client.plan import Plan, alternative, argument, plan_of, without_generator, without_kernel
 from torchnp.rpc.client.refuse import NoValues
 from torchnp.rpc.client.specs import DYNAMIC, Outcome, Spec, spec_of
 from torchnp.rpc.client.tracing import leave_to_torch_compile, recorded
@@ -179,7 +180,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     session, given = None, (args, kwargs)
     if plan.random:
         generator, args, kwargs = without_generator(plan, args, kwargs)
-    key: list[Any] = [plan]
+    key: list[Any] = [plan, torch.get_default_dtype()]
     sent: list[Any] = []
     plain: list[tuple[Any, int | str, torch.Tensor]] = []  # where the handle of a plain tensor goes
     weight = 0
@@ -218,8 +219,8 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
         return without_kernel(plan, session.index, args, kwargs or {})
     full_key = tuple(key)
     outcome = (None if plan.is_out else specs.cached(full_key)) or _infer(plan, full_key, args, kwargs or {})
-    if outcome is None:
-        return _send(cls, plan, *given)
+    if outcome is None or outcome.floats:
+        return _send(cls, plan, *(_floated(*given) if outcome else given))
     held = []  # constants live until the operator that uses them has been emitted
     for container, place, tensor in plain:
         held.append(session._constant(tensor))
@@ -229,6 +230,12 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     random = draw_key(generator) if plan.random else None
     objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight, random)
     return _results(cls, plan, outcome, objects, args, kwargs)
+
+
+def _floated(args: tuple, kwargs: dict[str, Any] | None) -> tuple[tuple, dict[str, Any] | None]:
+    """The arguments with handles of the default dtype: a server knows its own alone."""
+    to, default = torch.ops.aten._to_copy.default, torch.get_default_dtype()
+    return tuple(to(a, dtype=default) if isinstance(a, BaseHandleTensor) else a for a in args), kwargs
 
 
 def _one_session(session: Engine | None, handle: BaseHandleTensor) -> Engine:
@@ -308,10 +315,11 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
             warnings.filterwarnings("ignore", "An output with one or more elements was resized")
         outcome = specs.infer(plan, stand_ins)
     anew = []
-    for handle, meta in written:
+    for place, (handle, meta) in enumerate(written):
         if meta.shape != handle.shape:
             if plan.is_out and not handle.numel():
-                anew.append((handle, meta))
+                metas = [stand_in(a, False) for a in args], {k: stand_in(a, False) for k, a in kwargs.items()}
+                anew.append((handle, specs.laid_out(plan, place, meta, *metas)))
                 continue
             if not plan.is_out:  # where the CPU refuses, it has its own words
                 specs.on_the_cpu(plan, *stand_ins(), output_shape(handle.shape, meta.shape))
@@ -369,14 +377,11 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "decompose":
             return plan.func.decompose(*args, **kwargs)
         case "values":
-            x._no_values({"_local_scalar_dense": ".item()"}.get(plan.base, f"torch.{plan.base}"))
+            x._no_values(spoken(plan, x))
         case "dynamic":
             raise _dynamic(plan, x)
         case "storage":
-            raise HandleError(
-                f"{plan.base}: the storage of a handle is its server's and cannot be replaced or resized",
-                "a handle's storage is not replaced or resized",
-            )
+            return storage(plan, args, kwargs)
         case "share":
             if plan.base.endswith("_"):
                 return x
@@ -386,9 +391,9 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "strided":
             return torch.ops.aten.as_strided.default(*args, **kwargs)
         case "known":
-            return plan.base == "_has_same_storage_numel" and _extent(args[0]) == _extent(args[1])
+            return plan.base == "_has_same_storage_numel" and extent(args[0]) == extent(args[1])
         case "metadata":
-            return _change_metadata(plan, args, kwargs)
+            return change_metadata(plan, args, kwargs)
         case "batch_norm":
             return _batch_norm(cls, plan, args, kwargs)
         case "lengths":
@@ -399,13 +404,6 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "index":
             return _send(cls, plan, (args[0], [_index(plan, i, x) for i in args[1]]), kwargs)
     raise AssertionError(plan.special)
-
-
-def _extent(x: torch.Tensor) -> int:
-    """Elements of the memory that a tensor spans: what forward-mode AD compares a tangent's with its primal's by."""
-    if isinstance(x, BaseHandleTensor):
-        return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
-    return x.untyped_storage().nbytes() // x.element_size()
 
 
 def _dynamic(plan: Plan, x: BaseHandleTensor) -> ValueAccessError:
@@ -425,23 +423,14 @@ def _index(plan: Plan, index: Any, x: BaseHandleTensor) -> Any:
     return index.nonzero().squeeze(1)
 
 
-def _change_metadata(plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """``x.t_()``: the handle goes over to a new view of the same memory."""
-    x = args[0]
-    x.data = view_of(plan.func)(*args, **kwargs)
-    return x
-
-
 def _batch_norm(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`native_batch_norm` writes running statistics behind its schema's back: send the overloads that say so."""
     aten = torch.ops.aten
     if plan.name.endswith(".no_stats"):
         return _send(cls, plan, args, kwargs)
     x, weight, bias, mean, var, training, momentum, eps = args
-    if mean is None:
-        return _send(
-            cls, plan_of(aten._native_batch_norm_legit.no_stats), (x, weight, bias, training, momentum, eps), None
-        )
+    if mean is None:  # nothing is written
+        return _send(cls, plan, args, kwargs)
     if not training:
         func = aten._native_batch_norm_legit_no_training.default
         return _send(cls, plan_of(func), (x, weight, bias, mean, var, momentum, eps), None)

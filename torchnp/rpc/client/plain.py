@@ -123,6 +123,11 @@ def lowered(name: str, a: Any, loose: bool) -> tuple[Any, Any]:
         return a, "cpu"
     if a in WORDS:
         return a, WORDS[a]
+    if isinstance(a, torch.layout):
+        raise HandleError(
+            f"{name}: there are no handles on tensors of the layout {a}: use what is dense, as nn.Embedding(..., sparse=False)",
+            NOT_SENT,
+        )
     raise HandleError(
         f"{name}: an argument of type {type(a).__name__} cannot be sent to a server", "an argument that does not travel"
     )

@@ -149,7 +149,7 @@ class Plan:
             return "metadata"
         if self.base in ("native_batch_norm", "_native_batch_norm_legit") and not self.is_out:
             return "batch_norm"
-        if self.base == "index" and not self.is_out:
+        if self.base == "index":
             return "index"
         if (
             func.has_kernel_for_dispatch_key(torch.DispatchKey.CompositeImplicitAutograd)
@@ -176,6 +176,19 @@ def view_of(func: OpOverload) -> OpOverload:
     types = [str(a.type) for a in schema_of(func).arguments]
     views = (getattr(packet, name) for name in packet.overloads())
     return next(f for f in views if [str(a.type) for a in schema_of(f).arguments] == types)
+
+
+def functional_of(func: OpOverload) -> OpOverload | None:
+    """The overload without ``out=`` whose arguments are otherwise those of this one, if there is one."""
+    schema = schema_of(func)
+    namespace, _, base = schema.name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), base)
+    asked = [(a.name, str(a.type)) for a in schema.arguments if not a.is_out]
+    for name in packet.overloads():
+        found = schema_of(getattr(packet, name)).arguments
+        if [(a.name, str(a.type)) for a in found] == asked and not any(a.alias_info for a in found):
+            return getattr(packet, name)
+    return None
 
 
 class MissingRow(NotImplementedError):

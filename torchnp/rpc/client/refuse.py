@@ -112,6 +112,22 @@ def way_round(file: str) -> str:
             f"The optimizer in torch/{file} reads values in each step, so it cannot run over handles: take SGD, Adam, AdamW, "
             "Muon, RMSprop or another that reads none, or give it plain parameters whose .grad you publish"
         )
+    if file == "nn/modules/batchnorm.py":
+        return (
+            "With momentum=None a batch norm computes with its counter: set that before session.module(model), which leaves the "
+            "counter here, or give it a plain one: norm.num_batches_tracked = torch.tensor(0)"
+        )
+    if file == "nn/modules/transformer.py":
+        return "Say whether the mask is causal with is_causal=, or of nn.Transformer src_is_causal= and tgt_is_causal="
+    if file == "nn/functional.py":
+        return "gaussian_nll_loss looks for negative variances: write 0.5 * (var.log() + (input - target) ** 2 / var).mean()"
+    if file.startswith("nn/utils/"):
+        return "Have torch.nn.utils change a module before session.module(model), which takes it as it is then"
+    if file == "nn/init.py":
+        return (
+            "torch draws again what is out of bounds, and orders by values: initialise the module before session.module(model), "
+            "or a plain tensor, and parameter.copy_(tensor) under torch.no_grad()"
+        )
     if file.startswith("testing/"):
         return (
             "torch.testing compares what .publish() gives, and torch.jit.trace runs over handles with check_trace=False"

@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 import torch.utils.dlpack
+from torch.nn.attention import SDPBackend
 
-from torchnp.interop.fused import FASTPATH, FLASH, MKLDNN, Flag
+from torchnp.interop._private import is_recorded
+from torchnp.interop.fused import FASTPATH, FLASH, MATH, MKLDNN, Flag
 from torchnp.rpc.client.handles import BaseHandleTensor
 from torchnp.rpc.client.specs import DYNAMIC
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
@@ -16,6 +18,7 @@ from torchnp.rpc.exceptions import HandleError, ValueAccessError
 # The operator that chooses, and the flag that it looks at: LSTMs would become one opaque oneDNN operator, attention
 # one flash operator.
 _ROUTES = {"lstm.input": MKLDNN, "scaled_dot_product_attention": FLASH}
+aten = torch.ops.aten
 # Composite operators that read an argument's memory: its name and place.
 _READERS = {
     "tensor_split.tensor_indices_or_sections": ("the indices of tensor_split", 1),
@@ -23,6 +26,7 @@ _READERS = {
     "gru.data": ("the batch_sizes of a packed sequence", 1),
     "rnn_tanh.data": ("the batch_sizes of a packed sequence", 1),
     "rnn_relu.data": ("the batch_sizes of a packed sequence", 1),
+    "istft": ("the window of istft, whose overlap it checks,", 4),
 }
 # Composite operators that write a part of the way into out=, which is not resized, or on subclasses nothing at all.
 _INTO_OUT = (
@@ -60,7 +64,38 @@ def _pad_sequence(
 
 
 def _combinations(x: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor:
+    if x.dtype in (torch.uint16, torch.uint32, torch.uint64):  # torch itself refuses some, in words of its own
+        torch.combinations(torch.empty(len(x), dtype=x.dtype), r, with_replacement)
     return x[torch.combinations(torch.arange(len(x)), r, with_replacement)]
+
+
+def _pack_padded_sequence(x: torch.Tensor, lengths: Any, batch_first: bool) -> Any:
+    """By an index of the steps, which plain lengths tell."""
+    if isinstance(lengths, BaseHandleTensor) or x.dim() < 2 or not x.numel():
+        return NotImplemented
+    steps = torch.arange(x.shape[0] * x.shape[1]).reshape(x.shape[:2])
+    index, batch_sizes = aten._pack_padded_sequence(steps, lengths, batch_first)
+    return x.flatten(0, 1).index_select(0, index), batch_sizes
+
+
+def _pad_packed_sequence(
+    data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: int
+) -> Any:
+    """By an index of the rows, and a mask of the padding, which plain sizes tell."""
+    if isinstance(batch_sizes, BaseHandleTensor):
+        return NotImplemented
+    rows = torch.arange(len(data))
+    index, lengths = aten._pad_packed_sequence(rows, batch_sizes, False, -1, total_length)
+    out = data.index_select(0, index.clamp(min=0).flatten()).unflatten(0, index.shape)
+    out = out.masked_fill((index < 0).reshape(*index.shape, *[1] * (data.dim() - 1)), padding_value)
+    return out.transpose(0, 1) if batch_first else out, lengths
+
+
+def _cross_entropy_loss(x: Any, target: torch.Tensor, weight: torch.Tensor | None = None, *args: Any, **kw: Any) -> Any:
+    """With smoothed labels torch selects by a mask, unless the weights are on the server too."""
+    if weight is None or isinstance(weight, BaseHandleTensor):
+        return NotImplemented
+    return aten.cross_entropy_loss(x, target, x._session.send(weight), *args, **kw)
 
 
 # Composite operators that make a plain tensor and write into it, or look at values for a shape that is known without.
@@ -69,6 +104,9 @@ _WRITTEN_ANEW: dict[str, Callable[..., Any]] = {
     "vander": _vander,
     "pad_sequence": _pad_sequence,
     "combinations": _combinations,
+    "_pack_padded_sequence": _pack_padded_sequence,
+    "_pad_packed_sequence": _pad_packed_sequence,
+    "cross_entropy_loss": _cross_entropy_loss,
 }
 # Tensor subclasses have this key above autograd's, where the choice has not been made yet.
 _KEY = torch.DispatchKey.PythonTLSSnapshot
@@ -112,8 +150,9 @@ def _reading(name: str, what: str, place: int) -> Callable[..., Any]:
     func = _overload(name)
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(args[place], BaseHandleTensor):
-            args[place]._no_values(what)
+        given = args[place] if place < len(args) else None
+        if isinstance(given, BaseHandleTensor):
+            given._no_values(what)
         return func.redispatch(keys.remove(_KEY), *args, **kwargs)
 
     return run
@@ -127,14 +166,36 @@ def _routed(name: str, flag: Flag) -> Callable[..., Any]:
         flat = [x for a in (*args, *kwargs.values()) for x in (a if isinstance(a, (list, tuple)) else (a,))]
         if not any(isinstance(x, BaseHandleTensor) for x in flat):
             return func.redispatch(below, *args, **kwargs)
-        enabled = flag.read()
+        enabled, by_steps = flag.read(), MATH.read()
         flag.write(False)
+        MATH.write(True)  # which a program may have put out, for the operator that is left out here
         try:
-            return func.redispatch(below, *args, **kwargs)
+            result = func.redispatch(below, *args, **kwargs)
         finally:
             flag.write(enabled)
+            MATH.write(by_steps)
+        return _laid_out_as_flash(result, args, kwargs) if flag is FLASH else result
 
     return run
+
+
+def _laid_out_as_flash(result: torch.Tensor, args: tuple, kwargs: dict[str, Any]) -> torch.Tensor:
+    """Attention in the order of dimensions that the query has, where torch would have chosen the flash operator."""
+    query = kwargs["query"] if "query" in kwargs else args[0]
+    wanted = torch.empty_like(torch.empty_strided(query.shape, query.stride(), device="meta")).stride()
+    if wanted == result.stride() or is_recorded():
+        return result
+
+    def stand_in(a: Any) -> Any:
+        if not isinstance(a, torch.Tensor):
+            return a
+        return torch.empty_strided(a.shape, a.stride(), dtype=a.dtype).requires_grad_(a.requires_grad)
+
+    choice = aten._fused_sdp_choice.default(*map(stand_in, args), **{k: stand_in(a) for k, a in kwargs.items()})
+    if choice != SDPBackend.FLASH_ATTENTION.value:
+        return result
+    order = sorted(range(result.dim()), key=lambda d: -wanted[d])
+    return result.permute(order).contiguous().permute([order.index(d) for d in range(result.dim())])
 
 
 def _anew(name: str, way: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,10 +218,13 @@ def _into_out(name: str) -> Callable[..., Any]:
         below = keys.remove(_KEY)
         if not isinstance(out, BaseHandleTensor):
             return func.redispatch(below, *args, out=out, **kwargs)
-        result = getattr(torch.ops.aten, name.partition(".")[0])(*args, **kwargs)
-        if result.dtype != out.dtype or result.shape != out.shape:
+        result = getattr(aten, name.partition(".")[0])(*args, **kwargs)
+        if name.startswith("linalg_matrix_rank"):
+            torch.linalg.matrix_rank(torch.ones(1, 1), out=torch.zeros((), dtype=out.dtype))  # it refuses some dtypes
+            result = result.to(out.dtype)
+        if result.dtype != out.dtype or (result.shape != out.shape and out.numel()):
             return func.redispatch(below, *args, out=out, **kwargs)
-        return out.copy_(result)
+        return aten.lift.out(result, out=out) if result.shape != out.shape else out.copy_(result)
 
     return run
 

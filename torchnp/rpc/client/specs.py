@@ -10,10 +10,11 @@ import torch
 
 import torchnp
 from torchnp.interop._private import base_of
+from torchnp.kernels._conv_checks import strides_of_result
 from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client.keys import unmoved
-from torchnp.rpc.client.plan import Plan
+from torchnp.rpc.client.plan import Plan, functional_of
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 from torchnp.strides import rules_of
 
@@ -27,7 +28,7 @@ _OTHERWISE = frozenset((
     "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::_native_multi_head_attention",
     "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
     "aten::_batch_norm_no_update", "aten::channel_shuffle", "aten::pixel_shuffle",
-    "aten::multilabel_margin_loss_forward",
+    "aten::multilabel_margin_loss_forward", "aten::_weight_norm_interface", "aten::grid_sampler_2d", "aten::roll",
 ))  # fmt: skip
 
 
@@ -83,6 +84,11 @@ def _as_array(a: Any) -> Any:
     return [_as_array(x) for x in a] if isinstance(a, (list, tuple)) else a
 
 
+def _of_a_convolution(shape: tuple, given: Callable[[int], Any], place: int) -> tuple:
+    """Which of the CPU's convolutions runs, and so the order of the result's dimensions, the kernel alone knows."""
+    return strides_of_result(shape, *map(given, range(9)))
+
+
 _SPECS: dict[tuple, Spec] = {}
 
 
@@ -101,10 +107,11 @@ class Outcome:
     """The results of an operator, flat: a spec for each tensor, None where there is none, and how they are grouped.
 
     ``groups`` has an entry per result of the schema: a length for a list, -1 for a tensor; ``expected`` is what the
-    wire says of strides and holes, empty where all results are in C order.
+    wire says of strides and holes, empty where all results are in C order. ``floats`` is whether integers become numbers
+    of a default dtype that is not the server's.
     """
 
-    __slots__ = ("count", "expected", "groups", "specs")
+    __slots__ = ("count", "expected", "floats", "groups", "specs")
 
     def __init__(self, plan: Plan, out: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         self.specs: list[Spec | None] = []
@@ -113,7 +120,13 @@ class Outcome:
         views = []
         # The rules are for fresh memory, and unsafe views only pass for such.
         fresh = "new" in plan.returns and plan.base not in wire.UNSAFE_VIEWS
-        rules = rules_of(torchnp.table.schemas[plan.name]) if fresh else []
+        rules = (
+            [_of_a_convolution]
+            if plan.base == "convolution"
+            else rules_of(torchnp.table.schemas[plan.name])
+            if fresh
+            else []
+        )
         given = _Given(plan, args, kwargs)
         for place, (result, kind) in enumerate(zip(results, plan.returns, strict=True)):
             if kind not in ("view", "new"):
@@ -134,6 +147,15 @@ class Outcome:
         ]
         if all(e is None for e in self.expected):
             self.expected = []
+        self.floats = torch.get_default_dtype() is not torch.float32 and self._floats(plan, args, kwargs)
+
+    def _floats(self, plan: Plan, args: tuple, kwargs: dict[str, Any]) -> bool:
+        default = torch.get_default_dtype()
+        made = {spec.dtype for spec in self.specs if spec is not None}
+        if plan.base == "where" or not made & {default, default.to_complex()} or kwargs.get("dtype"):
+            return False
+        dtypes = [a.dtype for a in args if isinstance(a, torch.Tensor)]
+        return bool(dtypes) and not any(d.is_floating_point or d.is_complex for d in dtypes)
 
 
 _OUTCOMES: dict[tuple, Outcome] = {}
@@ -162,9 +184,22 @@ def infer(plan: Plan, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> 
         if plan.name in _OTHERWISE and _can_be_tried((args, kwargs)):
             found, refused = _tried(plan, 0, args, kwargs)
             out = out if refused else found
-    if plan.base.startswith("_native_batch_norm_legit") and plan.name not in _OTHERWISE:
+    legit = plan.base.startswith("_native_batch_norm_legit") or plan.name == "aten::native_batch_norm"
+    if legit and plan.name not in _OTHERWISE:
         out = _with_statistics(plan, out, args)
     return Outcome(plan, out, args, kwargs)
+
+
+def laid_out(plan: Plan, place: int, meta: torch.Tensor, args: list, kwargs: dict[str, Any]) -> torch.Tensor:
+    """An ``out=`` that had no elements, in the order of dimensions of a new result: the meta device has it row-major."""
+    # Of an overload that torch generates the CPU makes a result and copies it into row-major memory.
+    func = None if torch.Tag.generated in plan.func.tags else functional_of(plan.func)
+    schema = None if func is None else torchnp.table.schemas.get(func.name())
+    rules = rules_of(schema) if schema is not None else []
+    rule = rules[place] if place < len(rules) else None
+    if rule is None or not meta.shape:
+        return meta
+    return spec_of(meta).with_stride(rule(tuple(meta.shape), _Given(plan, tuple(args), kwargs), 0)).fresh()
 
 
 def _with_statistics(plan: Plan, out: Any, args: tuple) -> Any:
@@ -206,12 +241,14 @@ def elsewhere(plan: Plan, handle: torch.Tensor, meta: torch.Tensor) -> torch.Ten
 def on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
     """What an operator gives that the meta device does not have or refuses, or the CPU's words for what is wrong.
 
-    The CPU runs it on zeros and on ones. Only what both say is taken to be so of any values.
+    The CPU runs it on zeros and on ones, or on ones and twos where it divides by them. Only what both say is taken to be so of any values.
     """
     if not _can_be_tried((args, kwargs)):
-        raise error
+        return _as_without_out(plan, args, kwargs, error)
     with unmoved():
         found, refused = zip(*(_tried(plan, value, args, kwargs) for value in (0, 1)), strict=True)
+        if refused[1] is None and "ZeroDivisionError" in str(refused[0]):
+            found, refused = zip((found[1], None), _tried(plan, 2, args, kwargs), strict=True)
     if None not in refused:
         first, second = refused
         raise first if (type(first), str(first)) == (type(second), str(second)) else _depends(plan, error)
@@ -221,6 +258,19 @@ def on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception
     if shapes[0] != shapes[1]:
         raise _depends(plan, error)
     return found[0]
+
+
+def _as_without_out(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
+    """What goes into ``out=`` by the operator without it, where a meta function does not know that argument."""
+    func = functional_of(plan.func) if plan.is_out and isinstance(error, TypeError) else None
+    if func is None:
+        raise error
+    outs = [kwargs[name] for name in plan.written if isinstance(name, str)]
+    results = func(*args, **{name: a for name, a in kwargs.items() if name not in plan.written})
+    for out, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=True):
+        if out.shape != result.shape:
+            out.resize_(result.shape)
+    return outs[0] if plan.single else tuple(outs)
 
 
 def _depends(plan: Plan, error: Exception) -> Exception:
@@ -239,7 +289,8 @@ def _tried(plan: Plan, value: int, args: tuple, kwargs: dict[str, Any]) -> tuple
 
     def filled(a: Any) -> Any:
         if isinstance(a, torch.Tensor):
-            memory = torch.full((extent(a),), value, dtype=a.dtype)
+            # An embedding bag reads on past the end of an argument that is spread out by strides of 0.
+            memory = torch.full((max(extent(a), a.numel()),), value, dtype=a.dtype)
             return memory.as_strided(a.shape, a.stride(), a.storage_offset())
         if isinstance(a, (list, tuple)):
             return type(a)(map(filled, a))
