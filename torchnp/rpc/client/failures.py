@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
-
-import torch
 
 from torchnp.rpc import wire
 from torchnp.rpc.client.tasks import Where
 from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ProtocolError, RemoteOpError
 
 
-class RemoteLinAlgError(RemoteOpError, torch.linalg.LinAlgError):
-    """A matrix that an algorithm cannot handle, which programs catch by torch's class."""
+def _class_of(err: wire.Err) -> type[RemoteOpError]:
+    if err.cls == "LinAlgError" and "torch" in sys.modules:  # a client of arrays has none
+        from torchnp.rpc.client.linalg_error import RemoteLinAlgError
 
-
-_CLASSES: dict[str, type[RemoteOpError]] = {**KERNEL_ERRORS, "LinAlgError": RemoteLinAlgError}
+        return RemoteLinAlgError
+    return KERNEL_ERRORS.get(err.cls, KERNEL_ERRORS["RuntimeError"])
 
 
 def as_exception(err: wire.Err, where: Where, server: str, more: int = 0) -> Exception:
@@ -23,8 +23,7 @@ def as_exception(err: wire.Err, where: Where, server: str, more: int = 0) -> Exc
     location = _location(where)
     also = f"; {more} more failed on their own" if more else ""
     if err.kind == "op":
-        cls = _CLASSES.get(err.cls, _CLASSES["RuntimeError"])
-        error: Any = cls(f"{err.text}\n  {err.op}, issued at {location}, failed on {server}{also}")
+        error: Any = _class_of(err)(f"{err.text}\n  {err.op}, issued at {location}, failed on {server}{also}")
         error.op, error.seq, error.location, error.remote_text = err.op, err.seq, location, err.text
         return error
     issued = f"\n  {err.op}, issued at {location}" if err.seq >= 0 else ""
