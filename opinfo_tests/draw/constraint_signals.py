@@ -44,6 +44,11 @@ _SOBOL = {"quasi": T("d", "int64"), "n": I(0, 4), "sobolstate": T("d 30", "int64
 SAMPLERS = (
     rule("_standard_gamma* _sample_dirichlet _dirichlet_grad", dtypes="wide", values="positive", wild=4),
     rule("_sobol_engine_draw", args=_SOBOL, mixed=0, wild=0),
+    # torch writes on beyond a state of fewer rows than dimensions.
+    rule(
+        "_sobol_engine_initialize_state_",
+        dies=lambda case: type(case.args[1]) is int and case.arrays()[0].shape[:1] < (case.args[1],),
+    ),
 )
 
 ROWS = (*WINDOWS_AND_SPECTRA, *FACTORS, *SAMPLERS)

@@ -175,6 +175,8 @@ def _sobol_engine_initialize_state_(self, dimension):
     powers = 1 << np.arange(_BITS - 1, -1, -1)
     check_fits(powers, self)
     count = max(dimension, 1)
+    # torch writes on beyond the state.
+    check(count <= len(self), f"sobolstate has {len(self)} rows, and {count} dimensions need one each")
     self[count:] *= powers
     self[:count] = sobol_directions(count, _BITS)
     return self
