@@ -14,7 +14,9 @@ from .account import HOW, Account, never_seen, packets, provable, prove
 from .plant import plant as plant_faults
 
 DATA = Path(__file__).parents[1] / "data" / "proof.tsv"  # what scripts/make_lookup.py takes into ops.json
-HEAD = "# by python -m opinfo_tests --proof: overload, calls, those on which the plain NumPy counterpart is right"
+HEAD = (
+    "# by python -m opinfo_tests --proof --accept: overload, calls, those on which the plain NumPy counterpart is right"
+)
 # Families whose counterparts cannot be held against torch, and why; all others are proved.
 WITHOUT = {
     "captured": "torch makes _to_dense of sparse tensors alone, which NumPy does not have",
@@ -23,9 +25,17 @@ DRAWS = 20  # of each overload, as many as the quick tier has
 
 
 def show_proof(
-    console: Any, ops: frozenset[str] | None, draws: int = DRAWS, messages: int = 4, plant: bool = False
+    console: Any,
+    ops: frozenset[str] | None,
+    draws: int = DRAWS,
+    messages: int = 4,
+    plant: bool = False,
+    keep: bool = False,
 ) -> int:
-    """Print the account of some overloads, of all with a counterpart by default; return the exit status."""
+    """Print the account of some overloads, of all with a counterpart by default; return the exit status.
+
+    ``keep`` writes `DATA`, where it is of all.
+    """
     chosen = proved() if ops is None else ops & provable()
     if not chosen:
         console.print("none of the chosen overloads has a NumPy counterpart of its own", markup=False)
@@ -46,7 +56,7 @@ def show_proof(
         console.print(f"{packet}: listed and never seen: {', '.join(ids)}", style="red", markup=False)
     for line in summary(accounts):
         print(line)
-    if ops is None and draws == DRAWS:
+    if keep and ops is None and draws == DRAWS:
         DATA.write_text("\n".join(lines(accounts)) + "\n", encoding="utf-8")
     # Of a few draws some are in dtypes that NumPy lacks alone.
     silent = draws == DRAWS and "" in unpaired(accounts)

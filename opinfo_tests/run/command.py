@@ -88,7 +88,11 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     p.add_argument("--resume", action="store_true", help="go on with the report that a broken run left")
     p.add_argument("--summary", type=Path, metavar="FILE", help="write a Markdown summary here")
     p.add_argument("--gaps", type=Path, metavar="FILE", help="known gaps (by default the backend's own file)")
-    p.add_argument("--accept", action="store_true", help="rewrite the gaps of what ran")
+    p.add_argument(
+        "--accept",
+        action="store_true",
+        help="rewrite the gaps of what ran, with --proof of all opinfo_tests/data/proof.tsv",
+    )
     p.add_argument(
         "--count", action="store_true", help="record what there is to judge, and judge nothing (maintainers)"
     )
@@ -154,7 +158,7 @@ def run(a: argparse.Namespace) -> int:
     if a.proof:
         from ..proof.tier import show_proof
 
-        return show_proof(console, ops, a.draws, a.messages, plant=a.plant)
+        return show_proof(console, ops, a.draws, a.messages, plant=a.plant, keep=a.accept)
     dtypes = dtypes_of(a.dtypes)
     backend = load_backend(a.backend)
     if a.from_report:
