@@ -78,12 +78,16 @@ def own_dtypes() -> set[str]:
 
 
 def run_own(dtype: str, recorder: Recorder) -> Iterator[None]:
-    """Offer all rows of one dtype, one for each step."""
+    """Offer the rows of one dtype that are of use, one for each step; the others are counted."""
     recorder.source, recorder.sample_dtype = SOURCE, dtype
     for dtypes, op, call in rows():
-        if dtype in dtypes:
+        if dtype not in dtypes:
+            continue
+        if recorder.looks_at(op):
             see(op, call, dtype, recorder)
             yield
+        else:
+            recorder.calls[op] += 1
 
 
 def see(op: str, call: str, dtype: str, recorder: Recorder) -> None:

@@ -67,6 +67,13 @@ def reach() -> Reach:
     return {k: v.union(*(siblings()[op] for op in v if op in siblings())) for k, v in found.items()}
 
 
+@cache
+def listed(source: str) -> tuple[str, ...]:
+    """Return the overloads of a source that is a list of calls, each for itself; none of another."""
+    lists = own_reach() | models_reach()
+    return tuple(sorted({op for name in lists.get(source, ()) for op in (name, *siblings()[name])}))
+
+
 HOMES = 3  # entries of an overload: the quick tier draws its calls from these alone
 
 

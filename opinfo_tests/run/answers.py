@@ -26,7 +26,7 @@ import torch
 
 from ..backends.backend import Backend, Seen
 from ..case import Case
-from ..draw.reach import homes
+from ..draw.reach import homes, listed
 from ..draw.record import Recorder
 from ..draw.samples import samples_of
 from ..draw.task import Task
@@ -78,8 +78,15 @@ class Store:
     order: int = 2
 
     def held(self, task: Task, wanted: Callable[[str], bool], oracle: Backend) -> list[tuple[Case, Seen]]:
-        """Return a task's calls of wanted overloads with torch's answers; the first time it is drawn."""
-        path = self.path(task)
+        """Return a task's calls of wanted overloads with torch's answers; the first time it is drawn.
+
+        It is drawn whole, but for a small part of what is a list of calls.
+        """
+        whole = self.path(task)
+        some = [op for op in listed(task.source) if wanted(op)]
+        part = 0 < len(some) < len(listed(task.source)) / 2
+        mine = hashlib.blake2b(" ".join(some).encode(), digest_size=8).hexdigest()
+        path = whole.with_name(f"{whole.name}-{mine}") if part and not whole.exists() else whole
         try:
             return read(path, wanted)
         except FileNotFoundError:
@@ -88,7 +95,7 @@ class Store:
             path.unlink()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.write(task, self.drawn(task, oracle))
+            self.write(path, self.drawn(task, oracle, wanted if part else lambda op: True))
         return read(path, wanted)
 
     def was_green(self, tasks: Sequence[Task]) -> bool:
@@ -106,10 +113,10 @@ class Store:
         letters = "".join(c if c.isalnum() else "_" for c in task.source)
         return self.folder / f"{letters}-{name}" / task.dtype
 
-    def drawn(self, task: Task, oracle: Backend) -> dict[str, list[tuple[Case, Seen]]]:
+    def drawn(self, task: Task, oracle: Backend, wanted: Callable[[str], bool]) -> dict[str, list[tuple[Case, Seen]]]:
         """Draw a task; return what is kept of it by overload."""
         free = task.is_drawn  # of which all is kept
-        at_home = lambda op: free or task.source in homes().get(op, ())
+        at_home = lambda op: free or (wanted(op) and task.source in homes().get(op, ()))
         kept: dict[tuple[str, str], list[tuple[float, str, Case]]] = defaultdict(list)
 
         def take(case: Case) -> None:
@@ -131,7 +138,8 @@ class Store:
             by_op[op] += [(case, oracle.execute(case)) for _, _, case in sorted(heap, reverse=True)]
         return by_op
 
-    def write(self, task: Task, by_op: dict[str, list[tuple[Case, Seen]]]) -> None:
+    @staticmethod
+    def write(path: Path, by_op: dict[str, list[tuple[Case, Seen]]]) -> None:
         index: dict[str, tuple[int, int]] = {}
         blobs, offset = [], 0
         for op, pairs in by_op.items():
@@ -140,7 +148,6 @@ class Store:
             offset += len(blob)
             blobs.append(blob)
         head = pickle.dumps(index)
-        path = self.path(task)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
         part.write_bytes(len(head).to_bytes(8, "little") + head + b"".join(blobs))

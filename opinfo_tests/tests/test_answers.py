@@ -40,6 +40,16 @@ def test_a_damaged_file_is_drawn_again(tmp_path):
         assert ids(mine.held(task, lambda op: True, ORACLE)) == first and len(first) == 5
 
 
+@pytest.mark.parametrize("source", ["own", "models"])
+def test_a_part_of_a_list_is_as_of_the_whole(source, tmp_path):
+    """Of a few overloads the other rows are not run, and what is kept is the same."""
+    task, whole, part = Task(source, "bfloat16"), Store(tmp_path / "whole", 5), Store(tmp_path / "part", 5)
+    few = sorted({case.op for case, _ in whole.held(task, lambda op: True, ORACLE)})[::12]
+    mine = ids(part.held(task, few.__contains__, ORACLE))
+    assert len(mine) >= len(few) > 3 and mine == ids(whole.held(task, few.__contains__, ORACLE))
+    assert not part.path(task).exists() and len(list(part.path(task).parent.iterdir())) == 1
+
+
 def test_other_seeds_choose_other_calls(tmp_path):
     task = Task("sin", "float32")
     one, other = (ids(Store(tmp_path / str(c), 3, choice=c).held(task, lambda op: True, ORACLE)) for c in (0, 1))
