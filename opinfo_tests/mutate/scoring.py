@@ -18,12 +18,12 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes use the cores, and a fork has no threads of its own
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..backends.load import own_table
 from ..backends.torch_backend import TorchDevice
 from ..draw.reach import in_families, plan, select
 from ..draw.samples import dtypes_of, registered
+from ..report.bars import Bars
 from ..run import answers
 from ..run.outputs import DRAWS
 from ..run.runner import Options, run_here
@@ -107,7 +107,7 @@ def run(a: argparse.Namespace, console: Console) -> int:
         families = {m.family for m in chosen}
         whole = len(families) > 5 or any(f.startswith(("_", "numerics")) for f in families)
         ops = registered() if whole else in_families(",".join(sorted(families)), registered())
-    with Progress(*columns(), console=console, auto_refresh=False) as bar:
+    with Bars(console) as bar:
         held = recorded(ops, a.jobs, bar)
         coverage = Coverage(followed(held, bar), own_table(), a.calls)
         if a.ops:  # the places that the overloads run are known only now
@@ -138,7 +138,7 @@ def run_written(a: argparse.Namespace, console: Console) -> int:
         console.print(f"{len(stale)} change what the kernels no longer have: {', '.join(stale)}")
     live = [(f.mutant, path, f) for path, f in faults if f.mutant]
     starts = [partial(Process, mutant, written.trial, f.ops) for mutant, _, f in live]
-    with Progress(*columns(), console=console, auto_refresh=False) as bar:
+    with Bars(console) as bar:
         before = resumed(a, [mutant for mutant, _, _ in live])
         done = {mutant for mutant, _ in before}
         left = [start for start in starts if start.args[0] not in done]
@@ -151,10 +151,6 @@ def run_written(a: argparse.Namespace, console: Console) -> int:
         why = {mutant: f.why for mutant, path, f in live if path == file}
         status = max(status, show(console, [(m, rows[m]) for m in why if m in rows], len(why), why))
     return status
-
-
-def columns() -> tuple[Any, ...]:
-    return TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
 
 
 # ---------------------------------------------------------------- which mutants
@@ -196,7 +192,7 @@ def choice(a: argparse.Namespace) -> list[Mutant]:
 # ---------------------------------------------------------------- what they are judged with
 
 
-def recorded(ops: frozenset[str], jobs: int, bar: Progress) -> list[Held]:
+def recorded(ops: frozenset[str], jobs: int, bar: Bars) -> list[Held]:
     """Return the quick tier's calls of overloads that the table passes, with torch's answers."""
     held_in, table, oracle = answers.opened(), own_table(), TorchDevice("cpu")
     ops = frozenset(op for op in ops if op in table.ops)
@@ -208,7 +204,7 @@ def recorded(ops: frozenset[str], jobs: int, bar: Progress) -> list[Held]:
         if kind == "rows":
             passing.update(row["id"] for row in value if row["outcome"] == "pass")
         else:
-            bar.update(job, advance=1, refresh=True)
+            bar.move(job, advance=1)
     found: dict[str, Held] = {}
     for task in tasks:
         for case, want in held_in.held(task, ops.__contains__, oracle):
@@ -217,16 +213,16 @@ def recorded(ops: frozenset[str], jobs: int, bar: Progress) -> list[Held]:
     return list(found.values())
 
 
-def followed(held: Sequence[Held], bar: Progress) -> Iterator[Held]:
+def followed(held: Sequence[Held], bar: Bars) -> Iterator[Held]:
     job = bar.add_task("following its calls", total=len(held))
     for i, pair in enumerate(held):
         if i % 500 == 0:
-            bar.update(job, completed=i, refresh=True)
+            bar.move(job, completed=i)
         yield pair
-    bar.update(job, completed=len(held), refresh=True)
+    bar.move(job, completed=len(held))
 
 
-def sought(a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar: Progress) -> None:
+def sought(a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar: Bars) -> None:
     """Draw calls for the functions that no recorded one runs."""
     places = sorted(
         {(m.module, m.function) for m in chosen} - {place for place, held in coverage.calls.items() if held}
@@ -240,11 +236,11 @@ def sought(a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar:
 
     for place in places:
         coverage.search(place, drawn)
-        bar.update(job, advance=1, refresh=True)
+        bar.move(job, advance=1)
 
 
 def judged(
-    a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar: Progress
+    a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar: Bars
 ) -> Iterator[tuple[Mutant, Found]]:
     """Return what becomes of each mutant."""
     how = Plan(a.draws, a.probes, a.seed, a.through)
@@ -256,16 +252,14 @@ def judged(
     return watched(bar, len(chosen), ends([partial(start, m) for m in chosen], a.jobs, a.timeout or 300))
 
 
-def watched(bar: Progress, total: int, rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
+def watched(bar: Bars, total: int, rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
     """Pass the rows on as they come, and say so."""
     job = bar.add_task("judging mutants", total=total)
     counts: Counter[str] = Counter()
     for mutant, found in rows:
         counts[found.outcome] += 1
         text = ", ".join(f"{n} {outcome}" for outcome, n in counts.items())
-        bar.update(job, advance=1, description=f"judging mutants: {text}", refresh=True)
-        if not bar.console.is_terminal and counts.total() % 25 == 0:  # where no bar is seen
-            bar.console.print(f"{counts.total()} of {total} judged: {text}")
+        bar.move(job, advance=1, description=f"judging mutants: {text}")
         yield mutant, found
 
 

@@ -12,7 +12,6 @@ from typing import Any
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's deprecation notes; it reads this at import
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .. import namespaces
 from ..backends.backend import Backend
@@ -24,6 +23,7 @@ from ..draw.samples import dtypes_of, opinfos, registered, supported
 from ..draw.task import Task
 from ..report import counts
 from ..report import gaps as known
+from ..report.bars import Bars
 from ..report.report import GOOD, Tally, absent_calls, diff, good_of, header, refusals, resumed, some, summary
 from ..report.thin import held, thin
 from ..report.usage import Usage, line
@@ -269,8 +269,7 @@ def run_tasks(
     called: dict[str, set[str]] = defaultdict(set)
     looked = 0  # at so many failures
     running = run_pool(tasks, backend, options, a.jobs) if a.jobs else run_here(tasks, backend, options)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, auto_refresh=False) as bar:
+    with Bars(console) as bar:
         job = bar.add_task("judging", total=len(tasks))
         for kind, value in running:
             if kind == "rows":
@@ -283,7 +282,7 @@ def run_tasks(
                 called[value.task.source].update(value.calls)
                 tally.end_task(value, backend.ops)
                 done = f"{some(tally.total, 'call')}, {len(tally.failures):,} failing"
-                bar.update(job, advance=1, description=done, refresh=True)
+                bar.move(job, advance=1, description=done)
     running.close()
     return called
 

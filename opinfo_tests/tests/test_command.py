@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -12,7 +13,9 @@ import time
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from opinfo_tests.report import bars
 from opinfo_tests.run import command
 
 HEAD = {"header": 1, "backend": "mine"}
@@ -113,3 +116,15 @@ def test_stops_at_the_first_failure_that_no_gap_knows(tmp_path, capsys):
         assert command.main([*options, "--gaps", str(gaps)]) == code
         judged.append(int(re.search(r"of ([\d,]+) calls? pass", capsys.readouterr().out)[1].replace(",", "")))
     assert judged[0] < judged[1]
+
+
+def test_long_work_says_how_far_it_is_where_no_bar_is_seen(monkeypatch):
+    out = io.StringIO()
+    seconds = iter([0.0, 1.0, 40.0, 50.0, 71.0])
+    monkeypatch.setattr(bars.time, "monotonic", lambda: next(seconds))
+    with bars.Bars(Console(file=out, width=80)) as shown:
+        job = shown.add_task("judging", total=2_000)
+        for n in (1, 2, 3, 1_500):
+            shown.move(job, completed=n)
+    lines = [line for line in out.getvalue().splitlines() if "judging," in line]
+    assert lines == ["40 s: judging, 2 of 2,000", "71 s: judging, 1,500 of 2,000"]

@@ -1,0 +1,31 @@
+"""How far long work is: bars on a terminal, and elsewhere, as in a log, a line every half minute."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+EVERY = 30.0  # seconds
+
+
+class Bars(Progress):
+    """A job's bar moves when it is told to, and its line comes with the first move after so long."""
+
+    def __init__(self, console: Console) -> None:
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        super().__init__(*columns, console=console, auto_refresh=False)
+        self._told = self._began = time.monotonic()
+
+    def move(self, job: TaskID, **to: Any) -> None:
+        """Set what `rich.progress.Progress.update` takes, and show it."""
+        self.update(job, refresh=True, **to)
+        now = time.monotonic()
+        if self.console.is_terminal or now - self._told < EVERY:
+            return
+        self._told = now
+        task = next(t for t in self.tasks if t.id == job)
+        text = f"{now - self._began:,.0f} s: {task.description}, {task.completed:,.0f} of {task.total or 0:,.0f}"
+        self.console.print(text, markup=False)
