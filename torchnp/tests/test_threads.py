@@ -227,7 +227,18 @@ def test_selections_by_bits_are_wheres(dtype, size):
     rng = np.random.default_rng(1)
     condition, (a, b) = rng.random(size) < 0.5, rng.standard_normal((2, size)).astype(dtype)
     number = b[3]
-    for args in ((condition, a, b), (condition, a, number), (condition, np.array(number), b), (condition, a[::-1], b)):
+    zero = np.zeros((), dtype)
+    pairs = [
+        (a, b),
+        (a, number),
+        (np.array(number), b),
+        (a[::-1], b),
+        (a, zero),
+        (zero, b),
+        (a, np.copysign(zero, -1) if zero.dtype.kind == "f" else zero),
+        (zero, zero),
+    ]
+    for args in ((condition, *pair) for pair in pairs):
         mine, theirs = choose(*args), np.where(*args)
         assert (mine.dtype, mine.tobytes()) == (theirs.dtype, theirs.tobytes())
     for args in ((condition, a, 0), (condition, 1.5, b), (condition[::-1], a, b), (condition, a, b[:1]), (a, a, b)):
