@@ -151,14 +151,18 @@ class Coverage:
             for case, want in found[:: max(1, len(found) // self.most)]:
                 self.add(case, want, [place])
             return
-        families = {name.removeprefix("torchnp.kernels.") for name in (module, *importers()[module])}
-        ops = [n for n in sorted(schemas()) if n in self.backend.ops and family(n) in families and not is_out(n)]
+        ops = self.near(module)
         for op in ops[:: max(1, len(ops) // SOUGHT)]:
             for case, want in drawn(op):
                 if place in run_by(case, self.backend):
                     self.add(case, want, [place])
             if len(self.calls[place]) > self.most // 4:
                 return
+
+    def near(self, module: str) -> list[str]:
+        """Return the overloads of a module's family and of those that import it."""
+        families = {name.removeprefix("torchnp.kernels.") for name in (module, *importers()[module])}
+        return [n for n in sorted(schemas()) if n in self.backend.ops and family(n) in families and not is_out(n)]
 
     def of(self, place: Place) -> list[Held]:
         """Return the calls that run a function, first one of each overload and dtype."""

@@ -10,6 +10,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,8 @@ def parser() -> argparse.ArgumentParser:
                    help="judge all recorded calls of each, and say how many distinguish any")  # fmt: skip
     p.add_argument("--overloads", type=int, default=6, help="that calls are drawn of for a mutant (%(default)s)")
     p.add_argument("--timeout", type=float, help="seconds for one mutant (300, with --from 1800)")
+    p.add_argument("--again", type=float, default=600, metavar="SECONDS",
+                   help="judge those that survive again, by the full tier's calls, so long each; 0 does not (%(default)s)")  # fmt: skip
     p.add_argument("--jobs", type=int, default=2, help="processes (%(default)s)")
     p.add_argument("--report", type=Path, metavar="FILE", help="write a row for each mutant here, as it is judged")
     p.add_argument("--resume", action="store_true",
@@ -117,6 +120,8 @@ def run(a: argparse.Namespace, console: Console) -> int:
         left = [m for m in chosen if m not in done]
         sought(a, left, coverage, bar)
         rows += until_broken(reported(a, judged(a, left, coverage, bar)))
+        if a.again and len(rows) == len(chosen):
+            rows = list((dict(rows) | dict(until_broken(reported(a, again(a, rows, coverage, bar))))).items())
     if a.through:
         asked = {case.id for m, _ in rows for case, _ in coverage.of((m.module, m.function))}
         told = asked.intersection(*[{t for _, found in rows for t in found.told}])
@@ -252,14 +257,28 @@ def judged(
     return watched(bar, len(chosen), ends([partial(start, m) for m in chosen], a.jobs, a.timeout or 300))
 
 
-def watched(bar: Bars, total: int, rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
+def again(
+    a: argparse.Namespace, rows: list[tuple[Mutant, Found]], coverage: Coverage, bar: Bars
+) -> Iterator[tuple[Mutant, Found]]:
+    """Judge those that survive by every call of the full tier, and return what becomes of those that it catches."""
+    left = [m for m, found in rows if found.outcome in ("survived", "unrun")]
+    ops = {m: coverage.ops((m.module, m.function), a.overloads) or coverage.near(m.module) for m in left}
+    starts = [partial(Process, m, written.trial, ops[m]) for m in left]
+    for mutant, found in watched(bar, len(left), ends(starts, a.jobs, a.again), "judging again"):
+        if found.outcome == "caught":
+            yield mutant, replace(found, by=f"the full tier: {found.by}")
+
+
+def watched(
+    bar: Bars, total: int, rows: Iterator[tuple[Mutant, Found]], what: str = "judging mutants"
+) -> Iterator[tuple[Mutant, Found]]:
     """Pass the rows on as they come, and say so."""
-    job = bar.add_task("judging mutants", total=total)
+    job = bar.add_task(what, total=total)
     counts: Counter[str] = Counter()
     for mutant, found in rows:
         counts[found.outcome] += 1
         text = ", ".join(f"{n} {outcome}" for outcome, n in counts.items())
-        bar.move(job, advance=1, description=f"judging mutants: {text}")
+        bar.move(job, advance=1, description=f"{what}: {text}")
         yield mutant, found
 
 

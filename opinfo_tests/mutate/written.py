@@ -11,8 +11,9 @@ from typing import Any
 from ..backends.backend import Seen, Table
 from ..backends.torch_backend import TorchDevice
 from ..case import Case
-from ..draw.reach import plan
+from ..draw.reach import listed, plan
 from ..draw.samples import dtypes_of
+from ..draw.task import Task
 from ..report.report import GOOD
 from ..run.outputs import DRAWS, drawn_tasks
 from ..run.runner import Judge, Options, run_case, run_one
@@ -99,11 +100,18 @@ def trial(mutant: Mutant, ops: Sequence[str]) -> Found:
 
     judge = Judge(wrong, Options(frozenset(ops)), look, before=asked.append)
     try:
-        for task in [*drawn_tasks(frozenset(ops), DRAWS["full"]), *plan(frozenset(ops), dtypes_of("all"))]:
+        for task in [*drawn_tasks(frozenset(ops), DRAWS["full"]), *nearest_first(frozenset(ops))]:
             run_one(task, judge)
     except CaughtError as e:
         return Found("caught", str(e), len(asked))
     return Found("survived", "", len(asked))
+
+
+def nearest_first(ops: frozenset[str]) -> list[Task]:
+    """Return the tasks of the full tier that reach overloads: lists of calls, entries that say most of them, others."""
+    home = frozenset(task.source for task in plan(ops, dtypes_of("all"), home=True))
+    rank = lambda task: 0 if listed(task.source) else 1 if task.source in home else 2
+    return sorted(plan(ops, dtypes_of("all")), key=rank)
 
 
 class CaughtError(Exception):

@@ -1,18 +1,22 @@
 """The mutation tool: its mutants are Python, a wrong one is caught in a process of its own, a harmless one is told to be none."""
 
+import io
 import itertools
 import json
 import random
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import schemas
 from opinfo_tests.draw.strategies import draws
 from opinfo_tests.mutate import changes, covered, scoring, written
 from opinfo_tests.mutate.changes import Mutant, kernel_modules, mutants, source_of
-from opinfo_tests.mutate.trial import Plan, Process, trial
+from opinfo_tests.mutate.trial import Found, Plan, Process, trial
+from opinfo_tests.report.bars import Bars
 
 MODULE = "torchnp.kernels.bitwise"
 
@@ -113,7 +117,20 @@ def test_a_wrong_command(capsys):
 
 def test_a_broken_run_shows_what_it_has_and_goes_on(tmp_path, monkeypatch, capsys):
     """Ctrl-C after some mutants: their score is printed; the same command with --resume judges the others alone."""
-    command = ["-n", "6", "--ops", "aten::bitwise_and.Tensor", "--draws", "20", "--probes", "0", "--jobs", "1"]
+    command = [
+        "-n",
+        "6",
+        "--ops",
+        "aten::bitwise_and.Tensor",
+        "--draws",
+        "20",
+        "--probes",
+        "0",
+        "--jobs",
+        "1",
+        "--again",
+        "0",
+    ]
     command += ["--report", str(tmp_path / "report.jsonl")]
     ends = scoring.ends
 
@@ -130,6 +147,17 @@ def test_a_broken_run_shows_what_it_has_and_goes_on(tmp_path, monkeypatch, capsy
     assert "Of 6 mutants" in capsys.readouterr().out
     whole = (tmp_path / "report.jsonl").read_text()
     assert whole.startswith(first) and len({json.loads(line)["id"] for line in whole.splitlines()}) == 6
+
+
+def test_what_survives_is_judged_again_by_the_full_tier():
+    """A wrong one that few calls let pass is caught; one that was caught before is not asked again."""
+    wrong, right = mutant("np.bitwise_and", "np.bitwise_or"), mutant("np.bitwise_xor", "np.bitwise_or")
+    rows = [(wrong, Found("survived", "a probe")), (right, Found("caught"))]
+    with Bars(Console(file=io.StringIO())) as bar:
+        ops = SimpleNamespace(ops=lambda place, most: ["aten::bitwise_and.Tensor"])
+        found = dict(scoring.again(scoring.parser().parse_args(["--again", "300"]), rows, ops, bar))
+    assert [*found] == [wrong] and found[wrong].outcome == "caught"
+    assert found[wrong].by.startswith("the full tier: wrong-value aten::bitwise_and.Tensor(")
 
 
 @pytest.mark.parametrize("command", [["--resume"], ["--resume", "--report", "r.jsonl", "--through"]])
