@@ -11,6 +11,7 @@ import numpy as np
 
 from ..case import DTYPES, Array, Case, map_tree, schemas, whole, window
 from ..schemas import is_fragile, is_of_matrices, is_out, written_arrays
+from .constraint_table import constraint_of
 from .drawable import takes_any_shape
 
 # Which arguments are laid out anew, and how; the rest are row-major.
@@ -152,6 +153,8 @@ def enlarged(case: Case, length: int = 0) -> Case | None:
         return None
     if any(0 in a.shape for a in arrays) or len({a.buffer for a in arrays}) < len(arrays):
         return None
+    if constraint_of(case.op).values != "any" and any((x != x).any() for x in (a.on(case.buffers) for a in arrays)):
+        return None  # of a few nan torch says something, and of many what its sort happens to do
     axis = longest(case, len(first.shape))
     times = -(-length // first.shape[axis]) if length else ENLARGED // int(np.prod(first.shape))
     made, buffers = {}, list(case.buffers)
