@@ -29,7 +29,7 @@ from ..run import answers
 from ..run.outputs import DRAWS
 from ..run.runner import Options, run_here
 from ..run.workers import run_pool
-from . import written
+from . import survivors, written
 from .changes import RULES, Mutant, kernel_modules, mutants
 from .covered import Coverage, Held
 from .trial import Found, Plan, Process, ends, given, trial
@@ -335,6 +335,8 @@ def show(console: Console, rows: list[tuple[Mutant, Found]], chosen: int, why: d
             console.print(f"{found.outcome:8}  {mutant}", style="red", markup=False)
             text = why[mutant] if why else f"told by {found.by}" if found.by else "no call runs it"
             console.print(f"          {text}", markup=False)
+            if reason := survivors.why(mutant):
+                console.print(f"          listed: {reason}", markup=False)
     for what, of in (("family", lambda m: m.family), ("rule", lambda m: m.rule)) if why is None else ():
         groups: dict[str, Counter[str]] = defaultdict(Counter)
         for mutant, found in rows:
