@@ -58,6 +58,7 @@ SORTING = (
     Instead("np.flatnonzero", "np.flatnonzero(x > 4)", "torch.nonzero((x > 4).ravel()).ravel()", "nonzero gives rows of indices."),
     Instead("np.sort_complex", "np.sort_complex(z)", "(lambda t: t[torch.argsort(t.real, stable=True)])(z[torch.argsort(z.imag, stable=True)])", "torch does not order complex numbers: sort by the imaginary parts, then stably by the real ones."),
     Instead("np.select", "np.select([v < 0, v > 2], [-v, v * 10], 0.0)", "torch.where(v < 0, -v, torch.where(v > 2, v * 10, 0.0))", "Nest where, the first condition outermost."),
+    Instead("np.convolve", "np.convolve(v, w)", "torch.conv1d(v[None, None], w.flip(0)[None, None], padding=4)[0, 0]", "conv1d does not flip the kernel: flip it. mode='full' is a padding of all but one of its elements, 'valid' is none."),
     Instead("np.piecewise", "np.piecewise(v, [v < 0, v >= 0], [lambda t: -t, lambda t: t * 2])", "torch.where(v < 0, -v, v * 2)", "where computes both branches everywhere."),
     Instead("np.choose", "np.choose(i, [s[:4], v[:4], w[:4]])", "torch.gather(torch.stack([s[:4], v[:4], w[:4]]), 0, i[None])[0]", "Stack the choices and gather."),
     Instead("np.compress", "np.compress(mask, v)", "v[mask]", "A bool mask as the index does it."),

@@ -212,7 +212,8 @@ def _schemas(told: dict[str, Any], bold: Callable[[str], str], faint: Callable[[
 
 
 def _also(told: dict[str, Any]) -> str:
-    names = [_spoken(op) for op in told["also"]]
+    named = told["name"], _spoken(told["op"])
+    names = [name for op in told["also"] if (name := _spoken(op)) not in named]
     if not names:
         return ""
     more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
