@@ -13,7 +13,7 @@ from typing import Any
 
 import torchnp
 from opinfo_tests.report import gaps, passed
-from torchnp.lookup import facts, standard
+from torchnp.lookup import alone, facts, standard
 
 PLACES = {
     "torch": "https://docs.pytorch.org/docs/2.13/generated/",
@@ -37,6 +37,8 @@ def head(packet: str, counterparts: list[str]) -> list[str]:
         lines.append(f"In torch: {_linked(_spelled_out(caller), caller)}.")
     if counterparts:
         lines.append(f"NumPy or SciPy counterpart: {', '.join(_linked(x, x) for x in counterparts)}.")
+    elif why := alone.reason(packet):
+        lines.append(f"No counterpart in NumPy or SciPy: it {why}.")
     mine = [name for name in torchnp.table if name.partition(".")[0] == packet]
     if standards := list(dict.fromkeys(found for name in mine if (found := facts.ops()[name]["array_api"]))):
         links = ", ".join(f"[`{name}`]({standard.address(name)})" for name in standards)

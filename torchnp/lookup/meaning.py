@@ -178,8 +178,8 @@ def _all_calls() -> dict[str, tuple[Instead, ...]]:
 
 
 def calls_of(name: str) -> tuple[Instead, ...]:
-    """The calls that the data has for a name."""
-    return _all_calls().get(name, ())
+    """The calls that the data has for a name; one that writes in place has those of the other form."""
+    return _all_calls().get(name) or _all_calls().get(name.removesuffix("_"), ())
 
 
 # ---------------------------------------------------------------- NumPy
