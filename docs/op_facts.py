@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from argument_words import meaning
+
 import torchnp
 from opinfo_tests.report import gaps, passed
 from torchnp.lookup import alone, facts, standard
@@ -70,11 +72,12 @@ def arguments(schema: Any) -> list[str]:
     """A table of an overload's arguments."""
     if not schema.args:
         return []
-    lines = ["| argument | is | default |", "|---|---|---|"]
+    op = f"{schema.namespace}::{schema.base}"
+    lines = ["| argument | is | default | means |", "|---|---|---|---|"]
     for a in schema.args:
         marks = ", written" * a.is_write + ", by keyword" * a.kwonly
         default = f"`{a.default!r}`" if a.has_default else ""
-        lines.append(f"| `{a.name}` | {_type(a.type)}{marks} | {default} |")
+        lines.append(f"| `{a.name}` | {_type(a.type)}{marks} | {default} | {meaning(op, a)} |")
     return [*lines, ""]
 
 
