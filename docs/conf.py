@@ -15,7 +15,7 @@ version = release = torchnp.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "start.md"]  # start.md is a part of index.md
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 autodoc_typehints = "none"  # the docstrings give the types
@@ -34,14 +34,17 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": False,
 }
-html_sidebars = {"**": []}  # the header links every chapter; a thousand links beside every op page would be the build
+html_sidebars = {"**": []}  # the header links every chapter; beside.py has what belongs to a page
+templates_path = ["_templates"]
 html_copy_source = False
 html_extra_path = [str(path) for path in published.files()]  # the reference as data, at the site's root
 
 
 def setup(app):
+    import beside
     import op_pages
     import search_index
 
     app.connect("builder-inited", lambda app: op_pages.write(Path(app.srcdir)))
+    app.connect("html-page-context", beside.add, priority=400)  # before the theme's, which leaves empty sidebars out
     app.connect("build-finished", search_index.publish)

@@ -64,7 +64,7 @@ addEventListener("DOMContentLoaded", () => {{
 
 
 def public_names(library: str) -> Iterator[str]:
-    """Functions and methods, of classes properties too; Python's own spellings."""
+    """Functions and methods, of classes properties too, dtypes and constants; Python's own spellings."""
     if library == "python":
         yield from spellings.PYTHON
         return
@@ -73,9 +73,11 @@ def public_names(library: str) -> Iterator[str]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of what is deprecated
                 value = getattr(held, name, None)
-            is_one = callable(value) or space in WITH_PROPERTIES
-            if not name.startswith("_") and is_one and not isinstance(value, types.ModuleType):
-                yield f"{space}.{name}"
+            if name.startswith("_") or isinstance(value, types.ModuleType):
+                continue
+            full = f"{space}.{name}"
+            if callable(value) or space in WITH_PROPERTIES or (name[0].islower() and meaning_of(full)):
+                yield full
 
 
 @functools.cache
@@ -148,6 +150,8 @@ def counterpart(known: dict[str, Any], library: str) -> str:
 def how(known: dict[str, Any], library: str, places: dict[str, str]) -> str:
     """What differs, each linked to its place, calls of the other library that say the same, and the operators beside the first."""
     said = [escape(known["says"])] if known["kind"] == "left out" else []
+    if known["without"] and library != "numpy":
+        said.append(escape(known["without"]))
     links = [f'<a href="../{places[d["id"]]}">{escape(CATALOGUE[d["id"]].title)}</a>' for d in known["differences"]]
     found = [*said, "; ".join(links)] if links else said
     for call in known["calls"]:

@@ -11,9 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from argument_words import meaning
+
 import torchnp
 from opinfo_tests.report import gaps, passed
-from torchnp.lookup import facts, standard
+from torchnp.lookup import alone, facts, standard
 
 PLACES = {
     "torch": "https://docs.pytorch.org/docs/2.13/generated/",
@@ -37,6 +39,8 @@ def head(packet: str, counterparts: list[str]) -> list[str]:
         lines.append(f"In torch: {_linked(_spelled_out(caller), caller)}.")
     if counterparts:
         lines.append(f"NumPy or SciPy counterpart: {', '.join(_linked(x, x) for x in counterparts)}.")
+    elif why := alone.reason(packet):
+        lines.append(f"No counterpart in NumPy or SciPy: it {why}.")
     mine = [name for name in torchnp.table if name.partition(".")[0] == packet]
     if standards := list(dict.fromkeys(found for name in mine if (found := facts.ops()[name]["array_api"]))):
         links = ", ".join(f"[`{name}`]({standard.address(name)})" for name in standards)
@@ -68,11 +72,12 @@ def arguments(schema: Any) -> list[str]:
     """A table of an overload's arguments."""
     if not schema.args:
         return []
-    lines = ["| argument | is | default |", "|---|---|---|"]
+    op = f"{schema.namespace}::{schema.base}"
+    lines = ["| argument | is | default | means |", "|---|---|---|---|"]
     for a in schema.args:
         marks = ", written" * a.is_write + ", by keyword" * a.kwonly
         default = f"`{a.default!r}`" if a.has_default else ""
-        lines.append(f"| `{a.name}` | {_type(a.type)}{marks} | {default} |")
+        lines.append(f"| `{a.name}` | {_type(a.type)}{marks} | {default} | {meaning(op, a)} |")
     return [*lines, ""]
 
 

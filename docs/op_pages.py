@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import op_facts
 import plots
-from name_pages import LIBRARIES, name_page
+from name_pages import LIBRARIES, name_page, public_names
 
 import torchnp
 from torchnp.catalogue import CATALOGUE, CHAPTERS
-from torchnp.differences import Difference
+from torchnp.differences import Difference, run
 from torchnp.lookup import facts
 from torchnp.lookup.naming import public_name
 
@@ -22,7 +23,7 @@ SHOWN = 12  # operators named below a difference
 
 
 def write(docs: Path) -> None:
-    """Write ``ops``, ``differences``, ``names`` and ``differences.md`` below the documentation folder."""
+    """Write ``ops``, ``differences``, ``names``, ``differences.md`` and ``start.md`` below the documentation folder."""
     table = torchnp.table
     packets: dict[str, list[str]] = {}
     for name in table:
@@ -32,7 +33,7 @@ def write(docs: Path) -> None:
     _put(docs / "ops", pages)
     _put(docs / "differences", {name_of(c): chapter_page(c, ops_of(packets)) for c in CHAPTERS} | {"ten": ten_page()})
     _put(docs / "names", {library: name_page(library, PLACES) for library in LIBRARIES})
-    _put(docs, {"differences": differences_page()}, alone=False)
+    _put(docs, {"differences": differences_page(), "start": start_part()}, alone=False)
     plots.write(docs)
 
 
@@ -138,18 +139,27 @@ def difference_lines(d: Difference, level: int) -> list[str]:
         lines += [f"In `{d.where}`; the others give torch's value.", ""]
     if d.array_api:
         lines += [f"Array API standard: `{d.array_api}`", ""]
-    return [
-        *lines,
-        "```python",
-        f">>> {d.torch}",
-        f"{d.torch_value}",
-        f">>> {d.numpy}",
-        f"{d.numpy_value}",
-        f">>> {d.kernel}  # torchnp",
-        f"{d.torch_value}",
-        "```",
+    return [*lines, "```pycon", *printed(d), "```", ""]
+
+
+@functools.cache
+def printed(d: Difference) -> list[str]:
+    """The calls of a difference, and what they print in this build."""
+    values = run(d)
+    calls = ((d.torch, "torch", ""), (d.numpy, "numpy", ""), (d.kernel, "kernel", "  # torchnp"))
+    return [line for call, side, note in calls for line in (f">>> {call}{note}", values[side])]
+
+
+def start_part() -> str:
+    """What the start page shows: calls of both libraries and what they print."""
+    shown = [line for i in START for line in ("", *printed(CATALOGUE[i]))]
+    names = sum(1 for library in LIBRARIES for _ in public_names(library))
+    return "\n".join([
+        "```pycon", *shown[1:], "```", "",
+        f"[Ten differences that bite](differences/ten.md), [all {len(CATALOGUE)}](differences.md), and {names:,} names: "
+        "[NumPy's in torch](names/numpy.md), [torch's in NumPy](names/torch.md), [Python's operators](names/python.md).",
         "",
-    ]
+    ])  # fmt: skip
 
 
 def ops_of(packets: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -202,6 +212,7 @@ TEN = (
     "correction", "lower-median", "int-to-default-float", "number-wraps", "three-tier-promotion", "half-opmath",
     "repeat-is-tile", "split-takes-sizes", "transpose-pair", "beta-zero",
 )  # fmt: skip
+START = ("correction", "number-wraps")
 
 
 def ten_page() -> str:

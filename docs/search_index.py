@@ -104,7 +104,7 @@ def _weight(name: str, meaning: Meaning) -> tuple:
 
 
 def _texts() -> Iterator[tuple[int, ranking.Entry]]:
-    """What is not a name: arguments, descriptions, differences and examples, with the numbers of their kinds."""
+    """What is not a name: arguments, descriptions, differences, advice and examples, with the numbers of their kinds."""
     for entry in ranking.entries():
         if entry.hit.kind != "name":
             yield ranking.KINDS.index(entry.hit.kind), entry
@@ -113,7 +113,9 @@ def _texts() -> Iterator[tuple[int, ranking.Entry]]:
 def _pages_of_hit(hit: ranking.Hit) -> list[str]:
     if hit.kind in ("difference", "example"):
         return [PLACES[hit.name]]
-    return [place for op in hit.ops[:SHOWN] if (place := op_place(op)) != EXCLUDED]
+    meaning = None if hit.ops else meaning_of(hit.name)  # advice on a call
+    places = pages_of(meaning) if meaning else map(op_place, hit.ops[:SHOWN])
+    return [place for place in places if place != EXCLUDED]
 
 
 def op_place(op: str) -> str:

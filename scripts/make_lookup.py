@@ -61,6 +61,9 @@ def callers_lines() -> list[str]:
         for op in ops.split() if name.startswith("torch.") else ():
             if name.rpartition(".")[2] in op:
                 found.setdefault(f"aten::{op}", name)
+        called = name.startswith("F.") or name in ("Tensor.T", "Tensor.H")
+        if called and " " not in ops and ops not in spellings.TORCH["F.interpolate"].split():
+            found.setdefault(f"aten::{ops}", name)
     return ["# by scripts/make_lookup.py: op, its public name", *("\t".join(pair) for pair in sorted(found.items()))]
 
 

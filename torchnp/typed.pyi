@@ -24276,14 +24276,14 @@ class _aten_std_mean:
     def overloads(self) -> list[str]: ...
 
 class _aten_stft:
-    """`stft.center` of the signal as it is."""
+    """Fourier transforms of windows on a signal as it is; `stft.center` can pad it before."""
     @overload
     def __call__(_, /, self: _Tensor, n_fft: _int, hop_length: _int | None = ..., win_length: _int | None = ..., window: _Tensor | None = ..., normalized: _bool = ..., onesided: _bool | None = ..., return_complex: _bool | None = ..., align_to_window: _bool | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, n_fft: _int, hop_length: _int | None = ..., win_length: _int | None = ..., window: _Tensor | None = ..., center: _bool = ..., pad_mode: _str = ..., normalized: _bool = ..., onesided: _bool | None = ..., return_complex: _bool | None = ..., align_to_window: _bool | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, n_fft: _int, hop_length: _int | None = ..., win_length: _int | None = ..., window: _Tensor | None = ..., normalized: _bool = ..., onesided: _bool | None = ..., return_complex: _bool | None = ..., align_to_window: _bool | None = ...) -> _Array:
-        """`stft.center` of the signal as it is.
+        """Fourier transforms of windows on a signal as it is; `stft.center` can pad it before.
 
         ``aten::stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor``"""
     @staticmethod

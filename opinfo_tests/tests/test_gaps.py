@@ -212,3 +212,7 @@ def test_diff_of_what_is_no_report(tmp_path, text, words):
 def test_malformed_file_is_an_error(tmp_path, text):
     with pytest.raises(SystemExit, match="gaps.toml"):
         entries(tmp_path, text)
+
+
+def test_the_table_has_its_gaps_by_either_name():
+    assert gaps.file_for("numpy") == gaps.file_for("table") != gaps.file_for("mine")

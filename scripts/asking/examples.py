@@ -19,6 +19,7 @@ import numpy as np
 import torchnp
 from torchnp.catalogue import CATALOGUE
 from torchnp.differences import Difference, run
+from torchnp.lookup import meaning
 from torchnp.lookup.naming import public_name
 from torchnp.registry import REGISTERED
 
@@ -286,10 +287,12 @@ def torch_names(op: str) -> list[str]:
     found = []
     for s in spellings:
         try:
-            eval(s, {"torch": torch})
-            found.append(s)
+            named = eval(s, {"torch": torch})
         except AttributeError:
             continue
+        runs = meaning.torch_ops(meaning.spelled(s))  # F.unfold is im2col, not Tensor.unfold
+        if not isinstance(named, torch.dtype) and (not runs or runs[0] == op):
+            found.append(s)
     return found[:1] + [f"torch.ops.aten.{base}"]
 
 

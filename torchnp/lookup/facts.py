@@ -183,6 +183,7 @@ def _place(names: list[str], name: str) -> tuple:
         "Dimname" in schema.text or "Generator" in schema.text or name not in rows(),
         "core" not in schema.tags,
         not arguments & {"dim", "dims"},
+        "." in name,
         names.index(name),
     )
 

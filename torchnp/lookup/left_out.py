@@ -64,8 +64,14 @@ GROUPS = (
     (
         "is a dtype, and no function of tensors",
         "torch.bool torch.int8 torch.int16 torch.int32 torch.int64 torch.uint8 torch.uint16 torch.uint32 torch.uint64 "
-        "torch.float16 torch.float32 torch.float64 torch.complex64 torch.complex128 torch.bfloat16",
+        "torch.float16 torch.float32 torch.float64 torch.complex64 torch.complex128 torch.half torch.float torch.double "
+        "torch.short torch.int torch.long torch.cfloat torch.cdouble",
     ),
+    (
+        "is a dtype that NumPy does not have; ml_dtypes has it, and the kernels of torchnp take it",
+        "torch.bfloat16 torch.float8_* torch.complex32 torch.chalf",
+    ),
+    ("is a constant, and the same in both", "torch.e torch.inf torch.nan torch.newaxis torch.pi"),
     (
         "is a class, a dtype or a constant, and no function of arrays",
         "np.bool np.bool_ np.byte np.bytes_ np.broadcast np.cdouble np.character np.clongdouble np.complex* np.csingle "

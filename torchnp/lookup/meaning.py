@@ -43,21 +43,29 @@ class Meaning:
 def meaning_of(asked: str) -> Meaning | None:
     """What a name means, in any of the spellings that Python code has for it; None if nothing has that name."""
     name = " ".join(asked.split())
+    called = re.sub(CALL, "", name)
     for find in (_python, _overload, _torch, _numpy, _argument, _difference, _library):
-        found = find(name)
+        found = find(name if find is _python else called)
         if found is not None:
             return found
     return None
 
 
 # How names begin, and how this package spells that. The site's search reads the same patterns in JavaScript.
+CALL = r"\(.*\)$"
 SPELLED = (
+    *spellings.WRITTEN,
+    (CALL, ""),
     (r"^(?:rng|(?:(?:np|numpy)\.)?random\.(?:Generator|RandomState))\.", "np.random."),
     (r"^(?:(?:np|numpy)\.)?ndarray\.", "np.ndarray."),
     (r"^numpy\.", "np."),
     (r"^(?:torch\.)?(?:nn\.functional|functional|F)\.", "F."),
     (r"^(?:torch\.)?[Tt]ensor\.", "Tensor."),
-    (r"^x\.(?=(?:astype|copy|compress|partition|argpartition|ptp|searchsorted|tobytes|trace)$)", "np.ndarray."),
+    (
+        r"^x\.(?=(?:argpartition|astype|base|byteswap|choose|compress|conjugate|copy|fill|flags|flat|partition|ptp|"
+        r"searchsorted|strides|tobytes|tofile|trace)$)",
+        "np.ndarray.",
+    ),
     (r"^x\.(?=\w+$)", "Tensor."),
     (r"^(?:torch\.)?(?=(?:linalg|fft|special)\.)", "torch."),
 )
@@ -74,8 +82,8 @@ def spelled(name: str) -> str:
 
 
 def _python(name: str) -> Meaning | None:
-    known = name if name in spellings.PYTHON else spellings.ALSO.get(name)
-    if known is None:
+    known = name if name in spellings.PYTHON else spellings.ALSO.get(name) or spelled(name)
+    if known not in spellings.PYTHON:
         return None
     ops = _ops(spellings.PYTHON[known])
     return Meaning(known, "python", ops, calls_of(known) or calls_of(ops[0].partition("::")[2]))
@@ -136,6 +144,8 @@ def _torch(name: str) -> Meaning | None:
         return None
     known = module_name(name) or spelled(name)
     candidates = [known] if "." in known else [f"{space}.{known}" for space in ("torch", "Tensor", "F")]
+    if "." not in known and known[:1].isupper():  # a module by its name alone, or Tensor.T, and no class of torch's
+        candidates = [f"Tensor.{known}", module_name(f"nn.{known}")]
     found = [meaning for c in candidates if (meaning := _public_of_torch(c)) is not None]
     if found:
         return next((meaning for meaning in found if meaning.ops), found[0])  # T is Tensor.T, and no class of torch's
@@ -168,8 +178,8 @@ def _all_calls() -> dict[str, tuple[Instead, ...]]:
 
 
 def calls_of(name: str) -> tuple[Instead, ...]:
-    """The calls that the data has for a name."""
-    return _all_calls().get(name, ())
+    """The calls that the data has for a name; one that writes in place has those of the other form."""
+    return _all_calls().get(name) or _all_calls().get(name.removesuffix("_"), ())
 
 
 # ---------------------------------------------------------------- NumPy
@@ -211,7 +221,9 @@ def _numpy(name: str) -> Meaning | None:
     if known is None:
         if "." in name or not name.isidentifier():
             return None
-        guesses = (f"np.{name}", f"np.ndarray.{name}", f"np.linalg.{name}", f"np.random.{name}")
+        guesses = (
+            f"{space}.{name}" for space in ("np", "np.ndarray", "np.linalg", "np.random", "np.lib.stride_tricks")
+        )
         return next((found for guess in guesses if (found := _numpy(guess)) is not None), None)
     ops, calls = numpy_ops(known), calls_of(known)
     if not ops and not calls and known.startswith("np.ndarray."):

@@ -1,4 +1,4 @@
-"""Search among names, arguments, descriptions of operators, differences and examples, in this order."""
+"""Search among names, arguments, descriptions of operators, differences, advice and examples, in this order."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections import Counter
 from dataclasses import dataclass
 
 from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import facts, instead, spellings
+from torchnp.lookup import alike, facts, instead, spellings
 from torchnp.lookup.meaning import meaning_of, spelled
 
-KINDS = ("name", "argument", "description", "difference", "example")
+KINDS = ("name", "argument", "description", "difference", "advice", "example")
 BARE = r"^(?:np|torch|aten|prims)(?:\.|::)"  # what a name is compared without
 
 # Words of a question that name nothing: "what does torch.unique do in NumPy".
 FILLERS = {
-    "a", "become", "do", "does", "equivalent", "for", "how", "i", "in", "is",
-    "numpy", "of", "say", "the", "to", "torch", "what", "write",
+    "a", "become", "counterpart", "do", "does", "equivalent", "for", "how", "i", "in", "is",
+    "numpy", "of", "pytorch", "say", "the", "to", "torch", "use", "what", "write",
 }  # fmt: skip
 
 
@@ -44,8 +44,8 @@ class Entry:
 def search(query: str, n: int = 10) -> list[Hit]:
     """What matches a query, best first: exactly, by all of its words, by how it begins, by a part, nearly.
 
-    What a name means comes first. Among matches of one quality names come before arguments, these before descriptions
-    and differences, and examples last.
+    What a name means comes first. Among matches of one quality names come before arguments, these before descriptions,
+    differences and advice, and examples last.
     """
     wanted = _plain(query)
     words = _words(wanted)
@@ -55,7 +55,7 @@ def search(query: str, n: int = 10) -> list[Hit]:
         if quality is not None:
             found.append(((quality, KINDS.index(entry.hit.kind), *entry.weight), entry.hit))
     hits = [hit for _, hit in sorted(found, key=lambda pair: pair[0])]
-    meant = meaning_of(query) or meaning_of(_asked(query))
+    meant = meaning_of(query) or meaning_of(asked(query))
     if meant is not None:
         hits.insert(0, Hit(meant.name, meant.kind if meant.kind in KINDS else "name", meant.ops))
     if len(hits) < n and " " not in wanted:
@@ -80,7 +80,7 @@ def _quality(wanted: str, words: frozenset[str], entry: Entry) -> int | None:
     return 3 if wanted in entry.text else None
 
 
-def _asked(query: str) -> str:
+def asked(query: str) -> str:
     """A question without the words that name nothing."""
     return " ".join(w for w in query.rstrip("? ").split() if w.lower() not in FILLERS)
 
@@ -96,7 +96,7 @@ def _words(text: str) -> frozenset[str]:
 @functools.cache
 def entries() -> list[Entry]:
     """Everything that the search knows."""
-    return [*_names(), *_arguments(), *_descriptions(), *_differences(), *_examples()]
+    return [*_names(), *_arguments(), *_descriptions(), *_differences(), *_advice(), *_examples()]
 
 
 def weight(op: str, name: str) -> tuple:
@@ -156,6 +156,12 @@ def _differences() -> list[Entry]:
         _entry(i, "difference", (), f"{i} {d.title} {d.why}", (0, 0, 0, 0, order, i))
         for order, (i, d) in enumerate(CATALOGUE.items())
     ]
+
+
+def _advice() -> list[Entry]:
+    """What is said of calls: "stable" of sort, "integer division" of floor_divide."""
+    rows = [row for row in (*alike.ROWS, *instead.ROWS) if row.say]
+    return [_entry(r.name, "advice", (), f"{r.name} {r.say}", (0, 0, 0, 0, k, r.name)) for k, r in enumerate(rows)]
 
 
 def _examples() -> list[Entry]:

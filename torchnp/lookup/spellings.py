@@ -6,6 +6,8 @@ Most names of torch give their operator by rule (`torchnp.lookup.meaning`): ``to
 
 from __future__ import annotations
 
+import re
+
 # Python's own spellings, of both libraries alike.
 PYTHON = {
     "+": "add",
@@ -67,40 +69,53 @@ PYTHON = {
     "x.size": "numel size",
 }
 
-# How else they are written.
+# How else they are written, word for word.
 ALSO = {
-    "x[mask]=v": "x[mask] = v",
-    "x[i]=v": "x[i] = v",
+    "...": "x[...]",
+    "None": "x[None]",
+    "[::-1]": "x[::-1]",
+    "if x": "bool(x)",
+    "if x:": "bool(x)",
+    "in": "v in x",
+    "len": "len(x)",
+    "x in y": "v in x",
     "x[idx]": "x[index]",
     "x[idx] = v": "x[index] = v",
-    "x[i:j]": "x[a:b]",
-    "x[:, None]": "x[None]",
-    "x[np.newaxis]": "x[None]",
-    "a//b": "//",
-    "a // b": "//",
-    "a % b": "%",
-    "a @ b": "@",
-    "a ** b": "**",
+    "x[i]=v": "x[i] = v",
+    "x[mask]=v": "x[mask] = v",
     "~x": "~",
-    "[::-1]": "x[::-1]",
-    "len": "len(x)",
-    "in": "v in x",
-    "x in y": "v in x",
-    "x[0]": "x[i]",
-    "x[-1]": "x[i]",
-    "x[1:]": "x[a:b]",
-    "x[:-1]": "x[a:b]",
-    "x[1:3]": "x[a:b]",
-    "x[..., 0]": "x[...]",
-    "x[:, 0]": "x[...]",
-    "x[:, [0, 1]]": "x[i, :, j]",
-    "x[0, :, [0, 1]]": "x[i, :, j]",
-    "x[i] += 1": "x[index] += v",
-    "x[idx] += 1": "x[index] += v",
-    "x[idx] += v": "x[index] += v",
 }
-# Operators with names beside them.
-ALSO |= {f"{x} {op} {y}": op for op in PYTHON if not any(c.isalpha() for c in op) for x, y in ("ab", "xy") if op != "~"}
+
+# And with other operands and indices, as patterns in this order; the site's search reads the same in JavaScript.
+_OPERAND = r"[-~]?[\w.]+(?:\([^()]*\)|\[[^\[\]]*\])*"
+_PART = r"[^:\[\],]*(?::[^:\[\],]*)?"  # of an index: a slice without a step, a number or a name
+
+
+def _between(op: str) -> str:
+    space = " " if op == "-" else " ?"  # names of differences have hyphens
+    changes = op.endswith("=") and op not in ("==", "!=", "<=", ">=")
+    left = r"[\w.]+" if changes else _OPERAND
+    return rf"^{left}{space}{re.escape(op)}{space}{_OPERAND}$"
+
+
+WRITTEN = (
+    *((_between(op), op) for op in PYTHON if op != "~" and not any(c.isalpha() for c in op)),
+    (r"^\w+\[.*\] ?[-+*/%&|^]+=.*$", "x[index] += v"),
+    (r"^\w+\[[^\[\]]*[<>=&|~][^\[\]]*\] ?=[^=].*$", "x[mask] = v"),
+    (r"^\w+\[.*\[.*\].*\] ?=[^=].*$", "x[index] = v"),
+    (rf"^\w+\[(?=[^\]]*:){_PART}(?:,{_PART})*\] ?=[^=].*$", "x[a:b] = v"),
+    (r"^\w+\[-?\d+(?:, ?-?\d+)*\] ?=[^=].*$", "x[i] = v"),
+    (r"^\w+\[[^\[\]]*[<>=&|~][^\[\]]*\]$", "x[mask]"),
+    (r"^\w+\[[^\[\]]*:[^\[\],]*:-[^\[\]]*\]$", "x[::-1]"),
+    (r"^\w+\[[^\[\]]*:[^\[\],]*:\w[^\[\]]*\]$", "x[::2]"),
+    (r"^\w+\[(?=.*\b(?:None|newaxis)\b)[^\[\]]*\]$", "x[None]"),
+    (r"^\w+\[[^\[\]]*\.\.\.[^\[\]]*\]$", "x[...]"),
+    (rf"^\w+\[(?=.*:){_PART}(?:,{_PART})+\]$", "x[...]"),
+    (r"^\w+\[[^:\[\],]*:[^:\[\],]*\]$", "x[a:b]"),
+    (r"^\w+\[[^\[\]]+,.*\[.*\]\]$", "x[i, :, j]"),
+    (r"^\w+\[\[.*\]\]$", "x[index]"),
+    (r"^\w+\[-?\d+(?:, ?-?\d+)*\]$", "x[i]"),
+)
 
 TORCH = {
     "torch.as_tensor": "lift_fresh alias",
@@ -199,7 +214,11 @@ TORCH = {
 MODULES = {
     "BCELoss": "F.binary_cross_entropy",
     "BCEWithLogitsLoss": "F.binary_cross_entropy_with_logits",
+    "CrossEntropyLoss": "F.cross_entropy",
+    "Flatten": "torch.flatten",
+    "GRU": "torch.gru",
     "GRUCell": "torch.gru_cell",
+    "LSTM": "torch.lstm",
     "LSTMCell": "torch.lstm_cell",
     "LeakyReLU": "F.leaky_relu",
     "MultiLabelMarginLoss": "F.multilabel_margin_loss",
@@ -208,6 +227,7 @@ MODULES = {
     "RNN": "torch.rnn_tanh",
     "RNNCell": "torch.rnn_tanh_cell",
     "Transformer": "F.scaled_dot_product_attention",
+    "Unflatten": "torch.unflatten",
     "UpsamplingBilinear2d": "F.upsample_bilinear",
     "UpsamplingNearest2d": "F.upsample_nearest",
 }
@@ -224,17 +244,31 @@ NUMPY = {
     "np.amax": "amax max",
     "np.amin": "amin min",
     "np.around": "round",
+    "np.copyto": "copy_",
     "np.cumulative_prod": "cumprod",
     "np.cumulative_sum": "cumsum",
     "np.degrees": "rad2deg",
     "np.fabs": "abs",
     "np.fix": "trunc",
     "np.i0": "i0",
+    "np.lib.stride_tricks.sliding_window_view": "unfold im2col",
+    "np.add.reduce": "sum",
+    "np.add.accumulate": "cumsum",
+    "np.multiply.reduce": "prod",
+    "np.multiply.accumulate": "cumprod",
+    "np.multiply.outer": "outer",
+    "np.maximum.reduce": "amax",
+    "np.minimum.reduce": "amin",
+    "np.logical_and.reduce": "all",
+    "np.logical_or.reduce": "any",
+    "np.logaddexp.reduce": "logsumexp",
     "np.identity": "eye",
     "np.matvec": "mv matmul",
     "np.in1d": "isin",
     "np.nonzero": "nonzero nonzero_numpy",
     "np.radians": "deg2rad",
+    "np.shape": "size",
+    "np.size": "numel",
     "np.trapz": "trapezoid",
     "np.transpose": "permute transpose numpy_T",
     "np.unique": "_unique2 unique_dim",
@@ -259,10 +293,16 @@ NUMPY = {
     "np.ndarray.shape": "size",
     "np.ndarray.size": "numel",
     "np.ndarray.sort": "sort",
+    "np.ndarray.strides": "stride",
     "np.ndarray.view": "view",
+    "np.random.exponential": "exponential_",
+    "np.random.geometric": "geometric_",
     "np.random.integers": "randint",
+    "np.random.lognormal": "log_normal_",
     "np.random.random": "rand",
+    "np.random.standard_cauchy": "cauchy_",
     "np.random.standard_normal": "randn",
+    "np.random.uniform": "uniform_",
     "np.random.permuted": "randperm",
 }
 
@@ -278,6 +318,20 @@ COUNTERPARTS = {
     "np.half": "torch.half",
     "np.single": "torch.float32",
     "np.double": "torch.double",
+    "torch.half": "np.float16",
+    "torch.float": "np.float32",
+    "torch.double": "np.float64",
+    "torch.short": "np.int16",
+    "torch.int": "np.int32",
+    "torch.long": "np.int64",
+    "torch.cfloat": "np.complex64",
+    "torch.cdouble": "np.complex128",
+    "torch.e": "np.e",
+    "torch.inf": "np.inf",
+    "torch.nan": "np.nan",
+    "torch.newaxis": "np.newaxis",
+    "torch.pi": "np.pi",
+    "Tensor.tolist": "np.ndarray.tolist",
 } | {
     name: counterpart
     for dtype in [
@@ -305,7 +359,13 @@ ARGUMENTS = {
     "correction": "var std cov",
     "unbiased": "var std var_mean std_mean",
     "axis": "sum",
+    "dim": "sum",
+    "endpoint": "linspace",
+    "keepdim": "sum",
     "keepdims": "sum",
+    "label_smoothing": "cross_entropy_loss",
+    "largest": "topk",
+    "replacement": "multinomial",
     "out": "add",
     "where": "",
     "order": "",

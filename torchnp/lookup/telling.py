@@ -9,7 +9,7 @@ from typing import Any
 
 from torchnp.catalogue import CATALOGUE
 from torchnp.differences import Difference
-from torchnp.lookup import facts, spellings
+from torchnp.lookup import alone, facts, spellings
 from torchnp.lookup.facts import Fact
 from torchnp.lookup.instead import EXAMPLE
 from torchnp.lookup.meaning import Meaning
@@ -29,6 +29,7 @@ def told(meaning: Meaning) -> dict[str, Any]:
         "does": body.doc if body and not known else "",
         "counterpart": known,
         "numpy": [known] if known.startswith("np.") else _counterparts(ops[:1]),
+        "without": alone.reason(main.partition(".")[0]) if not meaning.calls else "",
         "array_api": _standard(main),
         "arrays": EXAMPLE if meaning.calls else {},
         "calls": [{"numpy": c.numpy, "torch": c.torch, "says": c.say} for c in meaning.calls],
@@ -142,7 +143,8 @@ def _head(told: dict[str, Any], bold: Callable[[str], str]) -> str:
     elif kind == "python":
         called = f"runs {_spoken(op)}" + (f", {counterparts} in NumPy" if counterparts else "")
     else:
-        called = f"is {counterparts} in NumPy" if counterparts else "has no counterpart of its own in NumPy"
+        why = f": it {told['without']}" if told["without"] else ""
+        called = f"is {counterparts} in NumPy" if counterparts else f"has no counterpart of its own in NumPy{why}"
     does = f"\n  {told['does']}" if told["does"] else ""
     if told["array_api"]:
         does += f"\n  In the array API standard {' or '.join(f'xp.{name}' for name in told['array_api'])}."
@@ -212,7 +214,8 @@ def _schemas(told: dict[str, Any], bold: Callable[[str], str], faint: Callable[[
 
 
 def _also(told: dict[str, Any]) -> str:
-    names = [_spoken(op) for op in told["also"]]
+    named = told["name"], _spoken(told["op"])
+    names = [name for op in told["also"] if (name := _spoken(op)) not in named]
     if not names:
         return ""
     more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

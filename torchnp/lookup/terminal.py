@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from torchnp.lookup import facts, published, telling
 from torchnp.lookup.meaning import meaning_of
-from torchnp.lookup.ranking import near
+from torchnp.lookup.ranking import asked, near
 
 STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
 
@@ -28,7 +28,7 @@ def explain(args: argparse.Namespace) -> int:
     """What is known under a name; text with colour and a pager on a terminal, or JSON."""
     name = " ".join(args.name)
     try:
-        found = meaning_of(name)
+        found = meaning_of(name) or meaning_of(asked(name))
     except ImportError as error:  # of a package that has rows of the namespace
         raise NotFound(str(error)) from error
     if found is None:

@@ -49,6 +49,15 @@ def test_python_blocks_run(code, tmp_path, monkeypatch):
             exec(compile(ast.Module([node], []), "<page>", "exec"), names)
 
 
+def test_arguments_that_are_explained_are_of_operators(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    words = importlib.import_module("argument_words")
+    names = {(f"{s.namespace}::{s.base}", a.name) for s in torchnp.table.schemas.values() for a in s.args}
+    assert not words.WORDS.keys() - {name for _, name in names} and not words.OF.keys() - names
+    core = [a for s in torchnp.table.schemas.values() if "core" in s.tags for a in s.args]
+    assert sum(a.name in words.WORDS for a in core) > 0.85 * len(core)
+
+
 def test_plots_are_drawn_of_what_is_so(monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(ROOT / "docs")

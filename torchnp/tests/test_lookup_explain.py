@@ -6,6 +6,7 @@ import pytest
 
 import torchnp
 from torchnp.catalogue import CATALOGUE
+from torchnp.cli import main
 from torchnp.lookup import facts, telling
 from torchnp.lookup.meaning import meaning_of
 from torchnp.lookup.ranking import near, search
@@ -68,11 +69,43 @@ QUESTIONS = [
     ("torch.from_numpy", ["is np.asarray in NumPy", "the array's own memory"]),
     ("np.take", ["count through all elements", "torch.index_select"]),
     ("np.vdot", ["expected both vectors to have same dtype"]),
+    ("np.convolve", ["w.flip(0)", "padding=4"]),
+    ("np.sum(x, axis=0)", ["is torch.sum", "dtype=np.int64"]),
+    ("x.t()", ["is np.transpose in NumPy"]),
+    ("x @ y.T", ["torch refuses operands of two dtypes"]),
+    ("-7 // 2", ["rounds down in both"]),
+    ("x[x > 0] = 0", ["index_put_", "masked_fill converts the value"]),
+    ("x[1:, :-1]", ["A view in both"]),
+    ("x[None]", ["torch.unsqueeze"]),
+    ("Tensor.tolist", ["is np.ndarray.tolist in NumPy"]),
+    ("sliding_window_view", ["is Tensor.unfold", "unfold takes a window's size and step"]),
+    ("F.unfold", ["sliding_window_view", "im2col"]),
+    ("np.add.reduce", ["is torch.sum"]),
+    ("np.maximum.accumulate", ["is torch.cummax"]),
+    ("torch.long", ["is a dtype", "np.int64"]),
+    ("torch.bfloat16", ["a dtype that NumPy does not have", "ml_dtypes"]),
+    ("torch.pi", ["np.pi"]),
+    ("np.clip", ["is torch.clip"]),
+    ("torch.gather", ["take_along_axis"]),
+    ("torch.topk", ["gives the indices too", "largest first"]),
+    ("np.histogram", ["is torch.histogram"]),
+    ("np.digitize", ["is torch.bucketize"]),
+    ("x.strides", ["is Tensor.stride"]),
+    ("np.shape", ["is Tensor.size", "tuple(x.size())"]),
+    ("np.copyto", ["is Tensor.copy_"]),
+    ("np.random.uniform", ["uniform_(1.0, 2.0)"]),
+    ("np.random.exponential", ["one over NumPy's scale"]),
+    ("nn.LSTM", ["torch.lstm"]),
+    ("CrossEntropyLoss", ["F.cross_entropy", "ignore_index=-100"]),
 ]
 # What the command alone has an answer to: an argument is no page of the site.
 ARGUMENTS = [
     ("axis", ["axis= is dim= in torch"]),
     ("keepdims", ["keepdim=True"]),
+    ("dim=", ["dim= is axis= in NumPy", "torch.max with dim= gives the indices"]),
+    ("keepdim", ["keepdims=True"]),
+    ("endpoint", ["torch.linspace(0, 1, 5)[:-1]"]),
+    ("largest", ["torch.topk(v, 2, largest=False)"]),
     ("out", ["out= of the wrong shape is resized", "Both write there"]),
     ("where=", ["none of torch's", "torch.sum(torch.where(mask, v, 0))"]),
     ("order=", ["none of torch's", "x.t().reshape(-1)"]),
@@ -90,6 +123,22 @@ def answer(name):
 def test_question(name, words):
     text = " ".join(answer(name).split())
     assert [w for w in words if w not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "name"),
+    [("what does torch.gather do in NumPy?", "torch.gather"), ("numpy equivalent of torch.topk", "torch.topk"),
+     ("how do I write np.take_along_axis in torch", "np.take_along_axis"), ("what does np.ptp become", "np.ptp")],
+)  # fmt: skip
+def test_a_question_in_words_is_answered(sentence, name, capsys):
+    assert main(["explain", sentence]) == 0
+    asked = capsys.readouterr().out
+    assert main(["explain", name]) == 0
+    assert asked == capsys.readouterr().out
+
+
+def test_nothing_is_its_own_neighbour():
+    assert "See also" not in answer("torch.unique") and "See also: torch.std" in answer("ddof")
 
 
 @pytest.mark.parametrize("i", CATALOGUE)
@@ -115,6 +164,7 @@ def test_differences_have_examples_of_their_own_operator():
     [("ddof", "aten::var"), ("numpy.var", "aten::var"), ("unbiased", "aten::var"), ("broadcast_to", "aten::broadcast_to"),
      ("np.var", "aten::var"), ("var", "aten::var"), ("softmax", "aten::softmax"), ("F.cross_entropy", "aten::cross_entropy_loss"),
      ("cross entropy", "aten::cross_entropy_loss"), ("torch.unique", "aten::_unique2"), ("edge", "aten::pad"),
+     ("integer division of negatives", "aten::floor_divide"),
      ("numpy.linalg.norm", "aten::linalg_norm"), ("interpolate", "aten::upsample_nearest1d"), ("ndarray.sum", "aten::sum")],
 )  # fmt: skip
 def test_search_lands_on_the_op(query, op):
@@ -124,7 +174,7 @@ def test_search_lands_on_the_op(query, op):
 
 def test_search_ranks_names_before_differences_before_examples():
     kinds = [hit.kind for hit in search("sort", 200)]
-    first = [kinds.index(kind) for kind in ("name", "description", "difference", "example")]
+    first = [kinds.index(kind) for kind in ("name", "description", "difference", "advice", "example")]
     assert first == sorted(first)
     assert search("correction")[0].kind == "argument"
 

@@ -1,5 +1,6 @@
 """What is read in place of the table: the files say what the table says, and every example is run."""
 
+import fnmatch
 import re
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import pytest
 import torchnp
 from torchnp.catalogue import CATALOGUE
 from torchnp.differences import Difference, run
-from torchnp.lookup import facts
+from torchnp.lookup import alone, facts
+from torchnp.lookup.meaning import meaning_of
 from torchnp.lookup.naming import public_name
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,3 +68,21 @@ def alike(a, b):
     """The same text but for the last digits of floats, which are the processor's."""
     near = np.allclose([float(x) for x in NUMBER.findall(a)], [float(x) for x in NUMBER.findall(b)], rtol=2e-6)
     return NUMBER.sub("", a) == NUMBER.sub("", b) and near
+
+
+def test_an_operator_has_a_counterpart_or_it_is_said_why_not():
+    """A kernel without ``like=`` has a call in `alike`, or a reason in `alone`."""
+    for op in facts.overloads():
+        bodies = facts.bodies(op)
+        if bodies and not any(body.like for body in bodies):
+            means = meaning_of(facts.callers().get(op, op)) or meaning_of(op)
+            assert means.calls or alone.reason(op), (
+                f"{op}: add like=, or a row of lookup/alike.py, or it to lookup/alone.py"
+            )
+    assert alone.reason("aten::add") == "" and alone.reason("aten::lstm").startswith("is a layer")
+
+
+def test_reasons_cover_something():
+    places = [f"{facts.bodies(op)[0].family}/{op.partition('::')[2]}" for op in facts.overloads() if alone.reason(op)]
+    for _, globs in alone.GROUPS:
+        assert [g for g in globs.split() if not fnmatch.filter(places, g)] == []

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from torchnp.lookup import alike, facts, instead, spellings
-from torchnp.lookup.meaning import meaning_of
+from torchnp.lookup.meaning import SPELLED, meaning_of, torch_ops
 
 SPACES = {
     "torch": torch, "Tensor": torch.Tensor, "F": torch.nn.functional, "torch.linalg": torch.linalg,
@@ -45,6 +45,30 @@ def test_modules_by_the_functions_that_they_call():
              "BCELoss": "binary_cross_entropy", "Embedding": "embedding", "LayerNorm": "layer_norm"}  # fmt: skip
     assert {m: meaning_of(f"nn.{m}").ops[0] for m in named} == {m: f"aten::{op}" for m, op in named.items()}
     assert meaning_of("nn.Nosuch") is None
+    assert (meaning_of("nn.CrossEntropyLoss").name, meaning_of("nn.LSTM").name) == ("F.cross_entropy", "torch.lstm")
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [("-7 // 2", "//"), ("x.sum(0) / 3", "/"), ("a[0] == b[1]", "=="), ("n -= 1", "-="), ("a <= b", "<="), ("x[0] = 5", "x[i] = v"),
+     ("x[idx] -= 1", "x[index] += v"), ("img[2:5] = 0", "x[a:b] = v"), ("x[~seen] = 0", "x[mask] = v"), ("x[[0, 2]] = v", "x[index] = v"),
+     ("x[x > 0]", "x[mask]"), ("x[(x > 0) & (x < 2)]", "x[mask]"), ("x[:, ::-1]", "x[::-1]"), ("x[1::3]", "x[::2]"), ("x[1:-1]", "x[a:b]"),
+     ("img[..., None]", "x[None]"), ("x[..., 1:]", "x[...]"), ("x[1:, :-1]", "x[...]"), ("x[:, [0, 1]]", "x[i, :, j]"),
+     ("x[[0, 2]]", "x[index]"), ("x[-1, 2]", "x[i]"), ("x.cumsum(0)", "Tensor.cumsum"), ("np.linalg.norm(x - y)", "np.linalg.norm"),
+     ("nn.Linear(3, 4)", "F.linear"), ("Linear", "F.linear"), ("max-with-indices", "max-with-indices")],
+)  # fmt: skip
+def test_code_as_it_is_written(written, known):
+    assert meaning_of(written).name == known
+
+
+def test_what_an_expression_is_taken_for_is_itself():
+    for pattern, ours in SPELLED:
+        assert not ours.startswith("x[") or meaning_of(ours).name == ours, pattern
+
+
+def test_callers_are_names_of_their_operators():
+    wrong = {op: name for op, name in facts.callers().items() if torch_ops(name) and op not in torch_ops(name)}
+    assert wrong == {}
 
 
 def test_the_operators_named_are_registered():

@@ -68,6 +68,17 @@ def test_pages_are_small():
     assert {page: len(text.encode()) for page, text in texts().items() if len(text.encode()) >= LARGEST} == {}
 
 
+def test_the_start_page_shows_what_the_libraries_print():
+    shown = re.sub("<[^>]*>", "", texts()["index.html"])
+    assert all(words in shown for words in ("float32[] 1.666667", "float32[] 1.25", "uint8[1] [45]", "OverflowError"))
+
+
+def test_an_operator_has_its_family_beside_it():
+    beside = re.findall(r'<nav class="beside".*?</nav>', texts()["ops/aten.var.html"], re.DOTALL)
+    assert len(beside) == 1 and 'href="aten.std.html"' in beside[0]
+    assert texts()["ops/aten.var.html"].count('aria-current="page">var<') == 1
+
+
 # ---------------------------------------------------------------- the browser
 
 

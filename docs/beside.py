@@ -1,0 +1,46 @@
+"""The sidebar: beside an operator the others of its family, beside differences their kinds, beside names the other tables."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import op_pages
+from name_pages import LIBRARIES, TITLES
+
+import torchnp
+from torchnp.catalogue import CHAPTERS
+
+
+def add(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Give a page what its sidebar lists, if it has one."""
+    title, links = of(page)
+    if links:
+        context["beside"] = {"title": title, "links": links}
+        context["sidebars"] = ["beside.html"]
+
+
+def of(page: str) -> tuple[str, list[tuple[str, str]]]:
+    """The title of a page's sidebar, and the names and pages that it lists."""
+    folder, _, name = page.partition("/")
+    if folder == "ops" and name in families():
+        return families()[name]
+    if folder == "differences":
+        chapters = [(op_pages.title_of(c), f"differences/{op_pages.name_of(c)}") for c in CHAPTERS]
+        return "Differences", [("Ten that bite", "differences/ten"), *chapters]
+    if folder == "names":
+        return "Names", [(TITLES[library], f"names/{library}") for library in LIBRARIES]
+    return "", []
+
+
+@functools.cache
+def families() -> dict[str, tuple[str, list[tuple[str, str]]]]:
+    """By the page of an operator, its family and the pages of all who belong to it."""
+    members: dict[str, dict[str, None]] = {}
+    for name in torchnp.table:
+        members.setdefault(torchnp.table[name].family, {})[name.partition(".")[0]] = None
+    found = {}
+    for family, packets in members.items():
+        links = [(p.removeprefix("aten::"), f"ops/{op_pages.page_name(p)}") for p in sorted(packets)]
+        found |= {op_pages.page_name(p): (family, links) for p in packets}
+    return found
