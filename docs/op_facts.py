@@ -6,6 +6,7 @@ import importlib
 import inspect
 import operator
 import sys
+import textwrap
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -96,13 +97,17 @@ def _type(text: str) -> str:
 
 
 def source(row: Any) -> list[str]:
-    """Where the kernel's body is."""
+    """Where the kernel's body is, and the body itself, folded away."""
     if row.row is None or row.row.body is None:
         return []
     body = inspect.unwrap(row.row.body)
     place = Path(str(sys.modules[body.__module__].__file__)).relative_to(Path(torchnp.__file__).parent.parent)
     made = body.__code__.co_filename.startswith("<")  # of a few lines for several rows
-    return [f"Source: `{place}`{'' if made else f', line {body.__code__.co_firstlineno}'}.", ""]
+    if made:
+        return [f"Source: `{place}`.", ""]
+    text = textwrap.dedent(inspect.getsource(body)).rstrip()
+    head = f"<summary>Source: {place}, line {body.__code__.co_firstlineno}</summary>"
+    return ["<details>", head, "", "```python", text, "```", "", "</details>", ""]
 
 
 def judged(names: list[str]) -> list[str]:
