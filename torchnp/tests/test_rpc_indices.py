@@ -119,7 +119,10 @@ def test_a_copy_of_the_copy_is_free(session):
     x[i] = 0
     assert (y + 1).publish().tolist() == (z + 1).publish().tolist() == [3, 4]
     with torch.inference_mode():
-        assert (x * 2)[i].publish().tolist() == [0, 0]
+        y = x * 2
+        assert y[i].publish().tolist() == [0, 0]
+        with pytest.raises(rpc.HandleError, match="write x"):
+            y[i].add_(1)
 
 
 def test_places_outside_are_told(session):

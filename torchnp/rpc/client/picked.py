@@ -60,7 +60,7 @@ class PickedTensor(RPCTensor):
 
     def _check(self) -> None:
         source, version = self._source
-        if version_of(source) != version:
+        if _version(source) != version:
             raise HandleError(
                 "x has been written to since x[i], which is a copy where i is on the server: take x[i].clone() for what it was, "
                 "or x[i] once more for what it is",
@@ -83,6 +83,11 @@ def _picked_of(given: tuple) -> Iterator[PickedTensor]:
                 yield x
 
 
+def _version(x: torch.Tensor) -> int:
+    """How often a tensor was written; of what was made in inference mode nobody counts it."""
+    return 0 if x.is_inference() else version_of(x)
+
+
 def _marked(x: Any, source: _Source) -> Any:
     x.__class__ = PickedTensor  # autograd has made the handle, and knows it by this object
     x._source = source
@@ -94,9 +99,7 @@ def get_item(x: Any, index: Any) -> Any:
     indices, rest = _split(x, index)
     if not indices:
         return torch.Tensor.__getitem__(x, index)
-    part = aten.index.Tensor(x, indices)
-    if not x.is_inference():
-        _marked(part, (x, version_of(x)))
+    part = _marked(aten.index.Tensor(x, indices), (x, _version(x)))
     return part[rest] if rest else part
 
 
