@@ -66,9 +66,6 @@ class Channel:
         self._untold = False  # whether the session died while nobody was there to be told
         self._lock = threading.RLock()  # ids stand in the queue in their order
         self._queue: deque[Any] = deque()
-        # Says that no handle needs an object any more, behind whatever uses it, which held it alive; in a destructor, on any
-        # thread. The channel's thread is not woken for it.
-        self.forget: Callable[[int], None] = self._queue.append
         self._next_id = self._weight = 0
         # What follows is the thread's.
         self._seq = self._acked = self._requests = 0
@@ -169,6 +166,12 @@ class Channel:
             self._queue.append(task)
         self._signal()
         return made
+
+    def forget(self, id_: int) -> None:
+        """Say that no handle needs an object any more; safe in a destructor, on any thread."""
+        self._queue.append(id_)  # behind whatever uses it, which held it alive
+        if not self._signalled:
+            self._signal()
 
     def _signal(self) -> None:
         self._signalled = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import time
 import weakref
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from torchnp.rpc.client.channel import Channel
 
 IDLE_SECONDS = 0.002
-REST_SECONDS = 0.5  # after which what died is forgotten on the server, if nothing else is to be sent
 LOOK_SECONDS = 20.0  # after which a session that does nothing looks whether its connection is there
 
 
@@ -26,28 +24,26 @@ def leave(transport: Transport, wake: queue.SimpleQueue) -> None:
 
 def work(ref: weakref.ref[Channel], wake: queue.SimpleQueue, transport: Transport) -> None:
     """What the channel's thread does: pump when there is hurry, or when nothing new has come for IDLE_SECONDS."""
-    left, seen, looked = False, -1, time.monotonic()
+    left, seen = False, -1
     try:
         while True:
             timed_out = False
             try:
-                if not wake.get(timeout=IDLE_SECONDS if left else min(REST_SECONDS, LOOK_SECONDS)):
+                if not wake.get(timeout=IDLE_SECONDS if left else LOOK_SECONDS):
                     return
             except queue.Empty:
                 timed_out = True
             channel = ref()
             if channel is None or channel.closed:
                 return
+            if timed_out and not left:
+                channel.look()
+                continue
             waiting = channel.waiting
-            if timed_out and not left and not waiting:
-                if time.monotonic() - looked >= LOOK_SECONDS:
-                    channel.look()
-                    looked = time.monotonic()
-            else:
-                quiet = timed_out and waiting == seen
-                left, seen = True, waiting
-                if quiet or channel.hurried:
-                    left, seen = channel.pump(quiet), 0
+            quiet = timed_out and waiting == seen
+            left, seen = True, waiting
+            if quiet or channel.hurried:
+                left, seen = channel.pump(quiet), 0
             del channel
     finally:
         transport.close()

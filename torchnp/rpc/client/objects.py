@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from torchnp.rpc import wire
@@ -12,16 +11,17 @@ if TYPE_CHECKING:
 
 
 class RemoteObject:
-    """An object of a server's: it is forgotten there when the last handle to it dies here.
+    """An object of a server's: it is forgotten there when the last handle to it dies here."""
 
-    Its destructor is a function in C, each object's own: Python loses a Ctrl-C that comes in a destructor in Python.
-    """
-
-    __slots__ = ("__del__", "id", "session", "wire")
+    __slots__ = ("id", "session", "wire")
 
     def __init__(self, id_: int, session: Session) -> None:
+        # In one step: an interrupt must not leave half an object to the destructor.
         self.id, self.session, self.wire = id_, session, wire.Handle(id_)
-        self.__del__ = partial(session.channel.forget, id_)
+
+    def __del__(self) -> None:
+        if hasattr(self, "id"):  # else an interrupt came first
+            self.session.channel.forget(self.id)
 
 
 def ranges_of(ids: list[int]) -> list[tuple[int, int]]:
