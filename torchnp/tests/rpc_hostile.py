@@ -409,6 +409,7 @@ class Wired(Hostile):
 
     sizes = HUGE + LARGE
     extremes, rate = (*Player.extremes, *LARGE), 0.05
+    lies = 0.02  # messages that no client sends, a frame
 
     def __init__(self, seed: int, server: Server) -> None:
         self.server, self._socket, self.ended = server, None, False
@@ -454,7 +455,7 @@ class Wired(Hostile):
             messages = [wire.numbered(0, wire.encode(wire.Credit(self._due))), *numbered]
             messages.append(wire.numbered(self._number + 1, sync))
             self._number += 2
-            if self.random.random() < 0.02:
+            if self.random.random() < self.lies:
                 messages.insert(self.random.randrange(3), self._lie())
         with contextlib.suppress(ConnectionError):  # a server that has closed it has said why
             self._socket.sendall(b"".join(map(wire.lengthened, messages)))
@@ -532,6 +533,7 @@ def over_tcp(seed: int, frames: int) -> Wired:
     limits = Limits(LIMITS.max_bytes, LIMITS.max_objects, op_seconds=0.5, lease_seconds=0.2)
     with Server(Service(datasets=services()[0].datasets, limits=limits), max_memory=2 << 30) as server:
         other = Wired(seed + 1, server)
+        other.lies = 0.0
         held = wire.Data(other.seq, other.next, "float64", [64], [0], 0, memoryview(np.arange(64.0).tobytes()))
         assert wire.Err not in map(type, other._play(held, "held"))
         other.seq += 1

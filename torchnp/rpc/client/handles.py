@@ -13,7 +13,7 @@ from torchnp.interop._private import forbid_pointer, is_recorded, make_handle, n
 from torchnp.rpc import wire
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
-from torchnp.rpc.client.other_memory import change_metadata, extent, spoken, storage
+from torchnp.rpc.client.other_memory import change_metadata, extent, storage
 from torchnp.rpc.client.place import called_by_torch
 from torchnp.rpc.client.plain import (
     asks_for_shape,
@@ -25,7 +25,15 @@ from torchnp.rpc.client.plain import (
     wrapped_number,
 )
 from torchnp.rpc.client.plain import number as number_
-from torchnp.rpc.client.plan import Plan, alternative, argument, plan_of, without_generator, without_kernel
+from torchnp.rpc.client.plan import (
+    Plan,
+    alternative,
+    argument,
+    plan_of,
+    without_generator,
+    without_kernel,
+    written_of,
+)
 from torchnp.rpc.client.refuse import NoValues
 from torchnp.rpc.client.specs import DYNAMIC, Outcome, Spec, spec_of
 from torchnp.rpc.client.tracing import leave_to_torch_compile, recorded
@@ -280,11 +288,9 @@ def _lower(
 
 def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Engine) -> None:
     """Refuse to write into what is not a handle: torch would do nothing and say nothing."""
-    for place in plan.written:
-        target = argument(place, args, kwargs)
-        for t in target if isinstance(target, (list, tuple)) else (target,):
-            if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
-                refuse_plain(plan.name, t, session)
+    for t in written_of(plan, args, kwargs):
+        if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
+            refuse_plain(plan.name, t, session)
 
 
 def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outcome | None:
@@ -377,7 +383,7 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "decompose":
             return plan.func.decompose(*args, **kwargs)
         case "values":
-            x._no_values(spoken(plan, x))
+            x._no_values(".item()" if plan.base == "_local_scalar_dense" else f"torch.{plan.base}")
         case "dynamic":
             raise _dynamic(plan, x)
         case "storage":

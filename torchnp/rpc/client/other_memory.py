@@ -13,14 +13,6 @@ from torchnp.rpc.client.refuse import NoValues
 from torchnp.rpc.exceptions import HandleError
 
 
-def spoken(plan: Plan, x: torch.Tensor) -> str:
-    """What a message calls what reads values: torch's indexing asks so for an index without dimensions."""
-    if plan.base != "_local_scalar_dense":
-        return f"torch.{plan.base}"
-    counts = not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
-    return ".item(), or x[i] where x[i.unsqueeze(0)].squeeze(0) does not," if counts else ".item()"
-
-
 def extent(x: torch.Tensor) -> int:
     """Elements of the memory that a tensor spans: what forward-mode AD compares a tangent's with its primal's by."""
     if isinstance(x, NoValues):

@@ -101,12 +101,14 @@ def refuse_plain(name: str, tensor: torch.Tensor, session: Any) -> NoReturn:
             f"{name} would write into a plain tensor what is {session.where}. {way_round(file)}",
             PLAIN_WRITTEN,
         )
-    raise HandleError(
+    text = (
         f"{name} would write into a plain tensor of shape {tuple(tensor.shape)} what is {session.where}: "
         "publish() the handle first, or move the module with session.module(model), so that its parameters and buffers are "
-        "handles too and optimizers run there",
-        PLAIN_WRITTEN,
+        "handles too and optimizers run there"
     )
+    if file.startswith("optim/"):
+        text += ". Their state is sent too before it is loaded: optimizer.load_state_dict(session.send(state))"
+    raise HandleError(text, PLAIN_WRITTEN)
 
 
 def lowered(name: str, a: Any, loose: bool) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ FIXED_SHAPE = {
     "bincount": "torch.zeros_like(counts).scatter_add_(0, x, ones), with as many counts as there can be values",
     "_ctc_loss": "lengths that are plain tensors or lists of numbers",
     "repeat_interleave": "x.repeat_interleave(n) with a number, or x[index] with an index of known length",
+    "slice": "x[i + torch.arange(n)] for n entries from i on, or torch.where(torch.arange(len(x)) < i, x, 0)",
 }
 
 
@@ -247,3 +248,10 @@ def argument(place: int | str, args: tuple, kwargs: dict[str, Any]) -> Any:
     if isinstance(place, int):
         return args[place] if place < len(args) else None
     return kwargs.get(place)
+
+
+def written_of(plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Iterator[Any]:
+    """The arguments that an operator writes, those in lists singly."""
+    for place in plan.written:
+        target = argument(place, args, kwargs)
+        yield from target if isinstance(target, (list, tuple)) else (target,)

@@ -38,6 +38,8 @@ class NoValues:
             text += (
                 ". Anomaly detection looks for NaN in each gradient: use torch.autograd.detect_anomaly(check_nan=False)"
             )
+        elif what == ".item()" and is_count(self):
+            text += ". As an index of x, where x[i] asks for it: x.index_select(dim, i), or x[i] of a handle x outside of torch.func"
         raise of_comparison(ValueAccessError, text) if file == "testing/_comparison.py" else ValueAccessError(text)
 
     def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> NoReturn:
@@ -72,7 +74,9 @@ class NoValues:
         with torch.no_grad():
             copied = handle.clone().requires_grad_(handle.requires_grad)
         memo[id(self)] = copied
-        own = {name: value for name, value in vars(self).items() if name not in ("_object", "_session", "_spec")}
+        own = {
+            name: value for name, value in vars(self).items() if name not in ("_object", "_session", "_spec", "_source")
+        }
         vars(copied).update(copy.deepcopy(own, memo))
         if handle.grad is not None:
             copied.grad = copy.deepcopy(handle.grad, memo)
@@ -101,6 +105,11 @@ def _new_tensor(self: Any, data: Any, *, requires_grad: bool = False, **kwargs: 
 
 for _name, _made in {"new": _new, "new_tensor": _new_tensor}.items():
     setattr(NoValues, _name, _made)
+
+
+def is_count(x: Any) -> bool:
+    """Whether torch takes the value of such a tensor for an index."""
+    return not (x.dim() or x.is_floating_point() or x.is_complex() or x.dtype in (torch.bool, torch.uint8))
 
 
 def way_round(file: str) -> str:

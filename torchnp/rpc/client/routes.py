@@ -21,12 +21,12 @@ _ROUTES = {"lstm.input": MKLDNN, "scaled_dot_product_attention": FLASH}
 aten = torch.ops.aten
 # Composite operators that read an argument's memory: its name and place.
 _READERS = {
-    "tensor_split.tensor_indices_or_sections": ("the indices of tensor_split", 1),
-    "lstm.data": ("the batch_sizes of a packed sequence", 1),
-    "gru.data": ("the batch_sizes of a packed sequence", 1),
-    "rnn_tanh.data": ("the batch_sizes of a packed sequence", 1),
-    "rnn_relu.data": ("the batch_sizes of a packed sequence", 1),
-    "istft": ("the window of istft, whose overlap it checks,", 4),
+    "tensor_split.tensor_indices_or_sections": ("reading the indices of tensor_split", 1),
+    "lstm.data": ("reading the batch_sizes of a packed sequence", 1),
+    "gru.data": ("reading the batch_sizes of a packed sequence", 1),
+    "rnn_tanh.data": ("reading the batch_sizes of a packed sequence", 1),
+    "rnn_relu.data": ("reading the batch_sizes of a packed sequence", 1),
+    "istft": ("reading the window of istft, whose overlap it checks,", 4),
 }
 # Composite operators that write a part of the way into out=, which is not resized, or on subclasses nothing at all.
 _INTO_OUT = (

@@ -16,6 +16,7 @@ from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.engine import Engine, kind_of
 from torchnp.rpc.client.lazy import toggled
 from torchnp.rpc.client.objects import RemoteObject
+from torchnp.rpc.client.picked import get_item, length, set_item
 from torchnp.rpc.client.place import caller
 from torchnp.rpc.client.quotes import Quote, terms_of
 from torchnp.rpc.client.rpctensor import RPCTensor
@@ -55,7 +56,9 @@ class Stats:
 
 
 _numbers = itertools.count(1)
-RPCTensor._toggled = staticmethod(toggled)  # type: ignore[method-assign]  # by a subclass, which needs the class to be there
+# By subclasses, which need the class to be there.
+RPCTensor._toggled = staticmethod(toggled)  # type: ignore[method-assign]
+RPCTensor.__getitem__, RPCTensor.__setitem__, RPCTensor.__len__ = get_item, set_item, length  # type: ignore[method-assign]
 
 
 class Session(Engine):

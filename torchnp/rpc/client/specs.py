@@ -192,8 +192,9 @@ def infer(plan: Plan, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> 
 
 def laid_out(plan: Plan, place: int, meta: torch.Tensor, args: list, kwargs: dict[str, Any]) -> torch.Tensor:
     """An ``out=`` that had no elements, in the order of dimensions of a new result: the meta device has it row-major."""
-    # Of an overload that torch generates the CPU makes a result and copies it into row-major memory.
-    func = None if torch.Tag.generated in plan.func.tags else functional_of(plan.func)
+    # Of an overload that torch generates, and of a complex modulus, the CPU makes a result and copies it into row-major memory.
+    copied = torch.Tag.generated in plan.func.tags or (plan.name == "aten::abs.out" and args[0].is_complex())
+    func = None if copied else functional_of(plan.func)
     schema = None if func is None else torchnp.table.schemas.get(func.name())
     rules = rules_of(schema) if schema is not None else []
     rule = rules[place] if place < len(rules) else None
