@@ -5,6 +5,7 @@ import itertools
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ from rich.console import Console
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import schemas
 from opinfo_tests.draw.strategies import draws
-from opinfo_tests.mutate import changes, covered, scoring, written
+from opinfo_tests.mutate import changes, covered, scoring, survivors, written
 from opinfo_tests.mutate.changes import Mutant, kernel_modules, mutants, source_of
 from opinfo_tests.mutate.trial import Found, Plan, Process, trial
 from opinfo_tests.report.bars import Bars
@@ -195,3 +196,11 @@ def test_the_faults_that_ship_can_be_read():
     found = [fault for path in sorted(written.SHIPPED.glob("*.json")) for fault in written.read(path)]
     assert len({f.name for f in found}) == len(found) > 100
     assert {op for f in found for op in f.ops} <= schemas().keys()
+
+
+@pytest.mark.parametrize("one", survivors.survivors(), ids=lambda s: f"{s.function}-{s.before[:20]}")
+def test_a_survivor_that_is_listed_is_a_mutant_still(one):
+    """What no kernel has any more has no place in the list; the others are told with their reason."""
+    same = [m for m in mutants(one.module) if (m.function, m.before, m.after) == (one.function, one.before, one.after)]
+    assert same and survivors.why(same[0]) == one.why
+    assert not survivors.why(replace(same[0], after="nothing"))
