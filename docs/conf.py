@@ -1,5 +1,6 @@
 """Sphinx configuration; the pages of ops and differences are written from the table when a build begins."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ author = "the torchnp developers"
 copyright = "2026, the torchnp developers"
 version = release = torchnp.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.intersphinx"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "start.md"]  # start.md is a part of index.md
 myst_enable_extensions = ["colon_fence"]
@@ -22,6 +23,14 @@ autodoc_typehints = "none"  # the docstrings give the types
 autodoc_preserve_defaults = True  # as they are written, not what they are on the machine that builds
 autodoc_member_order = "bysource"
 default_role = "code"
+# Types in docstrings become links where the others' inventories may be fetched: TORCHNP_INTERSPHINX=1. A build needs no
+# network, so all other links are written as addresses.
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", None),
+    "numpy": ("https://numpy.org/doc/stable", None),
+    "scipy": ("https://docs.scipy.org/doc/scipy", None),
+    "torch": ("https://docs.pytorch.org/docs/stable", None),
+} if os.environ.get("TORCHNP_INTERSPHINX") else {}  # fmt: skip
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = [("search.js", {"defer": "defer"})]
