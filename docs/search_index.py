@@ -19,6 +19,7 @@ from torchnp.catalogue import CATALOGUE
 from torchnp.lookup import facts, ranking, spellings
 from torchnp.lookup.meaning import SPELLED, Meaning, meaning_of, module_name
 from torchnp.lookup.telling import told
+from torchnp.lookup.topics import TOPICS
 
 SHOWN = 4  # pages of one name
 EXCLUDED = "ops/index.html#excluded"
@@ -93,7 +94,8 @@ def _spelt() -> Iterator[str]:
         yield from (n.removeprefix("aten::") for n in (op, *overloads))
     yield from (like.replace("numpy.", "np.", 1) for like in facts.ops_like())
     yield from (name for name in (f"nn.{c}" for c in dir(torch.nn)) if module_name(name))
-    for known in (spellings.PYTHON, spellings.ALSO, spellings.TORCH, spellings.NUMPY, spellings.ARGUMENTS, CATALOGUE):
+    own = (spellings.PYTHON, spellings.ALSO, spellings.TORCH, spellings.NUMPY, spellings.ARGUMENTS, TOPICS)
+    for known in (*own, CATALOGUE):
         yield from known
     yield from (f"{argument}=" for argument in spellings.ARGUMENTS)
     yield from (e.hit.name for e in ranking.entries() if e.hit.kind == "name")

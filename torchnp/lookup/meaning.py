@@ -13,6 +13,7 @@ from torchnp.catalogue import CATALOGUE
 from torchnp.lookup import alike, facts, instead, left_out, spellings
 from torchnp.lookup.instead import Instead
 from torchnp.lookup.naming import public_name
+from torchnp.lookup.topics import TOPICS
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def meaning_of(asked: str) -> Meaning | None:
         found = find(name if find is _python else called)
         if found is not None:
             return found
-    return None
+    topic = TOPICS.get(name.lower())
+    return meaning_of(topic) if topic else None
 
 
 # How names begin, and how this package spells that. The site's search reads the same patterns in JavaScript.

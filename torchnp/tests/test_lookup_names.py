@@ -9,6 +9,8 @@ import torch
 
 from torchnp.lookup import alike, facts, instead, spellings
 from torchnp.lookup.meaning import SPELLED, meaning_of, torch_ops
+from torchnp.lookup.ranking import search
+from torchnp.lookup.topics import TOPICS
 
 SPACES = {
     "torch": torch, "Tensor": torch.Tensor, "F": torch.nn.functional, "torch.linalg": torch.linalg,
@@ -80,6 +82,13 @@ def test_the_operators_named_are_registered():
 def test_data_says_nothing_that_the_rule_finds():
     """A name of torch whose spelling gives its operator needs no line."""
     assert [n for n, bases in spellings.TORCH.items() if n.rpartition(".")[2] == bases] == []
+
+
+@pytest.mark.parametrize("phrase", TOPICS)
+def test_a_phrase_leads_to_a_name(phrase):
+    answer = meaning_of(TOPICS[phrase])
+    assert answer is not None and meaning_of(phrase.capitalize()) == answer, "the phrase is a name, or its name is none"
+    assert search(phrase, 1)[0].name == answer.name
 
 
 CALLS = (*instead.ROWS, *alike.ROWS)
