@@ -154,7 +154,7 @@ def enlarged(case: Case, length: int = 0) -> Case | None:
     if any(0 in a.shape for a in arrays) or len({a.buffer for a in arrays}) < len(arrays):
         return None
     if constraint_of(case.op).values != "any" and any((x != x).any() for x in (a.on(case.buffers) for a in arrays)):
-        return None  # of a few nan torch says something, and of many what its sort happens to do
+        return None  # what torch says of a few nan is no promise of what it says of many
     axis = longest(case, len(first.shape))
     times = -(-length // first.shape[axis]) if length else ENLARGED // int(np.prod(first.shape))
     made, buffers = {}, list(case.buffers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from time import monotonic
 from typing import Any
 
 from rich.console import Console
@@ -17,12 +17,12 @@ class Bars(Progress):
     def __init__(self, console: Console) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
         super().__init__(*columns, console=console, auto_refresh=False)
-        self._told = self._began = time.monotonic()
+        self._told = self._began = monotonic()
 
     def move(self, job: TaskID, **to: Any) -> None:
         """Set what `rich.progress.Progress.update` takes, and show it."""
         self.update(job, refresh=True, **to)
-        now = time.monotonic()
+        now = monotonic()
         if self.console.is_terminal or now - self._told < EVERY:
             return
         self._told = now

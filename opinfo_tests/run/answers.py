@@ -85,8 +85,11 @@ class Store:
         whole = self.path(task)
         some = [op for op in listed(task.source) if wanted(op)]
         part = 0 < len(some) < len(listed(task.source)) / 2
-        mine = hashlib.blake2b(" ".join(some).encode(), digest_size=8).hexdigest()
-        path = whole.with_name(f"{whole.name}-{mine}") if part and not whole.exists() else whole
+        path = whole
+        if part and not whole.exists():
+            path = whole.with_name(
+                f"{whole.name}-{hashlib.blake2b(' '.join(some).encode(), digest_size=8).hexdigest()}"
+            )
         try:
             return read(path, wanted)
         except FileNotFoundError:

@@ -121,7 +121,7 @@ def test_stops_at_the_first_failure_that_no_gap_knows(tmp_path, capsys):
 def test_long_work_says_how_far_it_is_where_no_bar_is_seen(monkeypatch):
     out = io.StringIO()
     seconds = iter([0.0, 1.0, 40.0, 50.0, 71.0])
-    monkeypatch.setattr(bars.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(bars, "monotonic", lambda: next(seconds))
     with bars.Bars(Console(file=out, width=80)) as shown:
         job = shown.add_task("judging", total=2_000)
         for n in (1, 2, 3, 1_500):

@@ -92,24 +92,26 @@ def _blend(condition: ndarray, dtype: np.dtype, a: ndarray, b: ndarray) -> ndarr
         x.reshape(-1).view(t) for x, t in zip((condition, out, a, b), (np.int8, *[unsigned] * 3))
     )
 
-    clear = [x.size == 1 and x[0] == 0 for x in (first, second)]  # all bits of it: the other's are kept or cleared
+    nothing = [x.size == 1 and x[0] == 0 for x in (first, second)]  # no bit is set: the other's are kept, or cleared
 
     def strips(piece: slice) -> None:
         size = min(STRIP, piece.stop - piece.start)
         narrow, wide = np.empty(size, np.int8), np.empty(size, signed)
         for strip in within(piece, STRIP):
             part = to[strip]
-            a, b = (x if x.size == 1 else x[strip] for x in (first, second))
+            one, other = (x if x.size == 1 else x[strip] for x in (first, second))
             n = part.size
-            # All bits are set where the condition holds; where it does not, if what holds is clear.
-            wide[:n] = np.subtract(bits[strip], 1, narrow[:n]) if clear[0] else np.negative(bits[strip], narrow[:n])
+            # All bits are set where the condition holds; of nothing there, where it does not.
+            wide[:n] = np.subtract(bits[strip], 1, narrow[:n]) if nothing[0] else np.negative(bits[strip], narrow[:n])
             mask = wide[:n].view(unsigned)
-            if any(clear):
-                np.bitwise_and(b if clear[0] else a, mask, part)
-                continue
-            np.bitwise_xor(a, b, part)
-            np.bitwise_and(part, mask, part)
-            np.bitwise_xor(part, b, part)
+            if nothing[0]:
+                np.bitwise_and(other, mask, part)
+            elif nothing[1]:
+                np.bitwise_and(one, mask, part)
+            else:
+                np.bitwise_xor(one, other, part)
+                np.bitwise_and(part, mask, part)
+                np.bitwise_xor(part, other, part)
 
     share(strips, pieces(out.size))
     return out
