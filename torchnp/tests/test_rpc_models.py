@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.client import channel
+from torchnp.rpc.client import batch
 
 # ---------------------------------------------------------------- nests of tensors, copies
 
@@ -331,7 +331,7 @@ def test_a_repeated_step_is_a_tenth_of_the_bytes(monkeypatch, name):
             return sent[-1], [loss.detach().publish() for loss in losses]
 
     (short, ops), losses = steps()
-    monkeypatch.setattr(channel.Shortener, "shortened", lambda self, ops: ops)
+    monkeypatch.setattr(batch.Shortener, "shortened", lambda self, ops: ops)
     (whole, same_ops), same = steps()
     assert (ops, losses) == (same_ops, same)
     assert 10 * short < whole

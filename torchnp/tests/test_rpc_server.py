@@ -397,10 +397,10 @@ def test_a_sender_waits_for_a_slow_server(monkeypatch):
         ahead = 0
         for _ in range(600):
             x.neg_()
-            ahead = max(ahead, len(session.channel._queue) + session.channel._seq - session.channel._acked)
+            ahead = max(ahead, len(session.channel._queue) + session.channel._sent.ahead)
         assert 100 < ahead <= 200 + 2 * channel.BATCH_OPS
         assert x.publish().tolist() == [1, 1, 1]
-        assert len(session.channel._where) == 0
+        assert len(session.channel._sent._where) == 0
 
 
 def test_both_directions_full_do_not_block_each_other(shared):

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from torchnp import rpc
-from torchnp.rpc.client import channel
+from torchnp.rpc.client import sent
 from torchnp.rpc.client.transport import InProcess
 from torchnp.rpc.server.protocol import Connection, Service
 from torchnp.rpc.server.tcp import Server
@@ -130,12 +130,12 @@ def test_a_connection_that_broke_unheard_is_raised_at_the_end():
 
 
 def test_a_flood_of_failures_is_bounded(monkeypatch):
-    monkeypatch.setattr(channel, "MAX_FAILURES", 5)
+    monkeypatch.setattr(sent, "MAX_FAILURES", 5)
     with rpc.local() as s:
         for _ in range(20):
             failing(s)
         s.send(torch.ones(1)).publish()
-        assert len(s.channel._failures) == 5
+        assert len(s.channel._sent._failures) == 5
         with pytest.raises(IndexError, match="4 more"):
             s.sync()
 

@@ -6,7 +6,6 @@ append to a queue, one step that nothing can cut in two: a KeyboardInterrupt, wh
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 import weakref
@@ -14,25 +13,32 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import torchnp
 from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client import forks
-from torchnp.rpc.client.failures import as_exception
+from torchnp.rpc.client.batch import BATCH_BYTES, BATCH_OPS, Batch
+from torchnp.rpc.client.failures import last_word
 from torchnp.rpc.client.looking_after import leave, work
-from torchnp.rpc.client.objects import ranges_of
 from torchnp.rpc.client.quotes import Quote
-from torchnp.rpc.client.tasks import ANSWERS, Opening, Request, Task, Unanswered, Upload, Where
-from torchnp.rpc.client.transport import Transport
-from torchnp.rpc.exceptions import INFRASTRUCTURE, ConnectionLost, ProtocolError, RPCError, SessionClosed
+from torchnp.rpc.client.sent import Defined, Sent
+from torchnp.rpc.client.tasks import (
+    ANSWERS,
+    Forgetting,
+    Opening,
+    Playable,
+    Playing,
+    Request,
+    Task,
+    Unanswered,
+    Upload,
+    Where,
+)
+from torchnp.rpc.client.transport import Transport, greeted
+from torchnp.rpc.exceptions import ConnectionLost, RPCError, SessionClosed
 from torchnp.rpc.wire import Agreement
-from torchnp.rpc.wire.again import Shortener
 
-BATCH_OPS = 64
-BATCH_BYTES = 1 << 18
 LEAVE_SECONDS = 5.0  # that closing waits for the thread
 MAX_COPIED = 1 << 16  # bytes of a tensor that are copied, so that the sender need not wait until they are sent
-MAX_FAILURES = 1 << 12  # that are remembered, and whose places in the client's code are
 
 Object = TypeVar("Object")
 
@@ -67,26 +73,13 @@ class Channel:
         self._lock = threading.RLock()  # ids stand in the queue in their order
         self._queue: deque[Any] = deque()
         self._next_id = self._weight = 0
+        self.tape: Any = None  # where what is sent is noted: torchnp.rpc.client.recording
         # What follows is the thread's.
-        self._seq = self._acked = self._requests = 0
-        self._where: deque[Where] = deque()  # one per sequence number from _acked on
-        self._failures: dict[int, wire.Err] = {}
-        self._places: dict[int, Where] = {}
+        self._sent, self._defined = Sent(transport.name, transport.window), Defined()
+        self._requests = 0
         self._task: Task | None = None
-        self._ops: list[wire.Op] = []  # of a batch that is not full
-        self._ops_weight = 0
-        self._shortener = Shortener()
-        self._deletes: list[int] = []
-        hello = wire.Hello(wire.VERSION, agreement.digest, len(agreement.names), torchnp.__version__, token or "")
-        with contextlib.ExitStack() as refused:
-            refused.callback(self.transport.close)
-            frame = self.transport.greet(hello, timeout)
-            if frame is None:
-                raise ConnectionLost(f"{self.name} did not answer within {timeout:g} s: is it a server of torchnp's?")
-            self.welcome: wire.Welcome = self._take(frame)
-            if type(self.welcome) is not wire.Welcome:
-                raise ProtocolError(f"{self.name} did not answer as a server of torchnp's does")
-            refused.pop_all()
+        self._batch = Batch()
+        self.welcome = greeted(transport, agreement, token, timeout)
         self._start()
         forks.watch(self)
 
@@ -118,14 +111,17 @@ class Channel:
         make: Callable[[int], Object],
     ) -> list[Object]:
         """Send an operator and return what ``make`` makes of the ids of its ``count`` results; does not wait for it."""
-        if len(self._queue) + self._seq - self._acked > self.transport.window:
+        if len(self._queue) + self._sent.ahead > self.transport.window:
             self._hold_back()
         with self._lock:
             self._alive()
             first = self._next_id
             self._next_id = first + count
             made = [make(i) for i in range(first, first + count)]
-            self._queue.append((wire.Op(index, first, count, args, kwargs, expected, key), where, weight))
+            op = wire.Op(index, first, count, args, kwargs, expected, key)
+            self._queue.append((op, where, weight))
+            if self.tape is not None:
+                self.tape.note(op, where)
             self.ops_sent += 1
             self._weight += weight
         if len(self._queue) >= BATCH_OPS or self._weight >= BATCH_BYTES:
@@ -157,9 +153,35 @@ class Channel:
         """Bind an id to a dataset of the server's."""
         return self._append(Opening(name, where), make)
 
+    def play(
+        self, program: Playable, inputs: list[int], keys: list[int], *, make: Callable[[int], Object]
+    ) -> list[Object]:
+        """Call a program and return what ``make`` makes of the ids of the results that are kept."""
+        if len(self._queue) + self._sent.ahead > self.transport.window:
+            self._hold_back()
+        with self._lock:
+            self._alive()
+            if self.tape is not None:
+                self.tape.spoil("calls another program")
+            first = self._next_id
+            self._next_id = first + program.made
+            made = [make(first + i) for i in program.kept]
+            self._queue.append(Playing(program, first, inputs, keys))
+            self.ops_sent += len(program.places)
+        self._hurry()
+        return made
+
+    def undefine(self, name: str) -> None:
+        """Say that a program is not called any more; safe in a destructor, on any thread."""
+        self._queue.append(Forgetting(name))
+        if not self._signalled:
+            self._signal()
+
     def _append(self, task: Any, make: Callable[[int], Object]) -> Object:
         with self._lock:
             self._alive()
+            if self.tape is not None:
+                self.tape.spoil("sends a tensor, or opens a dataset")
             task.id = self._next_id
             self._next_id += 1
             made = make(task.id)
@@ -170,6 +192,8 @@ class Channel:
     def forget(self, id_: int) -> None:
         """Say that no handle needs an object any more; safe in a destructor, on any thread."""
         self._queue.append(id_)  # behind whatever uses it, which held it alive
+        if self.tape is not None:
+            self.tape.gone.add(id_)
         if not self._signalled:
             self._signal()
 
@@ -187,7 +211,7 @@ class Channel:
         """Wait for a thread that has much to do."""
         while self._dead is None and not self.closed:
             self._progress.clear()
-            if len(self._queue) + self._seq - self._acked <= self.transport.window:
+            if len(self._queue) + self._sent.ahead <= self.transport.window:
                 break
             self._hurried = True
             self._wake.put(True)
@@ -196,6 +220,8 @@ class Channel:
     def _ask(self, request: Request, answered: Callable[[], None] = lambda: None) -> Any:
         with self._lock:
             self._alive()
+            if self.tape is not None:
+                self.tape.spoil("asks for values")
             self.round_trips += 1
             self._queue.append(request)
         self._hurried = True
@@ -203,17 +229,14 @@ class Channel:
         request.wait_for(self.name, self.deadline)
         answered()
         if type(reply := request.reply) is wire.Err:
-            self._failures.pop(reply.seq, None)
-            raise self._error(reply)
+            raise self._sent.told(reply)
         return reply
 
     def sync(self) -> wire.Status:
         """Wait until everything sent has been done; raises the earliest failure since the last time."""
         status = self._ask(Request(wire.Sync))
-        if self._failures:
-            error = self._error(self._failures[min(self._failures)], len(self._failures) - 1)
-            self._failures = {}
-            raise error
+        if self._sent.failed:
+            raise self._sent.earliest()
         return status
 
     def quote(self, id_: int, terms: wire.Terms) -> Quote:
@@ -252,7 +275,7 @@ class Channel:
             finally:
                 self._busy = False
                 self._progress.set()
-        return self._dead is None and bool(self._ops or self._deletes or self._queue)
+        return self._dead is None and bool(self._batch or self._queue)
 
     def look(self) -> None:
         """Take what the server says unasked: a connection that is lost while nobody sends is made again in time.
@@ -284,14 +307,10 @@ class Channel:
         while self._queue:
             message = self._queue.popleft()
             if type(message) is tuple:
-                op, where, weight = message
-                self._ops.append(op)
-                self._where.append(where)
-                self._ops_weight += 48 + weight
-                if len(self._ops) >= BATCH_OPS or self._ops_weight >= BATCH_BYTES:
+                if self._batch.add(*message):
                     self._send_batch()
             elif type(message) is int:
-                self._deletes.append(message)
+                self._batch.deletes.append(message)
             else:
                 self._task = message
                 self._send_batch()
@@ -303,8 +322,16 @@ class Channel:
         if type(task) is Request:
             self._answer(task)
             return
-        seq, self._seq = self._seq, self._seq + 1
-        self._where.append(task.where)
+        seq = self._sent.seq
+        if type(task) is Forgetting:
+            self.transport.send(self._defined.forgotten(task.name, seq))
+            return
+        if type(task) is Playing:
+            self._sent.add_call(task.program.places)
+            self.transport.send(self._defined.frames(task, seq))
+            self._let_catch_up()
+            return
+        self._sent.add([task.where])
         if type(task) is Opening:
             self.transport.send([wire.encode(wire.Open(seq, task.id, task.name))])
         else:
@@ -314,29 +341,21 @@ class Channel:
                 self._take_all()
         self._take_all()
 
+    def _let_catch_up(self) -> None:
+        self._take_all()
+        while self._sent.ahead > self.transport.window:
+            self._take(self.transport.receive(None))
+        self._progress.set()
+
     def _send_batch(self) -> None:
-        ops, deletes = self._ops, self._deletes
-        self._ops, self._deletes, self._ops_weight = [], [], 0
-        frames = []
-        if ops:
-            frame = wire.encode(wire.Ops(self._seq, self._shortener.shortened(ops)))
-            self._shortener.sent(len(frame))
-            frames.append(frame)
-            self._seq += len(ops)
-        if deletes:
-            for start in range(0, len(deletes), wire.MAX_ITEMS):
-                frames.append(wire.encode(wire.Del(self._seq, ranges_of(deletes[start : start + wire.MAX_ITEMS]))))
-        if frames:
+        if frames := self._batch.taken(self._sent):
             self.transport.send(frames)
-            self._take_all()
-            while self._seq - self._acked > self.transport.window:
-                self._take(self.transport.receive(None))
-            self._progress.set()
+            self._let_catch_up()
 
     def _answer(self, request: Request) -> None:
         """Ask the server and wait for its answer."""
         number = self._requests = self._requests + 1
-        self.transport.send([wire.encode(request.kind(number, self._seq, *request.values))])
+        self.transport.send([wire.encode(request.kind(number, self._sent.seq, *request.values))])
         while not request.whole:
             request.take(self._reply(ANSWERS[request.kind], number))
 
@@ -358,36 +377,17 @@ class Channel:
         reply: Any = wire.decode_reply(frame)
         kind = type(reply)
         if kind is wire.Ack:
-            self._acknowledge(reply.seq)
+            self._sent.acknowledge(reply.seq)
         elif kind is wire.Err:
             if reply.fatal:
-                raise INFRASTRUCTURE.get(reply.kind, ProtocolError)(f"{reply.text} (server: {self.name})")
+                raise last_word(reply, self.name)
             if reply.seq >= 0:
-                self._note(reply)
+                self._sent.note(reply)
         elif kind is wire.Status:
-            self._acknowledge(reply.seq)
+            self._sent.acknowledge(reply.seq)
         return reply
 
-    def _acknowledge(self, seq: int) -> None:
-        if not self._acked <= seq <= self._seq:
-            raise ProtocolError(f"the server acknowledged {seq}, which is not between {self._acked} and {self._seq}")
-        for _ in range(seq - self._acked):
-            self._where.popleft()
-        self._acked = seq
-
-    def _note(self, err: wire.Err) -> None:
-        """Keep a failure and the place that issued the operator, until somebody asks for results."""
-        if not err.request and len(self._failures) < MAX_FAILURES:
-            self._failures.setdefault(err.seq, err)
-        if 0 <= err.seq - self._acked < len(self._where):
-            self._places[err.seq] = self._where[err.seq - self._acked]
-            if len(self._places) > MAX_FAILURES:
-                del self._places[next(iter(self._places))]
-
-    # ------------------------------------------------------------ failures, and the end
-
-    def _error(self, err: wire.Err, more: int = 0) -> Exception:
-        return as_exception(err, self._places.get(err.seq), self.name, more)
+    # ------------------------------------------------------------ the end
 
     @property
     def waiting(self) -> int:
@@ -415,7 +415,7 @@ class Channel:
     def _unsettled(self) -> bool:
         """Whether anything was sent, or is to be, of which the server has not said that it went well."""
         waits = any(type(message) is not int for message in list(self._queue))
-        return waits or self._busy or bool(self._ops) or self._seq > self._acked or bool(self._failures)
+        return waits or self._busy or bool(self._batch.ops) or self._sent.seq > self._sent.acked or self._sent.failed
 
     def finish(self) -> None:
         """Close, and raise what went wrong and has not been raised yet."""

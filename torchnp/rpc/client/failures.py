@@ -7,7 +7,7 @@ from typing import Any
 
 from torchnp.rpc import wire
 from torchnp.rpc.client.tasks import Where
-from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ProtocolError, RemoteOpError
+from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ProtocolError, RemoteOpError, RPCError
 
 
 def _class_of(err: wire.Err) -> type[RemoteOpError]:
@@ -20,17 +20,23 @@ def _class_of(err: wire.Err) -> type[RemoteOpError]:
 
 def as_exception(err: wire.Err, where: Where, server: str, more: int = 0) -> Exception:
     """The exception of an ERR frame; ``more`` others failed on their own."""
-    location = _location(where)
+    place = location(where)
     also = f"; {more} more failed on their own" if more else ""
     if err.kind == "op":
-        error: Any = _class_of(err)(f"{err.text}\n  {err.op}, issued at {location}, failed on {server}{also}")
-        error.op, error.seq, error.location, error.remote_text = err.op, err.seq, location, err.text
+        error: Any = _class_of(err)(f"{err.text}\n  {err.op}, issued at {place}, failed on {server}{also}")
+        error.op, error.seq, error.location, error.remote_text = err.op, err.seq, place, err.text
         return error
-    issued = f"\n  {err.op}, issued at {location}" if err.seq >= 0 else ""
+    issued = f"\n  {err.op}, issued at {place}" if err.seq >= 0 else ""
     return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {server}){issued}{also}")
 
 
-def _location(where: Where) -> str:
+def last_word(err: wire.Err, server: str) -> RPCError:
+    """The exception of an ERR frame that ends the session."""
+    return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {server})")
+
+
+def location(where: Where) -> str:
+    """A place in the client's code, as messages have it."""
     if where is None:
         return "an unknown place"
     code, instruction = where

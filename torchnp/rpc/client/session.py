@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import operator
+import weakref
 from collections import Counter
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -16,9 +18,12 @@ from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.engine import Engine, kind_of
 from torchnp.rpc.client.lazy import toggled
 from torchnp.rpc.client.objects import RemoteObject
+from torchnp.rpc.client.optimizers import keep_counters
 from torchnp.rpc.client.picked import get_item, length, set_item
 from torchnp.rpc.client.place import caller
+from torchnp.rpc.client.programs import Program
 from torchnp.rpc.client.quotes import Quote, terms_of
+from torchnp.rpc.client.recording import Recording
 from torchnp.rpc.client.rpctensor import RPCTensor
 from torchnp.rpc.client.specs import spec_of
 from torchnp.rpc.client.tasks import check_seconds
@@ -114,6 +119,7 @@ class Session(Engine):
         self.calls = [0] * len(agreed.names)
         self.channel = Channel(transport, agreed, token, timeout)
         self.deadline = deadline
+        self.programs: weakref.WeakSet[Recording] = weakref.WeakSet()  # that the server has been told, or is to be
         self._held = (0, 0)
         self.datasets = {d.name: (torch.Size(d.shape), getattr(torch, d.dtype)) for d in self.channel.welcome.datasets}
 
@@ -153,6 +159,45 @@ class Session(Engine):
         shape, dtype = self.datasets[name]
         spec = spec_of(torch.empty(shape, dtype=dtype, device="meta"))
         return RPCTensor._wrap(spec, self.channel.open(name, caller(), make=self._object))
+
+    def program(self, function: Callable[..., Any], key: Callable[[], Hashable] | None = None) -> Program:
+        """A function of handles that is sent to the server once, and from then on called there by its hash.
+
+        The first calls run the function, and what it sends is recorded. Once two in a row have been alike, a call is one
+        short frame, and the function itself does not run: what it does to handles is repeated on the server, with new
+        random numbers, and its result is handles on what that gave.
+
+        Parameters
+        ----------
+        function : callable
+            Of handles, numbers and nests of them. What it makes it returns or lets go of (gradients too:
+            ``optimizer.zero_grad()`` stands at its end), and it neither sends nor publishes. What it returns has no
+            gradient. A step of a training loop with its backward pass and optimizer is such a function.
+        key : callable, optional
+            What the function goes by beside its arguments, as a hashable value: asked in each call, and each value has a
+            recording of its own (``key=lambda: scheduler.get_last_lr()[0]``).
+
+        Returns
+        -------
+        Program
+            To be called like the function; also what ``@session.program`` makes of it. If the calls are not alike it
+            goes on to run the function, and a warning says why. Every hundredth call runs the function as well, and
+            `HandleError` is raised if that does something else by now.
+        """
+        if not callable(function):
+            raise TypeError(f"session.program takes a function, not {kind_of(function)}")
+        return Program(self, function, key)
+
+    def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        """The optimizer itself, which keeps its counters of steps on the server from now on, as `program` needs it.
+
+        Its parameters are handles. Adam, AdamW and Adagrad have to be made with ``fused=True``: their other forms read the
+        counter here, and `HandleError` is raised. ``session.publish(optimizer.state_dict())`` has the counters, too.
+        """
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise TypeError(f"session.optimizer takes a torch.optim.Optimizer, not {kind_of(optimizer)}")
+        keep_counters(self, optimizer)
+        return optimizer
 
     def manual_seed(self, seed: int) -> None:
         """``torch.manual_seed(seed)``, which seeds the operators of handles as well, those of other sessions too."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,6 +60,49 @@ class Opening(Task):
     def __init__(self, name: str, where: Where) -> None:
         super().__init__()
         self.id, self.name, self.where = -1, name, where
+
+
+class Playable(NamedTuple):
+    """A program as its calls are sent.
+
+    Attributes
+    ----------
+    name : str
+        Its hash.
+    raw : bytes
+    places : list
+        Where each of its operators was issued.
+    made : int
+        How many results it has.
+    kept : list of int
+        The places among them of those that the client has handles of.
+    """
+
+    name: str
+    raw: bytes
+    places: list[Where]
+    made: int
+    kept: list[int]
+
+
+class Playing(Task):
+    """A call of a program."""
+
+    __slots__ = ("first", "inputs", "keys", "program")
+
+    def __init__(self, program: Playable, first: int, inputs: list[int], keys: list[int]) -> None:
+        super().__init__()
+        self.program, self.first, self.inputs, self.keys = program, first, inputs, keys
+
+
+class Forgetting(Task):
+    """A program, by its hash, that is not called any more."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
 
 
 class Unanswered:

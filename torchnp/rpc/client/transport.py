@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+import torchnp
 from torchnp.rpc import wire
+from torchnp.rpc.client.failures import last_word
 from torchnp.rpc.exceptions import AuthenticationError, ConnectionLost, ProtocolError, RPCError
 
 MAX_UNACKNOWLEDGED = 1 << 13
@@ -72,6 +74,23 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Give back what the transport holds in this process."""
+
+
+def greeted(transport: Transport, agreement: wire.Agreement, token: str | None, timeout: float | None) -> wire.Welcome:
+    """What the server says to HELLO; the transport is closed if that is no welcome."""
+    hello = wire.Hello(wire.VERSION, agreement.digest, len(agreement.names), torchnp.__version__, token or "")
+    with contextlib.ExitStack() as refused:
+        refused.callback(transport.close)
+        frame = transport.greet(hello, timeout)
+        if frame is None:
+            raise ConnectionLost(f"{transport.name} did not answer within {timeout:g} s: is it a server of torchnp's?")
+        reply = wire.decode_reply(frame)
+        if type(reply) is wire.Err and reply.fatal:
+            raise last_word(reply, transport.name)
+        if type(reply) is not wire.Welcome:
+            raise ProtocolError(f"{transport.name} did not answer as a server of torchnp's does")
+        refused.pop_all()
+    return reply
 
 
 class Stream(Protocol):

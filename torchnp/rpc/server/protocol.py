@@ -18,10 +18,13 @@ from torchnp.rpc.server.counters import Count, Counters
 from torchnp.rpc.server.events import note, place_of
 from torchnp.rpc.server.executor import Executor
 from torchnp.rpc.server.privacy import RAISED
+from torchnp.rpc.server.programs import Programs
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tokens import Rights
 from torchnp.rpc.server.uploads import Uploads
 from torchnp.rpc.wire.again import Restorer
+
+MOST_FAILURES = 1024  # that are told of one call of a program
 
 
 def last_word(kind: str, text: object) -> bytes:
@@ -81,6 +84,7 @@ class Connection:
         self.watch: Callable[[int], None] | None = None
         self.rest: Callable[[], None] | None = None  # called when no operator runs any more and a reply waits
         self.uploads = Uploads(self.store)
+        self.programs = Programs()
         self._restorer = Restorer()
         self.executor = Executor(service, self.store, self.rights, self.count)
         self._actions: dict[type, Callable[[Any], Iterable[bytes]]] = {
@@ -91,6 +95,9 @@ class Connection:
             wire.Sync: self._sync,
             wire.Publish: self._publish,
             wire.Quote: self._quote,
+            wire.Define: self._define,
+            wire.Call: self._call,
+            wire.Undefine: self._undefine,
         }
 
     def close(self) -> None:
@@ -100,6 +107,7 @@ class Connection:
         self.closed = True
         self.store.clear()
         self.uploads.clear()
+        self.programs.clear()
 
     def handle(self, frame: wire.Bytes) -> Iterable[bytes]:
         """Act on a frame and return the frames to send back; nothing that a frame can bring about is raised."""
@@ -139,6 +147,8 @@ class Connection:
                 raise ProtocolError("HELLO is sent once")
             if self.uploads.open and type(request) is not wire.Data:
                 raise ProtocolError("a tensor was not sent to its end")
+            if self.programs.open and type(request) is not wire.Define:
+                raise ProtocolError("a program was not sent to its end")
             if request.seq != self.seq:
                 raise ProtocolError(f"sequence number {request.seq} came where {self.seq} was due")
             return action(request)
@@ -274,8 +284,33 @@ class Connection:
         ops = self._restorer.restored(request.ops, self._frame)
         self.count("operators", len(ops))
         replies: list[bytes] = []
+        self._run(ops, replies)
+        replies.append(self._ack())
+        return replies
+
+    def _run(self, ops: list[wire.Op], replies: list[bytes]) -> None:
         self.executor.run_all(ops, self.seq, lambda failure: replies.append(self._report(failure)), self.watch)
         self.seq += len(ops)
+
+    # ------------------------------------------------------------ programs
+
+    def _define(self, request: wire.Define) -> list[bytes]:
+        self.programs.take(request)
+        return []
+
+    def _undefine(self, request: wire.Undefine) -> list[bytes]:
+        self.programs.forget(request.program)
+        return []
+
+    def _call(self, request: wire.Call) -> list[bytes]:
+        program = self.programs.get(request.program)
+        self.count("operators", program.count)
+        replies: list[bytes] = []
+        for ops, dropped in program.bound(request):
+            self._run(ops, replies)
+            del replies[MOST_FAILURES:]  # of a frame that is much shorter than what it may bring about
+            for id_ in dropped:
+                self.store.delete(id_, id_)
         replies.append(self._ack())
         return replies
 

@@ -25,7 +25,7 @@ from torchnp.rpc.wire.agreed import Agreement as Agreement
 from torchnp.rpc.wire.agreed import agreement as agreement
 from torchnp.rpc.wire.agreed import can_travel as can_travel
 
-VERSION = 5
+VERSION = 6
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_MESSAGE = MAX_FRAME + 8
@@ -37,12 +37,14 @@ GRPC_SERVICE = "torchnp.Remote"
 MAX_OPS = 1024
 MAX_ITEMS = 1 << 16
 MAX_PAST = 1 << 19  # bytes and repeated values of earlier operators that both sides keep
+MAX_PROGRAMS = 4 << 20  # bytes of all programs of a session; the server's memory for them is some 20 times that
 MAX_NAME = 256
 MAX_TOKEN = 1024
 MAX_DIMS = 64
 MAX_NDIM = 64  # NumPy's own limit
+LAST = 2**63 - 1  # id
 
-UInt = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+UInt = Annotated[int, msgspec.Meta(ge=0, le=LAST)]
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 Text = Annotated[str, msgspec.Meta(max_length=1 << 14)]
 Shape = Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]
@@ -212,6 +214,36 @@ class Quote(_Frame, tag=8):
     terms: Terms
 
 
+class Define(_Frame, tag=9):
+    """A chunk of a program, whose name is the hash of its bytes: see `torchnp.rpc.wire.programs`."""
+
+    seq: UInt
+    program: Name
+    size: Annotated[int, msgspec.Meta(ge=1, le=MAX_PROGRAMS)]
+    offset: UInt
+    raw: Raw
+
+
+class Call(_Frame, tag=10):
+    """Run a program: its results are numbered from ``first``, ``inputs`` are objects, and ``keys`` seed what is random.
+
+    It takes as many sequence numbers as the program has operators.
+    """
+
+    seq: UInt
+    program: Name
+    first: UInt
+    inputs: Annotated[list[UInt], msgspec.Meta(max_length=MAX_ITEMS)]
+    keys: Annotated[list[UInt], msgspec.Meta(max_length=MAX_ITEMS)] = []
+
+
+class Undefine(_Frame, tag=11):
+    """A program is not called any more."""
+
+    seq: UInt
+    program: Name
+
+
 # ---------------------------------------------------------------- server to client
 
 
@@ -306,7 +338,7 @@ class Bye(_Frame, tag=34):
     """Nothing follows: the session is over."""
 
 
-Request = Hello | Ops | Data | Del | Open | Sync | Publish | Quote
+Request = Hello | Ops | Data | Del | Open | Sync | Publish | Quote | Define | Call | Undefine
 Reply = Welcome | Ack | Err | Result | Status | Quoted
 
 encode = msgspec.msgpack.Encoder().encode

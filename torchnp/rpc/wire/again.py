@@ -16,12 +16,11 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.wire import MAX_OPS, MAX_PAST, Again, Bytes, Change, Complex, Handle, Items, Op, decode_request
+from torchnp.rpc.wire import LAST, MAX_OPS, MAX_PAST, Again, Bytes, Change, Complex, Handle, Items, Op, decode_request
 
 NEAR = 4096  # ids before an operator's own: what is nearer is taken for a value of its step until it is seen to stay
 HEAVY = 4096  # values of an operator that is not repeated, so that a short frame does not ask for much work
 OVERHEAD = 8  # what an operator that is repeated weighs beside its values
-LAST = 2**63 - 1  # id
 NOTHING = (None, 0)
 LOOKS = 24  # operators that are compared before a run is begun
 
