@@ -30,11 +30,13 @@ from torchnp.random import Generator
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.books import OVERRUN
+from torchnp.rpc.server.programs import Programs
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.session_limits import Limits
 from torchnp.rpc.server.tcp import Server
 from torchnp.rpc.wire.again import Restorer
+from torchnp.rpc.wire.programs import Drop, body_of, hash_of, written
 from torchnp.tests.rpc_interference import LIMITS, NAMES, Player, services
 from torchnp.tests.rpc_server import resident
 
@@ -146,6 +148,8 @@ class Hostile(Player):
 
     def _begin(self) -> None:
         self.mirror = Restorer()  # what the server keeps of operators that have been
+        self.programs = Programs()  # and of programs
+        self.inputs: dict[str, list[int]] = {}  # what each was made of
         super()._begin()
 
     def _hello(self) -> wire.Hello:
@@ -229,11 +233,99 @@ class Hostile(Player):
             return [run] * r.choice((2, 40, wire.MAX_OPS))
         return [self._op()[0], run] if r.random() < 0.1 else [run]
 
+    def program(self) -> Any:
+        """A program's definition, call or end, with one thing wrong, most often."""
+        r, known = self.random, [name for name in self.programs._known if name in self.inputs]
+        seq = self.seq if r.random() < 0.97 else r.choice((0, self.seq + 1, 2**63 - 1))
+        if known and r.random() < 0.75:
+            return self._call(seq, r.choice(known))
+        if known and r.random() < 0.1:
+            return wire.Undefine(seq, r.choice((r.choice(known), "nosuch", "")))
+        return self._definition(seq)
+
+    def _call(self, seq: int, name: str) -> wire.Call:
+        r = self.random
+        call = wire.Call(seq, name, self.next, self.inputs[name].copy(), [5] * self.programs.get(name).keys)
+        what = r.choice(("nothing",) * 8 + ("input", "inputs", "first", "keys", "name"))
+        if what == "input" and call.inputs:
+            call.inputs[r.randrange(len(call.inputs))] = r.choice((0, r.randrange(self.next + 2), 2**63 - 1))
+        elif what == "inputs":
+            call.inputs = r.choice(([], [0] * 3, call.inputs * 2, [*call.inputs, 0], call.inputs[:-1], [0] * 70_000))
+        elif what == "first":
+            call.first = r.choice((0, self.next + 50, 2**63 - 1, 2**63 - 2, max(self.next - 1, 0)))
+        elif what == "keys":
+            call.keys = r.choice(([], [2**63 - 1] * 2, [*call.keys, 1], call.keys[:-1]))
+        elif what == "name":
+            call.program = r.choice(("", "x" * 256, name[:-1], hash_of(b"")))
+        self.counts[f"calls with {what} wrong"] += 1
+        return call
+
+    def _chain(self) -> list[wire.Op]:
+        """Operators of which some are given others' results."""
+        r, ops, number = self.random, list[wire.Op](), self.next
+        for _ in range(r.randint(1, 4)):
+            op = self._op()[0]
+            op.first, places = number, [i for i, a in enumerate(op.args) if type(a) is wire.Handle]
+            if number > self.next and places and r.random() < 0.5:
+                op.args[r.choice(places)] = wire.Handle(r.randrange(self.next, number))
+            number += op.count
+            ops.append(op)
+        return ops
+
+    def _definition(self, seq: int) -> wire.Define:
+        r, ops = self.random, self._chain()
+        what = r.choice(("nothing",) * 12 + ("op", "body", "hash", "size", "offset", "bytes", "cut"))
+        if what == "op":
+            self.spoiled(r.choice(ops))
+        made = written(ops, [], [ops[-1].first] if ops[-1].count else [])
+        raw = made.raw
+        if what == "body":
+            raw = self._spoiled_body(raw)
+        elif what == "bytes":
+            raw = self.damaged(raw) or b"x"
+        name, size, offset, sent = hash_of(raw), len(raw), 0, raw
+        self.inputs[name] = made.inputs
+        if what == "hash":
+            name = r.choice((name[:-1], "", hash_of(b"")))
+        elif what == "size":
+            size = r.choice((size + 1, max(size - 1, 1), wire.MAX_PROGRAMS, wire.MAX_PROGRAMS + 1, 2**63 - 1))
+        elif what == "offset":
+            offset = r.choice((1, size, 2**63 - 1))
+        elif what == "cut":
+            sent = raw[: r.randrange(len(raw))]
+        self.counts[f"programs with {what} wrong"] += 1
+        return wire.Define(seq, name, size, offset, sent)
+
+    def _spoiled_body(self, raw: bytes) -> bytes:
+        r, body = self.random, body_of(raw)
+        what = r.choice(("inputs", "keys", "made", "drop", "drop", "order", "twice", "handle", "many"))
+        if what in ("inputs", "keys", "made"):
+            setattr(body, what, r.choice((0, getattr(body, what) + 1, 1 << 16, 1 << 18, 2**63 - 1)))
+        elif what == "drop":
+            ids = r.choice(([0], [body.inputs], [body.inputs] * 2, [2**63 - 1], list(range(body.inputs + body.made))))
+            body.steps.insert(r.randrange(len(body.steps) + 1), Drop(ids))
+        elif what == "order":
+            r.shuffle(body.steps)
+        elif what == "twice":
+            body.steps += body.steps
+        elif what == "handle":
+            op = body.steps[0]
+            op.args.insert(0, wire.Handle(r.choice((body.inputs + body.made, 2**63 - 1, body.inputs))))  # type: ignore[union-attr]
+        else:
+            body.steps = [s for s in body.steps if type(s) is wire.Op and not s.count] * 1000 or body.steps
+        return wire.encode(body)
+
     def operators(self, raw: bytes) -> list[wire.Op]:
         """The operators of a frame, as the server restores them."""
         repeats = False
         try:
             request = wire.decode_request(raw)
+            if type(request) is wire.Define:
+                self.programs.take(request)
+            elif type(request) is wire.Undefine:
+                self.programs.forget(request.program)
+            elif type(request) is wire.Call:
+                return [op for ops, _ in self.programs.get(request.program).bound(request) for op in ops]
             if type(request) is not wire.Ops:
                 return []
             repeats = any(type(op) is wire.Again for op in request.ops)
@@ -307,6 +399,10 @@ class Hostile(Player):
             made = wire.Ops(self.seq, self.run())
             raw = wire.encode(made)
             return (raw if p > 0.03 else self.damaged(raw)), f"{made!r:.300}"
+        if 0.14 <= p < 0.24:
+            made = self.program()
+            raw = wire.encode(made)
+            return (raw if p > 0.145 else self.damaged(raw)), f"{made!r:.300}"
         if p < 0.75:
             op, name = self._op()
             if p > 0.45:
@@ -322,7 +418,7 @@ class Hostile(Player):
             return raw, f"{made!r:.300}"
         if p < 0.98:
             return self.damaged(raw), f"damaged {made!r:.200}"
-        tag = self.random.choice((0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 99, -1, "1", None))
+        tag = self.random.choice((0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 16, 99, -1, "1", None))
         loose = [
             self.random.choice((0, -1, "", b"", [], {}, None, 1.5, 2**64 - 1, [[]]))
             for _ in range(self.random.randrange(9))
@@ -441,7 +537,11 @@ class Wired(Hostile):
         gain = 0
         with contextlib.suppress(ProtocolError):
             request = wire.decode_request(raw)
-            gain = len(self._made) if type(request) is wire.Ops else int(type(request) in (wire.Data, wire.Open))
+            gain = (
+                len(self._made)
+                if type(request) in (wire.Ops, wire.Call)
+                else int(type(request) in (wire.Data, wire.Open))
+            )
         self._gain = gain
         first, begins = what == "hello", what in ("open", "data")
         numbered = [wire.numbered(self._number, raw)]

@@ -28,6 +28,7 @@ from torchnp.rpc.server.pace import Late, Pace
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.session_limits import Limits
+from torchnp.rpc.wire.programs import hash_of, written
 
 SHAPES = ((), (1,), (3,), (4,), (2, 3), (3, 3), (4, 4), (3, 1), (2, 3, 4), (1, 2, 5, 5), (2, 2, 4, 4, 3), (0, 3))
 DTYPES = tuple(map(np.dtype, ("f4", "f8", "i8", "i4", "u1", "?", "c8", "f2"))) + (dtypes.bfloat16,)
@@ -247,7 +248,16 @@ class Player:
             if self.seq > ROUND + 60 or self.sides[0].closed or self.sides[1].closed:
                 self._begin()
             op, name = self._op()
-            replies = self._play(wire.Ops(self.seq, [op]), f"{name} {op.args} {op.kwargs}")
+            what = f"{name} {op.args} {op.kwargs}"
+            if self.random.random() < 0.05:
+                made = written([op], [], list(range(op.first, op.first + op.count)))
+                program = hash_of(made.raw)
+                self._play(wire.Define(self.seq, program, len(made.raw), 0, made.raw), f"the program of {what}")
+                replies = self._play(
+                    wire.Call(self.seq, program, op.first, made.inputs, made.keys), f"the call of {what}"
+                )
+            else:
+                replies = self._play(wire.Ops(self.seq, [op]), what)
             self.seq += 1
             done += 1
             failed = type(replies[0]) is wire.Err
