@@ -58,19 +58,26 @@ def at(port):
     return f"tcp://127.0.0.1:{port}"
 
 
-def training(session, steps=2):
+def training(session, steps=2, as_program=False):
     """Steps of training, with everything that crosses a wire: uploads, operators, failures, deletes, publishes."""
     torch.manual_seed(3)
     model = session.module(nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 1)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     x = session.send(torch.randn(5, 3))
     seen = []
-    for _ in range(steps):
+
+    def step():
         optimizer.zero_grad()
         loss = model(x).square().mean()
         loss.backward()
         optimizer.step()
-        seen.append(loss.publish().item())
+        return loss.detach()
+
+    run = session.program(step) if as_program else step
+    for _ in range(steps):
+        seen.append(run().publish().item())
+    assert not as_program or run.calls == steps - 3
+    del run
     bad = nn.functional.embedding(session.send(torch.tensor([9])), session.send(torch.zeros(4, 3)))
     with pytest.raises(IndexError):
         bad.publish()
@@ -82,16 +89,17 @@ def training(session, steps=2):
 # ---------------------------------------------------------------- resume
 
 
-def test_a_step_of_training_cut_at_every_frame_boundary(shared):
+@pytest.mark.parametrize("how", [{}, {"steps": 5, "as_program": True}], ids=["operators", "a program"])
+def test_a_step_of_training_cut_at_every_frame_boundary(shared, how):
     with rpc.connect(at(shared.port)) as session:
-        right = training(session)
+        right = training(session, **how)
         frames = {"up": session.channel.transport._outbox.next, "down": session.channel.transport._due}
     cuts = 0
     for way, last in frames.items():
         for n in range(2, last):  # the first message of each is no part of the session, the last is BYE
             cut = Boundary(way, n)
             with Proxy(shared.port, cut) as proxy, rpc.connect(at(proxy.port)) as session:
-                assert alike(training(session), right), (way, n)
+                assert alike(training(session, **how), right), (way, n)
             assert proxy.connections <= 1 + cut.done
             cuts += proxy.connections - 1
     assert cuts > 30

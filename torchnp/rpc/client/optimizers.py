@@ -9,7 +9,7 @@ import torch
 from torchnp.rpc.client.handles import BaseHandleTensor
 from torchnp.rpc.exceptions import HandleError
 
-_COUNTS = ("RMSprop", "Rprop")  # their rules do not go by the number of the step
+_COUNTS = ("Adadelta", "RMSprop", "Rprop")  # their rules do not go by the number of the step
 
 
 def keep_counters(session: Any, optimizer: torch.optim.Optimizer) -> None:

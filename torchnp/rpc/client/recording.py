@@ -135,29 +135,27 @@ class Output(NamedTuple):
 
     Attributes
     ----------
-    made, given : int
-        Where its object is: among the results that are kept, or among what a call gives; else -1.
+    made, given, argument : int
+        What it is: a handle on a result that is kept, on what a call gives, or an argument itself; by its place, else -1.
     spec : Spec
     itself : Tensor or None
-        The handle, where it was there before.
+        A handle that is no argument, and was there before.
     """
 
     made: int
     given: int
+    argument: int
     spec: Spec
     itself: Any
 
 
 class Gradient(NamedTuple):
-    """A leaf whose gradient is made anew: where that is among the results that are kept.
-
-    ``free`` says that there was none before, and None that nobody looked.
-    """
+    """A leaf whose gradient is made anew: where that is among the results that are kept, and if there was none before."""
 
     leaf: weakref.ref
     made: int
     spec: Spec
-    free: bool | None
+    free: bool
 
 
 class Recording:
@@ -166,7 +164,7 @@ class Recording:
     Parameters
     ----------
     before : dict
-        Which leaves had no gradient when the function began, by their Python objects.
+        The objects of leaves' gradients when the function began, None for no gradient, by the leaves' Python objects.
     arguments : list
         The handles among the function's arguments.
     result : nest
@@ -179,7 +177,7 @@ class Recording:
     """
 
     def __init__(
-        self, session: Any, tape: Tape, watch: Watch, before: dict[int, bool], arguments: list[Any], result: Any
+        self, session: Any, tape: Tape, watch: Watch, before: dict[int, Any], arguments: list[Any], result: Any
     ) -> None:
         self.session, self.problem = session, tape.problem
         ids = list(dict.fromkeys(t._object.id for t in arguments))
@@ -202,16 +200,25 @@ class Recording:
         self.playable = Playable(hash_of(whole.raw), whole.raw, tape.places, whole.made, whole.kept)
         given = {id_: n for n, id_ in enumerate(whole.inputs)}
         made = {id_: n for n, id_ in enumerate(kept)}
-        self.outputs = [_output(t, made, given, watch) for t in found]
+        places = {id(t): n for n, t in reversed(list(enumerate(arguments)))}
+        self.outputs = [_output(t, made, given, places, watch) for t in found]
         self.gradients = [
-            Gradient(weakref.ref(t), made[t.grad._object.id], t.grad._spec, before.get(id(t))) for t in leaves
+            Gradient(weakref.ref(t), made[t.grad._object.id], t.grad._spec, before.get(id(t), NotImplemented) is None)
+            for t in leaves
         ]
+        # What a function adds to is found by its leaf: it may be another by the next call.
+        self.added_to = [
+            (ref, grad)
+            for ref, _ in self.fixed
+            if (grad := before.get(id(ref()))) is not None and grad.id in given and ref() is not None
+        ]
+        self.looked = all(id(t) in before for t in leaves)
 
     def _look_at(self, watch: Watch, arguments: list[Any]) -> None:
         """Note which handles were there before: of which of them the values changed, and what they all stand for."""
         places = {id(t): n for n, t in reversed(list(enumerate(arguments)))}
-        self.changed_arguments: list[int] = []
-        self.changed: list[weakref.ref] = []
+        self.changed_arguments: list[tuple[int, int]] = []  # the place among them, and how many versions it goes on
+        self.changed: list[tuple[weakref.ref, int]] = []
         self.fixed: list[tuple[weakref.ref, RemoteObject]] = []
         for met in watch.met.values():
             tensor = met.tensor()
@@ -222,21 +229,23 @@ class Recording:
             place = places.get(id(tensor))
             if place is None:
                 self.fixed.append((met.tensor, met.object))
-            if version_of(tensor) != met.version:
+            if on := version_of(tensor) - met.version:
                 if place is None:
-                    self.changed.append(met.tensor)
+                    self.changed.append((met.tensor, on))
                 else:
-                    self.changed_arguments.append(place)
+                    self.changed_arguments.append((place, on))
 
-    def without_gradient(self) -> dict[int, bool]:
-        """Of the leaves that the function uses beside its arguments, which have no gradient."""
+    def gradients_now(self) -> dict[int, Any]:
+        """The objects of the gradients of the leaves that the function uses beside its arguments."""
         there: list[Any] = [t for ref, _ in self.fixed if (t := ref()) is not None]
-        return {id(t): t.grad is None for t in there if t.is_leaf}
+        return {id(t): getattr(t.grad, "_object", None) for t in there if t.is_leaf}
 
     def stands(self) -> bool:
         """Whether what the function uses beside its arguments is what it was."""
         if any(g.free and ((t := g.leaf()) is None or t.grad is not None) for g in self.gradients):
             return False  # the function would add to it
+        if any((t := ref()) is None or getattr(t.grad, "_object", None) is not grad for ref, grad in self.added_to):
+            return False
         return all((t := ref()) is not None and t._object is object_ for ref, object_ in self.fixed)
 
     def difference(self, other: Recording) -> str:
@@ -247,13 +256,12 @@ class Recording:
             return _other_operator(self, other)
         if [o.id for o in self.objects] != [o.id for o in other.objects]:
             return "it uses other handles beside its arguments each time: pass them as arguments"
-        if list(map(_what, self.outputs)) != list(map(_what, other.outputs)) or repr(self._template) != repr(
-            other._template
-        ):
+        returned = [([(*o[:-1], id(o.itself)) for o in r.outputs], repr(r._template)) for r in (self, other)]
+        if returned[0] != returned[1]:
             return "it returns something else each time"
-        if [(g.leaf, g.made) for g in self.gradients] != [(g.leaf, g.made) for g in other.gradients]:
+        if [(id(g.leaf()), g.made) for g in self.gradients] != [(id(g.leaf()), g.made) for g in other.gradients]:
             return "it leaves other gradients each time"
-        if any(g.free is None for g in other.gradients):
+        if not other.looked:
             return "it leaves gradients of tensors that it has not used before"
         return ""
 
@@ -264,10 +272,11 @@ class Recording:
         for index, n in self._counts.items():
             self.session.calls[index] += n
         given = [*{t._object.id: t._object for t in arguments}.values(), *self.objects]
-        changed = [arguments[i] for i in self.changed_arguments] + [
-            t for ref in self.changed if (t := ref()) is not None
-        ]
-        torch.autograd.graph.increment_version([t for t in changed if not t.is_inference()])
+        changed = [(arguments[i], on) for i, on in self.changed_arguments]
+        changed += [(t, on) for ref, on in self.changed if (t := ref()) is not None]
+        for tensor, on in changed:
+            for _ in range(0 if tensor.is_inference() else on):
+                torch.autograd.graph.increment_version(tensor)
         for g in self.gradients:
             if (leaf := g.leaf()) is not None:
                 leaf.grad = self.session.kind._wrap(g.spec, objects[g.made])
@@ -277,11 +286,9 @@ class Recording:
     def _handle(self, output: Output, objects: list[Any], given: list[Any], arguments: list[Any]) -> Any:
         if output.made >= 0:
             return self.session.kind._wrap(output.spec, objects[output.made])
-        if output.itself is None:
-            return self.session.kind._wrap(output.spec, given[output.given])
-        if output.given < 0:
-            return output.itself
-        return next((t for t in arguments if t._object is given[output.given]), output.itself)
+        if output.argument >= 0:
+            return arguments[output.argument]
+        return output.itself if output.given < 0 else self.session.kind._wrap(output.spec, given[output.given])
 
 
 def _grad_of(leaf: Any) -> int:
@@ -290,16 +297,15 @@ def _grad_of(leaf: Any) -> int:
     return grad._object.id if isinstance(grad, RPCTensor) else -1
 
 
-def _output(t: Any, numbers: dict[int, int], given: dict[int, int], watch: Watch) -> Output:
+def _output(t: Any, numbers: dict[int, int], given: dict[int, int], arguments: dict[int, int], watch: Watch) -> Output:
     id_ = t._object.id
     if id_ in numbers:
-        return Output(numbers[id_], -1, t._spec, None)
-    return Output(-1, given.get(id_, -1), t._spec, t if id(t) in watch.met or id_ not in given else None)
-
-
-def _what(output: Output) -> tuple:
-    """What is the same in each call: an argument that is returned is another then."""
-    return output.made, output.given, output.spec, output.itself is None
+        return Output(numbers[id_], -1, -1, t._spec, None)
+    if id(t) in arguments:
+        return Output(-1, -1, arguments[id(t)], t._spec, None)
+    if id(t) in watch.met or id_ not in given:
+        return Output(-1, -1, -1, t._spec, t)
+    return Output(-1, given[id_], -1, t._spec, None)
 
 
 def _placeholder(tensor: Any, found: list[Any]) -> torch.Tensor:
@@ -366,7 +372,7 @@ def record(
     session: Any, function: Callable[[], Any], arguments: list[Any], last: Recording | None
 ) -> tuple[Any, Recording]:
     """Run a function; what it returns, with what was noted. ``last`` is what was noted the last time."""
-    before = last.without_gradient() if last is not None else {}
+    before = last.gradients_now() if last is not None else {}
     tape, channel = Tape(), session.channel
     watch = Watch(session, tape)
     for t in arguments:
