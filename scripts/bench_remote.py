@@ -1,4 +1,4 @@
-"""Six figures of the remote tensor, each beside what it is held against: ``python scripts/bench_remote.py [--rounds N]``.
+"""Eight figures of the remote tensor, each beside what it is held against: ``python scripts/bench_remote.py [--rounds N]``.
 
 Both sides of a ratio are measured in alternation, the best of several rounds. Small operators are measured in processor
 time, which other work on the machine changes little. Rates and steps are measured in wall time, and a second time by
@@ -211,11 +211,13 @@ def _beside(costs: list[tuple[float, float]], what: str) -> tuple[float, str, fl
 
 
 def training(session: rpc.Session, rounds: int, steps: int = 20) -> list[str]:
-    """A step of an MLP with Adam, with all that it does there."""
+    """A step of an MLP with Adam, with all that it does there, and as a program that the server has."""
     model, x, y = mlp()
 
-    def step_of(model: Any, x: Any, y: Any) -> Callable[[], None]:
-        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    def step_of(model: Any, x: Any, y: Any, fused: bool = False) -> Callable[[], None]:
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fused)
+        if fused and isinstance(x, rpc.RPCTensor):
+            session.optimizer(optimizer)
 
         def step() -> None:
             optimizer.zero_grad()
@@ -224,8 +226,12 @@ def training(session: rpc.Session, rounds: int, steps: int = 20) -> list[str]:
 
         return step
 
-    there = step_of(session.module(model), session.send(x), session.send(y))
-    here = step_of(copy.deepcopy(model), x, y)
+    a, b = session.send(x), session.send(y)
+    there = step_of(session.module(model), a, b)
+    program = session.program(step_of(session.module(model), a, b, fused=True))
+    here, fused = step_of(copy.deepcopy(model), x, y), step_of(copy.deepcopy(model), x, y, fused=True)
+    for _ in range(4):
+        program()
 
     def steps_of(step: Callable[[], None], context: Any, end: Callable[[], object]) -> tuple[float, float]:
         """Milliseconds per step."""
@@ -237,15 +243,18 @@ def training(session: rpc.Session, rounds: int, steps: int = 20) -> list[str]:
             end()
             return (time.perf_counter() - start) / steps * 1e3, most(busy) / steps * 1e3
 
-    pairs = [
-        (steps_of(there, contextlib.nullcontext(), session.sync), steps_of(here, NumpyMode(), lambda: None))
-        for _ in range(rounds)
-    ]
-    found, other = (list(map(min, zip(*column))) for column in zip(*pairs))
-    return [
-        line(f"ms per step of an MLP over TLS{how}", found[i], "with NumpyMode():", other[i], "1.5 times", digits=2)
-        for i, how in enumerate(("", ", by the busiest"))
-    ]
+    bare = contextlib.nullcontext()
+    lines = []
+    for what, one, two in (("step", there, here), ("program of fused Adam", program, fused)):
+        pairs = [(steps_of(one, bare, session.sync), steps_of(two, NumpyMode(), int)) for _ in range(rounds)]
+        found, other = (list(map(min, zip(*column))) for column in zip(*pairs))
+        lines += [
+            line(
+                f"ms per {what} of an MLP over TLS{how}", found[i], "with NumpyMode():", other[i], "1.5 times", digits=2
+            )
+            for i, how in enumerate(("", ", by the busiest"))
+        ]
+    return lines
 
 
 def main() -> None:

@@ -30,13 +30,13 @@ from torchnp.random import Generator
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.books import OVERRUN
-from torchnp.rpc.server.programs import Programs
+from torchnp.rpc.server.defined import Programs
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.session_limits import Limits
 from torchnp.rpc.server.tcp import Server
 from torchnp.rpc.wire.again import Restorer
-from torchnp.rpc.wire.programs import Drop, body_of, hash_of, written
+from torchnp.rpc.wire.bodies import Drop, body_of, hash_of, written
 from torchnp.tests.rpc_interference import LIMITS, NAMES, Player, services
 from torchnp.tests.rpc_server import resident
 

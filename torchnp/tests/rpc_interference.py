@@ -28,7 +28,7 @@ from torchnp.rpc.server.pace import Late, Pace
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.session_limits import Limits
-from torchnp.rpc.wire.programs import hash_of, written
+from torchnp.rpc.wire.bodies import hash_of, written
 
 SHAPES = ((), (1,), (3,), (4,), (2, 3), (3, 3), (4, 4), (3, 1), (2, 3, 4), (1, 2, 5, 5), (2, 2, 4, 4, 3), (0, 3))
 DTYPES = tuple(map(np.dtype, ("f4", "f8", "i8", "i4", "u1", "?", "c8", "f2"))) + (dtypes.bfloat16,)

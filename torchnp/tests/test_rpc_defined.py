@@ -12,7 +12,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.session_limits import Limits
-from torchnp.rpc.wire.programs import BETWEEN, Body, Drop, Program, body_of, handles_of, hash_of, written
+from torchnp.rpc.wire.bodies import BETWEEN, Body, Drop, Program, body_of, handles_of, hash_of, written
 from torchnp.tests.test_rpc_wire import Client
 
 H, NUMBERS = (

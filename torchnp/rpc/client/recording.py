@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from torchnp.interop._private import TorchDispatchMode, schema_of
 from torchnp.rpc import wire
 from torchnp.rpc.client.failures import location
 from torchnp.rpc.client.handles import BaseHandleTensor
@@ -21,7 +21,7 @@ from torchnp.rpc.client.rpctensor import RPCTensor
 from torchnp.rpc.client.specs import Spec
 from torchnp.rpc.client.tasks import Playable, Where
 from torchnp.rpc.client.trees import mapped
-from torchnp.rpc.wire.programs import Body, body_of, hash_of, written
+from torchnp.rpc.wire.bodies import Body, body_of, hash_of, written
 
 _CONSTANTS = (int, float, complex, bool, str, bytes, type(None))
 
@@ -79,7 +79,7 @@ class Watch(TorchDispatchMode):
         self._plain: dict[int, torch.Tensor] = {}  # tensors of the function's own, which stay until it ends
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
-        for argument, value in _given(func._schema, args, kwargs or {}):
+        for argument, value in _given(schema_of(func), args, kwargs or {}):
             self._look(func, argument, value)
         out = func(*args, **(kwargs or {}))
         for t in out if isinstance(out, (list, tuple)) else (out,):

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from torchnp.rpc import wire
+from torchnp.rpc.client.calling import Program
 from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.engine import Engine, kind_of
 from torchnp.rpc.client.lazy import toggled
@@ -21,7 +22,6 @@ from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.optimizers import keep_counters
 from torchnp.rpc.client.picked import get_item, length, set_item
 from torchnp.rpc.client.place import caller
-from torchnp.rpc.client.programs import Program
 from torchnp.rpc.client.quotes import Quote, terms_of
 from torchnp.rpc.client.recording import Recording
 from torchnp.rpc.client.rpctensor import RPCTensor

@@ -15,10 +15,10 @@ from torchnp.rpc.exceptions import LedgerError, PrivacyError, ProtocolError, Quo
 from torchnp.rpc.server import gate, privacy, rowlabels
 from torchnp.rpc.server.books import Failure, Store
 from torchnp.rpc.server.counters import Count, Counters
+from torchnp.rpc.server.defined import Programs
 from torchnp.rpc.server.events import note, place_of
 from torchnp.rpc.server.executor import Executor
 from torchnp.rpc.server.privacy import RAISED
-from torchnp.rpc.server.programs import Programs
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tokens import Rights
 from torchnp.rpc.server.uploads import Uploads

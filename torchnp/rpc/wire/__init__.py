@@ -215,7 +215,7 @@ class Quote(_Frame, tag=8):
 
 
 class Define(_Frame, tag=9):
-    """A chunk of a program, whose name is the hash of its bytes: see `torchnp.rpc.wire.programs`."""
+    """A chunk of a program, whose name is the hash of its bytes: see `torchnp.rpc.wire.bodies`."""
 
     seq: UInt
     program: Name

@@ -19,7 +19,7 @@ from torchnp.rpc.client.handles import BaseHandleTensor
 from torchnp.rpc.client.keys import draw_key
 from torchnp.rpc.client.recording import Recording, detached, record
 from torchnp.rpc.exceptions import HandleError
-from torchnp.rpc.wire.programs import MAX_MADE
+from torchnp.rpc.wire.bodies import MAX_MADE
 
 TRIES = 4  # calls within which two in a row are alike
 KINDS = 16  # of arguments whose recordings are kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.wire.programs import Program, hash_of
+from torchnp.rpc.wire.bodies import Program, hash_of
 
 
 class Programs:
