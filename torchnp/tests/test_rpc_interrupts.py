@@ -7,6 +7,7 @@ import gc
 import signal
 import sys
 import threading
+import time
 from linecache import getline
 
 import pytest
@@ -80,6 +81,50 @@ def test_an_interrupt_at_any_line_leaves_the_session_usable(session):
     session.sync()
     assert session.sync().objects == baseline
     assert n > 300  # there were so many lines
+
+
+def interrupted_in_destructor(n: int, session: rpc.Session) -> bool:
+    """The same at the n-th event in a destructor; it comes again as a signal, behind it."""
+    left, lost = n, False
+
+    def trace(frame, event, argument):
+        nonlocal left, lost
+        if not in_destructor(frame):
+            return trace if frame.f_code.co_filename.startswith(OURS) else None
+        if event in ("call", "line"):
+            left -= 1
+            if left == 0:
+                lost = True
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    try:
+        sys.settrace(trace)
+        try:
+            work(session)
+        finally:
+            sys.settrace(None)
+        if lost:
+            time.sleep(10)
+    except KeyboardInterrupt:
+        return True
+    assert not lost, "the interrupt has not come again"
+    return False
+
+
+def test_an_interrupt_in_a_destructor_is_not_lost(session, interruptible):
+    want = work(session)
+    gc.collect()
+    baseline = session.sync().objects
+    n = 1
+    while interrupted_in_destructor(n, session):
+        assert work(session) == want
+        n += 3
+    gc.collect()
+    session.sync()
+    assert session.sync().objects == baseline
+    assert n > 12
 
 
 @pytest.fixture

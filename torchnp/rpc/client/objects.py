@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import _thread
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
 
 from torchnp.rpc import wire
 
@@ -24,9 +28,46 @@ class RemoteObject:
             self.session.channel.forget(self.id)
 
 
+LATER_SECONDS = 0.02  # by which the hook below has been left
+
+_hooks: list[Any] = []
+
+
+def keep_interrupts() -> None:
+    """Have a KeyboardInterrupt that comes in the destructor of an object be raised once more, behind it.
+
+    Python prints what a destructor raises and goes on: of a loop over handles one Ctrl-C in ten would do nothing.
+    """
+    if sys.unraisablehook not in _hooks:
+        _hooks.append(_taking_over(sys.unraisablehook))
+        sys.unraisablehook = _hooks[-1]
+
+
+def _interrupt() -> None:
+    """Ctrl-C, which ends what the main thread waits for as well."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+    else:
+        _thread.interrupt_main()
+
+
+def _taking_over(before: Any) -> Any:
+    def hook(raised: Any) -> None:
+        if raised.exc_type is not KeyboardInterrupt or raised.object is not RemoteObject.__del__:
+            before(raised)
+            return
+        frame = raised.exc_traceback.tb_frame  # the destructor's: it may have said nothing, or all
+        frame.f_locals["self"].__del__()
+        again = threading.Timer(LATER_SECONDS, _interrupt)
+        again.daemon = True
+        again.start()
+
+    return hook
+
+
 def ranges_of(ids: list[int]) -> list[tuple[int, int]]:
     """Ids of objects as ranges: the ids between the last one and it, and how many it has beside its first."""
-    ids.sort()
+    ids = sorted(set(ids))  # an interrupted destructor may have said one twice
     ranges: list[tuple[int, int]] = []
     end, low, following = 0, ids[0], ids[0]
     for id_ in ids:

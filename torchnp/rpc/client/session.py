@@ -18,7 +18,7 @@ from torchnp.rpc.client.calling import Program
 from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.engine import Engine, kind_of
 from torchnp.rpc.client.lazy import toggled
-from torchnp.rpc.client.objects import RemoteObject
+from torchnp.rpc.client.objects import RemoteObject, keep_interrupts
 from torchnp.rpc.client.optimizers import keep_counters
 from torchnp.rpc.client.picked import get_item, length, set_item
 from torchnp.rpc.client.place import caller
@@ -113,6 +113,7 @@ class Session(Engine):
     ) -> None:
         super().__init__()
         agreed = agreed or agreement()
+        keep_interrupts()
         self.number = next(_numbers) if number is None else number
         self.name = transport.name
         self.index, self._names = agreed.index, agreed.names
