@@ -289,6 +289,23 @@ def test_gradients_through_lazy_conjugates(session, name):
         torch.testing.assert_close(grads[1], grads[0])
 
 
+@pytest.mark.parametrize("product", ["dot", "vdot", "inner"])
+@pytest.mark.parametrize("lazy", [(False, False), (True, False), (False, True), (True, True)])
+def test_a_product_of_conjugates_is_as_lazy_as_torchs(session, product, lazy):
+    found = []
+    for place in (torch.clone, session.send):
+        factors = [torch.tensor(v).requires_grad_() for v in ([1 + 2j, 3 - 1j], [2 - 1j, 1j])]
+        given = [place(f.detach()).requires_grad_() for f in factors]
+        out = getattr(torch, product)(*(g.conj() if c else g for g, c in zip(given, lazy)))
+        out.real.backward()
+        values = [out.detach().resolve_conj(), *(g.grad.resolve_conj() for g in given)]
+        found.append((out.is_conj(), out.is_neg(), [v.publish() if place is not torch.clone else v for v in values]))
+    (conj, neg, values), other = found
+    assert (conj, neg) == other[:2]
+    for v, w in zip(values, other[2]):
+        torch.testing.assert_close(v, w)
+
+
 def test_lazy_conjugates_follow_what_they_are_views_of_and_refuse_the_rest(session):
     z = torch.randn(3, dtype=torch.complex128)
     h = session.send(z)

@@ -21,6 +21,10 @@ from torchnp.rpc.exceptions import HandleError
 aten = torch.ops.aten
 
 
+# Where both factors come to be conjugates torch gives the conjugate of their product, and a lazy one.
+_OF_CONJUGATES = {"dot": [True, True], "vdot": [False, True]}
+
+
 class LazyTensor(RPCTensor):
     """A handle whose values are the conjugate or the negative of its object's; writing through it writes there."""
 
@@ -42,6 +46,8 @@ class LazyTensor(RPCTensor):
             return _write(plan, types, args, kwargs)
         if plan.special == "share" or "view" in plan.returns:
             return _view(plan, types, args, kwargs)
+        if not kwargs and _OF_CONJUGATES.get(plan.base) == [a.is_conj() for a in args]:
+            return toggled(aten.dot.default(*map(_raw, args)), plan_of(aten._conj.default))
         return RPCTensor.__torch_dispatch__(func, types, _each(_resolved, args), _each(_resolved, kwargs))
 
     def _again(self) -> Any:
