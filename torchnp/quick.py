@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -93,9 +93,18 @@ class Signature:
     required: int
     places: dict[str, int]  # by name, the number of arguments by position from which on it is given already
     keywords: frozenset[str]  # required by name
+    taken: set[tuple] = field(default_factory=set, compare=False)  # calls that bind, by their number and their names
 
     def takes(self, given: int, named: dict[str, Any]) -> bool:
         """Whether a call of ``given`` arguments by position and these by name binds."""
+        call = (given, *named)
+        if call in self.taken:
+            return True
+        if binds := self._binds(given, named):
+            self.taken.add(call)
+        return binds
+
+    def _binds(self, given: int, named: dict[str, Any]) -> bool:
         if given > self.positional or any(given > self.places.get(name, -1) for name in named):
             return False
         return given + sum(self.places[name] < self.required for name in named) >= self.required and (

@@ -74,17 +74,17 @@ class Row:
     body: Callable[..., Any]
     like: Any
     differs: tuple[str, ...]
-    make: Callable[[Row, Schema, Settle], Callable[..., Any]] | None
+    make: Callable[[Callable[..., Any], Schema, Settle], Callable[..., Any]] | None  # of the kernel without it
     quick: Quick | None = None
     writes: Writes = NOTHING
 
     def build(self, schema: Schema, settle: Settle | None = None) -> Callable[..., Any]:
         """The kernel of this row for one of its overloads; ``settle`` lays out its results."""
         settle = settle or as_it_is
-        made = (self.make or guard)(self, schema, settle)
-        if self.quick is None:
-            return made
-        return with_twin(self.quick, made, as_it_is if self.quick.placed else settle)
+        made = guard(self, schema, settle)
+        if self.quick is not None:
+            made = with_twin(self.quick, made, as_it_is if self.quick.placed else settle)
+        return made if self.make is None else self.make(made, schema, settle)
 
     @property
     def family(self) -> str:
@@ -99,7 +99,7 @@ def kernel(
     *names: str,
     like: Any = None,
     differs: Sequence[str] = (),
-    make: Callable[[Row, Schema, Settle], Callable[..., Any]] | None = None,
+    make: Callable[[Callable[..., Any], Schema, Settle], Callable[..., Any]] | None = None,
     quick: Quick | None = None,
     writes: Writes = NOTHING,
     foreach: str = "",
@@ -115,7 +115,7 @@ def kernel(
     differs : sequence of str
         Ids in `torchnp.differences` of what that function does otherwise.
     make : callable, optional
-        Builds the kernel from the row and the schema in place of the usual wrapper, where speed asks for it.
+        Builds the kernel from the usual one and the schema, in place of the usual wrapper, where speed asks for it.
     quick : Quick, optional
         The short way for the commonest cases, see `torchnp.quick`.
     writes : Writes, optional

@@ -14,7 +14,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.parts import by_parts
-from torchnp.registry import MISSING, Row, Settle, guard, is_busy, raise_mismatch, run_quiet
+from torchnp.registry import MISSING, Settle, is_busy, raise_mismatch, run_quiet
 from torchnp.scalars import number
 from torchnp.schema import Schema
 from torchnp.threads import LARGE
@@ -48,14 +48,13 @@ for _a, _b in _PAIRS:
 del _a, _b
 
 
-def fast(direct: dict[np.dtype, Function], mixes_bool: bool = True) -> Callable[[Row, Schema, Settle], Function]:
+def fast(direct: dict[np.dtype, Function], mixes_bool: bool = True) -> Callable[[Function, Schema, Settle], Function]:
     """How the kernel of a row is made of the functions that compute a dtype as it is.
 
     bool beside another dtype goes to the body too, unless ``mixes_bool``.
     """
 
-    def make(row: Row, schema: Schema, settle: Settle) -> Function:
-        slow = guard(row, schema, settle)
+    def make(slow: Function, schema: Schema, settle: Settle) -> Function:
         made: Any
         if len(schema.args) == 1:
             made = _of_tensor(direct, slow, schema, settle)

@@ -117,12 +117,17 @@ _SUM = [*PROMOTION, "integer-alpha", "bool-alpha", "missing-kernel"]
 _WRITTEN = ["inplace-within-category", "overlap-inplace", "out-resized", "out-overlap"]
 
 
-@kernel("add.Tensor", differs=[*_SUM, *_WRITTEN, "fused-sum"], **_OF_SUM)
+def _quick_scaled(self, other, *, alpha=1):
+    if not isinstance(alpha, (float, int)) or type(alpha) is bool or not -1e30 < alpha < 1e30 or alpha == 1:
+        return None
+    if not _alike(self, other) or self.dtype is not dt.float32:
+        return None
+    return fast_fma(other, scalar(alpha, dt.float32), self)
+
+
+@kernel("add.Tensor", differs=[*_SUM, *_WRITTEN, "fused-sum"], quick=exact(_quick_scaled, placed=True), **_OF_SUM)
 def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
     """``self + alpha * other``; for bool, or."""
-    plain = alpha != 1 and (type(alpha) is float or type(alpha) is int) and type(self) is type(other) is ndarray
-    if plain and self.dtype is dt.float32 and _alike(self, other):
-        return fast_fma(other, scalar(alpha, dt.float32), self)
     return _scaled_sum(self, other, alpha, np.add)
 
 
