@@ -15,6 +15,7 @@ from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.protocol import Connection, Service
 from torchnp.schema import load
 from torchnp.tests.rpc_interference import stale
+from torchnp.tests.test_rpc_wire import Client
 
 
 @pytest.fixture
@@ -479,3 +480,20 @@ def test_nothing_of_freed_memory_comes_back(name):
         for r in connection.handle(wire.encode(wire.Publish(1, connection.seq, 0 if schema.is_out else 1)))
     ]
     assert not any(result.raw)
+
+
+@pytest.mark.parametrize("index", [0, 9])
+def test_what_is_written_beside_private_data_keeps_its_shape(index):
+    """An out= that is resized before the kernel fails on a value would have another shape than one that is not."""
+    datasets = {"rows": np.ones((3, 1), np.float32), "places": np.full((3, 1), index)}
+    service = Service(datasets=datasets)
+    client = Client(service)
+    for id_, name in enumerate(datasets):
+        client.send(wire.Open(client.next(), id_, name))
+    client.data(2, np.zeros(3, np.float32))
+    error, ack = client.op("aten::scatter.value_out", 3, 0, wire.Handle(0), -1, wire.Handle(1), 0.0, out=wire.Handle(2))
+    assert error.text == "what is written beside private data is not resized: out= has another shape"
+    assert client.connection.store.get(2).array.shape == (3,)
+    client.data(4, np.zeros((3, 1), np.float32))
+    (ack,) = client.op("aten::scatter.value_out", 5, 0, wire.Handle(0), -1, wire.Handle(1), 0.0, out=wire.Handle(4))
+    assert type(ack) is wire.Ack

@@ -130,17 +130,23 @@ def foresee(entries: Sequence[Entry], whole: bool, run: Callable[[list[np.ndarra
     -------
     Outcome
         Of the first stand-ins that the operator works on: zeros are no divisor and ones no index. Where it fails on
-        all of them, as it does where shapes or dtypes do not fit, the error of the first.
+        all of them, as it does where shapes or dtypes do not fit, the error of the first. An error too where it gives
+        an object another shape: whether it came so far with the values could be seen ever after.
     """
     problem: Exception | None = None
     for number, pattern in _PATTERNS:
+        arrays = _stand_ins(entries, whole, number, pattern)
         try:
-            results, first = _timed(run, _stand_ins(entries, whole, number, pattern))
+            results, first = _timed(run, arrays)
         except MemoryError:
             raise
         except RAISED as error:
             problem = problem or error.with_traceback(None)  # whose frames have arrays in them
         else:
+            if any(a.shape != e.array.shape for a, e in zip(arrays, entries)):  # type: ignore[union-attr]
+                return Outcome(
+                    RuntimeError("what is written beside private data is not resized: out= has another shape"), []
+                )
             fresh = [_fresh(r) for r in results]
             del results
             # The first call of a kernel may load what it needs.
