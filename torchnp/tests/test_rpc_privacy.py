@@ -490,10 +490,15 @@ def test_what_is_written_beside_private_data_keeps_its_shape(index):
     client = Client(service)
     for id_, name in enumerate(datasets):
         client.send(wire.Open(client.next(), id_, name))
-    client.data(2, np.zeros(3, np.float32))
-    error, ack = client.op("aten::scatter.value_out", 3, 0, wire.Handle(0), -1, wire.Handle(1), 0.0, out=wire.Handle(2))
+    replies = []
+    for first, shape in ((3, (3,)), (5, (3, 1))):
+        client.data(first, np.zeros(shape, np.float32))
+        args = [wire.Handle(0), -1, wire.Handle(1), 0.0]
+        op = wire.Op(
+            service.agreement.index["aten::scatter.value_out"], first + 1, 0, args, {"out": wire.Handle(first)}
+        )
+        replies.append(client.send(wire.Ops(client.next(), [op])))
+        assert client.connection.store.get(first).array.shape == shape
+    (error, _), (ack,) = replies
     assert error.text == "what is written beside private data is not resized: out= has another shape"
-    assert client.connection.store.get(2).array.shape == (3,)
-    client.data(4, np.zeros((3, 1), np.float32))
-    (ack,) = client.op("aten::scatter.value_out", 5, 0, wire.Handle(0), -1, wire.Handle(1), 0.0, out=wire.Handle(4))
     assert type(ack) is wire.Ack
