@@ -59,6 +59,8 @@ def run(page: Path) -> list[tuple[int, str]]:
             return [(1, f"its blocks take more than {LONGEST} s")]
         finally:
             end(child)
+            child.wait()
+            children.discard(child)
     if child.returncode:
         return [(1, f"the process that runs its blocks ended with status {child.returncode}:\n{messages}")]
     return [(line, text) for line, text in json.loads(answer)]
@@ -68,8 +70,6 @@ def end(child: subprocess.Popen) -> None:
     """End a page's process, and the servers that it has started, if it has not ended itself."""
     if child.poll() is None:
         os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-    children.discard(child)
 
 
 def environment(folder: str) -> dict[str, str]:

@@ -1,12 +1,16 @@
 """What README and the guides show is run, as the site's build does it; and what the build makes of the table."""
 
 import importlib.util
+import os
+import subprocess
+import sys
 import time
 from collections import Counter
 
 import pytest
 
 import torchnp
+from torchnp.tests.rpc_server import until
 from torchnp.tests.site_modules import DOCS, site_module
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="installed without the documentation")
@@ -111,6 +115,19 @@ def test_a_page_that_does_not_end_is_ended(page, monkeypatch):
     begun = time.monotonic()
     assert guides.run(page) == [(1, "its blocks take more than 1 s")]
     assert time.monotonic() - begun < 30
+
+
+def test_an_interrupted_build_leaves_nothing_running(page, tmp_path):
+    told = tmp_path / "pid"
+    page.write_text(block(f"import os, time\n_ = open({str(told)!r}, 'w').write(str(os.getpid()))\ntime.sleep(99)"))
+    runner = subprocess.Popen(
+        [sys.executable, DOCS / "guides.py", page], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    until(lambda: told.exists() and told.read_text())
+    runner.terminate()
+    assert b"KeyboardInterrupt" in runner.communicate(timeout=30)[1]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
 
 
 SERVER = """import http.server
