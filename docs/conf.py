@@ -1,4 +1,4 @@
-"""Sphinx configuration; the pages of ops and differences are written from the table when a build begins."""
+"""Sphinx configuration; the pages of ops and differences are written from the table when a build begins, and the guides are run."""
 
 import os
 import sys
@@ -51,9 +51,13 @@ html_extra_path = [str(path) for path in published.files()]  # the reference as 
 
 def setup(app):
     import beside
+    import guides_in_build
     import op_pages
     import search_index
 
+    app.connect("builder-inited", guides_in_build.begin, priority=400)  # first: they run beside all that follows
     app.connect("builder-inited", lambda app: op_pages.write(Path(app.srcdir)))
+    app.connect("doctree-read", guides_in_build.overlooked)
     app.connect("html-page-context", beside.add, priority=400)  # before the theme's, which leaves empty sidebars out
     app.connect("build-finished", search_index.publish)
+    app.connect("build-finished", guides_in_build.end, priority=600)

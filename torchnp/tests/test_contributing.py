@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from torchnp.tests.site_modules import site_module
+
 ROOT = Path(__file__).resolve().parents[2]
 FAMILY = Path("torchnp", "kernels", "power.py")
-SNIPPET = re.search(r"^```python\n(.*?)^```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL | re.MULTILINE)[1]
+SNIPPET = site_module("blocks").texts(ROOT / "CONTRIBUTING.md", "python")[0]
 ROWS = ("aten::heaviside", "aten::heaviside.out", "aten::heaviside_")
 
 

@@ -21,6 +21,7 @@ from torchnp.rpc.server.settings import SETTINGS
 from torchnp.rpc.server.tokens import Token, hash_of, new_token
 from torchnp.tests import rpc_server
 from torchnp.tests.certificates import Authority
+from torchnp.tests.site_modules import DOCS, site_module
 
 Limits = rpc.Limits
 
@@ -504,8 +505,7 @@ def test_servers_from_the_file_serve(folder):
 
 def test_the_file_of_the_docs_is_one(folder, monkeypatch, capsys):
     """What docs/remote.md shows of server.toml can be served."""
-    page = Path(__file__).resolve().parents[2] / "docs" / "remote.md"
-    text = page.read_text().partition("```toml\n")[2].partition("```")[0]
+    text = site_module("blocks").texts(DOCS / "remote.md", "toml")[0]
     np.save(folder / "patients.npy", np.ones((3, 2)))
     (folder / "data" / "digits.npz").rename(folder / "digits.npz")
     (folder / "model.safetensors").write_bytes(safetensors({"encoder.bias": ("F32", [2], bytes(8))}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from pathlib import Path
 
 import numpy as np
@@ -311,19 +310,10 @@ def test_the_data_of_a_plain_tensor_does_not_become_a_handle(session):
 # ---------------------------------------------------------------- the documentation
 
 
-def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch, capsys):
+def test_the_documentation_names_all_errors():
     page = Path(rpc.__file__).parents[2] / "docs" / "remote.md"
     if not page.exists():
         pytest.skip(reason="installed without the documentation")
-    monkeypatch.chdir(tmp_path)
-    names = {"np": np}
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 5  # those that need a server at an address are marked `py`
-    for block in blocks:
-        exec(compile(block, str(page), "exec"), names)
-    printed = capsys.readouterr().out
-    for words in ("on='local'", "3 1 2 404", "tensor(0.)", "aten::embedding", "'patients': (torch.Size([100, 4])"):
-        assert words in printed
     assert all(
         name in page.read_text() for name in rpc.__all__ if name.endswith(("Error", "Lost", "Closed", "Mismatch"))
     )

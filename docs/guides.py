@@ -1,0 +1,116 @@
+"""Run what the hand-written pages show: `python docs/guides.py [PAGE ...]`. The tests and the site's build do so by ``run``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import blocks
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+GENERATED = ("differences.md", "start.md")  # op_pages.py runs what they show
+LONGEST = 300  # seconds that a page may take
+children: set[subprocess.Popen] = set()
+
+
+def pages() -> list[Path]:
+    """The guides of the site."""
+    return [page for page in sorted(DOCS.glob("*.md")) if page.name not in GENERATED]
+
+
+def beside() -> list[Path]:
+    """Pages that are no part of the site, and hold what they show all the same."""
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+
+def unmarked(page: Path) -> list[tuple[int, str]]:
+    """Blocks of code that nothing runs and that give no reason."""
+    return [
+        (b.line, f"a block of {b.language} is not run: make it one of {', '.join(blocks.RUN)}, or say <!-- not run: why -->")
+        for b in blocks.find(page)
+        if b.language not in blocks.RUN and not b.why and not b.saved
+    ]  # fmt: skip
+
+
+def run(page: Path) -> list[tuple[int, str]]:
+    """What is wrong with a page: lines, and what is wrong there. It is run in a process and a folder of its own."""
+    if problems := unmarked(page):
+        return problems
+    if all(block.why for block in blocks.find(page)):
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "examples").symlink_to(ROOT / "examples")
+        child = subprocess.Popen(
+            [sys.executable, str(DOCS / "run_page.py"), str(page)], cwd=folder, env=environment(folder), text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        children.add(child)
+        try:
+            answer, messages = child.communicate(timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            return [(1, f"its blocks take more than {LONGEST} s")]
+        finally:
+            end(child)
+            child.wait()
+            children.discard(child)
+    if child.returncode:
+        return [(1, f"the process that runs its blocks ended with status {child.returncode}:\n{messages}")]
+    return [(line, text) for line, text in json.loads(answer)]
+
+
+def end(child: subprocess.Popen) -> None:
+    """End a page's process, and the servers that it has started, if it has not ended itself."""
+    if child.poll() is None:
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def environment(folder: str) -> dict[str, str]:
+    """This Python, this clone and nothing of the user's, for output that is the same everywhere."""
+    first = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(ROOT)}
+    paths = {name: os.pathsep.join(filter(None, [path, os.environ.get(name)])) for name, path in first.items()}
+    fixed = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "TORCHNP_CACHE": str(Path(folder) / ".cache")}
+    return {"OMP_NUM_THREADS": "1"} | dict(os.environ) | paths | fixed
+
+
+def run_all(pages: list[Path]) -> Iterator[tuple[Path, list[tuple[int, str]]]]:
+    """Run pages beside one another, and give each with what is wrong as it is done."""
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        try:
+            longest_first = sorted(pages, key=lambda page: -page.read_text(encoding="utf-8").count("```console"))
+            futures = {pool.submit(run, page): page for page in longest_first}
+            for done in as_completed(futures):
+                yield futures[done], done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in list(children):
+                end(child)
+            raise
+
+
+def main(arguments: list[str]) -> int:
+    """Tell of each page as it is done; with ``--json``, in a line for the build."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    as_json = "--json" in arguments
+    named = [Path(a).resolve() for a in arguments if a != "--json"]
+    status = 0
+    for page, problems in run_all(named or [*pages(), *beside()]):
+        status |= bool(problems)
+        if as_json:
+            print(json.dumps([str(page), problems]), flush=True)
+            continue
+        print(f"{page.name}: {len(problems)} wrong", flush=True)
+        for line, text in problems:
+            print(f"{page.name}:{line}: {text}", flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

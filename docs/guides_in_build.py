@@ -1,0 +1,56 @@
+"""Run the guides while Sphinx builds the site, beside it, and warn of what a page shows and this run did not print."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import blocks
+import guides
+from docutils import nodes
+from sphinx.util import logging
+from sphinx.util.display import status_iterator
+
+logger = logging.getLogger(__name__)
+running: list[subprocess.Popen] = []
+
+
+def begin(app: Any) -> None:
+    command = [sys.executable, str(guides.DOCS / "guides.py"), "--json", *map(str, guides.pages())]
+    running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+
+
+def end(app: Any, exception: Exception | None) -> None:
+    """Wait for what still runs, and tell of each page as it is done."""
+    runner = running.pop()
+    if exception:
+        runner.terminate()
+        return
+    pages = [page.name for page in guides.pages()]
+    lines = status_iterator(runner.stdout, "running the guides... ", "purple", len(pages), app.verbosity, name_of)
+    told = dict(map(json.loads, lines))
+    for page, problems in told.items():
+        for line, text in problems:
+            logger.warning(text, location=(Path(page).stem, line))
+    status = runner.wait()
+    if len(told) < len(pages):
+        logger.warning("the guides were not run to the end: status %s", status)
+
+
+def name_of(line: str) -> str:
+    return Path(json.loads(line)[0]).stem
+
+
+def overlooked(app: Any, doctree: nodes.document) -> None:
+    """Warn of code that Sphinx sees on a guide and ``blocks.find`` does not: nothing would run it."""
+    page = Path(doctree["source"])
+    if page not in guides.pages():
+        return
+    found = {block.code.strip() for block in blocks.find(page)}
+    for node in doctree.findall(nodes.literal_block):
+        included = node.get("source") or (node.source and Path(node.source) != page)
+        if node.get("language") in blocks.CODE and not included and node.astext().strip() not in found:
+            logger.warning("nothing runs this block: write it as a fenced block of its own", location=node)
