@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -95,15 +96,22 @@ def run_all(pages: list[Path]) -> Iterator[tuple[Path, list[tuple[int, str]]]]:
             raise
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Tell of each page as it is done; with ``--json``, in a line for the build."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    as_json = "--json" in arguments
-    named = [Path(a).resolve() for a in arguments if a != "--json"]
+    parser = argparse.ArgumentParser(description="Run the guides, and compare what they show with what is printed.")
+    parser.add_argument(
+        "pages", nargs="*", type=Path, metavar="PAGE", help="Markdown files; all guides and README by default"
+    )
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each page, for the build")
+    options = parser.parse_args(arguments)
+    if missing := [str(page) for page in options.pages if not page.is_file()]:
+        parser.error(f"there is no page {', '.join(missing)}")
+    named = [page.resolve() for page in options.pages]
     status = 0
     for page, problems in run_all(named or [*pages(), *beside()]):
         status |= bool(problems)
-        if as_json:
+        if options.json:
             print(json.dumps([str(page), problems]), flush=True)
             continue
         print(f"{page.name}: {len(problems)} wrong", flush=True)
@@ -113,4 +121,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
