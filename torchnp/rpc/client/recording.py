@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import threading
 import weakref
@@ -12,18 +11,26 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torchnp.interop._private import TorchDispatchMode, schema_of
+import torchnp
+from torchnp.interop._private import TorchDispatchMode, accumulating, schema_of
 from torchnp.rpc import wire
+from torchnp.rpc.client.arguments import Arguments, memory_of
 from torchnp.rpc.client.failures import location
 from torchnp.rpc.client.handles import BaseHandleTensor
-from torchnp.rpc.client.objects import RemoteObject
+from torchnp.rpc.client.keys import drawn_in_order
+from torchnp.rpc.client.results import Made, Output, detached, filled, template_of, unreturnable, version_of
 from torchnp.rpc.client.rpctensor import RPCTensor
-from torchnp.rpc.client.specs import Spec
 from torchnp.rpc.client.tasks import Playable, Where
-from torchnp.rpc.client.trees import mapped
-from torchnp.rpc.wire.bodies import Body, body_of, hash_of, written
+from torchnp.rpc.wire.bodies import Body, body_of, handles_of, hash_of, written
 
-_CONSTANTS = (int, float, complex, bool, str, bytes, type(None))
+OVERLAP = "an argument shares memory with what it uses beside its arguments: pass that as well, or a clone()"
+
+
+class _NoObject:
+    id = -1
+
+
+_NO_OBJECT = _NoObject()
 
 
 class Tape:
@@ -54,6 +61,10 @@ class Tape:
             self.places.append(where)
             self.made.update(range(op.first, op.first + op.count))
 
+    def sends(self, where: Where) -> None:
+        """Say that the function sends a tensor, or opens a dataset."""
+        self.spoil(f"it sends a tensor, or opens a dataset, at {location(where)}: do so before, and pass the handle")
+
     def spoil(self, problem: str) -> None:
         """Say why there is no program."""
         if threading.get_ident() == self._thread:
@@ -61,11 +72,12 @@ class Tape:
 
 
 class _Met(NamedTuple):
-    """A handle that an operator was given: what it stood for, and its version, before."""
+    """A handle that an operator was given: what it stood for, its version, and if it required a gradient, before."""
 
     tensor: weakref.ref
-    object: RemoteObject
+    id: int
     version: int
+    grad: bool
 
 
 class Watch(TorchDispatchMode):
@@ -74,11 +86,12 @@ class Watch(TorchDispatchMode):
     def __init__(self, session: Any, tape: Tape) -> None:
         super().__init__()
         self.met: dict[int, _Met] = {}  # by the Python object
-        self.objects: dict[int, RemoteObject] = {}
         self._session, self._tape = session, tape
         self._plain: dict[int, torch.Tensor] = {}  # tensors of the function's own, which stay until it ends
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if isinstance(leaf := accumulating(), BaseHandleTensor):  # whose gradient is all that this sees of it
+            self.meet(leaf)
         for argument, value in _given(schema_of(func), args, kwargs or {}):
             self._look(func, argument, value)
         out = func(*args, **(kwargs or {}))
@@ -110,12 +123,14 @@ class Watch(TorchDispatchMode):
             return
         known = self.met.get(id(handle))
         if known is None or known.tensor() is not handle:
-            self.met[id(handle)] = _Met(weakref.ref(handle), handle._object, version_of(handle))
-        self.objects[handle._object.id] = handle._object
+            self.met[id(handle)] = _Met(
+                weakref.ref(handle), handle._object.id, version_of(handle), handle.requires_grad
+            )
 
-
-def version_of(tensor: torch.Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
+    def leaves(self) -> list[weakref.ref]:
+        """The leaves among the handles that it has met, and that are there."""
+        there = [(met.tensor, met.tensor()) for met in self.met.values()]
+        return [ref for ref, t in there if t is not None and t.is_leaf]
 
 
 def _writes(argument: Any) -> bool:
@@ -130,31 +145,19 @@ def _given(schema: Any, args: tuple, kwargs: dict[str, Any]) -> Iterator[tuple[A
             yield argument, kwargs[argument.name]
 
 
-class Output(NamedTuple):
-    """A handle that a function returns.
+class Beside(NamedTuple):
+    """A handle that a function uses beside its arguments, its object's id, and whether it requires a gradient."""
 
-    Attributes
-    ----------
-    made, given, argument : int
-        What it is: a handle on a result that is kept, on what a call gives, or an argument itself; by its place, else -1.
-    spec : Spec
-    itself : Tensor or None
-        A handle that is no argument, and was there before.
-    """
-
-    made: int
-    given: int
-    argument: int
-    spec: Spec
-    itself: Any
+    tensor: weakref.ref
+    id: int
+    grad: bool
 
 
 class Gradient(NamedTuple):
-    """A leaf whose gradient is made anew: where that is among the results that are kept, and if there was none before."""
+    """A leaf whose gradient is made anew: which of the results that are kept that is, and whether there was none before."""
 
     leaf: weakref.ref
     made: int
-    spec: Spec
     free: bool
 
 
@@ -164,9 +167,9 @@ class Recording:
     Parameters
     ----------
     before : dict
-        The objects of leaves' gradients when the function began, None for no gradient, by the leaves' Python objects.
-    arguments : list
-        The handles among the function's arguments.
+        The ids of the objects of leaves' gradients when the function began, -1 for no gradient, by the leaves' addresses.
+    given : Arguments
+        The function's arguments.
     result : nest
         What it returned.
 
@@ -177,162 +180,192 @@ class Recording:
     """
 
     def __init__(
-        self, session: Any, tape: Tape, watch: Watch, before: dict[int, Any], arguments: list[Any], result: Any
+        self, session: Any, tape: Tape, watch: Watch, before: dict[int, int], given: Arguments, result: Any
     ) -> None:
         self.session, self.problem = session, tape.problem
-        ids = list(dict.fromkeys(t._object.id for t in arguments))
+        arguments = given.handles
         found: list[Any] = []
-        self._template = mapped(lambda t: _placeholder(t, found), result)
-        self._look_at(watch, arguments)
-        leaves: list[Any] = [t for ref, _ in self.fixed if _grad_of(t := ref()) in tape.made]
+        self._template = template_of(result, found)
         new = [t for t in found if isinstance(t, RPCTensor) and t._object.id in tape.made]
-        kept = list(dict.fromkeys(t._object.id for t in (*new, *(t.grad for t in leaves))))
-        self.problem = self.problem or _returned(result, found) or _left(tape, tape.made - set(kept))
+        self.leaves = watch.leaves()
+        leaves: list[Any] = [t for t in (ref() for ref in self.leaves) if t is not None and _grad_of(t) in tape.made]
+        gradients = [t.grad for t in leaves]
+        kept = list(dict.fromkeys(t._object.id for t in (*new, *gradients)))
+        left = _left(tape, tape.made - set(kept))  # it has the garbage collected, which handles below may be
+        there = {id(t): n for n, t in reversed(list(enumerate(arguments)))}
+        self.beside: list[Beside] = []
+        self.memories: set[int] = set()
+        self._look_at(watch, there, len(arguments))
+        there |= {id(b.tensor()): n for n, b in enumerate(self.beside, len(arguments))}
+        owner = _owners(tape, session._names)
+        self.problem = self.problem or unreturnable(result, found, tape.made, owner, set(there), gradients) or left
         if self.problem:
             return
-        whole = written(tape.ops, ids, kept)
-        if missing := [id_ for id_ in whole.inputs if id_ not in watch.objects]:
-            self.problem = f"it uses object {missing[0]} through a handle that no operator is given (a lazy conjugate)"
+        for t in found:  # a handle that no operator is given
+            if id(t) not in there and t._object.id not in tape.made:
+                there[id(t)] = len(arguments) + len(self.beside)
+                self.beside.append(Beside(weakref.ref(t), t._object.id, t.requires_grad))
+        self._write(tape, given, kept)
+        if self.problem:
             return
-        self.keys = whole.keys
-        self.objects = [watch.objects[id_] for id_ in whole.inputs[len(ids) :]]
-        self._counts = Counter(op.index for op in tape.ops)
-        self.playable = Playable(hash_of(whole.raw), whole.raw, tape.places, whole.made, whole.kept)
-        given = {id_: n for n, id_ in enumerate(whole.inputs)}
         made = {id_: n for n, id_ in enumerate(kept)}
-        places = {id(t): n for n, t in reversed(list(enumerate(arguments)))}
-        self.outputs = [_output(t, made, given, places, watch) for t in found]
-        self.gradients = [
-            Gradient(weakref.ref(t), made[t.grad._object.id], t.grad._spec, before.get(id(t), NotImplemented) is None)
-            for t in leaves
-        ]
+        handles = {t._object.id: t for t in (*new, *gradients)}
+        self.kept = [Made.of(handles[id_]) for id_ in kept]
+        self.outputs = [Output(made.get(t._object.id, -1), there.get(id(t), -1)) for t in found]
+        self.gradients = [Gradient(weakref.ref(t), made[t.grad._object.id], before.get(id(t)) == -1) for t in leaves]
         # What a function adds to is found by its leaf: it may be another by the next call.
-        self.added_to = [
-            (ref, grad)
-            for ref, _ in self.fixed
-            if (grad := before.get(id(ref()))) is not None and grad.id in given and ref() is not None
-        ]
+        self.added_to = [(ref, id_) for ref in self.leaves if (id_ := before.get(id(ref()), -1)) in self.inputs]
         self.looked = all(id(t) in before for t in leaves)
 
-    def _look_at(self, watch: Watch, arguments: list[Any]) -> None:
+    def _look_at(self, watch: Watch, places: dict[int, int], count: int) -> None:
         """Note which handles were there before: of which of them the values changed, and what they all stand for."""
-        places = {id(t): n for n, t in reversed(list(enumerate(arguments)))}
-        self.changed_arguments: list[tuple[int, int]] = []  # the place among them, and how many versions it goes on
-        self.changed: list[tuple[weakref.ref, int]] = []
-        self.fixed: list[tuple[weakref.ref, RemoteObject]] = []
+        changed: list[tuple[int, int, int]] = []  # the memory, the place, and how many versions it goes on
         for met in watch.met.values():
             tensor = met.tensor()
             if tensor is None:
                 continue
-            if tensor._object is not met.object:
-                self.problem = "it has a handle go over to another object (.data = ...): copy_() the values"
-            place = places.get(id(tensor))
-            if place is None:
-                self.fixed.append((met.tensor, met.object))
+            if tensor._object.id != met.id:
+                self.problem = (
+                    self.problem or "it has a handle go over to another object (.data = ...): copy_() the values"
+                )
+            if tensor.grad_fn is not None or tensor.requires_grad != met.grad:
+                self.problem = self.problem or (
+                    "it has a handle from before require a gradient, or what was computed from such: detach() that, or "
+                    "write under torch.no_grad()"
+                )
+            # Places among the arguments, and behind them.
+            place = places.get(id(tensor), count + len(self.beside))
+            if id(tensor) not in places:
+                self.beside.append(Beside(met.tensor, met.id, met.grad))
             if on := version_of(tensor) - met.version:
-                if place is None:
-                    self.changed.append((met.tensor, on))
-                else:
-                    self.changed_arguments.append((place, on))
+                changed.append((memory_of(tensor), place, on))
+        shared = Counter(memory for memory, _, _ in changed)
+        self._changed = [(place, on) for memory, place, on in changed if shared[memory] == 1]
+        self._changed_together = [(place, on) for memory, place, on in changed if shared[memory] > 1]
 
-    def gradients_now(self) -> dict[int, Any]:
-        """The objects of the gradients of the leaves that the function uses beside its arguments."""
-        there: list[Any] = [t for ref, _ in self.fixed if (t := ref()) is not None]
-        return {id(t): getattr(t.grad, "_object", None) for t in there if t.is_leaf}
+    def _write(self, tape: Tape, given: Arguments, kept: list[int]) -> None:
+        """Make the program, and note how the objects that a call gives to it are found."""
+        self.given = [t._object.id for t in given.handles]
+        self.pinned: dict[int, int] = {}
+        ids = list(dict.fromkeys(self.given))
+        whole = written(tape.ops, ids, kept)
+        self._refs = [b.tensor for b in self.beside]
+        self._ids, self._grads = [b.id for b in self.beside], [b.grad for b in self.beside]
+        self.inputs = whole.inputs[len(ids) :]
+        if not set(self.inputs) <= set(self._ids):
+            self.problem = (
+                "it uses values through a handle that is gone when it ends (.data, or a lazy conjugate): use the handle "
+                "itself under torch.no_grad()"
+            )
+        self.memories = {memory_of(b.tensor()) for b in self.beside}
+        if not self.memories.isdisjoint(given.memories):
+            self.problem = self.problem or OVERLAP
+        names = self.session._names
+        self._counts = Counter(op.index for op in tape.ops)
+        by_offset = any("as_strided" in names[index] for index in self._counts)
+        self._offsets = [t._spec.offset for t in given.handles] if by_offset else None
+        self.keys = whole.keys
+        self.playable = Playable(hash_of(whole.raw), whole.raw, tape.places, whole.made, whole.kept)
 
-    def stands(self) -> bool:
-        """Whether what the function uses beside its arguments is what it was."""
-        if any(g.free and ((t := g.leaf()) is None or t.grad is not None) for g in self.gradients):
-            return False  # the function would add to it
-        if any((t := ref()) is None or getattr(t.grad, "_object", None) is not grad for ref, grad in self.added_to):
+    def gradients_now(self) -> dict[int, int]:
+        """The ids of the objects of the leaves' gradients, -1 where there are none."""
+        return {id(t): _grad_of(t) for ref in self.leaves if (t := ref()) is not None}
+
+    def graphs(self) -> str:
+        """Whether what the function uses beside its arguments has a graph, which a backward pass would follow."""
+        if any((t := b.tensor()) is not None and t.grad_fn is not None for b in self.beside):
+            return "it uses a handle that was computed from what requires a gradient: detach() it before"
+        return ""
+
+    def standing(self) -> list[Any] | None:
+        """What the function uses beside its arguments, None if that is not what it was."""
+        for leaf, _, free in self.gradients:
+            if free and ((t := leaf()) is None or t.grad is not None):
+                return None  # the function would add to it
+        there: list[Any] = [ref() for ref in self._refs]
+        try:
+            alike = [t._object.id for t in there] == self._ids and [t.requires_grad for t in there] == self._grads
+        except AttributeError:  # one is gone
+            return None
+        if not alike or any((t := ref()) is None or _grad_of(t) != id_ for ref, id_ in self.added_to):
+            return None
+        return there
+
+    def takes(self, arguments: list[Any]) -> bool:
+        """Whether arguments of this kind are those that were recorded, where it is not known that they may be others."""
+        if self._offsets is not None and self._offsets != [t._spec.offset for t in arguments]:
             return False
-        return all((t := ref()) is not None and t._object is object_ for ref, object_ in self.fixed)
+        return all(arguments[n]._object.id == id_ for n, id_ in self.pinned.items())
+
+    def pin(self, before: Recording) -> None:
+        """Keep to arguments that were the same in two calls: they may be what the function uses beside them."""
+        self.pinned = {n: a for n, (a, b) in enumerate(zip(self.given, before.given)) if a == b}
 
     def difference(self, other: Recording) -> str:
         """What of another recording is not as here, "" if nothing that matters is."""
-        if self.keys and self.keys == other.keys:
-            return "it draws the same random numbers each time: seed outside"
         if self.playable.raw != other.playable.raw:
             return _other_operator(self, other)
-        if [o.id for o in self.objects] != [o.id for o in other.objects]:
+        if self.inputs != other.inputs:
             return "it uses other handles beside its arguments each time: pass them as arguments"
-        returned = [([(*o[:-1], id(o.itself)) for o in r.outputs], repr(r._template)) for r in (self, other)]
-        if returned[0] != returned[1]:
+        if not self._returns_as(other):
             return "it returns something else each time"
-        if [(id(g.leaf()), g.made) for g in self.gradients] != [(id(g.leaf()), g.made) for g in other.gradients]:
+        left, others = ([(id(g.leaf()), g.made) for g in r.gradients] for r in (self, other))
+        if left != others:
             return "it leaves other gradients each time"
         if not other.looked:
             return "it leaves gradients of tensors that it has not used before"
         return ""
 
-    def play(self, arguments: list[Any], keys: list[int]) -> Any:
+    def _returns_as(self, other: Recording) -> bool:
+        same = repr(self._template) == repr(other._template) and self.kept == other.kept
+        return same and self._outputs() == other._outputs()
+
+    def _outputs(self) -> list[tuple[int, int]]:
+        """What is returned, by addresses where it was there before and is no argument."""
+        n = len(self.given)
+        return [(o.made, o.place if o.place < n else id(self._refs[o.place - n]())) for o in self.outputs]
+
+    def play(self, arguments: list[Any], beside: list[Any], keys: list[int]) -> Any:
         """Call the program, and return what the function would: with handles on the new results."""
-        ids = [*dict.fromkeys(t._object.id for t in arguments), *(o.id for o in self.objects)]
+        there = [*arguments, *beside]
+        ids = [*dict.fromkeys([t._object.id for t in arguments]), *self.inputs]
         objects = self.session.channel.play(self.playable, ids, keys, make=self.session._object)
         for index, n in self._counts.items():
             self.session.calls[index] += n
-        given = [*{t._object.id: t._object for t in arguments}.values(), *self.objects]
-        changed = [(arguments[i], on) for i, on in self.changed_arguments]
-        changed += [(t, on) for ref, on in self.changed if (t := ref()) is not None]
-        for tensor, on in changed:
-            for _ in range(0 if tensor.is_inference() else on):
-                torch.autograd.graph.increment_version(tensor)
-        for g in self.gradients:
-            if (leaf := g.leaf()) is not None:
-                leaf.grad = self.session.kind._wrap(g.spec, objects[g.made])
-        handles = iter([self._handle(o, objects, given, arguments) for o in self.outputs])
-        return mapped(lambda placeholder: next(handles), self._template)
+        self._count_writes(there)
+        inference = torch.is_inference_mode_enabled()
+        handles = [made.again(objects[place], inference) for place, made in enumerate(self.kept)]
+        for leaf, place, _ in self.gradients:
+            if (t := leaf()) is not None:
+                t.grad = handles[place]
+        return filled(self._template, [there[o.place] if o.made < 0 else handles[o.made] for o in self.outputs])
 
-    def _handle(self, output: Output, objects: list[Any], given: list[Any], arguments: list[Any]) -> Any:
-        if output.made >= 0:
-            return self.session.kind._wrap(output.spec, objects[output.made])
-        if output.argument >= 0:
-            return arguments[output.argument]
-        return output.itself if output.given < 0 else self.session.kind._wrap(output.spec, given[output.given])
+    def _count_writes(self, there: list[Any]) -> None:
+        """Have versions go on as they would; those of handles on the same memory are one."""
+        increment = torch.autograd.graph.increment_version
+        together = [(there[n], version_of(there[n]) + on) for n, on in self._changed_together]
+        most = max([on for _, on in self._changed], default=0)
+        for i in range(most):
+            increment([there[n] for n, on in self._changed if on > i])
+        for t, version in together:
+            while version_of(t) < version:
+                increment(t)
 
 
 def _grad_of(leaf: Any) -> int:
     """The id of the object that is a leaf's gradient, -1 if it has none."""
-    grad = leaf.grad if leaf is not None and leaf.is_leaf else None
-    return grad._object.id if isinstance(grad, RPCTensor) else -1
+    return getattr(leaf.grad, "_object", _NO_OBJECT).id
 
 
-def _output(t: Any, numbers: dict[int, int], given: dict[int, int], arguments: dict[int, int], watch: Watch) -> Output:
-    id_ = t._object.id
-    if id_ in numbers:
-        return Output(numbers[id_], -1, -1, t._spec, None)
-    if id(t) in arguments:
-        return Output(-1, -1, arguments[id(t)], t._spec, None)
-    if id(t) in watch.met or id_ not in given:
-        return Output(-1, -1, -1, t._spec, t)
-    return Output(-1, given[id_], -1, t._spec, None)
-
-
-def _placeholder(tensor: Any, found: list[Any]) -> torch.Tensor:
-    found.append(tensor)
-    return torch.empty(0)
-
-
-def _returned(result: Any, found: list[Any]) -> str:
-    """What of a result a program could not give back."""
-    for t in found:
-        if not isinstance(t, BaseHandleTensor):
-            return "it returns a plain tensor or an array, which would stay as it is"
-        if t.is_conj() or t.is_neg():
-            return "it returns a lazy conjugate or negative: resolve_conj(), resolve_neg()"
-    return _constant(result)
-
-
-def _constant(x: Any) -> str:
-    if isinstance(x, dict):
-        return next((why for v in x.values() if (why := _constant(v))), "")
-    if isinstance(x, (list, tuple)):
-        return next((why for v in x if (why := _constant(v))), "")
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        return _constant([getattr(x, field.name) for field in dataclasses.fields(x)])
-    if isinstance(x, (torch.Tensor, *_CONSTANTS)):
-        return ""
-    return f"it returns a value of type {type(x).__name__}"
+def _owners(tape: Tape, names: Any) -> Callable[[int], int]:
+    """Of each object the one whose memory it is, as views are of their bases."""
+    owners: dict[int, int] = {}
+    for op in tape.ops:
+        schema = torchnp.table.schemas.get(names[op.index])
+        of = next(handles_of(op), None) if schema is not None and schema.is_view else None
+        if of is not None:
+            owners.update((i, owners.get(of.id, of.id)) for i in range(op.first, op.first + op.count))
+    return lambda id_: owners.get(id_, id_)
 
 
 def _left(tape: Tape, made: set[int]) -> str:
@@ -369,25 +402,30 @@ def _operators(body: Body) -> list[wire.Op]:
 
 
 def record(
-    session: Any, function: Callable[[], Any], arguments: list[Any], last: Recording | None
-) -> tuple[Any, Recording]:
-    """Run a function; what it returns, with what was noted. ``last`` is what was noted the last time."""
-    before = last.gradients_now() if last is not None else {}
-    tape, channel = Tape(), session.channel
-    watch = Watch(session, tape)
-    for t in arguments:
-        watch.meet(t)
-    channel.tape = tape
+    session: Any, function: Callable[[], Any], given: Arguments, last: Recording | None
+) -> tuple[Any, Recording | None]:
+    """Run a function; what it returns, with what was noted. ``last`` is what was noted the last time.
+
+    Nothing is noted while another thread's function is recorded.
+    """
+    if not session.recording.acquire(blocking=False):
+        return detached(function()), None
+    channel = session.channel
     try:
+        before = last.gradients_now() if last is not None else {}
+        tape = Tape()
+        watch = Watch(session, tape)
+        for t in given.handles:
+            watch.meet(t)
+        if last is not None and (problem := last.graphs()):
+            tape.spoil(problem)
+        state = torch.get_rng_state()
+        channel.tape = tape
         with watch:
             result = detached(function())
-        return result, Recording(session, tape, watch, before, arguments, result)
+        if not drawn_in_order(state, list(dict.fromkeys(op.key for op in tape.ops if op.key is not None))):
+            tape.spoil("it seeds or restores torch's generator, or draws from it for itself: do so outside")
+        return result, Recording(session, tape, watch, before, given, result)
     finally:
         channel.tape = None
-
-
-def detached(result: Any) -> Any:
-    """A function's result without what autograd keeps for it; leaves, as parameters are, stay what they are."""
-    return mapped(
-        lambda t: t.detach() if isinstance(t, BaseHandleTensor) and t.requires_grad and not t.is_leaf else t, result
-    )
+        session.recording.release()
