@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 from torchnp.interop._private import is_observed
 from torchnp.rpc import wire
-from torchnp.rpc.client.arguments import Arguments
 from torchnp.rpc.client.keys import draw_key
+from torchnp.rpc.client.kinds import Arguments
 from torchnp.rpc.client.recording import Recording, record
 from torchnp.rpc.client.results import detached
 from torchnp.rpc.exceptions import HandleError

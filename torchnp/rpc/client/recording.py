@@ -14,10 +14,10 @@ import torch
 import torchnp
 from torchnp.interop._private import TorchDispatchMode, accumulating, schema_of
 from torchnp.rpc import wire
-from torchnp.rpc.client.arguments import Arguments, memory_of
 from torchnp.rpc.client.failures import location
 from torchnp.rpc.client.handles import BaseHandleTensor
 from torchnp.rpc.client.keys import drawn_in_order
+from torchnp.rpc.client.kinds import Arguments, memory_of
 from torchnp.rpc.client.results import Made, Output, detached, filled, template_of, unreturnable, version_of
 from torchnp.rpc.client.rpctensor import RPCTensor
 from torchnp.rpc.client.tasks import Playable, Where
