@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import collections
+import copy
 import gc
+import pickle
 import random
 import re
+import threading
+import types
 import warnings
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -745,17 +751,99 @@ def a_scaler(session, program):
     return str(found)
 
 
+def gradients_that_are_cleared(session, program):
+    """By a program alone, by one that has not used the leaves, and where there were some that it would have added to."""
+    torch.manual_seed(0)
+    layer, other = session.module(nn.Linear(2, 1)), session.module(nn.Linear(2, 1))
+    optimizer, found = torch.optim.SGD(layer.parameters(), lr=0.1), []
+    step = program(lambda x: (layer(x).sum().backward(), optimizer.step(), optimizer.zero_grad(), None)[-1])
+    zero, alone = program(optimizer.zero_grad), program(lambda x: (layer.zero_grad(), other(x).square().mean())[1])
+    for run, with_some in ((step, (5, 8)), (lambda x: zero(), (0, 1, 2, 3, 6, 8)), (alone, (0, 1, 2, 3, 6, 8))):
+        for i in range(12):
+            if i in with_some:
+                layer(ones(session, 3, 2) * i).sum().backward()
+            run(ones(session, 3, 2))
+            found.append([(p.publish().tolist(), p.grad is None) for p in layer.parameters()])
+    return found
+
+
+def gradients_that_are_given(session, program):
+    w = ones(session, 3, requires_grad=True)
+    optimizer, found = torch.optim.SGD([w], lr=0.1), []
+
+    def run(g):
+        w.grad = g
+        optimizer.step()
+
+    run = program(run)
+    for i in range(8):
+        run(session.send(torch.full((3,), float(i))))
+        found.append((w.publish().tolist(), w.grad.publish().tolist()))
+    return found
+
+
+def gradients_of_the_frozen(session, program):
+    layer, found = session.module(nn.Linear(2, 1)), []
+    torch.nn.init.ones_(layer.weight.requires_grad_(False))
+    torch.nn.init.ones_(layer.bias)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    run = program(lambda x: (layer(x).sum().backward(), optimizer.step(), setattr(layer.bias, "grad", None))[2])
+    for i in range(10):
+        if i == 5:
+            layer.weight.grad = ones(session, 1, 2)
+        run(ones(session, 3, 2))
+        found.append([p.publish().tolist() for p in layer.parameters()])
+    return found
+
+
+def gradients_over_several_calls(session, program):
+    torch.manual_seed(0)
+    layer, found = session.module(nn.Linear(3, 1)), []
+    optimizer = session.optimizer(torch.optim.Adam(layer.parameters(), lr=0.1, fused=True))
+    accumulate = program(lambda x: layer(x).square().mean().backward())
+    apply = program(lambda: (optimizer.step(), optimizer.zero_grad(set_to_none=False), None)[2])
+    for i in range(20):
+        accumulate(session.send(torch.randn(4, 3)))
+        if i % 3 == 2:
+            apply()
+        found.append([(p.publish().tolist(), p.grad.publish().tolist(), p.grad._version) for p in layer.parameters()])
+    return found
+
+
+def modes_that_are_left(session, program):
+    x, run, found = ones(session, 3), program(lambda x: (torch.set_grad_enabled(False), x * 2)[1]), []
+    for _ in range(5):
+        run(x)
+        found.append(torch.is_grad_enabled())
+        torch.set_grad_enabled(True)
+    return found
+
+
+def what_arguments_hold(session, program):
+    batch, queue = types.SimpleNamespace(x=ones(session, 3)), collections.deque([ones(session, 3)] * 2, maxlen=2)
+    run, held, found = program(lambda batch, queue, scale: (batch.x + sum(queue)) * scale), [], []
+    for i in range(12):
+        found.append(run(batch, queue, np.float64(0.5)).publish().tolist())
+        if i % 6 == 5:
+            held += [batch.x, queue[0]]
+            batch.x = session.send(torch.full((3,), 7.0))
+            queue.append(session.send(torch.full((3,), 5.0)))
+    return found
+
+
 ALIKE = {  # and how many calls are frames, or why none is
     an_argument_is_used_beside: 4, bits_of_an_argument: 8, arguments_that_overlap: 8, one_result_twice: 3, new_leaves: 3,
     views_are_returned: "a view of a handle that was there before.*two handles on the same memory",
     new_parameters: "a new parameter, or a handle with attributes",
     a_graph_is_written: "has a handle from before require a gradient",
     a_graph_from_before: "uses a handle that was computed from what requires a gradient",
-    gradients_that_are_replaced: 12, parameters_are_frozen: 6, seeds_within: "seeds or restores torch's generator",
+    gradients_that_are_replaced: 12, parameters_are_frozen: 5, seeds_within: "seeds or restores torch's generator",
     a_fork_of_the_generator: "seeds or restores torch's generator", seeds_outside: 10, forward_mode: 2, inference: 7,
     a_step_in_a_dict: "returns a plain tensor", data_of_a_parameter: "a handle that is gone when it ends",
     attributes_of_a_result: "handle with attributes", methods: 12, slices_of_a_dataset: 18, places_in_memory: 6,
-    fresh_leaves: "32 kinds of arguments", a_scaler: 5,
+    fresh_leaves: "32 kinds of arguments", a_scaler: 5, gradients_that_are_cleared: 15, gradients_of_the_frozen: 5,
+    gradients_that_are_given: "has a handle from before for the gradient of a leaf", gradients_over_several_calls: 18,
+    modes_that_are_left: "changes torch's modes", what_arguments_hold: 8,
 }  # fmt: skip
 
 
@@ -776,3 +864,54 @@ def test_as_the_function_does(case):
         assert calls == 0 and re.search(ALIKE[case], " ".join(words)), words
     else:
         assert calls >= ALIKE[case] and not words, (calls, words)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c, calls in ALIKE.items() if not isinstance(calls, str)], ids=lambda c: c.__name__
+)
+def test_looking_again_finds_the_same(case, monkeypatch):
+    monkeypatch.setattr(calling, "LOOK_AGAIN", 2)
+    with rpc.local() as session:
+        found = case(session, lambda f: f)
+    with rpc.local() as session:
+        assert found == case(session, session.program)
+
+
+def test_threads_record_one_at_a_time():
+    with rpc.local() as session:
+        functions = [session.program(lambda x, n=n: [x := x * 1.5 + n for _ in range(30)][-1]) for n in range(4)]
+        wrong = []
+
+        def work(n):
+            for i in range(30):
+                x = session.send(torch.full((2,), float(i)))
+                found = functions[n](x).publish()
+                for _ in range(30):
+                    x = x * 1.5 + n
+                wrong.extend([] if torch.equal(found, x.publish()) else [(n, i)])
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+
+def test_a_program_is_not_copied():
+    with rpc.local() as session:
+        program = session.program(lambda x: x)
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied or pickled: it is of one session"):
+                copied(program)
+
+
+def test_an_argument_with_a_graph():
+    with rpc.local() as session:
+        w, program = session.send(torch.ones(3), requires_grad=True), session.program(lambda x: (x * 2).sum())
+        with pytest.warns(
+            UserWarning, match=r"an argument has been computed from what requires a gradient: detach\(\)"
+        ):
+            assert [program(w * 2).publish().item() for _ in range(6)] == [12.0] * 6
+        assert [program((w * 2).detach()).publish().item() for _ in range(6)] == [12.0] * 6
+        assert program.calls == 4

@@ -25,7 +25,7 @@ def memory_of(handle: Any) -> int:
     return id_
 
 
-def _mode() -> tuple:
+def mode() -> tuple:
     """What torch does by beside the arguments."""
     return (
         torch.is_grad_enabled(),
@@ -56,7 +56,7 @@ class Arguments:
         self.handles: list[Any] = []
         self.held: list[Callable[[], Any]] = []
         self.problem = ""
-        self._parts: list[Any] = [_mode(), key]
+        self._parts: list[Any] = [mode(), key]
         self._take(given)
         self.memories = [memory_of(t) for t in self.handles]
         same = [_numbered(id(t) for t in self.handles), _numbered(t._object.id for t in self.handles)]

@@ -3,146 +3,25 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 
 import torchnp
-from torchnp.interop._private import TorchDispatchMode, accumulating, schema_of
 from torchnp.rpc import wire
 from torchnp.rpc.client.failures import location
-from torchnp.rpc.client.handles import BaseHandleTensor
 from torchnp.rpc.client.keys import drawn_in_order
-from torchnp.rpc.client.kinds import Arguments, memory_of
+from torchnp.rpc.client.kinds import Arguments, memory_of, mode
 from torchnp.rpc.client.results import Made, Output, detached, filled, template_of, unreturnable, version_of
 from torchnp.rpc.client.rpctensor import RPCTensor
-from torchnp.rpc.client.tasks import Playable, Where
+from torchnp.rpc.client.tasks import Playable
+from torchnp.rpc.client.watching import Tape, Watch, gradient_of
 from torchnp.rpc.wire.bodies import Body, body_of, handles_of, hash_of, written
 
 OVERLAP = "an argument shares memory with what it uses beside its arguments: pass that as well, or a clone()"
-
-
-class _NoObject:
-    id = -1
-
-
-_NO_OBJECT = _NoObject()
-
-
-class Tape:
-    """What a thread sends while a function runs; the channel notes it.
-
-    Attributes
-    ----------
-    ops, places : list
-        Operators, and where they were issued.
-    made, gone : set of int
-        Ids of results, and of objects that no handle has any more.
-    problem : str
-        Why they are no program, or "".
-    """
-
-    def __init__(self) -> None:
-        self.ops: list[wire.Op] = []
-        self.places: list[Where] = []
-        self.made: set[int] = set()
-        self.gone: set[int] = set()
-        self.problem = ""
-        self._thread = threading.get_ident()
-
-    def note(self, op: wire.Op, where: Where) -> None:
-        """Take an operator; other threads' are no part of the function."""
-        if threading.get_ident() == self._thread:
-            self.ops.append(op)
-            self.places.append(where)
-            self.made.update(range(op.first, op.first + op.count))
-
-    def sends(self, where: Where) -> None:
-        """Say that the function sends a tensor, or opens a dataset."""
-        self.spoil(f"it sends a tensor, or opens a dataset, at {location(where)}: do so before, and pass the handle")
-
-    def spoil(self, problem: str) -> None:
-        """Say why there is no program."""
-        if threading.get_ident() == self._thread:
-            self.problem = self.problem or problem
-
-
-class _Met(NamedTuple):
-    """A handle that an operator was given: what it stood for, its version, and if it required a gradient, before."""
-
-    tensor: weakref.ref
-    id: int
-    version: int
-    grad: bool
-
-
-class Watch(TorchDispatchMode):
-    """Looks at the operators of a function: what they are given, and what no recording could repeat."""
-
-    def __init__(self, session: Any, tape: Tape) -> None:
-        super().__init__()
-        self.met: dict[int, _Met] = {}  # by the Python object
-        self._session, self._tape = session, tape
-        self._plain: dict[int, torch.Tensor] = {}  # tensors of the function's own, which stay until it ends
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
-        if isinstance(leaf := accumulating(), BaseHandleTensor):  # whose gradient is all that this sees of it
-            self.meet(leaf)
-        for argument, value in _given(schema_of(func), args, kwargs or {}):
-            self._look(func, argument, value)
-        out = func(*args, **(kwargs or {}))
-        for t in out if isinstance(out, (list, tuple)) else (out,):
-            if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
-                self._plain[id(t)] = t
-                if torch.Tag.nondeterministic_seeded in func.tags and t.device.type != "meta":
-                    self._tape.spoil(f"{func.name()} draws random numbers here, which would stay as they are")
-        return out
-
-    def _look(self, func: Any, argument: Any, value: Any) -> None:
-        for x in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(x, BaseHandleTensor):
-                self.meet(x)
-            elif isinstance(x, torch.Generator):
-                self._tape.spoil(f"{func.name()} has a generator of its own: let it draw from torch's")
-            elif isinstance(x, torch.Tensor) and _writes(argument) and id(x) not in self._plain:
-                self._tape.spoil(
-                    f"{func.name()} writes a plain tensor, which the server does not have (an optimizer's counter? Then "
-                    "session.optimizer(optimizer) keeps it there)"
-                )
-
-    def meet(self, handle: Any) -> None:
-        """Note a handle that was there before, and before anything is done to it."""
-        if handle._object.id in self._tape.made:  # these live no longer than they would
-            return
-        if handle._session is not self._session:
-            self._tape.spoil(f"it has handles of another session, {handle._session.title}")
-            return
-        known = self.met.get(id(handle))
-        if known is None or known.tensor() is not handle:
-            self.met[id(handle)] = _Met(
-                weakref.ref(handle), handle._object.id, version_of(handle), handle.requires_grad
-            )
-
-    def leaves(self) -> list[weakref.ref]:
-        """The leaves among the handles that it has met, and that are there."""
-        there = [(met.tensor, met.tensor()) for met in self.met.values()]
-        return [ref for ref, t in there if t is not None and t.is_leaf]
-
-
-def _writes(argument: Any) -> bool:
-    return argument.alias_info is not None and argument.alias_info.is_write
-
-
-def _given(schema: Any, args: tuple, kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    for argument, value in zip(schema.arguments, args):
-        yield argument, value
-    for argument in schema.arguments:
-        if argument.name in kwargs:
-            yield argument, kwargs[argument.name]
 
 
 class Beside(NamedTuple):
@@ -154,11 +33,10 @@ class Beside(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """A leaf whose gradient is made anew: which of the results that are kept that is, and whether there was none before."""
+    """A leaf whose gradient is made anew, and which of the results that are kept that is; -1 for one that has none then."""
 
     leaf: weakref.ref
     made: int
-    free: bool
 
 
 class Recording:
@@ -166,8 +44,6 @@ class Recording:
 
     Parameters
     ----------
-    before : dict
-        The ids of the objects of leaves' gradients when the function began, -1 for no gradient, by the leaves' addresses.
     given : Arguments
         The function's arguments.
     result : nest
@@ -179,17 +55,13 @@ class Recording:
         Why that is no program, or "".
     """
 
-    def __init__(
-        self, session: Any, tape: Tape, watch: Watch, before: dict[int, int], given: Arguments, result: Any
-    ) -> None:
+    def __init__(self, session: Any, tape: Tape, watch: Watch, given: Arguments, result: Any) -> None:
         self.session, self.problem = session, tape.problem
         arguments = given.handles
         found: list[Any] = []
         self._template = template_of(result, found)
         new = [t for t in found if isinstance(t, RPCTensor) and t._object.id in tape.made]
-        self.leaves = watch.leaves()
-        leaves: list[Any] = [t for t in (ref() for ref in self.leaves) if t is not None and _grad_of(t) in tape.made]
-        gradients = [t.grad for t in leaves]
+        gradients = _gradients(watch, tape)
         kept = list(dict.fromkeys(t._object.id for t in (*new, *gradients)))
         left = _left(tape, tape.made - set(kept))  # it has the garbage collected, which handles below may be
         there = {id(t): n for n, t in reversed(list(enumerate(arguments)))}
@@ -212,10 +84,33 @@ class Recording:
         handles = {t._object.id: t for t in (*new, *gradients)}
         self.kept = [Made.of(handles[id_]) for id_ in kept]
         self.outputs = [Output(made.get(t._object.id, -1), there.get(id(t), -1)) for t in found]
-        self.gradients = [Gradient(weakref.ref(t), made[t.grad._object.id], before.get(id(t)) == -1) for t in leaves]
-        # What a function adds to is found by its leaf: it may be another by the next call.
-        self.added_to = [(ref, id_) for ref in self.leaves if (id_ := before.get(id(ref()), -1)) in self.inputs]
-        self.looked = all(id(t) in before for t in leaves)
+        self._look_at_gradients(watch, made)
+
+    def _look_at_gradients(self, watch: Watch, made: dict[int, int]) -> None:
+        """Note which leaves have other gradients than before, and what of those before the function goes by.
+
+        What it goes by is found by the leaves: a gradient may be another by the next call.
+        """
+        self.gradients: list[Gradient] = []
+        self.without: set[int] = set()  # addresses of what has no gradient then
+        self.free: list[weakref.ref] = []  # without a gradient before: the function would add to one
+        self.added_to: list[tuple[weakref.ref, int]] = []
+        for met in watch.met.values():
+            if (t := met.tensor()) is None:
+                continue
+            then, now = met.gradient, gradient_of(t)
+            if now == -1:
+                self.without.add(id(t))
+            if now in made or now == -1 != then:
+                self.gradients.append(Gradient(met.tensor, made.get(now, -1)))
+            elif now != then:
+                self.problem = "it has a handle from before for the gradient of a leaf: clone() it"
+            if then in made:
+                self.problem = "it has made a gradient before it has used the leaf"
+            if then == -1 and t.is_leaf and (t.requires_grad or isinstance(t, torch.nn.Parameter)):
+                self.free.append(met.tensor)
+            elif then in self.inputs:
+                self.added_to.append((met.tensor, then))
 
     def _look_at(self, watch: Watch, places: dict[int, int], count: int) -> None:
         """Note which handles were there before: of which of them the values changed, and what they all stand for."""
@@ -254,8 +149,8 @@ class Recording:
         self.inputs = whole.inputs[len(ids) :]
         if not set(self.inputs) <= set(self._ids):
             self.problem = (
-                "it uses values through a handle that is gone when it ends (.data, or a lazy conjugate): use the handle "
-                "itself under torch.no_grad()"
+                "it uses values through a handle that is gone when it ends: a gradient that it clears "
+                "(zero_grad(set_to_none=False) keeps it), .data (use the handle under torch.no_grad()), or a lazy conjugate"
             )
         self.memories = {memory_of(b.tensor()) for b in self.beside}
         if not self.memories.isdisjoint(given.memories):
@@ -267,10 +162,6 @@ class Recording:
         self.keys = whole.keys
         self.playable = Playable(hash_of(whole.raw), whole.raw, tape.places, whole.made, whole.kept)
 
-    def gradients_now(self) -> dict[int, int]:
-        """The ids of the objects of the leaves' gradients, -1 where there are none."""
-        return {id(t): _grad_of(t) for ref in self.leaves if (t := ref()) is not None}
-
     def graphs(self) -> str:
         """Whether what the function uses beside its arguments has a graph, which a backward pass would follow."""
         if any((t := b.tensor()) is not None and t.grad_fn is not None for b in self.beside):
@@ -279,15 +170,14 @@ class Recording:
 
     def standing(self) -> list[Any] | None:
         """What the function uses beside its arguments, None if that is not what it was."""
-        for leaf, _, free in self.gradients:
-            if free and ((t := leaf()) is None or t.grad is not None):
-                return None  # the function would add to it
+        if any((t := ref()) is None or t.grad is not None for ref in self.free):
+            return None
         there: list[Any] = [ref() for ref in self._refs]
         try:
             alike = [t._object.id for t in there] == self._ids and [t.requires_grad for t in there] == self._grads
         except AttributeError:  # one is gone
             return None
-        if not alike or any((t := ref()) is None or _grad_of(t) != id_ for ref, id_ in self.added_to):
+        if not alike or any((t := ref()) is None or gradient_of(t) != id_ for ref, id_ in self.added_to):
             return None
         return there
 
@@ -309,16 +199,20 @@ class Recording:
             return "it uses other handles beside its arguments each time: pass them as arguments"
         if not self._returns_as(other):
             return "it returns something else each time"
-        left, others = ([(id(g.leaf()), g.made) for g in r.gradients] for r in (self, other))
-        if left != others:
+        cleared = self._cleared() <= other.without and other._cleared() <= self.without
+        if self._gradients() != other._gradients() or not cleared:
             return "it leaves other gradients each time"
-        if not other.looked:
-            return "it leaves gradients of tensors that it has not used before"
         return ""
 
     def _returns_as(self, other: Recording) -> bool:
         same = repr(self._template) == repr(other._template) and self.kept == other.kept
         return same and self._outputs() == other._outputs()
+
+    def _gradients(self) -> list[tuple[int, int]]:
+        return [(id(g.leaf()), g.made) for g in self.gradients if g.made >= 0]
+
+    def _cleared(self) -> set[int]:
+        return {id(g.leaf()) for g in self.gradients if g.made < 0}
 
     def _outputs(self) -> list[tuple[int, int]]:
         """What is returned, by addresses where it was there before and is no argument."""
@@ -335,9 +229,9 @@ class Recording:
         self._count_writes(there)
         inference = torch.is_inference_mode_enabled()
         handles = [made.again(objects[place], inference) for place, made in enumerate(self.kept)]
-        for leaf, place, _ in self.gradients:
+        for leaf, place in self.gradients:
             if (t := leaf()) is not None:
-                t.grad = handles[place]
+                t.grad = handles[place] if place >= 0 else None
         return filled(self._template, [there[o.place] if o.made < 0 else handles[o.made] for o in self.outputs])
 
     def _count_writes(self, there: list[Any]) -> None:
@@ -352,9 +246,10 @@ class Recording:
                 increment(t)
 
 
-def _grad_of(leaf: Any) -> int:
-    """The id of the object that is a leaf's gradient, -1 if it has none."""
-    return getattr(leaf.grad, "_object", _NO_OBJECT).id
+def _gradients(watch: Watch, tape: Tape) -> list[Any]:
+    """The gradients that were made, of leaves that are there."""
+    there = [met.tensor() for met in watch.met.values()]
+    return [t.grad for t in there if t is not None and gradient_of(t) in tape.made]
 
 
 def _owners(tape: Tape, names: Any) -> Callable[[int], int]:
@@ -412,20 +307,21 @@ def record(
         return detached(function()), None
     channel = session.channel
     try:
-        before = last.gradients_now() if last is not None else {}
         tape = Tape()
         watch = Watch(session, tape)
         for t in given.handles:
             watch.meet(t)
         if last is not None and (problem := last.graphs()):
             tape.spoil(problem)
-        state = torch.get_rng_state()
+        state, how = torch.get_rng_state(), mode()
         channel.tape = tape
-        with watch:
+        with watch.everything():
             result = detached(function())
+        if mode() != how:
+            tape.spoil("it changes torch's modes: do so outside")
         if not drawn_in_order(state, list(dict.fromkeys(op.key for op in tape.ops if op.key is not None))):
             tape.spoil("it seeds or restores torch's generator, or draws from it for itself: do so outside")
-        return result, Recording(session, tape, watch, before, given, result)
+        return result, Recording(session, tape, watch, given, result)
     finally:
         channel.tape = None
         session.recording.release()
