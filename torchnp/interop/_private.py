@@ -166,9 +166,17 @@ _forward_mode = lookup("autograd.forward_ad")
 _transforms = lookup("_C._functorch.peek_interpreter_stack", lambda: None)
 
 
+_saving_hooks = lookup("_C._autograd._top_saved_tensors_default_hooks", lambda ignored: None)
+
+
 def is_observed() -> bool:
-    """Whether more than autograd's backward looks at operators: a mode, a transform of torch.func, or forward mode."""
-    return bool(_depth()) or _transforms() is not None or getattr(_forward_mode, "_current_level", -1) >= 0
+    """Whether more than autograd's backward looks at operators.
+
+    That is a mode, a transform of torch.func, forward mode, or hooks of saved tensors.
+    """
+    if _depth() or _transforms() is not None or _saving_hooks(True) is not None:
+        return True
+    return bool(getattr(_forward_mode, "_current_level", -1) >= 0)
 
 
 _node_at_work = lookup("_C._current_autograd_node", lambda: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import copy
 import gc
 import pickle
@@ -831,6 +832,19 @@ def what_arguments_hold(session, program):
     return found
 
 
+def hooks_of_saved_tensors(session, program):
+    w, x, found = ones(session, 3, requires_grad=True), ones(session, 3), []
+    run = program(lambda x: (setattr(w, "grad", None), (w * x * w).sum().backward())[1])
+    for hooked in (True, False, True):
+        for _ in range(4):
+            with contextlib.ExitStack() as stack:
+                if hooked:
+                    stack.enter_context(torch.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t))
+                run(x)
+            found.append(w.grad.publish().tolist())
+    return found
+
+
 ALIKE = {  # and how many calls are frames, or why none is
     an_argument_is_used_beside: 4, bits_of_an_argument: 8, arguments_that_overlap: 8, one_result_twice: 3, new_leaves: 3,
     views_are_returned: "a view of a handle that was there before.*two handles on the same memory",
@@ -843,7 +857,7 @@ ALIKE = {  # and how many calls are frames, or why none is
     attributes_of_a_result: "handle with attributes", methods: 12, slices_of_a_dataset: 18, places_in_memory: 6,
     fresh_leaves: "32 kinds of arguments", a_scaler: 5, gradients_that_are_cleared: 15, gradients_of_the_frozen: 5,
     gradients_that_are_given: "has a handle from before for the gradient of a leaf", gradients_over_several_calls: 18,
-    modes_that_are_left: "changes torch's modes", what_arguments_hold: 8,
+    hooks_of_saved_tensors: 2, modes_that_are_left: "changes torch's modes", what_arguments_hold: 8,
 }  # fmt: skip
 
 
