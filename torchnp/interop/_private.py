@@ -162,6 +162,31 @@ def is_recorded() -> bool:
     return bool(_depth()) and _mode_at is not None and _keys is not None and _mode_at(_keys.PROXY) is not None
 
 
+_forward_mode = lookup("autograd.forward_ad")
+_transforms = lookup("_C._functorch.peek_interpreter_stack", lambda: None)
+
+
+_saving_hooks = lookup("_C._autograd._top_saved_tensors_default_hooks", lambda ignored: None)
+
+
+def is_observed() -> bool:
+    """Whether more than autograd's backward looks at operators.
+
+    That is a mode, a transform of torch.func, forward mode, or hooks of saved tensors.
+    """
+    if _depth() or _transforms() is not None or _saving_hooks(True) is not None:
+        return True
+    return bool(getattr(_forward_mode, "_current_level", -1) >= 0)
+
+
+_node_at_work = lookup("_C._current_autograd_node", lambda: None)
+
+
+def accumulating() -> Any:
+    """The leaf whose gradient the backward pass adds to just now, or None."""
+    return getattr(_node_at_work(), "variable", None)
+
+
 def take_for_recording(cls: type) -> bool:
     """Have make_fx record operators on a subclass as it does on tensors; whether it did not before and does now."""
     home = lookup("fx.experimental.proxy_tensor")

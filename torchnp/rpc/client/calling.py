@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+import sys
 import threading
+import types
 import warnings
 import weakref
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, NoReturn
 
-import numpy as np
-import torch
-
-from torchnp.interop._private import is_recorded
+from torchnp.interop._private import is_observed
 from torchnp.rpc import wire
-from torchnp.rpc.client.handles import BaseHandleTensor
 from torchnp.rpc.client.keys import draw_key
-from torchnp.rpc.client.recording import Recording, detached, record
+from torchnp.rpc.client.kinds import Arguments
+from torchnp.rpc.client.recording import Recording, record
+from torchnp.rpc.client.results import detached
 from torchnp.rpc.exceptions import HandleError
 from torchnp.rpc.wire.bodies import MAX_MADE
 
 TRIES = 4  # calls within which two in a row are alike
 KINDS = 16  # of arguments whose recordings are kept
 LOOK_AGAIN = 100  # calls, after which the function itself runs once more
-_VALUES = (int, bool, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
 class Program:
@@ -47,24 +45,36 @@ class Program:
         self._name = getattr(function, "__qualname__", type(function).__qualname__)
         self._lock = threading.Lock()
         self._kinds: dict[Hashable, _Kind] = {}
+        self._new = 0  # kinds since the last call that was a frame
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        given = _Arguments((args, kwargs), self._key() if self._key is not None else None)
         call = functools.partial(self._function, *args, **kwargs)
-        if self._session.channel.tape is not None or is_recorded() or not self._lock.acquire(blocking=False):
-            return detached(call())  # a part of another recording, or of another thread's time
+        if self._session.channel.tape is not None or is_observed():
+            return detached(call())  # a part of another recording, or of a transform of torch's
+        given = Arguments((args, kwargs), self._key() if self._key is not None else None)
+        if not self._lock.acquire(blocking=False):
+            return detached(call())  # within another thread's time
         try:
-            kind = self._kind(given.kind, given.held)
-            if given.plain:
-                self._give_up(kind, "a plain tensor or an array is among its arguments: session.send() it before")
-            result = self._run(kind, call, given.handles)
+            kind = self._kind(given)
+            if given.problem:
+                self._give_up(kind, given.problem)
+            result = self._run(kind, call, given)
+            words = self._words(kind)
         finally:
             self._lock.release()
-        if kind.why_not and not kind.told:
-            kind.told = True
-            words = f"{self._name} runs operator by operator, and not as a program: {kind.why_not}"
-            warnings.warn(words, stacklevel=2)
+        if words:
+            warnings.warn(f"{self._name} runs operator by operator, and not as a program: {words}", stacklevel=2)
         return result
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """The program as a method: of an instance, which is its first argument then."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            f"the program {self._name} cannot be copied or pickled: it is of one session and of what its function uses. "
+            "Copy the function, and make a program of that"
+        )
 
     def forget(self) -> None:
         """Forget what was recorded: to be called when something has changed that the function uses beside its arguments."""
@@ -80,28 +90,50 @@ class Program:
 
     # ------------------------------------------------------------ one kind of arguments
 
-    def _kind(self, key: Hashable, held: list[Any]) -> _Kind:
-        kind = self._kinds.get(key)
-        if kind is None:
+    def _kind(self, given: Arguments) -> _Kind:
+        kind = self._kinds.get(given.kind)
+        if kind is None or not kind.there():
+            self._kinds.pop(given.kind, None)
             while len(self._kinds) >= KINDS:
-                del self._kinds[next(iter(self._kinds))]
-            kind = self._kinds[key] = _Kind(held)
+                del self._kinds[next((key for key, k in self._kinds.items() if not k.known), next(iter(self._kinds)))]
+            kind = self._kinds[given.kind] = _Kind(given)
+            self._new += 1
         return kind
 
-    def _run(self, kind: _Kind, call: Callable[[], Any], arguments: list[Any]) -> Any:
+    def _words(self, kind: _Kind) -> str:
+        """What has to be told about the last call, once."""
+        if kind.why_not and not kind.told:
+            kind.told = True
+            return kind.why_not
+        if self._new > 2 * KINDS:
+            self._new = -sys.maxsize
+            return (
+                f"{2 * KINDS} kinds of arguments, and none that was met often enough: numbers, shapes, and handles that require "
+                "a gradient or are attributes of an argument tell them apart"
+            )
+        return ""
+
+    def _run(self, kind: _Kind, call: Callable[[], Any], given: Arguments) -> Any:
         self.why_not = kind.why_not
-        if kind.why_not:
-            return detached(call())
         recording = kind.recording
-        if kind.known and recording is not None and not recording.stands():
-            kind.start_again()
-        if kind.known and recording is not None and kind.calls % LOOK_AGAIN:
-            keys = [draw_key(None) for _ in recording.keys]
-            result = recording.play(arguments, keys)
-            kind.calls += 1
-            self.calls += 1
+        if kind.why_not or (recording is not None and not recording.memories.isdisjoint(given.memories)):
+            return detached(call())
+        if kind.known and recording is not None:
+            beside = recording.standing()
+            if beside is None:
+                kind.start_again()
+            elif not recording.takes(given.handles):
+                kind.known, kind.tries = False, 0  # and the next is compared with what was recorded
+            elif kind.calls % LOOK_AGAIN:
+                keys = [draw_key(None) for _ in recording.keys]
+                result = recording.play(given.handles, beside, keys)
+                kind.calls += 1
+                self.calls += 1
+                self._new = min(self._new, 0)
+                return result
+        result, now = record(self._session, call, given, recording)
+        if now is None:
             return result
-        result, now = record(self._session, call, arguments, recording)
         if kind.known:
             self._look_again(kind, now)
         else:
@@ -117,6 +149,7 @@ class Program:
         else:
             problem = before.difference(now)
             if not problem:
+                now.pin(before)
                 self._define(kind, now)
                 return
         if kind.tries >= TRIES:
@@ -150,81 +183,16 @@ class Program:
 
 
 class _Kind:
-    """What is known of calls with one kind of arguments; ``held`` keeps what they are told by."""
+    """What is known of calls with one kind of arguments, while all is there that they are told by."""
 
-    def __init__(self, held: list[Any]) -> None:
-        self.held, self.why_not, self.told = held, "", False
+    def __init__(self, given: Arguments) -> None:
+        self.why_not, self.told, self._held = "", False, given.held
         self.start_again()
+
+    def there(self) -> bool:
+        return all(held() is not None for held in self._held)
 
     def start_again(self) -> None:
         self.recording: Recording | None = None
         self.known = False
         self.tries = self.calls = 0
-
-
-def _mode() -> tuple:
-    """What torch does by beside the arguments."""
-    return (
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        torch.get_default_dtype(),
-        torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu"),
-    )
-
-
-class _Arguments:
-    """Arguments of a call, taken apart.
-
-    Attributes
-    ----------
-    handles : list
-        In their order.
-    kind : tuple
-        What a recording of them goes by.
-    held : list
-        What is told by its address in that: it must live as long.
-    plain : bool
-        Whether plain tensors or arrays are among them.
-    """
-
-    def __init__(self, given: Any, key: Hashable) -> None:
-        self.handles: list[Any] = []
-        self.held: list[Any] = []
-        self.plain = False
-        self._parts: list[Any] = [_mode(), key]
-        self._take(given)
-        ids = [t._object.id for t in self.handles]
-        self.kind = (*self._parts, tuple(ids.index(i) for i in ids))
-
-    def _take(self, x: Any) -> None:
-        kind, parts = type(x), self._parts
-        parts.append(kind)
-        if isinstance(x, BaseHandleTensor):
-            self.handles.append(x)
-            parts += (x._spec, x.requires_grad)
-            if x.requires_grad:  # whose gradient is a place of its own
-                self._hold(x)
-        elif isinstance(x, (torch.Tensor, np.ndarray)):
-            self.plain = True
-        elif isinstance(x, dict):
-            parts += (len(x), *x)
-            self._take_all(x.values())
-        elif isinstance(x, (list, tuple)):
-            parts.append(len(x))
-            self._take_all(x)
-        elif dataclasses.is_dataclass(x) and not isinstance(x, type):
-            self._take_all(getattr(x, field.name) for field in dataclasses.fields(x))
-        elif kind in (float, complex):
-            parts.append(repr(x))  # 0.0 is not -0.0, and nan is nan
-        elif kind in _VALUES:
-            parts.append(x)
-        else:
-            self._hold(x)
-
-    def _take_all(self, values: Iterable[Any]) -> None:
-        for value in values:
-            self._take(value)
-
-    def _hold(self, x: Any) -> None:
-        self._parts.append(id(x))
-        self.held.append(x)

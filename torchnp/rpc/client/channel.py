@@ -181,7 +181,7 @@ class Channel:
         with self._lock:
             self._alive()
             if self.tape is not None:
-                self.tape.spoil("sends a tensor, or opens a dataset")
+                self.tape.sends(task.where)
             task.id = self._next_id
             self._next_id += 1
             made = make(task.id)

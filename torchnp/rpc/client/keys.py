@@ -41,3 +41,12 @@ def draw_key(generator: torch.Generator | None) -> int:
         unused = generator.get_state().numpy().data[_UNUSED_AT] == _UNUSED
         key: int = torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator).item()  # type: ignore
     return generator.initial_seed() & 0xFFFFFFFF if unused else key
+
+
+def drawn_in_order(state: torch.Tensor, keys: list[int]) -> bool:
+    """Whether whoever had torch's generator in a state, and has it as it is now, has drawn these keys and nothing else."""
+    generator = torch.Generator()
+    generator.set_state(state)
+    if any(draw_key(generator) != key for key in keys):
+        return False
+    return torch.equal(generator.get_state(), torch.get_rng_state())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import signal
 import sys
 import threading
@@ -48,7 +47,7 @@ def _interrupt() -> None:
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
     else:
-        _thread.interrupt_main()
+        signal.raise_signal(signal.SIGINT)
 
 
 def _taking_over(before: Any) -> Any:

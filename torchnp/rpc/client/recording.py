@@ -2,160 +2,41 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
-import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 
-from torchnp.interop._private import TorchDispatchMode, schema_of
+import torchnp
 from torchnp.rpc import wire
 from torchnp.rpc.client.failures import location
-from torchnp.rpc.client.handles import BaseHandleTensor
-from torchnp.rpc.client.objects import RemoteObject
+from torchnp.rpc.client.keys import drawn_in_order
+from torchnp.rpc.client.kinds import Arguments, memory_of, mode
+from torchnp.rpc.client.results import Made, Output, detached, filled, template_of, unreturnable, version_of
 from torchnp.rpc.client.rpctensor import RPCTensor
-from torchnp.rpc.client.specs import Spec
-from torchnp.rpc.client.tasks import Playable, Where
-from torchnp.rpc.client.trees import mapped
-from torchnp.rpc.wire.bodies import Body, body_of, hash_of, written
+from torchnp.rpc.client.tasks import Playable
+from torchnp.rpc.client.watching import Tape, Watch, gradient_of
+from torchnp.rpc.wire.bodies import Body, body_of, handles_of, hash_of, written
 
-_CONSTANTS = (int, float, complex, bool, str, bytes, type(None))
-
-
-class Tape:
-    """What a thread sends while a function runs; the channel notes it.
-
-    Attributes
-    ----------
-    ops, places : list
-        Operators, and where they were issued.
-    made, gone : set of int
-        Ids of results, and of objects that no handle has any more.
-    problem : str
-        Why they are no program, or "".
-    """
-
-    def __init__(self) -> None:
-        self.ops: list[wire.Op] = []
-        self.places: list[Where] = []
-        self.made: set[int] = set()
-        self.gone: set[int] = set()
-        self.problem = ""
-        self._thread = threading.get_ident()
-
-    def note(self, op: wire.Op, where: Where) -> None:
-        """Take an operator; other threads' are no part of the function."""
-        if threading.get_ident() == self._thread:
-            self.ops.append(op)
-            self.places.append(where)
-            self.made.update(range(op.first, op.first + op.count))
-
-    def spoil(self, problem: str) -> None:
-        """Say why there is no program."""
-        if threading.get_ident() == self._thread:
-            self.problem = self.problem or problem
+OVERLAP = "an argument shares memory with what it uses beside its arguments: pass that as well, or a clone()"
 
 
-class _Met(NamedTuple):
-    """A handle that an operator was given: what it stood for, and its version, before."""
+class Beside(NamedTuple):
+    """A handle that a function uses beside its arguments, its object's id, and whether it requires a gradient."""
 
     tensor: weakref.ref
-    object: RemoteObject
-    version: int
-
-
-class Watch(TorchDispatchMode):
-    """Looks at the operators of a function: what they are given, and what no recording could repeat."""
-
-    def __init__(self, session: Any, tape: Tape) -> None:
-        super().__init__()
-        self.met: dict[int, _Met] = {}  # by the Python object
-        self.objects: dict[int, RemoteObject] = {}
-        self._session, self._tape = session, tape
-        self._plain: dict[int, torch.Tensor] = {}  # tensors of the function's own, which stay until it ends
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
-        for argument, value in _given(schema_of(func), args, kwargs or {}):
-            self._look(func, argument, value)
-        out = func(*args, **(kwargs or {}))
-        for t in out if isinstance(out, (list, tuple)) else (out,):
-            if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
-                self._plain[id(t)] = t
-                if torch.Tag.nondeterministic_seeded in func.tags and t.device.type != "meta":
-                    self._tape.spoil(f"{func.name()} draws random numbers here, which would stay as they are")
-        return out
-
-    def _look(self, func: Any, argument: Any, value: Any) -> None:
-        for x in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(x, BaseHandleTensor):
-                self.meet(x)
-            elif isinstance(x, torch.Generator):
-                self._tape.spoil(f"{func.name()} has a generator of its own: let it draw from torch's")
-            elif isinstance(x, torch.Tensor) and _writes(argument) and id(x) not in self._plain:
-                self._tape.spoil(
-                    f"{func.name()} writes a plain tensor, which the server does not have (an optimizer's counter? Then "
-                    "session.optimizer(optimizer) keeps it there)"
-                )
-
-    def meet(self, handle: Any) -> None:
-        """Note a handle that was there before, and before anything is done to it."""
-        if handle._object.id in self._tape.made:  # these live no longer than they would
-            return
-        if handle._session is not self._session:
-            self._tape.spoil(f"it has handles of another session, {handle._session.title}")
-            return
-        known = self.met.get(id(handle))
-        if known is None or known.tensor() is not handle:
-            self.met[id(handle)] = _Met(weakref.ref(handle), handle._object, version_of(handle))
-        self.objects[handle._object.id] = handle._object
-
-
-def version_of(tensor: torch.Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
-
-
-def _writes(argument: Any) -> bool:
-    return argument.alias_info is not None and argument.alias_info.is_write
-
-
-def _given(schema: Any, args: tuple, kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    for argument, value in zip(schema.arguments, args):
-        yield argument, value
-    for argument in schema.arguments:
-        if argument.name in kwargs:
-            yield argument, kwargs[argument.name]
-
-
-class Output(NamedTuple):
-    """A handle that a function returns.
-
-    Attributes
-    ----------
-    made, given, argument : int
-        What it is: a handle on a result that is kept, on what a call gives, or an argument itself; by its place, else -1.
-    spec : Spec
-    itself : Tensor or None
-        A handle that is no argument, and was there before.
-    """
-
-    made: int
-    given: int
-    argument: int
-    spec: Spec
-    itself: Any
+    id: int
+    grad: bool
 
 
 class Gradient(NamedTuple):
-    """A leaf whose gradient is made anew: where that is among the results that are kept, and if there was none before."""
+    """A leaf whose gradient is made anew, and which of the results that are kept that is; -1 for one that has none then."""
 
     leaf: weakref.ref
     made: int
-    spec: Spec
-    free: bool
 
 
 class Recording:
@@ -163,10 +44,8 @@ class Recording:
 
     Parameters
     ----------
-    before : dict
-        The objects of leaves' gradients when the function began, None for no gradient, by the leaves' Python objects.
-    arguments : list
-        The handles among the function's arguments.
+    given : Arguments
+        The function's arguments.
     result : nest
         What it returned.
 
@@ -176,163 +55,212 @@ class Recording:
         Why that is no program, or "".
     """
 
-    def __init__(
-        self, session: Any, tape: Tape, watch: Watch, before: dict[int, Any], arguments: list[Any], result: Any
-    ) -> None:
+    def __init__(self, session: Any, tape: Tape, watch: Watch, given: Arguments, result: Any) -> None:
         self.session, self.problem = session, tape.problem
-        ids = list(dict.fromkeys(t._object.id for t in arguments))
+        arguments = given.handles
         found: list[Any] = []
-        self._template = mapped(lambda t: _placeholder(t, found), result)
-        self._look_at(watch, arguments)
-        leaves: list[Any] = [t for ref, _ in self.fixed if _grad_of(t := ref()) in tape.made]
+        self._template = template_of(result, found)
         new = [t for t in found if isinstance(t, RPCTensor) and t._object.id in tape.made]
-        kept = list(dict.fromkeys(t._object.id for t in (*new, *(t.grad for t in leaves))))
-        self.problem = self.problem or _returned(result, found) or _left(tape, tape.made - set(kept))
+        gradients = _gradients(watch, tape)
+        kept = list(dict.fromkeys(t._object.id for t in (*new, *gradients)))
+        left = _left(tape, tape.made - set(kept))  # it has the garbage collected, which handles below may be
+        there = {id(t): n for n, t in reversed(list(enumerate(arguments)))}
+        self.beside: list[Beside] = []
+        self.memories: set[int] = set()
+        self._look_at(watch, there, len(arguments))
+        there |= {id(b.tensor()): n for n, b in enumerate(self.beside, len(arguments))}
+        owner = _owners(tape, session._names)
+        self.problem = self.problem or unreturnable(result, found, tape.made, owner, set(there), gradients) or left
         if self.problem:
             return
-        whole = written(tape.ops, ids, kept)
-        if missing := [id_ for id_ in whole.inputs if id_ not in watch.objects]:
-            self.problem = f"it uses object {missing[0]} through a handle that no operator is given (a lazy conjugate)"
+        for t in found:  # a handle that no operator is given
+            if id(t) not in there and t._object.id not in tape.made:
+                there[id(t)] = len(arguments) + len(self.beside)
+                self.beside.append(Beside(weakref.ref(t), t._object.id, t.requires_grad))
+        self._write(tape, given, kept)
+        if self.problem:
             return
-        self.keys = whole.keys
-        self.objects = [watch.objects[id_] for id_ in whole.inputs[len(ids) :]]
-        self._counts = Counter(op.index for op in tape.ops)
-        self.playable = Playable(hash_of(whole.raw), whole.raw, tape.places, whole.made, whole.kept)
-        given = {id_: n for n, id_ in enumerate(whole.inputs)}
         made = {id_: n for n, id_ in enumerate(kept)}
-        places = {id(t): n for n, t in reversed(list(enumerate(arguments)))}
-        self.outputs = [_output(t, made, given, places, watch) for t in found]
-        self.gradients = [
-            Gradient(weakref.ref(t), made[t.grad._object.id], t.grad._spec, before.get(id(t), NotImplemented) is None)
-            for t in leaves
-        ]
-        # What a function adds to is found by its leaf: it may be another by the next call.
-        self.added_to = [
-            (ref, grad)
-            for ref, _ in self.fixed
-            if (grad := before.get(id(ref()))) is not None and grad.id in given and ref() is not None
-        ]
-        self.looked = all(id(t) in before for t in leaves)
+        handles = {t._object.id: t for t in (*new, *gradients)}
+        self.kept = [Made.of(handles[id_]) for id_ in kept]
+        self.outputs = [Output(made.get(t._object.id, -1), there.get(id(t), -1)) for t in found]
+        self._look_at_gradients(watch, made)
 
-    def _look_at(self, watch: Watch, arguments: list[Any]) -> None:
+    def _look_at_gradients(self, watch: Watch, made: dict[int, int]) -> None:
+        """Note which leaves have other gradients than before, and what of those before the function goes by.
+
+        What it goes by is found by the leaves: a gradient may be another by the next call.
+        """
+        self.gradients: list[Gradient] = []
+        self.without: set[int] = set()  # addresses of what has no gradient then
+        self.free: list[weakref.ref] = []  # without a gradient before: the function would add to one
+        self.added_to: list[tuple[weakref.ref, int]] = []
+        for met in watch.met.values():
+            if (t := met.tensor()) is None:
+                continue
+            then, now = met.gradient, gradient_of(t)
+            if now == -1:
+                self.without.add(id(t))
+            if now in made or now == -1 != then:
+                self.gradients.append(Gradient(met.tensor, made.get(now, -1)))
+            elif now != then:
+                self.problem = "it has a handle from before for the gradient of a leaf: clone() it"
+            if then in made:
+                self.problem = "it has made a gradient before it has used the leaf"
+            if then == -1 and t.is_leaf and (t.requires_grad or isinstance(t, torch.nn.Parameter)):
+                self.free.append(met.tensor)
+            elif then in self.inputs:
+                self.added_to.append((met.tensor, then))
+
+    def _look_at(self, watch: Watch, places: dict[int, int], count: int) -> None:
         """Note which handles were there before: of which of them the values changed, and what they all stand for."""
-        places = {id(t): n for n, t in reversed(list(enumerate(arguments)))}
-        self.changed_arguments: list[tuple[int, int]] = []  # the place among them, and how many versions it goes on
-        self.changed: list[tuple[weakref.ref, int]] = []
-        self.fixed: list[tuple[weakref.ref, RemoteObject]] = []
+        changed: list[tuple[int, int, int]] = []  # the memory, the place, and how many versions it goes on
         for met in watch.met.values():
             tensor = met.tensor()
             if tensor is None:
                 continue
-            if tensor._object is not met.object:
-                self.problem = "it has a handle go over to another object (.data = ...): copy_() the values"
-            place = places.get(id(tensor))
-            if place is None:
-                self.fixed.append((met.tensor, met.object))
+            if tensor._object.id != met.id:
+                self.problem = (
+                    self.problem or "it has a handle go over to another object (.data = ...): copy_() the values"
+                )
+            if tensor.grad_fn is not None or tensor.requires_grad != met.grad:
+                self.problem = self.problem or (
+                    "it has a handle from before require a gradient, or what was computed from such: detach() that, or "
+                    "write under torch.no_grad()"
+                )
+            # Places among the arguments, and behind them.
+            place = places.get(id(tensor), count + len(self.beside))
+            if id(tensor) not in places:
+                self.beside.append(Beside(met.tensor, met.id, met.grad))
             if on := version_of(tensor) - met.version:
-                if place is None:
-                    self.changed.append((met.tensor, on))
-                else:
-                    self.changed_arguments.append((place, on))
+                changed.append((memory_of(tensor), place, on))
+        shared = Counter(memory for memory, _, _ in changed)
+        self._changed = [(place, on) for memory, place, on in changed if shared[memory] == 1]
+        self._changed_together = [(place, on) for memory, place, on in changed if shared[memory] > 1]
 
-    def gradients_now(self) -> dict[int, Any]:
-        """The objects of the gradients of the leaves that the function uses beside its arguments."""
-        there: list[Any] = [t for ref, _ in self.fixed if (t := ref()) is not None]
-        return {id(t): getattr(t.grad, "_object", None) for t in there if t.is_leaf}
+    def _write(self, tape: Tape, given: Arguments, kept: list[int]) -> None:
+        """Make the program, and note how the objects that a call gives to it are found."""
+        self.given = [t._object.id for t in given.handles]
+        self.pinned: dict[int, int] = {}
+        ids = list(dict.fromkeys(self.given))
+        whole = written(tape.ops, ids, kept)
+        self._refs = [b.tensor for b in self.beside]
+        self._ids, self._grads = [b.id for b in self.beside], [b.grad for b in self.beside]
+        self.inputs = whole.inputs[len(ids) :]
+        if not set(self.inputs) <= set(self._ids):
+            self.problem = (
+                "it uses values through a handle that is gone when it ends: a gradient that it clears "
+                "(zero_grad(set_to_none=False) keeps it), .data (use the handle under torch.no_grad()), or a lazy conjugate"
+            )
+        self.memories = {memory_of(b.tensor()) for b in self.beside}
+        if not self.memories.isdisjoint(given.memories):
+            self.problem = self.problem or OVERLAP
+        names = self.session._names
+        self._counts = Counter(op.index for op in tape.ops)
+        by_offset = any("as_strided" in names[index] for index in self._counts)
+        self._offsets = [t._spec.offset for t in given.handles] if by_offset else None
+        self.keys = whole.keys
+        self.playable = Playable(hash_of(whole.raw), whole.raw, tape.places, whole.made, whole.kept)
 
-    def stands(self) -> bool:
-        """Whether what the function uses beside its arguments is what it was."""
-        if any(g.free and ((t := g.leaf()) is None or t.grad is not None) for g in self.gradients):
-            return False  # the function would add to it
-        if any((t := ref()) is None or getattr(t.grad, "_object", None) is not grad for ref, grad in self.added_to):
+    def graphs(self) -> str:
+        """Whether what the function uses beside its arguments has a graph, which a backward pass would follow."""
+        if any((t := b.tensor()) is not None and t.grad_fn is not None for b in self.beside):
+            return "it uses a handle that was computed from what requires a gradient: detach() it before"
+        return ""
+
+    def standing(self) -> list[Any] | None:
+        """What the function uses beside its arguments, None if that is not what it was."""
+        if any((t := ref()) is None or t.grad is not None for ref in self.free):
+            return None
+        there: list[Any] = [ref() for ref in self._refs]
+        try:
+            alike = [t._object.id for t in there] == self._ids and [t.requires_grad for t in there] == self._grads
+        except AttributeError:  # one is gone
+            return None
+        if not alike or any((t := ref()) is None or gradient_of(t) != id_ for ref, id_ in self.added_to):
+            return None
+        return there
+
+    def takes(self, arguments: list[Any]) -> bool:
+        """Whether arguments of this kind are those that were recorded, where it is not known that they may be others."""
+        if self._offsets is not None and self._offsets != [t._spec.offset for t in arguments]:
             return False
-        return all((t := ref()) is not None and t._object is object_ for ref, object_ in self.fixed)
+        return all(arguments[n]._object.id == id_ for n, id_ in self.pinned.items())
+
+    def pin(self, before: Recording) -> None:
+        """Keep to arguments that were the same in two calls: they may be what the function uses beside them."""
+        self.pinned = {n: a for n, (a, b) in enumerate(zip(self.given, before.given)) if a == b}
 
     def difference(self, other: Recording) -> str:
         """What of another recording is not as here, "" if nothing that matters is."""
-        if self.keys and self.keys == other.keys:
-            return "it draws the same random numbers each time: seed outside"
         if self.playable.raw != other.playable.raw:
             return _other_operator(self, other)
-        if [o.id for o in self.objects] != [o.id for o in other.objects]:
+        if self.inputs != other.inputs:
             return "it uses other handles beside its arguments each time: pass them as arguments"
-        returned = [([(*o[:-1], id(o.itself)) for o in r.outputs], repr(r._template)) for r in (self, other)]
-        if returned[0] != returned[1]:
+        if not self._returns_as(other):
             return "it returns something else each time"
-        if [(id(g.leaf()), g.made) for g in self.gradients] != [(id(g.leaf()), g.made) for g in other.gradients]:
+        cleared = self._cleared() <= other.without and other._cleared() <= self.without
+        if self._gradients() != other._gradients() or not cleared:
             return "it leaves other gradients each time"
-        if not other.looked:
-            return "it leaves gradients of tensors that it has not used before"
         return ""
 
-    def play(self, arguments: list[Any], keys: list[int]) -> Any:
+    def _returns_as(self, other: Recording) -> bool:
+        same = repr(self._template) == repr(other._template) and self.kept == other.kept
+        return same and self._outputs() == other._outputs()
+
+    def _gradients(self) -> list[tuple[int, int]]:
+        return [(id(g.leaf()), g.made) for g in self.gradients if g.made >= 0]
+
+    def _cleared(self) -> set[int]:
+        return {id(g.leaf()) for g in self.gradients if g.made < 0}
+
+    def _outputs(self) -> list[tuple[int, int]]:
+        """What is returned, by addresses where it was there before and is no argument."""
+        n = len(self.given)
+        return [(o.made, o.place if o.place < n else id(self._refs[o.place - n]())) for o in self.outputs]
+
+    def play(self, arguments: list[Any], beside: list[Any], keys: list[int]) -> Any:
         """Call the program, and return what the function would: with handles on the new results."""
-        ids = [*dict.fromkeys(t._object.id for t in arguments), *(o.id for o in self.objects)]
+        there = [*arguments, *beside]
+        ids = [*dict.fromkeys([t._object.id for t in arguments]), *self.inputs]
         objects = self.session.channel.play(self.playable, ids, keys, make=self.session._object)
         for index, n in self._counts.items():
             self.session.calls[index] += n
-        given = [*{t._object.id: t._object for t in arguments}.values(), *self.objects]
-        changed = [(arguments[i], on) for i, on in self.changed_arguments]
-        changed += [(t, on) for ref, on in self.changed if (t := ref()) is not None]
-        for tensor, on in changed:
-            for _ in range(0 if tensor.is_inference() else on):
-                torch.autograd.graph.increment_version(tensor)
-        for g in self.gradients:
-            if (leaf := g.leaf()) is not None:
-                leaf.grad = self.session.kind._wrap(g.spec, objects[g.made])
-        handles = iter([self._handle(o, objects, given, arguments) for o in self.outputs])
-        return mapped(lambda placeholder: next(handles), self._template)
+        self._count_writes(there)
+        inference = torch.is_inference_mode_enabled()
+        handles = [made.again(objects[place], inference) for place, made in enumerate(self.kept)]
+        for leaf, place in self.gradients:
+            if (t := leaf()) is not None:
+                t.grad = handles[place] if place >= 0 else None
+        return filled(self._template, [there[o.place] if o.made < 0 else handles[o.made] for o in self.outputs])
 
-    def _handle(self, output: Output, objects: list[Any], given: list[Any], arguments: list[Any]) -> Any:
-        if output.made >= 0:
-            return self.session.kind._wrap(output.spec, objects[output.made])
-        if output.argument >= 0:
-            return arguments[output.argument]
-        return output.itself if output.given < 0 else self.session.kind._wrap(output.spec, given[output.given])
-
-
-def _grad_of(leaf: Any) -> int:
-    """The id of the object that is a leaf's gradient, -1 if it has none."""
-    grad = leaf.grad if leaf is not None and leaf.is_leaf else None
-    return grad._object.id if isinstance(grad, RPCTensor) else -1
+    def _count_writes(self, there: list[Any]) -> None:
+        """Have versions go on as they would; those of handles on the same memory are one."""
+        increment = torch.autograd.graph.increment_version
+        together = [(there[n], version_of(there[n]) + on) for n, on in self._changed_together]
+        most = max([on for _, on in self._changed], default=0)
+        for i in range(most):
+            increment([there[n] for n, on in self._changed if on > i])
+        for t, version in together:
+            while version_of(t) < version:
+                increment(t)
 
 
-def _output(t: Any, numbers: dict[int, int], given: dict[int, int], arguments: dict[int, int], watch: Watch) -> Output:
-    id_ = t._object.id
-    if id_ in numbers:
-        return Output(numbers[id_], -1, -1, t._spec, None)
-    if id(t) in arguments:
-        return Output(-1, -1, arguments[id(t)], t._spec, None)
-    if id(t) in watch.met or id_ not in given:
-        return Output(-1, -1, -1, t._spec, t)
-    return Output(-1, given[id_], -1, t._spec, None)
+def _gradients(watch: Watch, tape: Tape) -> list[Any]:
+    """The gradients that were made, of leaves that are there."""
+    there = [met.tensor() for met in watch.met.values()]
+    return [t.grad for t in there if t is not None and gradient_of(t) in tape.made]
 
 
-def _placeholder(tensor: Any, found: list[Any]) -> torch.Tensor:
-    found.append(tensor)
-    return torch.empty(0)
-
-
-def _returned(result: Any, found: list[Any]) -> str:
-    """What of a result a program could not give back."""
-    for t in found:
-        if not isinstance(t, BaseHandleTensor):
-            return "it returns a plain tensor or an array, which would stay as it is"
-        if t.is_conj() or t.is_neg():
-            return "it returns a lazy conjugate or negative: resolve_conj(), resolve_neg()"
-    return _constant(result)
-
-
-def _constant(x: Any) -> str:
-    if isinstance(x, dict):
-        return next((why for v in x.values() if (why := _constant(v))), "")
-    if isinstance(x, (list, tuple)):
-        return next((why for v in x if (why := _constant(v))), "")
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        return _constant([getattr(x, field.name) for field in dataclasses.fields(x)])
-    if isinstance(x, (torch.Tensor, *_CONSTANTS)):
-        return ""
-    return f"it returns a value of type {type(x).__name__}"
+def _owners(tape: Tape, names: Any) -> Callable[[int], int]:
+    """Of each object the one whose memory it is, as views are of their bases."""
+    owners: dict[int, int] = {}
+    for op in tape.ops:
+        schema = torchnp.table.schemas.get(names[op.index])
+        of = next(handles_of(op), None) if schema is not None and schema.is_view else None
+        if of is not None:
+            owners.update((i, owners.get(of.id, of.id)) for i in range(op.first, op.first + op.count))
+    return lambda id_: owners.get(id_, id_)
 
 
 def _left(tape: Tape, made: set[int]) -> str:
@@ -369,25 +297,31 @@ def _operators(body: Body) -> list[wire.Op]:
 
 
 def record(
-    session: Any, function: Callable[[], Any], arguments: list[Any], last: Recording | None
-) -> tuple[Any, Recording]:
-    """Run a function; what it returns, with what was noted. ``last`` is what was noted the last time."""
-    before = last.gradients_now() if last is not None else {}
-    tape, channel = Tape(), session.channel
-    watch = Watch(session, tape)
-    for t in arguments:
-        watch.meet(t)
-    channel.tape = tape
+    session: Any, function: Callable[[], Any], given: Arguments, last: Recording | None
+) -> tuple[Any, Recording | None]:
+    """Run a function; what it returns, with what was noted. ``last`` is what was noted the last time.
+
+    Nothing is noted while another thread's function is recorded.
+    """
+    if not session.recording.acquire(blocking=False):
+        return detached(function()), None
+    channel = session.channel
     try:
-        with watch:
+        tape = Tape()
+        watch = Watch(session, tape)
+        for t in given.handles:
+            watch.meet(t)
+        if last is not None and (problem := last.graphs()):
+            tape.spoil(problem)
+        state, how = torch.get_rng_state(), mode()
+        channel.tape = tape
+        with watch.everything():
             result = detached(function())
-        return result, Recording(session, tape, watch, before, arguments, result)
+        if mode() != how:
+            tape.spoil("it changes torch's modes: do so outside")
+        if not drawn_in_order(state, list(dict.fromkeys(op.key for op in tape.ops if op.key is not None))):
+            tape.spoil("it seeds or restores torch's generator, or draws from it for itself: do so outside")
+        return result, Recording(session, tape, watch, given, result)
     finally:
         channel.tape = None
-
-
-def detached(result: Any) -> Any:
-    """A function's result without what autograd keeps for it; leaves, as parameters are, stay what they are."""
-    return mapped(
-        lambda t: t.detach() if isinstance(t, BaseHandleTensor) and t.requires_grad and not t.is_leaf else t, result
-    )
+        session.recording.release()

@@ -45,7 +45,7 @@ def _unscaling(theirs: Callable[..., Any]) -> Callable[..., Any]:
         if handle is not None:
             session = handle._session
             if not isinstance(found_inf, BaseHandleTensor):
-                found_inf = session.send(found_inf)
+                found_inf = handle.new_zeros(found_inf.shape, dtype=found_inf.dtype)  # which it is
             if not isinstance(self._scale, BaseHandleTensor):  # from now on it depends on gradients
                 self._scale, self._growth_tracker = session.send((self._scale, self._growth_tracker))
         return theirs(self, optimizer, inv_scale, found_inf, allow_fp16)
@@ -96,16 +96,20 @@ def _selected(optimizer: Any, keep: torch.Tensor, *args: Any, **kwargs: Any) -> 
         make_state(optimizer, group)
     stepped = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
     with torch.no_grad():
-        before = [(p, p.clone(), _tensors(optimizer.state.get(p, {}))) for p in stepped]
+        before = [
+            (p, p.clone(), _tensors(optimizer.state.get(p, {})), _tensors(optimizer.state.get(p, {}), copied=False))
+            for p in stepped
+        ]
         with _by_tensors(optimizer, stepped):
             result = optimizer.step(*args, **kwargs)
-        for p, was, state in before:
+        for p, was, state, places in before:
             p.copy_(torch.where(keep, p, was))
             for name, now in _tensors(optimizer.state.get(p, {}), copied=False).items():
                 old = state.get(
                     name, torch.zeros_like(now)
                 )  # a first momentum is the gradient: of zeros it will be as well
-                optimizer.state[p][name] = torch.where(keep, now.to(old.dtype), old)
+                chosen, place = torch.where(keep, now.to(old.dtype), old), places.get(name)
+                optimizer.state[p][name] = place.copy_(chosen) if isinstance(place, BaseHandleTensor) else chosen
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable
@@ -121,6 +122,7 @@ class Session(Engine):
         self.channel = Channel(transport, agreed, token, timeout)
         self.deadline = deadline
         self.programs: weakref.WeakSet[Recording] = weakref.WeakSet()  # that the server has been told, or is to be
+        self.recording = threading.Lock()  # held while a function is recorded
         self._held = (0, 0)
         self.datasets = {d.name: (torch.Size(d.shape), getattr(torch, d.dtype)) for d in self.channel.welcome.datasets}
 
