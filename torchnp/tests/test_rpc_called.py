@@ -174,7 +174,7 @@ def published(handle):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("first", range(0, 120, 30))
+@pytest.mark.parametrize("first", range(0, 60, 30))
 def test_random_functions(first):
     called = 0
     for seed in range(first, first + 30):
