@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.calling import Program
+    from torchnp.rpc.client.calling import RemoteProgram
     from torchnp.rpc.client.connecting import connect
     from torchnp.rpc.client.engine import Engine
     from torchnp.rpc.client.handles import BaseHandleTensor
@@ -53,13 +53,13 @@ __all__ = [
     "LedgerError",
     "Limits",
     "PrivacyError",
-    "Program",
     "ProtocolError",
     "QuotaError",
     "Quote",
     "RPCError",
     "RPCTensor",
     "RemoteOpError",
+    "RemoteProgram",
     "Session",
     "SessionClosed",
     "Stats",
@@ -76,7 +76,7 @@ _HOMES = {
     "Limits": "server.books",
     "Token": "server.tokens",
     "Session": "client.session",
-    "Program": "client.calling",
+    "RemoteProgram": "client.calling",
     "Quote": "client.quotes",
     "Stats": "client.session",
     "connect": "client.connecting",

@@ -25,7 +25,7 @@ KINDS = 16  # of arguments whose recordings are kept
 LOOK_AGAIN = 100  # calls, after which the function itself runs once more
 
 
-class Program:
+class RemoteProgram:
     """A function that runs on the server as it was recorded: a call is one short frame, whatever it does.
 
     `torchnp.rpc.Session.program` makes it, and says what it needs.

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from torchnp.rpc import wire
-from torchnp.rpc.client.calling import Program
+from torchnp.rpc.client.calling import RemoteProgram
 from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.engine import Engine, kind_of
 from torchnp.rpc.client.lazy import toggled
@@ -163,7 +163,7 @@ class Session(Engine):
         spec = spec_of(torch.empty(shape, dtype=dtype, device="meta"))
         return RPCTensor._wrap(spec, self.channel.open(name, caller(), make=self._object))
 
-    def program(self, function: Callable[..., Any], key: Callable[[], Hashable] | None = None) -> Program:
+    def program(self, function: Callable[..., Any], key: Callable[[], Hashable] | None = None) -> RemoteProgram:
         """A function of handles that is sent to the server once, and from then on called there by its hash.
 
         The first calls run the function, and what it sends is recorded. Once two in a row have been alike, a call is one
@@ -182,14 +182,14 @@ class Session(Engine):
 
         Returns
         -------
-        Program
+        RemoteProgram
             To be called like the function; also what ``@session.program`` makes of it. If the calls are not alike it
             goes on to run the function, and a warning says why. Every hundredth call runs the function as well, and
             `HandleError` is raised if that does something else by now.
         """
         if not callable(function):
             raise TypeError(f"session.program takes a function, not {kind_of(function)}")
-        return Program(self, function, key)
+        return RemoteProgram(self, function, key)
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         """The optimizer itself, which keeps its counters of steps on the server from now on, as `program` needs it.
