@@ -34,7 +34,7 @@ def all_sent(session):
 
     def idle():
         with channel.owned:
-            return not (channel._queue or channel._ops or channel._deletes)
+            return not (channel._queue or channel._batch)
 
     until(idle)
 

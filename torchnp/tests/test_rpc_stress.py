@@ -356,7 +356,7 @@ def test_a_program_with_many_open_files(server):
 def test_hostile_frames_bring_nothing_about(allow):
     """No crash, hang, growth, foreign byte or unchecked operator; by hand with many more: see rpc_hostile."""
     hostile = Hostile(3 if allow else 2, allow)
-    hostile.attack(2500)
+    hostile.attack(3000)
     assert not hostile.faults + hostile.differences
     assert hostile.counts["fatal"] > 200 and hostile.counts["refused as op"] > 500
     assert min(hostile.counts[f"runs with {what}"] for what in WRONG) > 5

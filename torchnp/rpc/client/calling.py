@@ -30,6 +30,14 @@ class RemoteProgram:
 
     `torchnp.rpc.Session.program` makes it, and says what it needs.
 
+    Parameters
+    ----------
+    session : Session
+        Of the handles.
+    function : callable
+    key : callable, optional
+        Gives a hashable value of what the function goes by beside its arguments.
+
     Attributes
     ----------
     calls : int
