@@ -30,6 +30,15 @@ def work(session: rpc.Session) -> torch.Tensor:
     return (y.sum() + big.sum()).publish()
 
 
+def work_under(trace, session: rpc.Session) -> None:
+    """The work, with each line of it shown to a function."""
+    sys.settrace(trace)
+    try:
+        work(session)
+    finally:
+        sys.settrace(None)
+
+
 def in_destructor(frame) -> bool:
     """Whether what is raised is lost, as Python has it for destructors: it would not be Ctrl-C that is seen."""
     while frame is not None and frame.f_code.co_filename.startswith(OURS):
@@ -55,11 +64,7 @@ def interrupted_at(n: int, session: rpc.Session) -> bool:
         return trace
 
     try:
-        sys.settrace(trace)
-        try:
-            work(session)
-        finally:
-            sys.settrace(None)
+        work_under(trace, session)
     except KeyboardInterrupt:
         return True
     return False
@@ -100,11 +105,7 @@ def interrupted_in_destructor(n: int, session: rpc.Session) -> bool:
         return trace
 
     try:
-        sys.settrace(trace)
-        try:
-            work(session)
-        finally:
-            sys.settrace(None)
+        work_under(trace, session)
         if lost:
             time.sleep(10)
     except KeyboardInterrupt:

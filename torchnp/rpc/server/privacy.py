@@ -143,7 +143,7 @@ def foresee(entries: Sequence[Entry], whole: bool, run: Callable[[list[np.ndarra
         except RAISED as error:
             problem = problem or error.with_traceback(None)  # whose frames have arrays in them
         else:
-            if any(a.shape != e.array.shape for a, e in zip(arrays, entries)):  # type: ignore[union-attr]
+            if any((a.shape, a.strides) != _laid(e.array) for a, e in zip(arrays, entries)):
                 return Outcome(
                     RuntimeError("what is written beside private data is not resized: out= has another shape"), []
                 )
@@ -152,6 +152,10 @@ def foresee(entries: Sequence[Entry], whole: bool, run: Callable[[list[np.ndarra
             # The first call of a kernel may load what it needs.
             return Outcome(None, fresh, min(first, _timed(run, _stand_ins(entries, whole, number, pattern))[1]))
     return Outcome(problem, [])
+
+
+def _laid(array: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return array.shape, array.strides
 
 
 def _timed(
