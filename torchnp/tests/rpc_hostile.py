@@ -35,7 +35,6 @@ from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.session_limits import Limits
 from torchnp.rpc.server.tcp import Server
-from torchnp.rpc.wire.again import Restorer
 from torchnp.rpc.wire.bodies import Drop, body_of, hash_of, written
 from torchnp.tests.rpc_interference import LIMITS, NAMES, Player, services
 from torchnp.tests.rpc_server import resident
@@ -46,8 +45,6 @@ MARK = 2**62  # the request of a SYNC that ends an exchange
 REPLIES = (wire.Ack, wire.Err, wire.Status, wire.Result, wire.Quoted)
 HUGE = (-(2**63), 2**63 - 1, 2**64 - 1)
 LARGE = (2**20, 2**31, 2**40, 2**62)
-# What is wrong with a reference to operators that were before.
-WRONG = ("right", "right", "value", "value", "value", "handle", "moving", "place", "back", "count", "first", "many")
 KINDS = ("auth", "protocol", "private", "budget", "ledger", "quota", "version", "op")
 
 
@@ -147,8 +144,7 @@ class Hostile(Player):
             self._of_victim(victim, wire.Data(0, 0, "float64", [64], [0], 0, memoryview(data)))
 
     def _begin(self) -> None:
-        self.mirror = Restorer()  # what the server keeps of operators that have been
-        self.programs = Programs()  # and of programs
+        self.programs = Programs()  # that the server keeps
         self.inputs: dict[str, list[int]] = {}  # what each was made of
         super()._begin()
 
@@ -200,38 +196,6 @@ class Hostile(Player):
         elif what == "index":
             op.index = r.choice((len(self.agreed.names), 2**63 - 1, r.randrange(len(self.agreed.names))))
         return op
-
-    def run(self) -> list[wire.Op | wire.Again]:
-        """Operators that were sent before as a reference to them, with one thing wrong, most often."""
-        r, past = self.random, self.mirror._past
-        back = r.randint(1, min(past.end, 60))
-        run = wire.Again(back, r.randint(1, min(back, 4)), self.next, [])
-        turns = [past[past.end - back + i][0] for i in range(run.count)]
-        # Handles that would move on with the ids of results, to what is not there, stay where they are.
-        places = [(i, j, v) for i, kept in enumerate(turns) if kept is not None for j, v in enumerate(kept.values)]
-        held = [(i, j, v) for i, j, v in places if type(v) is wire.Handle and turns[i].moving[j]]  # type: ignore[union-attr]
-        run.changes = [wire.Change(v, [i, j]) for i, j, v in held]
-        what = r.choice(WRONG)
-        i, j, _ = r.choice(places) if places else (0, 0, None)
-        self.counts[f"runs with {what}"] += 1
-        if what == "value":
-            run.changes.append(wire.Change(self.junk(r.random() < 0.1), [i, j]))
-        elif what == "handle":
-            run.changes.append(wire.Change(r.choice((wire.Handle(r.randrange(self.next + 1)), 1, None)), [i, j]))
-        elif what == "moving":
-            run.changes = run.changes[: r.randrange(len(run.changes) + 1)]
-        elif what == "place":
-            wrong = ([0], [], [run.count, 0], [0, 2**63 - 1], [i, j, i, 300], [i, j] * 1000)
-            run.changes.append(wire.Change(self.junk(False), r.choice(wrong)))
-        elif what == "back":
-            run.back = r.choice((0, past.end + 1, wire.MAX_PAST, 2**63 - 1))
-        elif what == "count":
-            run.count = r.choice((0, back + 3, wire.MAX_OPS, wire.MAX_OPS + 1))
-        elif what == "first":
-            run.first = r.choice((0, self.next + 50, past[past.end - back][1], 2**63 - 1))
-        elif what == "many":
-            return [run] * r.choice((2, 40, wire.MAX_OPS))
-        return [self._op()[0], run] if r.random() < 0.1 else [run]
 
     def program(self) -> Any:
         """A program's definition, call or end, with one thing wrong, most often."""
@@ -317,7 +281,6 @@ class Hostile(Player):
 
     def operators(self, raw: bytes) -> list[wire.Op]:
         """The operators of a frame, as the server restores them."""
-        repeats = False
         try:
             request = wire.decode_request(raw)
             if type(request) is wire.Define:
@@ -326,15 +289,9 @@ class Hostile(Player):
                 self.programs.forget(request.program)
             elif type(request) is wire.Call:
                 return [op for ops, _ in self.programs.get(request.program).bound(request) for op in ops]
-            if type(request) is not wire.Ops:
-                return []
-            repeats = any(type(op) is wire.Again for op in request.ops)
-            made = self.mirror.restored(request.ops, raw)
+            return request.ops if type(request) is wire.Ops else []
         except ProtocolError:
-            self.counts["frames of runs refused"] += repeats
             return []
-        self.counts["frames of runs restored"] += repeats
-        return made
 
     def other(self) -> Any:
         """A frame that is no operator."""
@@ -395,10 +352,6 @@ class Hostile(Player):
     def frame(self) -> tuple[bytes, str]:
         """The next frame, and what it is."""
         p = self.random.random()
-        if 0.02 <= p < 0.14 and self.mirror._past.end:
-            made = wire.Ops(self.seq, self.run())
-            raw = wire.encode(made)
-            return (raw if p > 0.03 else self.damaged(raw)), f"{made!r:.300}"
         if 0.14 <= p < 0.24:
             made = self.program()
             raw = wire.encode(made)

@@ -476,6 +476,38 @@ def test_a_session_has_room_for_so_much(monkeypatch):
         session.sync()
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_a_repeated_step_is_a_tenth_of_the_bytes(session, name):
+    """The same losses, and no fewer operators on the server."""
+
+    def steps(as_program):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 3))
+        model, x, y = session.module(model), session.send(torch.randn(6, 8)), session.send(torch.randint(0, 3, (6,)))
+        optimizer = getattr(torch.optim, name)(model.parameters(), **OPTIMIZERS[name])
+        if name not in UNCOUNTED:
+            session.optimizer(optimizer)
+
+        def step():
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        run, losses = session.program(step) if as_program else step, []
+        for _ in range(3):
+            before = session.sync()
+            losses += [run(), run(), run(), run()]
+            after = session.sync()
+        return after.bytes_sent - before.bytes_sent, after.ops - before.ops, [x.publish() for x in losses]
+
+    called, ops, losses = steps(True)
+    sent, same_ops, same = steps(False)
+    assert (ops, losses) == (same_ops, same)
+    assert 10 * called < sent, (called, sent)
+
+
 def test_a_step_may_be_the_last_of_its_kind():
     """A thousand kinds of arguments: those that were not met for long are forgotten, and the server forgets them."""
     with rpc.local() as session:

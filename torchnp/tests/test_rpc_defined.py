@@ -249,6 +249,18 @@ def test_calls_that_do_not_fit(client, call, words):
     assert err.fatal and words in err.text
 
 
+def test_a_kernel_may_change_a_list_that_it_is_given(client):
+    """The list is the program's, and there for its next call."""
+    index = client.connection.service.agreement.index["aten::flip"]
+    raw = written([wire.Op(index, 50, 1, [H(1), wire.Ints([0])], {})], [1], [50]).raw
+    client.data(1, np.arange(3.0))
+    define(client, raw)
+    for first, id_ in ((5, 1), (6, 5)):
+        client.send(wire.Call(client.next(), hash_of(raw), first, [id_]))
+    assert client.publish(5).tolist() == [2, 1, 0]
+    assert client.publish(6).tolist() == [0, 1, 2]
+
+
 def test_many_failures_of_one_call_are_told_in_part(client, monkeypatch):
     from torchnp.rpc.server import protocol
 

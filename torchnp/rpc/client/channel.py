@@ -38,6 +38,7 @@ from torchnp.rpc.exceptions import ConnectionLost, RPCError, SessionClosed
 from torchnp.rpc.wire import Agreement
 
 LEAVE_SECONDS = 5.0  # that closing waits for the thread
+MANY_OPS = 4 * BATCH_OPS  # for which the thread is woken
 MAX_COPIED = 1 << 16  # bytes of a tensor that are copied, so that the sender need not wait until they are sent
 
 Object = TypeVar("Object")
@@ -111,20 +112,22 @@ class Channel:
         make: Callable[[int], Object],
     ) -> list[Object]:
         """Send an operator and return what ``make`` makes of the ids of its ``count`` results; does not wait for it."""
-        if len(self._queue) + self._sent.ahead > self.transport.window:
+        queue = self._queue
+        if len(queue) + self._sent.ahead > self.transport.window:
             self._hold_back()
         with self._lock:
-            self._alive()
+            if self._dead is not None or self.closed:
+                self._alive()
             first = self._next_id
             self._next_id = first + count
-            made = [make(i) for i in range(first, first + count)]
+            made = [make(first)] if count == 1 else [make(i) for i in range(first, first + count)]
             op = wire.Op(index, first, count, args, kwargs, expected, key)
-            self._queue.append((op, where, weight))
+            queue.append((op, where, weight))
             if self.tape is not None:
                 self.tape.note(op, where)
             self.ops_sent += 1
             self._weight += weight
-        if len(self._queue) >= BATCH_OPS or self._weight >= BATCH_BYTES:
+        if len(queue) >= MANY_OPS or self._weight >= BATCH_BYTES:
             self._hurry()
         elif not self._signalled:
             self._signal()
@@ -262,12 +265,13 @@ class Channel:
         Only the channel's thread does this.
         """
         with self.owned:
-            self._busy, self._signalled, self._hurried, self._weight = True, False, False, 0
+            self._busy, self._hurried, self._weight = True, False, 0
             try:
                 if self._dead is None:
                     self._drain()
                     if quiet:
                         self._send_batch()
+                        self._take_all()
             except RPCError as error:
                 self.die(error)
             except (*FAILURES, OSError, MemoryError) as error:  # whoever waits for this thread must not wait for ever
@@ -276,6 +280,11 @@ class Channel:
                 self._busy = False
                 self._progress.set()
         return self._dead is None and bool(self._batch or self._queue)
+
+    def rests(self) -> bool:
+        """Have the next message wake the thread, which goes to rest; whether it may, as nothing has come meanwhile."""
+        self._signalled = False
+        return not self._queue
 
     def look(self) -> None:
         """Take what the server says unasked: a connection that is lost while nobody sends is made again in time.
@@ -304,13 +313,14 @@ class Channel:
 
     def _drain(self) -> None:
         """Take what the queue holds in order; deletes may come later than they were said, and go with full batches."""
-        while self._queue:
-            message = self._queue.popleft()
+        queue, batch = self._queue, self._batch
+        while queue:
+            message = queue.popleft()
             if type(message) is tuple:
-                if self._batch.add(*message):
+                if batch.add(message):
                     self._send_batch()
             elif type(message) is int:
-                self._batch.deletes.append(message)
+                batch.deletes.append(message)
             else:
                 self._task = message
                 self._send_batch()
@@ -327,7 +337,7 @@ class Channel:
             self.transport.send(self._defined.forgotten(task.name, seq))
             return
         if type(task) is Playing:
-            self._sent.add_call(task.program.places)
+            self._sent.add(task.program.places)
             self.transport.send(self._defined.frames(task, seq))
             self._let_catch_up()
             return
@@ -342,7 +352,8 @@ class Channel:
         self._take_all()
 
     def _let_catch_up(self) -> None:
-        self._take_all()
+        if self._sent.ahead > self.transport.window // 4:  # to look for replies costs as much as to send a frame
+            self._take_all()
         while self._sent.ahead > self.transport.window:
             self._take(self.transport.receive(None))
         self._progress.set()

@@ -181,6 +181,7 @@ leave_to_torch_compile(BaseHandleTensor)
 
 
 _PLAIN_NUMBERS = frozenset((int, bool, float))
+_INTEGERS = {int}
 
 
 def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any] | None) -> Any:
@@ -196,10 +197,11 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     for i, a in enumerate(args):
         kind = type(a)
         if kind is cls:
-            if a._session is not session:
+            remote = a._object
+            if remote.session is not session:
                 session = _one_session(session, a)
             key.append(a._spec)
-            sent.append(a._object.wire)
+            sent.append(remote.wire)
         elif kind in _PLAIN_NUMBERS:
             key.append(kind if i in loose else a)
             sent.append(a)
@@ -226,18 +228,24 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     if plan.name not in session.index:
         return without_kernel(plan, session.index, args, kwargs or {})
     full_key = tuple(key)
-    outcome = (None if plan.is_out else specs.cached(full_key)) or _infer(plan, full_key, args, kwargs or {})
+    outcome = specs.OUTCOMES.get(full_key) or _infer(plan, full_key, args, kwargs or {})
     if outcome is None or outcome.floats:
         return _send(cls, plan, *(_floated(*given) if outcome else given))
-    held = []  # constants live until the operator that uses them has been emitted
-    for container, place, tensor in plain:
-        held.append(session._constant(tensor))
-        container[place] = held[-1].wire
+    held = _constants(session, plain) if plain else ()
     if outcome.count > 1:
         check_length(plan.name, outcome.count)
     random = draw_key(generator) if plan.random else None
     objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight, random)
+    del held  # constants live until the operator that uses them has been emitted
     return _results(cls, plan, outcome, objects, args, kwargs)
+
+
+def _constants(session: Engine, plain: list[tuple[Any, int | str, torch.Tensor]]) -> list[Held]:
+    """What stands for plain tensors, each put where its handle goes."""
+    held = [session._constant(tensor) for _, _, tensor in plain]
+    for (container, place, _), constant in zip(plain, held, strict=True):
+        container[place] = constant.wire
+    return held
 
 
 def _floated(args: tuple, kwargs: dict[str, Any] | None) -> tuple[tuple, dict[str, Any] | None]:
@@ -276,6 +284,8 @@ def _lower(
         return session, spec_of(a), None, 0
     if isinstance(a, (list, tuple)):
         check_length(plan.name, len(a))
+        if not loose and set(map(type, a)) == _INTEGERS:
+            return session, tuple(a), wire.listed(list(a)), 9 * len(a)
         parts: list[Any] = []
         values: list[Any] = []
         for i, x in enumerate(a):
@@ -348,9 +358,8 @@ def _results(
     cls: type[BaseHandleTensor], plan: Plan, outcome: Outcome, objects: list[Any], args: tuple, kwargs: Any
 ) -> Any:
     """The handles of the results: new ones, views that autograd ties to their base, or the arguments written."""
-    if plan.single and outcome.groups == [-1]:
-        spec = outcome.specs[0]
-        return None if spec is None else cls._wrap(spec, objects[0])
+    if outcome.one is not None:
+        return cls._wrap(outcome.one, objects[0])
     made = iter(objects)
     flat = iter([None if s is None else cls._wrap(s, next(made)) for s in outcome.specs])
     groups = iter(outcome.groups)

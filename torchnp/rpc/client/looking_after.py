@@ -6,6 +6,7 @@ import queue
 import weakref
 from typing import TYPE_CHECKING
 
+from torchnp.rpc.client.batch import BATCH_OPS
 from torchnp.rpc.client.transport import Transport
 from torchnp.rpc.exceptions import SessionClosed
 
@@ -23,27 +24,31 @@ def leave(transport: Transport, wake: queue.SimpleQueue) -> None:
 
 
 def work(ref: weakref.ref[Channel], wake: queue.SimpleQueue, transport: Transport) -> None:
-    """What the channel's thread does: pump when there is hurry, or when nothing new has come for IDLE_SECONDS."""
-    left, seen = False, -1
+    """What the channel's thread does: pump when there is hurry, when a batch waits, or when nothing new has come.
+
+    While operators come it looks every IDLE_SECONDS, and nobody wakes it: to wake a thread takes as long as an operator.
+    """
+    resting, seen = True, -1
     try:
         while True:
             timed_out = False
             try:
-                if not wake.get(timeout=IDLE_SECONDS if left else LOOK_SECONDS):
+                if not wake.get(timeout=LOOK_SECONDS if resting else IDLE_SECONDS):
                     return
             except queue.Empty:
                 timed_out = True
             channel = ref()
             if channel is None or channel.closed:
                 return
-            if timed_out and not left:
+            if timed_out and resting:
                 channel.look()
                 continue
             waiting = channel.waiting
             quiet = timed_out and waiting == seen
-            left, seen = True, waiting
-            if quiet or channel.hurried:
+            resting, seen = False, waiting
+            if quiet or channel.hurried or waiting >= BATCH_OPS:
                 left, seen = channel.pump(quiet), 0
+                resting = quiet and not left and channel.rests()
             del channel
     finally:
         transport.close()

@@ -7,24 +7,26 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from torchnp.rpc import wire
 
 if TYPE_CHECKING:
     from torchnp.rpc.client.session import Session
 
 
-class RemoteObject:
-    """An object of a server's: it is forgotten there when the last handle to it dies here."""
+class RemoteObject(msgspec.Struct, gc=False, eq=False):
+    """An object of a server's: it is forgotten there when the last handle to it dies here.
 
-    __slots__ = ("id", "session", "wire")
+    A struct is made in one step: no interrupt leaves half an object to the destructor.
+    """
 
-    def __init__(self, id_: int, session: Session) -> None:
-        # In one step: an interrupt must not leave half an object to the destructor.
-        self.id, self.session, self.wire = id_, session, wire.Handle(id_)
+    id: int
+    session: Session
+    wire: wire.Handle
 
     def __del__(self) -> None:
-        if hasattr(self, "id"):  # else an interrupt came first
-            self.session.channel.forget(self.id)
+        self.session.channel.forget(self.id)
 
 
 LATER_SECONDS = 0.02  # by which the hook below has been left

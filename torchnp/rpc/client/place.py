@@ -29,9 +29,12 @@ class _Outside(dict):
 _outside = _Outside()
 
 
-def caller() -> Where:
-    """The innermost frame outside torch and torchnp, as a code object and a position: it keeps no variables alive."""
-    frame = sys._getframe(1)
+def caller(depth: int = 1) -> Where:
+    """The innermost frame outside torch and torchnp, as a code object and a position: it keeps no variables alive.
+
+    Frames below ``depth`` are known to be inside, and are not looked at, which costs as much as to make them.
+    """
+    frame = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
         if _outside[code.co_filename]:

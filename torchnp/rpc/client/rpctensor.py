@@ -9,6 +9,8 @@ from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.place import caller
 from torchnp.rpc.client.quotes import Published
 
+FRAMES = 4  # from `caller` to what called torch: `_emit`, and at least two of `torchnp.rpc.client.handles`
+
 
 class RPCTensor(Published, BaseHandleTensor):
     """A handle on one server; `publish` gives its values."""
@@ -30,5 +32,5 @@ class RPCTensor(Published, BaseHandleTensor):
         index = session.index[name]
         session.calls[index] += 1
         return session.channel.call(
-            index, count, args, kwargs, expected, caller(), weight, key, make=lambda id_: RemoteObject(id_, session)
+            index, count, args, kwargs, expected, caller(FRAMES), weight, key, make=session._object
         )

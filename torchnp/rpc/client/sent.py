@@ -29,45 +29,34 @@ class Sent:
         The number of the next operator.
     acked : int
         All operators below it have been done.
+    ahead : int
+        How many are on their way, of a long program not all.
     """
 
     def __init__(self, server: str, window: int) -> None:
-        self.seq = self.acked = 0
+        self.seq = self.acked = self.ahead = 0
         self._server = server
         # A program that counted whole and is longer than the window would hold the session back each time.
         self._most = window // 4
-        self._spared = 0  # operators on their way that do not count
-        self._calls: deque[tuple[int, int]] = deque()  # the number behind each call of a program, and what it spares
-        self._where: deque[Where] = deque()  # one per sequence number from acked on
+        # Of each frame the number behind it, its operators' places in the client's code, and for how many of them it counts.
+        self._frames: deque[tuple[int, Sequence[Where], int]] = deque()
         self._failures: dict[int, wire.Err] = {}
         self._places: dict[int, Where] = {}
 
     def add(self, places: Sequence[Where]) -> None:
-        """Say that operators go on their way, and where they were issued."""
+        """Say that the operators of a frame go on their way, and where they were issued; of a long program not all count."""
         self.seq += len(places)
-        self._where += places
-
-    def add_call(self, places: Sequence[Where]) -> None:
-        """Say that a program goes on its way."""
-        self.add(places)
-        spared = len(places) - min(len(places), self._most)
-        self._calls.append((self.seq, spared))
-        self._spared += spared
-
-    @property
-    def ahead(self) -> int:
-        """How many operators are on their way, of a long program not all."""
-        return self.seq - self.acked - self._spared
+        counts = min(len(places), self._most)
+        self._frames.append((self.seq, places, counts))
+        self.ahead += counts
 
     def acknowledge(self, seq: int) -> None:
         """Take the server's word that all operators below a number have been done."""
         if not self.acked <= seq <= self.seq:
             raise ProtocolError(f"the server acknowledged {seq}, which is not between {self.acked} and {self.seq}")
-        for _ in range(seq - self.acked):
-            self._where.popleft()
         self.acked = seq
-        while self._calls and self._calls[0][0] <= seq:
-            self._spared -= self._calls.popleft()[1]
+        while self._frames and self._frames[0][0] <= seq:
+            self.ahead -= self._frames.popleft()[2]
 
     # ------------------------------------------------------------ failures
 
@@ -75,8 +64,10 @@ class Sent:
         """Keep a failure and the place that issued the operator, until somebody asks for results."""
         if not err.request and len(self._failures) < MAX_FAILURES:
             self._failures.setdefault(err.seq, err)
-        if 0 <= err.seq - self.acked < len(self._where):
-            self._places[err.seq] = self._where[err.seq - self.acked]
+        found = next((frame for frame in self._frames if err.seq < frame[0]), None)
+        if found is not None and err.seq >= self.acked:
+            end, places, _ = found
+            self._places[err.seq] = places[err.seq - end]
             if len(self._places) > MAX_FAILURES:
                 del self._places[next(iter(self._places))]
 

@@ -142,7 +142,7 @@ class Session(Engine):
         return self._handle(tensor, remote)  # a part of a larger storage becomes a storage of its own
 
     def _object(self, id_: int) -> RemoteObject:
-        return RemoteObject(id_, self)
+        return RemoteObject(id_, self, wire.Handle(id_))
 
     def _constant(self, tensor: torch.Tensor) -> RemoteObject:
         """A plain tensor that met a handle, as an argument of one operator."""

@@ -107,11 +107,12 @@ class Outcome:
     """The results of an operator, flat: a spec for each tensor, None where there is none, and how they are grouped.
 
     ``groups`` has an entry per result of the schema: a length for a list, -1 for a tensor; ``expected`` is what the
-    wire says of strides and holes, empty where all results are in C order. ``floats`` is whether integers become numbers
+    wire says of strides and holes, empty where all results are in C order; ``one`` is the spec of the only result, if that
+    is a tensor and new or a view. ``floats`` is whether integers become numbers
     of a default dtype that is not the server's.
     """
 
-    __slots__ = ("count", "expected", "floats", "groups", "specs")
+    __slots__ = ("count", "expected", "floats", "groups", "one", "specs")
 
     def __init__(self, plan: Plan, out: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         self.specs: list[Spec | None] = []
@@ -141,6 +142,7 @@ class Outcome:
                 self.specs.append(spec)
                 views.append(kind == "view")
         self.count = sum(s is not None for s in self.specs)
+        self.one = self.specs[0] if plan.single and self.groups == [-1] else None
         self.expected: list[Any] = [
             wire.HOLE if s is None else None if view or s.contiguous else list(s.stride)
             for s, view in zip(self.specs, views, strict=True)
@@ -158,18 +160,15 @@ class Outcome:
         return bool(dtypes) and not any(d.is_floating_point or d.is_complex for d in dtypes)
 
 
-_OUTCOMES: dict[tuple, Outcome] = {}
-
-
-def cached(key: tuple) -> Outcome | None:
-    return _OUTCOMES.get(key)
+OUTCOMES: dict[tuple, Outcome] = {}
+"""What operators give, by themselves and the specs and options that they are given: see `remember`."""
 
 
 def remember(key: tuple, outcome: Outcome) -> None:
-    """Keep an outcome for `cached`."""
-    if len(_OUTCOMES) > MAX_CACHED:
-        _OUTCOMES.clear()
-    _OUTCOMES[key] = outcome
+    """Keep an outcome in `OUTCOMES`."""
+    if len(OUTCOMES) > MAX_CACHED:
+        OUTCOMES.clear()
+    OUTCOMES[key] = outcome
 
 
 def infer(plan: Plan, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> Outcome:

@@ -22,7 +22,6 @@ from torchnp.rpc.server.privacy import RAISED
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tokens import Rights
 from torchnp.rpc.server.uploads import Uploads
-from torchnp.rpc.wire.again import Restorer
 
 MOST_FAILURES = 1024  # that are told of one call of a program
 
@@ -79,13 +78,11 @@ class Connection:
         self.closed = False
         self.known = False
         self.seq = 0
-        self._frame: wire.Bytes = b""  # that is acted on
         # Where operators have a deadline: called with the number of each, counted from 1, before it runs.
         self.watch: Callable[[int], None] | None = None
         self.rest: Callable[[], None] | None = None  # called when no operator runs any more and a reply waits
         self.uploads = Uploads(self.store)
         self.programs = Programs()
-        self._restorer = Restorer()
         self.executor = Executor(service, self.store, self.rights, self.count)
         self._actions: dict[type, Callable[[Any], Iterable[bytes]]] = {
             wire.Ops: self._ops,
@@ -113,7 +110,6 @@ class Connection:
         """Act on a frame and return the frames to send back; nothing that a frame can bring about is raised."""
         if self.closed:
             return []
-        self._frame = frame
         self.count("received", len(frame))
         replies = self._handle(frame)
         seconds, late = self.executor.pace.wait(self.rights.client)
@@ -281,10 +277,9 @@ class Connection:
     # ------------------------------------------------------------ operators
 
     def _ops(self, request: wire.Ops) -> list[bytes]:
-        ops = self._restorer.restored(request.ops, self._frame)
-        self.count("operators", len(ops))
+        self.count("operators", len(request.ops))
         replies: list[bytes] = []
-        self._run(ops, replies)
+        self._run(request.ops, replies)
         replies.append(self._ack())
         return replies
 

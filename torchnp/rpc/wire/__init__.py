@@ -25,7 +25,7 @@ from torchnp.rpc.wire.agreed import Agreement as Agreement
 from torchnp.rpc.wire.agreed import agreement as agreement
 from torchnp.rpc.wire.agreed import can_travel as can_travel
 
-VERSION = 6
+VERSION = 7
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_MESSAGE = MAX_FRAME + 8
@@ -36,7 +36,6 @@ MAX_HELLO = 1 << 12  # what a connection may send before it is known
 GRPC_SERVICE = "torchnp.Remote"
 MAX_OPS = 1024
 MAX_ITEMS = 1 << 16
-MAX_PAST = 1 << 19  # bytes and repeated values of earlier operators that both sides keep
 MAX_PROGRAMS = 4 << 20  # bytes of all programs of a session; the server's memory for them is some 20 times that
 MAX_NAME = 256
 MAX_TOKEN = 1024
@@ -112,25 +111,6 @@ class Op(_Frame, tag=0):
     key: UInt | None = None
 
 
-class Change(_Frame):
-    """A value, and where it is the new one: pairs of an operator, counted in its run, and of a place in its values."""
-
-    value: Item
-    where: Annotated[list[UInt], msgspec.Meta(max_length=MAX_ITEMS)]
-
-
-class Again(_Frame, tag=1):
-    """``count`` operators that the session has had before, from ``back`` operators ago on: see `torchnp.rpc.wire.again`.
-
-    ``first`` is the id of the first result, and ``changes`` are the values that are others now.
-    """
-
-    back: Annotated[int, msgspec.Meta(ge=1, le=MAX_PAST)]
-    count: Annotated[int, msgspec.Meta(ge=1, le=MAX_OPS)]
-    first: UInt
-    changes: Annotated[list[Change], msgspec.Meta(max_length=MAX_ITEMS)] = []
-
-
 # ---------------------------------------------------------------- client to server
 
 
@@ -148,7 +128,7 @@ class Ops(_Frame, tag=1):
     """Operators with consecutive sequence numbers from ``seq``."""
 
     seq: UInt
-    ops: Annotated[list[Op | Again], msgspec.Meta(max_length=MAX_OPS)]
+    ops: Annotated[list[Op], msgspec.Meta(max_length=MAX_OPS)]
 
 
 class Data(_Frame, tag=2):
