@@ -39,6 +39,7 @@ from torchnp.rpc.wire import Agreement
 
 LEAVE_SECONDS = 5.0  # that closing waits for the thread
 MANY_OPS = 4 * BATCH_OPS  # for which the thread is woken
+TOGETHER = 8  # frames of operators and of deletes, at most about so many
 MAX_COPIED = 1 << 16  # bytes of a tensor that are copied, so that the sender need not wait until they are sent
 
 Object = TypeVar("Object")
@@ -85,7 +86,7 @@ class Channel:
         forks.watch(self)
 
     def _start(self, works: bool = True) -> None:
-        self._busy = self._signalled = self._hurried = False
+        self._busy = self._signalled = self.hurried = False
         self.owned = threading.Lock()  # held while the thread is at work
         self._progress = threading.Event()
         self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
@@ -160,8 +161,7 @@ class Channel:
         self, program: Playable, inputs: list[int], keys: list[int], *, make: Callable[[int], Object]
     ) -> list[Object]:
         """Call a program and return what ``make`` makes of the ids of the results that are kept."""
-        if len(self._queue) + self._sent.ahead > self.transport.window:
-            self._hold_back()
+        self._hold_back()
         with self._lock:
             self._alive()
             if self.tape is not None:
@@ -177,8 +177,7 @@ class Channel:
     def undefine(self, name: str) -> None:
         """Say that a program is not called any more; safe in a destructor, on any thread."""
         self._queue.append(Forgetting(name))
-        if not self._signalled:
-            self._signal()
+        self._signal()
 
     def _append(self, task: Any, make: Callable[[int], Object]) -> Object:
         with self._lock:
@@ -206,18 +205,17 @@ class Channel:
 
     def _hurry(self) -> None:
         """Have what waits sent at once."""
-        if not self._hurried:
-            self._hurried = True
+        if not self.hurried:
+            self.hurried = True
             self._wake.put(True)
 
     def _hold_back(self) -> None:
-        """Wait for a thread that has much to do."""
+        """Wait while the thread has much to do."""
         while self._dead is None and not self.closed:
             self._progress.clear()
             if len(self._queue) + self._sent.ahead <= self.transport.window:
                 break
-            self._hurried = True
-            self._wake.put(True)
+            self._hurry()
             self._progress.wait(1.0)
 
     def _ask(self, request: Request, answered: Callable[[], None] = lambda: None) -> Any:
@@ -227,8 +225,7 @@ class Channel:
                 self.tape.spoil("asks for values")
             self.round_trips += 1
             self._queue.append(request)
-        self._hurried = True
-        self._wake.put(True)
+        self._hurry()
         request.wait_for(self.name, self.deadline)
         answered()
         if type(reply := request.reply) is wire.Err:
@@ -257,20 +254,17 @@ class Channel:
         reply = self._ask(request, lambda: self._unanswered.answered(asked))
         return reply.dtype, reply.shape, request.raw
 
-    # ------------------------------------------------------------ the thread's side
+    # ------------------------------------------------------------ the thread's side, which it alone calls
 
     def pump(self, quiet: bool) -> bool:
-        """Send full batches, all that waits if it is quiet, and answer what was asked; whether anything is left.
-
-        Only the channel's thread does this.
-        """
+        """Send full batches, all that waits if it is quiet, and answer what was asked; whether anything is left."""
         with self.owned:
-            self._busy, self._hurried, self._weight = True, False, 0
+            self._busy, self.hurried, self._weight = True, False, 0
             try:
                 if self._dead is None:
                     self._drain()
                     if quiet:
-                        self._send_batch()
+                        self._send(self._batch.taken(self._sent))
                         self._take_all()
             except RPCError as error:
                 self.die(error)
@@ -287,10 +281,7 @@ class Channel:
         return not self._queue
 
     def look(self) -> None:
-        """Take what the server says unasked: a connection that is lost while nobody sends is made again in time.
-
-        Only the channel's thread does this.
-        """
+        """Take what the server says unasked: a connection that is lost while nobody sends is made again in time."""
         with self.owned:
             settled = not self._unsettled()
             try:
@@ -314,19 +305,25 @@ class Channel:
     def _drain(self) -> None:
         """Take what the queue holds in order; deletes may come later than they were said, and go with full batches."""
         queue, batch = self._queue, self._batch
+        frames: list[bytes] = []  # that are sent together
         while queue:
             message = queue.popleft()
             if type(message) is tuple:
                 if batch.add(message):
-                    self._send_batch()
+                    frames += batch.taken(self._sent)
+                    if len(frames) >= TOGETHER:
+                        self._send(frames)
+                        frames = []
             elif type(message) is int:
                 batch.deletes.append(message)
             else:
                 self._task = message
-                self._send_batch()
+                self._send(frames + batch.taken(self._sent))
+                frames = []
                 self._perform(message)
                 self._task = None
                 message.finish()
+        self._send(frames)
 
     def _perform(self, task: Any) -> None:
         if type(task) is Request:
@@ -334,12 +331,11 @@ class Channel:
             return
         seq = self._sent.seq
         if type(task) is Forgetting:
-            self.transport.send(self._defined.forgotten(task.name, seq))
+            self._send(self._defined.forgotten(task.name, seq))
             return
         if type(task) is Playing:
             self._sent.add(task.program.places)
-            self.transport.send(self._defined.frames(task, seq))
-            self._let_catch_up()
+            self._send(self._defined.frames(task, seq))
             return
         self._sent.add([task.where])
         if type(task) is Opening:
@@ -351,17 +347,15 @@ class Channel:
                 self._take_all()
         self._take_all()
 
-    def _let_catch_up(self) -> None:
+    def _send(self, frames: list[bytes]) -> None:
+        if not frames:
+            return
+        self.transport.send(frames)
         if self._sent.ahead > self.transport.window // 4:  # to look for replies costs as much as to send a frame
             self._take_all()
         while self._sent.ahead > self.transport.window:
             self._take(self.transport.receive(None))
         self._progress.set()
-
-    def _send_batch(self) -> None:
-        if frames := self._batch.taken(self._sent):
-            self.transport.send(frames)
-            self._let_catch_up()
 
     def _answer(self, request: Request) -> None:
         """Ask the server and wait for its answer."""
@@ -404,11 +398,6 @@ class Channel:
     def waiting(self) -> int:
         """How many messages of the program's the thread has not seen yet."""
         return len(self._queue)
-
-    @property
-    def hurried(self) -> bool:
-        """Whether somebody waits for the thread."""
-        return self._hurried
 
     @property
     def dead(self) -> bool:

@@ -10,21 +10,18 @@ import torch
 
 from torchnp.errors import output_shape
 from torchnp.interop._private import forbid_pointer, is_recorded, make_handle, no_torch_function
-from torchnp.rpc import wire
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
+from torchnp.rpc.client.lowering import constants, lower, lower_named, one_session
 from torchnp.rpc.client.other_memory import change_metadata, extent, storage
 from torchnp.rpc.client.place import called_by_torch
 from torchnp.rpc.client.plain import (
     asks_for_shape,
     check_length,
-    check_plain,
     device_is_cpu,
-    lowered,
     refuse_plain,
     wrapped_number,
 )
-from torchnp.rpc.client.plain import number as number_
 from torchnp.rpc.client.plan import (
     Plan,
     alternative,
@@ -181,7 +178,6 @@ leave_to_torch_compile(BaseHandleTensor)
 
 
 _PLAIN_NUMBERS = frozenset((int, bool, float))
-_INTEGERS = {int}
 
 
 def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any] | None) -> Any:
@@ -198,8 +194,10 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
         kind = type(a)
         if kind is cls:
             remote = a._object
-            if remote.session is not session:
-                session = _one_session(session, a)
+            if session is None:
+                session = remote.session
+            elif remote.session is not session:
+                session = one_session(session, a)
             key.append(a._spec)
             sent.append(remote.wire)
         elif kind in _PLAIN_NUMBERS:
@@ -209,7 +207,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
             key.append(None)
             sent.append(None)
         else:
-            session, part, value, more = _lower(plan, session, a, i in loose, (plain, sent, i))
+            session, part, value, more = lower(plan, session, a, i in loose, (plain, sent, i))
             key.append(part)
             sent.append(value)
             weight += more
@@ -217,11 +215,8 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     if kwargs:
         if asks_for_shape(plan, kwargs):
             return plan.func(args[0]._spec.meta, **kwargs)
-        for name, a in kwargs.items():
-            session, part, value, more = _lower(plan, session, a, name in loose, (plain, sent_kwargs, name))
-            key += (name, part)
-            sent_kwargs[name] = value
-            weight += more
+        session, more = lower_named(plan, session, kwargs, key, sent_kwargs, plain)
+        weight += more
     assert session is not None
     if plan.written:
         _check_written(plan, args, kwargs or {}, session)
@@ -231,69 +226,21 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     outcome = specs.OUTCOMES.get(full_key) or _infer(plan, full_key, args, kwargs or {})
     if outcome is None or outcome.floats:
         return _send(cls, plan, *(_floated(*given) if outcome else given))
-    held = _constants(session, plain) if plain else ()
+    held = constants(session, plain) if plain else ()
     if outcome.count > 1:
         check_length(plan.name, outcome.count)
     random = draw_key(generator) if plan.random else None
     objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight, random)
     del held  # constants live until the operator that uses them has been emitted
+    if outcome.one is not None:
+        return cls._wrap(outcome.one, objects[0])
     return _results(cls, plan, outcome, objects, args, kwargs)
-
-
-def _constants(session: Engine, plain: list[tuple[Any, int | str, torch.Tensor]]) -> list[Held]:
-    """What stands for plain tensors, each put where its handle goes."""
-    held = [session._constant(tensor) for _, _, tensor in plain]
-    for (container, place, _), constant in zip(plain, held, strict=True):
-        container[place] = constant.wire
-    return held
 
 
 def _floated(args: tuple, kwargs: dict[str, Any] | None) -> tuple[tuple, dict[str, Any] | None]:
     """The arguments with handles of the default dtype: a server knows its own alone."""
     to, default = torch.ops.aten._to_copy.default, torch.get_default_dtype()
     return tuple(to(a, dtype=default) if isinstance(a, BaseHandleTensor) else a for a in args), kwargs
-
-
-def _one_session(session: Engine | None, handle: BaseHandleTensor) -> Engine:
-    if session is not None:
-        raise HandleError(
-            f"handles of two sessions cannot meet: one is of {session.title}, the other of {handle._session.title}; "
-            "publish one and send it to the other"
-        )
-    return handle._session
-
-
-def _lower(
-    plan: Plan, session: Engine | None, a: Any, loose: bool, place: tuple[list, Any, int | str]
-) -> tuple[Any, Any, Any, int]:
-    """(session, part of the cache key, wire argument, further bytes) of an argument that is not the usual kind.
-
-    ``place`` is the list of plain tensors to send, and the container and key that the argument goes to.
-    """
-    if isinstance(a, BaseHandleTensor):
-        if a._session is not session:
-            session = _one_session(session, a)
-        return session, a._spec, a._object.wire, 0
-    if isinstance(a, torch.Tensor):
-        number = wrapped_number(a)
-        if number is not None:
-            return session, type(number), number_(number), 0
-        check_plain(plan.name, a)
-        plain, container, key = place
-        plain.append((container, key, a))
-        return session, spec_of(a), None, 0
-    if isinstance(a, (list, tuple)):
-        check_length(plan.name, len(a))
-        if not loose and set(map(type, a)) == _INTEGERS:
-            return session, tuple(a), wire.listed(list(a)), 9 * len(a)
-        parts: list[Any] = []
-        values: list[Any] = []
-        for i, x in enumerate(a):
-            session, part, value, _ = _lower(plan, session, x, loose, (place[0], values, i))
-            parts.append(part)
-            values.append(value)
-        return session, tuple(parts), wire.listed(values), 9 * len(values)
-    return session, *lowered(plan.name, a, loose), 0
 
 
 def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Engine) -> None:
@@ -358,8 +305,6 @@ def _results(
     cls: type[BaseHandleTensor], plan: Plan, outcome: Outcome, objects: list[Any], args: tuple, kwargs: Any
 ) -> Any:
     """The handles of the results: new ones, views that autograd ties to their base, or the arguments written."""
-    if outcome.one is not None:
-        return cls._wrap(outcome.one, objects[0])
     made = iter(objects)
     flat = iter([None if s is None else cls._wrap(s, next(made)) for s in outcome.specs])
     groups = iter(outcome.groups)

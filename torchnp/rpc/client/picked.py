@@ -96,6 +96,8 @@ def _marked(x: Any, source: _Source) -> Any:
 
 def get_item(x: Any, index: Any) -> Any:
     """``x[index]`` of a handle."""
+    if _is_plain(index):
+        return torch.Tensor.__getitem__(x, index)
     indices, rest = _split(x, index)
     if not indices:
         return torch.Tensor.__getitem__(x, index)
@@ -130,6 +132,16 @@ def length(x: Any) -> int:
 
 leave_to_python(get_item)
 leave_to_python(set_item)
+
+
+_NUMBERS = frozenset((int, type(None)))
+
+
+def _is_plain(index: Any) -> bool:
+    """Whether an index is an integer or a slice between integers, which need no look at its parts."""
+    if type(index) is slice:
+        return type(index.start) in _NUMBERS and type(index.stop) in _NUMBERS and type(index.step) in _NUMBERS
+    return type(index) is int
 
 
 def _split(x: torch.Tensor, index: Any) -> tuple[list[Any], tuple]:

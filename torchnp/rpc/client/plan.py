@@ -160,14 +160,14 @@ class Plan:
         return ""
 
 
-_PLANS: dict[OpOverload, Plan] = {}
+_PLANS: dict[int, Plan] = {}  # by the overload's id(), which the plan keeps: its hash is a call into Python
 
 
 def plan_of(func: OpOverload) -> Plan:
     """The plan of an overload; made on first use."""
-    plan = _PLANS.get(func)
+    plan = _PLANS.get(id(func))
     if plan is None:
-        plan = _PLANS[func] = Plan(func)
+        plan = _PLANS[id(func)] = Plan(func)
     return plan
 
 

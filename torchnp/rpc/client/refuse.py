@@ -23,6 +23,8 @@ class NoValues:
 
     shape: torch.Size
     _session: Engine
+    _spec: Any
+    _object: Any
 
     def _no_values(self, what: str) -> NoReturn:
         # NumPy asks a handle for its values too where it stands left of an array, and says nothing of the array.
