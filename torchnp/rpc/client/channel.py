@@ -265,7 +265,8 @@ class Channel:
                     self._drain()
                     if quiet:
                         self._send(self._batch.taken(self._sent))
-                        self._take_all()
+                        if self._sent.ahead:
+                            self._take_all()
             except RPCError as error:
                 self.die(error)
             except (*FAILURES, OSError, MemoryError) as error:  # whoever waits for this thread must not wait for ever
