@@ -111,6 +111,21 @@ def rows_to_normalise(draw):
     return [draw(arrays(shape, (kind,))), list(row), *given]
 
 
+@st.composite
+def scores(draw, backward=False):
+    """Scores (N, C), a class of each, weights or none, a reduction and the class that does not count."""
+    n, classes, kind = draw(st.integers(0, 6)), draw(st.integers(1, 5)), draw(st.sampled_from(FLOATS))
+    target = np.abs(draw(arrays((n,), (dt.int64,)))) % (classes if draw(st.integers(0, 9)) else classes + 1)
+    weight = None if draw(st.integers(0, 5)) else draw(arrays((classes,), (kind,)))
+    rest = [weight, draw(st.sampled_from([0, 1, 1, 2])), draw(st.sampled_from([-100, -100, -100, 1, classes]))]
+    given = [draw(arrays((n, classes), (kind,))), target, *rest]
+    if not backward:
+        return given
+    other = draw(st.sampled_from([kind, kind, kind, *FLOATS]))
+    grad = draw(arrays((n,) if rest[1] == 0 else (), (kind,)))
+    return [grad, *given, draw(arrays((), (other,)))]
+
+
 def call(*positional, **named):
     """The arguments of a call as a strategy."""
     return st.tuples(st.tuples(*positional), st.fixed_dictionaries(named))
@@ -132,6 +147,9 @@ CALLS = {
         lambda p: arrays(p[0][0].shape if p[1] else shapes, (dt.bool_,)).map(lambda c: (c, *p[0]))), st.just({})),
     "_softmax": call(arrays(dtypes=FLOATS), axis, st.just(False)),
     "_log_softmax": call(arrays(dtypes=FLOATS), axis, st.just(False)),
+    "nll_loss_forward": spread(scores()),
+    "nll_loss_backward": spread(scores(backward=True)),
+    "threshold_backward": spread(alike(2) | alike(2, FLOATS), st.sampled_from([0, 0, 0, 0.0, 0.5, False])),
     "mm": spread(rows()),
     "max": call(arrays()),
     "min": call(arrays()),

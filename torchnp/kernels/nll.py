@@ -19,6 +19,7 @@ from torchnp.kernels.loss import MEAN, NONE, SUM, reduce, total_of
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES
 from torchnp.kernels.pointwise import neg
 from torchnp.kernels.softmax import log_softmax
+from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -129,7 +130,45 @@ def _check_total(total_weight: ndarray, gap: str = " ") -> None:
     check(total_weight.size == 1, f"expected total_weight to be a {gap}single element tensor, got: {found}")
 
 
-@kernel("nll_loss_forward")
+def _usual_places(x: Any, target: Any, weight: Any, reduction: Any, ignore_index: Any) -> ndarray | None:
+    """Where in the memory of scores (N, C) each target's is; None if a target does not count, or anything is unusual."""
+    numbers = type(reduction) is type(ignore_index) is int and reduction in (MEAN, SUM)
+    if weight is not None or not numbers or not is_float(x) or type(target) is not ndarray:
+        return None
+    if x.ndim != 2 or target.ndim != 1 or target.dtype is not dt.int64 or not x.flags.c_contiguous:
+        return None
+    n, classes = x.shape
+    if len(target) != n or not n:
+        return None
+    low, high = target.min(), target.max()
+    if low < 0 or high >= classes or low <= ignore_index <= high:
+        return None
+    return target + np.arange(0, n * classes, classes)
+
+
+def _quick_forward(self: Any, target: Any, weight: Any, reduction: Any, ignore_index: Any) -> Any:
+    if (places := _usual_places(self, target, weight, reduction, ignore_index)) is None:
+        return None
+    total = np.negative(self.reshape(-1)[places]).sum(dtype=np.float64).astype(self.dtype)
+    weights = np.asarray(len(places), self.dtype)
+    return np.asarray(total / weights if reduction == MEAN else total), weights
+
+
+def _quick_backward(
+    grad_output: Any, self: Any, target: Any, weight: Any, reduction: Any, ignore_index: Any, total_weight: Any
+) -> ndarray | None:
+    if not is_float(self) or not all(
+        is_float(x) and not x.ndim and x.dtype is self.dtype for x in (grad_output, total_weight)
+    ):
+        return None
+    if (places := _usual_places(self, target, weight, reduction, ignore_index)) is None:
+        return None
+    grad = np.zeros(self.shape, self.dtype)
+    grad.reshape(-1)[places] = -(grad_output / total_weight if reduction == MEAN else grad_output)
+    return grad
+
+
+@kernel("nll_loss_forward", quick=exact(_quick_forward))
 def nll_loss_forward(self, target, weight, reduction, ignore_index):
     """Minus the score of the target class, weighted; and the sum of the weights."""
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
@@ -147,7 +186,7 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
     return _forward("nll_loss_out_frame", self, target, weight, reduction, ignore_index)
 
 
-@kernel("nll_loss_backward")
+@kernel("nll_loss_backward", quick=exact(_quick_backward))
 def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
     """Minus the weighted gradient at the target class, 0 elsewhere."""
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")

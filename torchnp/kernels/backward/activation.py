@@ -20,8 +20,10 @@ from torchnp.kernels.numerics.erf import erf
 from torchnp.kernels.numerics.loops import AVX512, VECTOR, Loop, in_vectors
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf_of_tensor
+from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
 from torchnp.scalars import real
+from torchnp.settle import is_plain
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
@@ -142,7 +144,17 @@ _IN_PLACE = (
 )
 
 
-@kernel("threshold_backward")
+def _quick_threshold_backward(grad_output: Any, self: Any, threshold: Any) -> ndarray | None:
+    """Of a relu."""
+    if type(threshold) is not int or threshold or not is_float(self) or not is_float(grad_output):
+        return None
+    usual = self.dtype is grad_output.dtype and self.shape == grad_output.shape
+    return (
+        choose(self <= 0, 0, grad_output) if usual and self.ndim and is_plain(self) and is_plain(grad_output) else None
+    )
+
+
+@kernel("threshold_backward", quick=exact(_quick_threshold_backward, placed=True))
 def threshold_backward(grad_output: ndarray, self: ndarray, threshold: Any) -> ndarray:
     """``g`` where the input is above the threshold."""
     el.check_broadcast(self, grad_output)

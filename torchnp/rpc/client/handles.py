@@ -12,7 +12,7 @@ from torchnp.errors import output_shape
 from torchnp.interop._private import forbid_pointer, is_recorded, make_handle, no_torch_function
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
-from torchnp.rpc.client.lowering import constants, lower, lower_named, one_session
+from torchnp.rpc.client.on_wire import constants, lower, lower_named, one_session
 from torchnp.rpc.client.other_memory import change_metadata, extent, storage
 from torchnp.rpc.client.place import called_by_torch
 from torchnp.rpc.client.plain import (
