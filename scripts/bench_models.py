@@ -121,7 +121,7 @@ def inference(name: str, exact: bool) -> tuple[Call, Call]:
     return theirs, lambda: program(array)
 
 
-def training(exact: bool) -> tuple[Call, Call]:
+def training(exact: bool, backend: str = "torchnp") -> tuple[Call, Call]:
     """A step of an MLP with momentum: forward, backward and update; eager, and compiled."""
 
     def step(compiled: bool) -> Call:
@@ -133,7 +133,8 @@ def training(exact: bool) -> tuple[Call, Call]:
         def loss() -> Tensor:
             return F.cross_entropy(model(x), labels)
 
-        forward = torch.compile(loss, backend="torchnp", options={"exact": exact}) if compiled else loss
+        options = {"exact": exact} if backend == "torchnp" else None
+        forward = torch.compile(loss, backend=backend, options=options) if compiled else loss
 
         def run() -> object:
             optimizer.zero_grad()
@@ -161,12 +162,14 @@ def measured(theirs: Call, ours: Call, rounds: int, clock: Callable[[], float]) 
     return found
 
 
-def bench(names: Sequence[str], rounds: int, clock: Callable[[], float], exact: bool = False) -> dict[str, float]:
+def bench(
+    names: Sequence[str], rounds: int, clock: Callable[[], float], exact: bool = False, backend: str = "torchnp"
+) -> dict[str, float]:
     """Print the times of models, and return the ratios of medians."""
     print(f"{'':14}{'torch ms':>10}{'ours ms':>10}{'ratio':>8}{'of minima':>11}")
     found = {}
     for name in names:
-        theirs, ours = training(exact) if name == "MLP step" else inference(name, exact)
+        theirs, ours = training(exact, backend) if name == "MLP step" else inference(name, exact)
         a, b = measured(theirs, ours, rounds, clock)
         middle = [1e3 * statistics.median(x) for x in (a, b)]
         found[name] = middle[1] / middle[0]
@@ -181,10 +184,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="of each (2)")
     parser.add_argument("--cpu", action="store_true", help="processor time, for a machine that others use")
     parser.add_argument("--exact", action="store_true", help="run programs with exact=True")
+    parser.add_argument(
+        "--backend", default="torchnp", metavar="NAME",
+        help="of torch.compile; with aot_eager torch's own kernels run behind the same compiler (torchnp)",
+    )  # fmt: skip
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     clock = time.process_time if args.cpu else time.perf_counter
-    bench(args.names, args.rounds, clock, args.exact)
+    bench(args.names, args.rounds, clock, args.exact, args.backend)
 
 
 if __name__ == "__main__":

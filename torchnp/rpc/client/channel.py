@@ -128,10 +128,10 @@ class Channel:
                 self.tape.note(op, where)
             self.ops_sent += 1
             self._weight += weight
-        if len(queue) >= MANY_OPS or self._weight >= BATCH_BYTES:
-            self._hurry()
-        elif not self._signalled:
+        if not self._signalled:
             self._signal()
+        elif (len(queue) >= MANY_OPS or self._weight >= BATCH_BYTES) and not self.hurried:
+            self._hurry()
         return made
 
     def upload(
@@ -204,10 +204,9 @@ class Channel:
         self._wake.put(True)
 
     def _hurry(self) -> None:
-        """Have what waits sent at once."""
-        if not self.hurried:
-            self.hurried = True
-            self._wake.put(True)
+        """Have what waits sent at once; wakes the thread whatever was said before, as an interrupt may have cut that short."""
+        self.hurried = True
+        self._wake.put(True)
 
     def _hold_back(self) -> None:
         """Wait while the thread has much to do."""

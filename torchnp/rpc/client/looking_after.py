@@ -40,10 +40,10 @@ def work(ref: weakref.ref[Channel], wake: queue.SimpleQueue, transport: Transpor
             channel = ref()
             if channel is None or channel.closed:
                 return
-            if timed_out and resting:
+            waiting = channel.waiting
+            if timed_out and resting and not waiting:
                 channel.look()
                 continue
-            waiting = channel.waiting
             quiet = timed_out and waiting == seen
             resting, seen = False, waiting
             if quiet or channel.hurried or waiting >= BATCH_OPS:

@@ -160,14 +160,15 @@ class Plan:
         return ""
 
 
-_PLANS: dict[int, Plan] = {}  # by the overload's id(), which the plan keeps: its hash is a call into Python
+PLANS: dict[int, Plan] = {}
+"""By the id() of overloads, which the plans keep: the hash of one is a call into Python."""
 
 
 def plan_of(func: OpOverload) -> Plan:
     """The plan of an overload; made on first use."""
-    plan = _PLANS.get(id(func))
+    plan = PLANS.get(id(func))
     if plan is None:
-        plan = _PLANS[id(func)] = Plan(func)
+        plan = PLANS[id(func)] = Plan(func)
     return plan
 
 
