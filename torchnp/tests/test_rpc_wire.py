@@ -410,6 +410,7 @@ def test_bools_are_bools(client):
         ([chunk(dtype="U4")], "unknown dtype"),
         ([chunk(order=(1,))], "no order"),
         ([chunk(order=())], "no order"),
+        ([chunk(shape=(0, 2**62, 4), order=(0, 1, 2), raw=b"")], "larger than an array can be"),
         ([chunk(offset=4)], "without its beginning"),
         ([chunk(raw=bytes(17))], "do not fit"),
         ([chunk(raw=bytes(8)), chunk(raw=bytes(8), offset=9)], "do not fit"),

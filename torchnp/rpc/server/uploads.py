@@ -68,7 +68,10 @@ class Uploads:
             raise ProtocolError("a chunk came without its beginning")
         if sorted(chunk.order) != list(range(len(chunk.shape))):
             raise ProtocolError(f"{chunk.order} is no order of {len(chunk.shape)} dimensions")
-        size = wire.nbytes_of(wire.dtype_of(chunk.dtype), chunk.shape)
+        dtype = wire.dtype_of(chunk.dtype)
+        if wire.nbytes_of(dtype, [n for n in chunk.shape if n]) > wire.LAST:  # NumPy's own limit, of empty arrays too
+            raise ProtocolError(f"a tensor of shape {chunk.shape} is larger than an array can be")
+        size = wire.nbytes_of(dtype, chunk.shape)
         self.store.claim(chunk.id, 1)
         try:
             self._target = self.store.zeros(size)
