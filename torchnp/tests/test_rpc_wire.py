@@ -410,7 +410,6 @@ def test_bools_are_bools(client):
         ([chunk(dtype="U4")], "unknown dtype"),
         ([chunk(order=(1,))], "no order"),
         ([chunk(order=())], "no order"),
-        ([chunk(shape=(0, 2**62, 4), order=(0, 1, 2), raw=b"")], "larger than an array can be"),
         ([chunk(offset=4)], "without its beginning"),
         ([chunk(raw=bytes(17))], "do not fit"),
         ([chunk(raw=bytes(8)), chunk(raw=bytes(8), offset=9)], "do not fit"),
@@ -574,6 +573,13 @@ def test_what_was_good_once_is_not_taken_for_good():
     client.data(0, np.arange(3.0))
     assert client.op("aten::neg", 1, 1, H(0)) == [wire.Ack(2)]
     failed(client.op("aten::add.Tensor", 2, 1, H(0), H(0)), "op", "aten::add.Tensor is refused")
+
+
+def test_an_empty_tensor_that_no_array_can_be_has_failed_alone(client):
+    data = wire.Data(client.next(), 0, "float32", [0, 2**62, 4], [0, 1, 2], 0, b"")
+    failed(client.send(data), "quota", "larger than an array can be")
+    client.data(1, np.arange(3.0))
+    assert client.publish(1).tolist() == [0, 1, 2]
 
 
 def test_every_kind_of_window_has_the_memory_of_what_it_looks_at():

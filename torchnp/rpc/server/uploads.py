@@ -69,11 +69,11 @@ class Uploads:
         if sorted(chunk.order) != list(range(len(chunk.shape))):
             raise ProtocolError(f"{chunk.order} is no order of {len(chunk.shape)} dimensions")
         dtype = wire.dtype_of(chunk.dtype)
-        if wire.nbytes_of(dtype, [n for n in chunk.shape if n]) > wire.LAST:  # NumPy's own limit, of empty arrays too
-            raise ProtocolError(f"a tensor of shape {chunk.shape} is larger than an array can be")
         size = wire.nbytes_of(dtype, chunk.shape)
         self.store.claim(chunk.id, 1)
         try:
+            if wire.nbytes_of(dtype, [n for n in chunk.shape if n]) > wire.LAST:  # NumPy's limit, of empty arrays too
+                raise QuotaError(f"a tensor of shape {chunk.shape} is larger than an array can be")
             self._target = self.store.zeros(size)
         except (QuotaError, MemoryError) as error:
             self._problem = error
