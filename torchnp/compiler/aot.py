@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import torchnp
 from torchnp import random as engine
 from torchnp.compiler._private import aot_autograd
 from torchnp.compiler.lowering import homes, kept_inputs, lower
+from torchnp.compiler.one_core import is_small, one_core
 from torchnp.dtypes import default_dtype
 from torchnp.interop import convert
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs, to_numpy
@@ -61,8 +63,10 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **optio
     if given := [*settings, *(name for name, value in options.items() if value)]:
         raise TypeError(f"torch.compile with the backend 'torchnp' has no option {given[0]!r}")
 
-    def compiled(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
-        graph = Compiled(module, exact)
+    def compiled(
+        module: torch.fx.GraphModule, example_inputs: Sequence[Any], training: bool = True
+    ) -> Callable[[list[Any]], list[Any]]:
+        graph = Compiled(module, exact, training)
 
         def call(inputs: list[Any]) -> list[Any]:
             return graph(inputs)
@@ -70,20 +74,26 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **optio
         vars(call)["_boxed_call"] = True  # AOTAutograd then hands the inputs over in a list, so that they can be freed
         return call
 
-    compiler = aot_autograd(fw_compiler=compiled, partition_fn=default_partition, keep_inference_input_mutations=True)
+    compiler = aot_autograd(
+        fw_compiler=compiled,
+        inference_compiler=partial(compiled, training=False),
+        partition_fn=default_partition,
+        keep_inference_input_mutations=True,
+    )
     return compiler(module, example_inputs)
 
 
 class Compiled:
-    """One graph, as a function of torch's tensors and sizes."""
+    """One graph, as a function of torch's tensors and sizes; in ``training`` torch's own operators run between its calls."""
 
-    def __init__(self, module: torch.fx.GraphModule, exact: bool) -> None:
+    def __init__(self, module: torch.fx.GraphModule, exact: bool, training: bool) -> None:
         self.graph = lower(module)
         link(self.graph)
         self._plan = Plan(self.graph if exact else improved(self.graph, {})[0])
         self._kept = [x for x in kept_inputs(module).values() if isinstance(x, torch.Tensor)]
         self._homes = homes(module)
         self._stream: Callable[[], AbstractContextManager] = on_torchs_stream if _draws(self.graph) else nullcontext
+        self._cores: Callable[[], AbstractContextManager] = one_core if training and is_small(module) else nullcontext
         self._dtype = NUMPY_DTYPE[torch.get_default_dtype()]  # the compiler guards on it
         given = len(self.graph.inputs) - len(self._kept)
         self._written = [i for i in _written(self.graph) if i < given]
@@ -107,7 +117,7 @@ class Compiled:
     def _settings(self) -> Iterator[None]:
         """torch's default dtype and random numbers, while the graph runs."""
         try:
-            with default_dtype(self._dtype), self._stream():
+            with default_dtype(self._dtype), self._stream(), self._cores():
                 yield
         except LinAlgError as error:
             raise as_torchs(error) from None

@@ -5,12 +5,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+import threadpoolctl
 import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 from torchnp import compiler
+from torchnp.compiler import aot, one_core
 from torchnp.tests import exported, models
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -334,3 +336,54 @@ def test_torch_finds_the_backend():
     (entry,) = entry_points(group="torch_dynamo_backends", name="torchnp")
     assert entry.load() is compiler.backend
     assert torch.equal(torch.compile(lambda x: x + 1, backend="torchnp")(torch.ones(2)), torch.full((2,), 2.0))
+
+
+# ---------------------------------------------------------------- cores
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_small_graphs_of_training_use_one_core_for_their_products(monkeypatch):
+    """And nobody else does, nor they any longer."""
+    seen = []
+    real = aot.Plan.__call__
+
+    def call(self, inputs, report=None):
+        seen.append(blas_threads())
+        return real(self, inputs, report)
+
+    monkeypatch.setattr(aot.Plan, "__call__", call)
+    monkeypatch.setattr(one_core.torch, "get_num_threads", lambda: 2)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        many = blas_threads()
+        model = torch.nn.Linear(8, 8)
+        compiled = torch.compile(model, backend="torchnp")
+        compiled(torch.ones(4, 8)).sum().backward()
+        assert seen == [[1] * len(many)] * 2 and blas_threads() == many
+        with torch.no_grad():
+            compiled(torch.ones(4, 8))
+        assert seen[2:] == [many]
+        monkeypatch.setattr(one_core, "SMALL", 100)
+        torch._dynamo.reset()  # which has the graph of such a layer
+        torch.compile(torch.nn.Linear(8, 8), backend="torchnp")(torch.ones(4, 8))
+        assert seen[3:] == [many]
+        monkeypatch.setattr(aot.Plan, "__call__", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            compiled(torch.ones(4, 8))
+        assert blas_threads() == many
+
+
+def test_the_limit_of_cores_is_the_first_ones_to_set_and_the_last_ones_to_lift(monkeypatch):
+    monkeypatch.setattr(one_core.torch, "get_num_threads", lambda: 2)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        many = blas_threads()
+        entered = [one_core.one_core() for _ in range(3)]
+        for context in entered:
+            context.__enter__()
+        for context in entered[:2]:
+            context.__exit__(None, None, None)
+            assert blas_threads() == [1] * len(many)
+        entered[2].__exit__(None, None, None)
+        assert blas_threads() == many
