@@ -299,7 +299,7 @@ class Hostile(Player):
         seq = self.seq if r.random() < 0.97 else r.choice((0, self.seq + 1, 2**63 - 1))
         kind = r.choice(("data", "data", "del", "open", "sync", "publish", "release", "quote", "hello", "reply"))
         if kind == "data":
-            shape = r.choice(([], [3], [2, 2], [0], [1] * 64, [2**62, 2**62], [2**31, 2**31]))
+            shape = r.choice(([], [3], [2, 2], [0], [1] * 64, [2**62, 2**62], [2**31, 2**31], [0, 2**62, 2]))
             order = list(range(len(shape))) if r.random() < 0.8 else r.choice(([], [0, 0], [1], [5]))
             dtype = r.choice(("float32", "bool", "bfloat16", "complex64", "uint8", "nosuch", "object"))
             size = int(np.prod(shape)) * 4 if len(shape) < 3 and max(shape, default=0) < 9 else 100
@@ -352,10 +352,10 @@ class Hostile(Player):
     def frame(self) -> tuple[bytes, str]:
         """The next frame, and what it is."""
         p = self.random.random()
-        if 0.14 <= p < 0.24:
+        if 0.02 <= p < 0.12:
             made = self.program()
             raw = wire.encode(made)
-            return (raw if p > 0.145 else self.damaged(raw)), f"{made!r:.300}"
+            return (raw if p > 0.025 else self.damaged(raw)), f"{made!r:.300}"
         if p < 0.75:
             op, name = self._op()
             if p > 0.45:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from torchnp.rpc import wire
@@ -72,7 +74,7 @@ class Uploads:
         size = wire.nbytes_of(dtype, chunk.shape)
         self.store.claim(chunk.id, 1)
         try:
-            if wire.nbytes_of(dtype, [n for n in chunk.shape if n]) > wire.LAST:  # NumPy's limit, of empty arrays too
+            if wire.nbytes_of(dtype, [n for n in chunk.shape if n]) > sys.maxsize:  # NumPy's limit, of empty arrays too
                 raise QuotaError(f"a tensor of shape {chunk.shape} is larger than an array can be")
             self._target = self.store.zeros(size)
         except (QuotaError, MemoryError) as error:
