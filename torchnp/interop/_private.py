@@ -143,15 +143,14 @@ else:
         TorchDispatchMode = type("TorchDispatchMode", (), {"__init__": absent("TorchDispatchMode")})
 
 _mode_at = lookup("_C._get_dispatch_mode")
-modes: Callable[[], int] = lookup("_C._len_torch_dispatch_stack", lambda: 1)
-"""How many dispatch modes there are; 1 where that cannot be told."""
+_depth = lookup("_C._len_torch_dispatch_stack", lambda: 1)
 _keys = lookup("_C._TorchDispatchModeKey")
 _TRACERS = [] if _keys is None else [_keys.FUNCTIONAL, _keys.PROXY, _keys.FAKE]
 
 
 def is_traced() -> bool:
     """Whether ops are recorded or faked (make_fx, export, fake tensors): such modes stand below all others."""
-    if not modes():
+    if not _depth():
         return False
     if _mode_at is None or not _TRACERS:
         absent("torch._C._get_dispatch_mode")()
@@ -160,7 +159,7 @@ def is_traced() -> bool:
 
 def is_recorded() -> bool:
     """Whether make_fx records operators: what it declines would be a constant of its graph."""
-    return bool(modes()) and _mode_at is not None and _keys is not None and _mode_at(_keys.PROXY) is not None
+    return bool(_depth()) and _mode_at is not None and _keys is not None and _mode_at(_keys.PROXY) is not None
 
 
 _forward_mode = lookup("autograd.forward_ad")
@@ -175,7 +174,7 @@ def is_observed() -> bool:
 
     That is a mode, a transform of torch.func, forward mode, or hooks of saved tensors.
     """
-    if modes() or _transforms() is not None or _saving_hooks(True) is not None:
+    if _depth() or _transforms() is not None or _saving_hooks(True) is not None:
         return True
     return bool(getattr(_forward_mode, "_current_level", -1) >= 0)
 

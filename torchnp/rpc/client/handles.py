@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchnp.errors import output_shape
-from torchnp.interop._private import forbid_pointer, is_recorded, make_handle, modes, no_torch_function
+from torchnp.interop._private import forbid_pointer, is_recorded, make_handle, no_torch_function
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
 from torchnp.rpc.client.on_wire import constants, lower, lower_named, one_session
@@ -23,7 +23,6 @@ from torchnp.rpc.client.plain import (
     wrapped_number,
 )
 from torchnp.rpc.client.plan import (
-    PLANS,
     Plan,
     alternative,
     argument,
@@ -109,9 +108,9 @@ class BaseHandleTensor(NoValues, torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if modes() and is_recorded():
+        if is_recorded():
             return recorded(cls, func, args, kwargs or {})
-        plan = PLANS.get(id(func)) or plan_of(func)
+        plan = plan_of(func)
         if plan.special:
             return _special(cls, plan, args, kwargs or {})
         return _send(cls, plan, args, kwargs)

@@ -160,15 +160,14 @@ class Plan:
         return ""
 
 
-PLANS: dict[int, Plan] = {}
-"""By the id() of overloads, which the plans keep: the hash of one is a call into Python."""
+_PLANS: dict[int, Plan] = {}  # by the id() of overloads, which the plans keep: the hash of one is a call into Python
 
 
 def plan_of(func: OpOverload) -> Plan:
     """The plan of an overload; made on first use."""
-    plan = PLANS.get(id(func))
+    plan = _PLANS.get(id(func))
     if plan is None:
-        plan = PLANS[id(func)] = Plan(func)
+        plan = _PLANS[id(func)] = Plan(func)
     return plan
 
 
