@@ -17,4 +17,7 @@ aot_autograd: Callable[..., Callable[..., Any]] = lookup(
 )
 """A backend of ``torch.compile`` made of compilers of graphs of overloads, one for forward and one for backward."""
 
-__all__ = ["HigherOrderOperator", "OpOverload", "aot_autograd"]
+flop_formulas: dict[Any, Callable[..., Any]] = lookup("utils.flop_counter.flop_registry", {})
+"""By operator, from its arguments and ``out_val``: the floating-point operations of a product, as torch counts them."""
+
+__all__ = ["HigherOrderOperator", "OpOverload", "aot_autograd", "flop_formulas"]

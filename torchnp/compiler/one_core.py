@@ -13,16 +13,17 @@ from typing import Any
 
 import torch
 from threadpoolctl import ThreadpoolController
-from torch.utils.flop_counter import flop_registry
 
-SMALL = 4e8  # floating-point operations of a graph's products, some 4 ms of one core
+from torchnp.compiler._private import flop_formulas
+
+SMALL = 4e8  # floating-point operations of all products that torch counts in a graph, some 4 ms of one core
 
 
 def is_small(module: torch.fx.GraphModule) -> bool:
     """Whether a graph's matrix products and convolutions are `SMALL` together; False where a size is not known."""
     total = 0
     for node in module.graph.nodes:
-        formula = flop_registry.get(getattr(node.target, "overloadpacket", None))
+        formula = flop_formulas.get(getattr(node.target, "overloadpacket", None))
         if formula is None:
             continue
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))

@@ -148,10 +148,9 @@ def _quick_threshold_backward(grad_output: Any, self: Any, threshold: Any) -> nd
     """Of a relu."""
     if type(threshold) is not int or threshold or not is_float(self) or not is_float(grad_output):
         return None
-    usual = self.dtype is grad_output.dtype and self.shape == grad_output.shape
-    return (
-        choose(self <= 0, 0, grad_output) if usual and self.ndim and is_plain(self) and is_plain(grad_output) else None
-    )
+    if self.dtype is not grad_output.dtype or self.shape != grad_output.shape or not self.ndim:
+        return None
+    return choose(self <= 0, 0, grad_output) if is_plain(self) and is_plain(grad_output) else None
 
 
 @kernel("threshold_backward", quick=exact(_quick_threshold_backward, placed=True))
