@@ -29,7 +29,7 @@ COLUMNS = "row, what torch writes or does not look at, outs that have to be cont
 SAMPLED = ("float32", "int64", "bfloat16", "float64", "bool", "complex64")
 DROPOUTS = ("alpha_dropout_", "dropout_", "feature_alpha_dropout_", "feature_dropout_")  # write only in training
 INDEXED = ("gather.out", "take_along_dim.out")  # some samples expand the input or give the index as the out
-COPIES = ("copy_",)  # of a target onto itself do nothing
+ITSELF = ("copy_",)  # of a target onto itself does nothing
 SPLITS = ("unsafe_split.Tensor_out", "unsafe_split_with_sizes.out")  # copy views of the input into a list
 # What torch refuses of other shapes or dtypes than the samples'.
 REFUSED = {
@@ -242,7 +242,7 @@ def ask(part: Iterable[str], path: Path) -> Lines:
     found = {op: " ".join(kinds) for op, kinds in table(observed).items()}
     found |= {op: " ".join(f"{k}?" for k in KINDS) for op in DROPOUTS if f"aten::{op}" in wanted}
     found |= {op: "looks" for op in SPLITS if f"aten::{op}" in wanted}
-    found |= {op: "itself" for op in COPIES if f"aten::{op}" in wanted}
+    found |= {op: "itself" for op in ITSELF if f"aten::{op}" in wanted}
     found |= {op: "\t".join(wants) for op, wants in out_table(observed).items()}
     return {row["op"].removeprefix("aten::"): "" for row in observed if row["said"]} | found
 
