@@ -75,6 +75,8 @@ _batch_norm_with_update_functional  (x(2,3,4), x(3), x(3), x(3), p(3), 0.1, 1e-5
 lift  (x(3,4))
 dequantize.self  (x(3,4))
 _foobar  (x(3,4))
+_convert_indices_from_coo_to_csr  (torch.tensor([0,0,2]), 3)
+_convert_indices_from_csr_to_coo  (torch.tensor([0,2,3]), torch.tensor([0,1,1]))
 _upsample_bicubic2d_aa_backward  (x(1,2,3,3), [3,3], [1,2,4,4], False)
 _upsample_lanczos2d_aa_backward  (x(1,2,3,3), [3,3], [1,2,4,4], False)
 soft_margin_loss_backward  (x(3,4), x(3,4), x(3,4), 0)
