@@ -51,6 +51,7 @@ KNOWN = {
     "empty.out": ["expands"],  # nothing is written
     "multilabel_margin_loss_forward.output": ["blind expands", "is_target:is_target must be contiguous"],
 }
+SKIPPED = ("aten::_convert_indices_from_coo_to_csr.out",)  # writes beyond an out that is not contiguous
 REFUSAL = "more than one element of the written-to tensor"
 
 
@@ -70,7 +71,7 @@ def cases_of(wanted: Iterable[str]) -> list[Case]:
     cases = record_cases(inplace, SAMPLED, 8, steps=20, size=100_000, transfers=8)
     missed = inplace - {case.op for case in cases}
     cases += filter(None, (guessed(op, dtype) for op in sorted(missed) for dtype in SAMPLED))
-    return cases + outs.cases_of(set(wanted) - inplace)
+    return cases + outs.cases_of(set(wanted) - inplace - set(SKIPPED))
 
 
 def expanded(x: Any, dim: int) -> Any:
