@@ -136,8 +136,11 @@ KNOWN = {
     "cumsum_ cumprod_": ("same into", STRUCTURED),
     "addmm_ addmv_ baddbmm_": ("same sized", STRUCTURED),
     "_int_mm.out": ("same", "int_mm_out_cpu: Expected result dtype to be of type kInt but got {dc}"),
-    "_scaled_mm.out": ("same into", "out_dtype must match output matrix type"),
-    "_scaled_mm_v2.out": ("same into", "ValueError: out_dtype must match output matrix type"),
+    "lerp.Tensor_out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # a 0-d weight's words
+    "_scaled_mm.out _scaled_mm_v2.out": (  # oneDNN aside
+        "same into",
+        "ValueError: out_dtype must match output matrix type",
+    ),
 }
 
 
