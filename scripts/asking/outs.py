@@ -135,6 +135,8 @@ KNOWN = {
     "abs_ absolute_ _foreach_abs_": ("real", "In-place abs is not supported for complex tensors."),
     "cumsum_ cumprod_": ("same into", STRUCTURED),
     "addmm_ addmv_ baddbmm_": ("same sized", STRUCTURED),
+    # What memory held before is sometimes what it holds again.
+    "empty_like.out empty_permuted.out empty_strided.out new_empty.out new_empty_strided.out": ("any into", ""),
     "_int_mm.out": ("same", "int_mm_out_cpu: Expected result dtype to be of type kInt but got {dc}"),
     "lerp.Tensor_out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # a 0-d weight's words
     "_scaled_mm.out _scaled_mm_v2.out": (  # oneDNN aside
