@@ -14,53 +14,12 @@ import torchnp
 
 ndarray = np.ndarray
 FLOAT = np.dtype(np.float32)
-_TILE = 1 << 15  # elements that stay near the processor through a chain of passes
+_ZERO, _HALF = (np.array(n, np.float32) for n in (0, 0.5))
 
 
-def _plain(*arrays: Any) -> bool:
+def plain(*arrays: Any) -> bool:
+    """Whether all are arrays of float32."""
     return all(type(x) is ndarray and x.dtype == FLOAT for x in arrays)
-
-
-# ---------------------------------------------------------------- GELU
-
-# Abramowitz and Stegun's 7.1.26: erfc(x) = (a1 t + ... + a5 t^5) exp(-x^2) to 1.5e-7, where t = 1 / (1 + 0.3275911 x);
-# here of x / sqrt(2), and halved.
-_SLOPE = np.float32(0.3275911 / 2**0.5)
-_TERMS = [np.float32(a / 2) for a in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)]
-_ONE, _ZERO, _HALF = (np.array(n, np.float32) for n in (1, 0, 0.5))
-_FAR = np.float32(13)  # beyond it the tail is zero
-
-
-def gelu(self: ndarray, *, approximate: str = "none") -> ndarray:
-    """``max(x, 0) - |x| erfc(|x| / sqrt(2)) / 2``, which is x times the normal distribution function."""
-    exact = torchnp.table["aten::gelu"]
-    if approximate != "none" or not _plain(self) or self.size < 256 or not self.flags.c_contiguous:
-        return exact(self, approximate=approximate)
-    if not self.min() > -np.inf:  # a nan, or what makes one
-        return exact(self, approximate=approximate)
-    flat = self.reshape(-1)
-    out = np.empty_like(flat)
-    near, t, tail = (np.empty(min(_TILE, flat.size), np.float32) for _ in range(3))
-    for at in range(0, flat.size, _TILE):
-        x, y = flat[at : at + _TILE], out[at : at + _TILE]
-        a, b, c = near[: x.size], t[: x.size], tail[: x.size]
-        np.abs(x, out=a)
-        np.minimum(a, _FAR, out=a)
-        np.multiply(a, _SLOPE, out=b)
-        b += _ONE
-        np.divide(_ONE, b, out=b)
-        np.multiply(b, _TERMS[0], out=c)
-        for term in _TERMS[1:]:
-            c += term
-            c *= b
-        c *= a
-        a *= a
-        a *= -_HALF
-        np.exp(a, out=a)
-        c *= a
-        np.maximum(x, _ZERO, out=y)
-        y -= c
-    return out.reshape(self.shape)
 
 
 # ---------------------------------------------------------------- pooling
@@ -71,7 +30,7 @@ def max_pool2d(
 ) -> ndarray:
     """The largest of shifted slices: rows first, then columns."""
     kernel, steps, pads = pair(kernel_size), pair(stride or kernel_size), pair(padding)
-    fits = _plain(self) and self.ndim == 4 and self.size and pair(dilation) == (1, 1) and not ceil_mode
+    fits = plain(self) and self.ndim == 4 and self.size and pair(dilation) == (1, 1) and not ceil_mode
     if not fits or min(kernel) < 1 or min(steps) < 1 or min(pads) < 0 or any(2 * p > k for p, k in zip(pads, kernel)):
         return torchnp.table["aten::max_pool2d"](self, kernel_size, stride, padding, dilation, ceil_mode)
     x = padded(self, pads, -np.inf)
@@ -124,28 +83,6 @@ def in_order(x: ndarray, like: ndarray) -> ndarray:
     out = x.transpose(0, 3, 1, 2)
     last = like.transpose(0, 2, 3, 1).flags.c_contiguous and not like.flags.c_contiguous
     return out if last else np.ascontiguousarray(out)
-
-
-# ---------------------------------------------------------------- linear layers
-
-
-class Linear:
-    """``x @ weight.T + bias`` of known numbers, the weight turned once and for all."""
-
-    def __init__(self, weight: ndarray, bias: ndarray | None) -> None:
-        self._given, self._bias = weight, bias
-        self._turned: ndarray | None = None
-
-    def __call__(self, x: ndarray) -> ndarray:
-        o, k = self._given.shape
-        if not _plain(x) or x.ndim < 2 or x.shape[-1] != k or not x.size:
-            return torchnp.table["aten::linear"](x, self._given, self._bias)
-        if self._turned is None:
-            self._turned = np.ascontiguousarray(self._given.T)
-        y = np.matmul(x.reshape(-1, k), self._turned)
-        if self._bias is not None:
-            y += self._bias
-        return y.reshape(*x.shape[:-1], o)
 
 
 # ---------------------------------------------------------------- convolution
@@ -318,7 +255,7 @@ class LSTM:
     ) -> tuple:  # fmt: skip
         directions, each = 1 + bool(bidirectional), 2 + 2 * bool(has_biases)
         fits = (
-            _plain(input, *hx, *params) and input.ndim == 3 and input.size and len(hx) == 2 and not (train and dropout)
+            plain(input, *hx, *params) and input.ndim == 3 and input.size and len(hx) == 2 and not (train and dropout)
             and len(params) == each * directions * num_layers and hx[0].shape == hx[1].shape
             and self._matching(input, hx[0], params, each, directions, batch_first)
         )  # fmt: skip

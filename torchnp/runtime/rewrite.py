@@ -16,7 +16,7 @@ import numpy as np
 
 import torchnp
 from torchnp.registry import FAILURES
-from torchnp.runtime import faster
+from torchnp.runtime import faster, transformer
 from torchnp.runtime.graph import Graph, Node, Ref, check_names, refs, result_names
 from torchnp.runtime.run import NUMBERS, Plan
 
@@ -270,11 +270,19 @@ class _Work:
             return False
         self._room -= weight.nbytes
         self._use(given["weight"], given["bias"])
-        node.function, node.args, node.kwargs = faster.Linear(weight, bias), [given["input"]], {}
+        node.function, node.args, node.kwargs = transformer.Linear(weight, bias), [given["input"]], {}
         return False
 
     def _gelu(self, node: Node) -> bool:
-        node.function = faster.gelu
+        node.function = transformer.gelu
+        return False
+
+    def _attend(self, node: Node) -> bool:
+        node.function = transformer.attention
+        return False
+
+    def _layer_norm(self, node: Node) -> bool:
+        node.function = transformer.layer_norm
         return False
 
     # ------------------------------------------------------------ layout
@@ -317,6 +325,8 @@ _MERGES: dict[str, Callable[[_Work, Node], bool]] = {
     "aten::linear": _Work._multiply,
     "aten::lstm.input": _Work._recur,
     "aten::gelu": _Work._gelu,
+    "aten::layer_norm": _Work._layer_norm,
+    "aten::scaled_dot_product_attention": _Work._attend,
 }
 _POINTWISE = {
     f"aten::{n}"

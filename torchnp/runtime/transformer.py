@@ -1,0 +1,212 @@
+"""What transformers are made of, as the executor computes it: linear layers, GELU, layer norm and attention.
+
+Each takes the operator's own arguments and leaves to the table's kernel what it does not do, as in `faster`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import torchnp
+from torchnp import layout
+from torchnp.runtime.faster import FLOAT, plain
+
+ndarray = np.ndarray
+_TILE = 1 << 16  # elements that stay near the processor through a chain of passes
+_ONE = np.array(1, FLOAT)
+
+
+# ---------------------------------------------------------------- linear layers
+
+
+class Linear:
+    """``x @ weight.T + bias`` of known numbers, the weight turned once and for all."""
+
+    def __init__(self, weight: ndarray, bias: ndarray | None) -> None:
+        self._given, self._bias = weight, bias
+        self._turned: ndarray | None = None
+
+    def __call__(self, x: ndarray) -> ndarray:
+        o, k = self._given.shape
+        if not plain(x) or x.ndim < 2 or x.shape[-1] != k or not x.size:
+            return torchnp.table["aten::linear"](x, self._given, self._bias)
+        if self._turned is None:
+            self._turned = np.ascontiguousarray(self._given.T)
+        y = np.matmul(x.reshape(-1, k), self._turned)
+        if self._bias is not None:
+            y += self._bias
+        return y.reshape(*x.shape[:-1], o)
+
+
+# ---------------------------------------------------------------- GELU
+
+# log((1 - P) / P) of the normal distribution function P is x times this polynomial of x squared, the highest power
+# first: fitted by weighted least squares (Lawson's steps towards the least maximum) to 7e-8 in x P(x).
+_LOGIT = [
+    np.array(a, FLOAT)
+    for a in (
+        -3.61154683e-09, 2.66905515e-07, -7.93840496e-06, 1.10481550e-04, 6.62562216e-05, -7.26685623e-02, -1.59576843,
+    )
+]  # fmt: skip
+
+
+def gelu(self: ndarray, *, approximate: str = "none") -> ndarray:
+    """``x / (1 + exp(x times a polynomial))``, which is x times the normal distribution function."""
+    exact = torchnp.table["aten::gelu"]
+    if approximate != "none" or not plain(self) or self.size < 256 or not self.flags.c_contiguous:
+        return exact(self, approximate=approximate)
+    if not self.min() > -np.inf:  # a nan, or what makes one
+        return exact(self, approximate=approximate)
+    flat = self.reshape(-1)
+    out = np.empty_like(flat)
+    square = np.empty(min(_TILE, flat.size), FLOAT)
+    with np.errstate(over="ignore", under="ignore"):
+        for at in range(0, flat.size, _TILE):
+            x, y = flat[at : at + _TILE], out[at : at + _TILE]
+            u = square[: x.size]
+            np.multiply(x, x, out=u)
+            np.multiply(u, _LOGIT[0], out=y)
+            for term in _LOGIT[1:-1]:
+                y += term
+                y *= u
+            y += _LOGIT[-1]
+            y *= x
+            np.exp(y, out=y)
+            y += _ONE
+            np.divide(x, y, out=y)
+    return out.reshape(self.shape)
+
+
+# ---------------------------------------------------------------- layer norm
+
+
+def layer_norm(
+    input: ndarray, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> ndarray:  # fmt: skip
+    """Rows less their mean, over their deviation: the sums as products with a vector."""
+    n = input.shape[-1] if type(input) is ndarray and input.ndim else 0
+    given = [x for x in (weight, bias) if x is not None]
+    fits = plain(input, *given) and input.size >= _FEW and input.flags.c_contiguous
+    if not fits or [*normalized_shape] != [n] or any(x.shape != (n,) for x in given):
+        return torchnp.table["aten::layer_norm"](input, normalized_shape, weight, bias, eps, cudnn_enable)
+    rows = input.reshape(-1, n)
+    out = np.empty_like(rows)
+    share, each = np.full(n, 1 / n, FLOAT), max(1, _TILE // n)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for at in range(0, len(rows), each):
+            x, y = rows[at : at + each], out[at : at + each]
+            np.subtract(x, np.matmul(x, share)[:, None], out=y)
+            deviation = np.vecdot(y, y)[:, None]
+            deviation /= np.float32(n)
+            deviation += np.float32(eps)
+            np.sqrt(deviation, out=deviation)
+            y /= deviation
+            if weight is not None:
+                y *= weight
+            if bias is not None:
+                y += bias
+    return out.reshape(input.shape)
+
+
+_FEW = 1 << 12  # elements up to which the kernel's own way is as quick
+
+
+# ---------------------------------------------------------------- attention
+
+_FAR = np.float32(60)  # exponentials of numbers within it, and sums of many, are normal numbers of float32
+_SCORES = 1 << 17  # that stay near the processor
+_QUERIES = 64  # at once under a causal mask: of later keys it sees none
+
+
+def attention(
+    query: ndarray, key: ndarray, value: ndarray, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    *, scale: float | None = None, enable_gqa: bool = False,
+) -> ndarray:  # fmt: skip
+    """Attention by blocks of queries, whose scores are so small that their largest need not be taken off.
+
+    A mask multiplies the exponentials, which are summed by a product with ones.
+    """
+    factor = scale
+    if factor is None:
+        factor = 1 / math.sqrt(query.shape[-1]) if query.ndim and query.shape[-1] else 0.0
+    found = None
+    if not dropout_p and factor > 0 and _attends(query, key, value) and not (is_causal and attn_mask is not None):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            found = _by_blocks(query, key, value, attn_mask, is_causal, np.float32(factor))
+    if found is None:
+        kernel = torchnp.table["aten::scaled_dot_product_attention"]
+        return kernel(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    return found
+
+
+def _attends(q: ndarray, k: ndarray, v: ndarray) -> bool:
+    """Whether these are heads of attention that is worth its while."""
+    if not plain(q, k, v) or not q.ndim == k.ndim == v.ndim == 4 or k.shape != v.shape:
+        return False
+    return q.shape[:2] == k.shape[:2] and q.shape[3] == k.shape[3] and q.size * k.shape[2] > _SCORES
+
+
+@functools.lru_cache(maxsize=16)
+def _seen(queries: int, keys: int, ahead: int) -> ndarray:
+    """1 where a causal mask lets a query see a key, of which so many come before the first query."""
+    return np.tri(queries, keys, ahead, FLOAT)
+
+
+def _factors(mask: Any, shape: tuple[int, ...]) -> ndarray | None:
+    """What a mask multiplies exponentials with, for each batch, head, query and key; None where it is of no use."""
+    if type(mask) is not ndarray or mask.dtype not in (np.bool_, FLOAT) or not 2 <= mask.ndim <= 4:
+        return None
+    if any(n not in (1, m) for n, m in zip(mask.shape[::-1], shape[::-1])):
+        return None
+    if mask.dtype == FLOAT:
+        if not mask.max(initial=0) < 20:
+            return None
+        mask = np.exp(mask)
+    return np.broadcast_to(mask, shape)
+
+
+def _by_blocks(
+    q: ndarray, k: ndarray, v: ndarray, mask: Any, causal: bool, scale: np.float32
+) -> ndarray | None:  # fmt: skip
+    """None where a score is far from zero, or a query sees next to nothing."""
+    keys = k.shape[2]
+    seen = None
+    if mask is not None and (seen := _factors(mask, (*q.shape[:3], keys))) is None:
+        return None
+    out = layout.empty(q.shape, FLOAT, layout.preserved(*layout.layout_of(q)))
+    ones = np.ones((keys, 1), FLOAT)
+    for part, rows in _blocks(q.shape, keys, causal):
+        stop = min(keys, rows.stop) if causal else keys
+        s = np.matmul(q[part][..., rows, :] * scale, k[part][..., :stop, :].swapaxes(-1, -2))
+        if not (s.max() < _FAR and s.min() > -_FAR):
+            return None
+        np.exp(s, out=s)
+        if causal and stop > rows.start:
+            s[..., rows.start :] *= _seen(rows.stop - rows.start, stop - rows.start, 0)
+        if seen is not None:
+            s *= seen[part][..., rows, :]
+        total = np.matmul(s, ones[:stop])
+        if seen is not None and not total.min() > 1e-30:
+            return None
+        y = out[part][..., rows, :]
+        np.matmul(s, v[part][..., :stop, :], out=y)
+        y /= total
+    return out
+
+
+def _blocks(shape: tuple[int, ...], keys: int, causal: bool) -> Iterator[tuple[tuple[slice, slice], slice]]:
+    """Some batches and heads, and some of their queries, at a time."""
+    batches, heads, queries, _ = shape
+    many = min(queries, max(1, _SCORES // keys), _QUERIES if causal else queries)
+    each = max(1, _SCORES // (many * keys))
+    more = max(1, each // heads)
+    for b in range(0, batches, more):
+        for h in range(0, heads, each):
+            for t in range(0, queries, many):
+                yield (slice(b, b + more), slice(h, h + each)), slice(t, min(t + many, queries))
