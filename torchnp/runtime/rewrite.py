@@ -17,6 +17,7 @@ import numpy as np
 import torchnp
 from torchnp.registry import FAILURES
 from torchnp.runtime import faster, transformer
+from torchnp.runtime.chains import chained
 from torchnp.runtime.graph import Graph, Node, Ref, check_names, refs, result_names
 from torchnp.runtime.run import NUMBERS, Plan
 
@@ -38,7 +39,7 @@ def improved(graph: Graph, constants: Mapping[str, ndarray]) -> tuple[Graph, set
     work = _Work(graph, constants)
     work.fold()
     work.merge()
-    found = replace(graph, nodes=work.nodes)
+    found = replace(graph, nodes=chained(work.nodes, graph.outputs, graph.tensors))
     check_names(found, "the improved graph")
     return found, work.used
 

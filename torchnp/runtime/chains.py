@@ -1,0 +1,156 @@
+"""Chains of elementwise operators, computed tile by tile, so that what lies between them stays in cache.
+
+Each operator is the table's kernel, or the quicker function that stands for it; what cannot be cut is computed operator by
+operator. Small tiles are one thread's: several would wait for Python's lock after each operator. Arrays that are no longer
+in any cache are cut into larger parts, for all threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import torchnp
+from torchnp.registry import FAILURES
+from torchnp.runtime import transformer
+from torchnp.runtime.graph import Graph, Meta, Node, Ref, check_names, refs
+from torchnp.runtime.run import Plan
+from torchnp.threads import blocks, share
+
+ndarray = np.ndarray
+LARGE = 1 << 18  # elements from which on tiles pay
+_TILE = 1 << 15  # elements of a tile
+_HUGE, _PIECE = 1 << 23, 1 << 19  # elements from which on threads pay, and those of a part
+
+
+class Chain:
+    """Nodes that treat all elements alike, as one function of what they read of others.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Elementwise, in order.
+    inputs : sequence of str
+        The values that they read of others, in the order of the arguments.
+    outputs : sequence of str
+        The values that others read of them.
+    """
+
+    def __init__(self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        graph = Graph([Ref(n) for n in inputs], [Ref(n) for n in outputs], [*nodes], {}, {})
+        check_names(graph, "a chain of operators")
+        self._plan = Plan(graph)
+        self._one = len(outputs) == 1
+
+    def __call__(self, *inputs: Any) -> Any:
+        found = None
+        if (cut := _cut(inputs)) is not None:
+            with contextlib.suppress(*FAILURES):  # whose words are those of whole arrays
+                found = self._tiled(*cut)
+        if found is None:
+            found = self._plan([*inputs])
+        return found[0] if self._one else found
+
+    def _tiled(self, shape: tuple[int, ...], lead: int, rows: list[Any], cuts: list[bool]) -> list[ndarray] | None:
+        """The whole results, or None where they are not of the shape of all."""
+        n, inner = math.prod(shape[:lead]), shape[lead:]
+        huge = math.prod(shape) >= _HUGE
+        first, *parts = blocks(n, max(1, (_PIECE if huge else _TILE) // math.prod(inner)))
+
+        def results(part: slice) -> list[ndarray]:
+            return self._plan([x[part] if cut else x for x, cut in zip(rows, cuts)])
+
+        made = results(first)
+        for x in made:
+            if x.shape != (first.stop, *inner) or any(np.may_share_memory(x, y) for y in rows if type(y) is ndarray):
+                return None
+        outs = [np.empty((n, *inner), x.dtype) for x in made]
+
+        def keep(part: slice, found: list[ndarray]) -> None:
+            for out, x in zip(outs, found):
+                out[part] = x
+
+        keep(first, made)
+        if huge:
+            share(lambda part: keep(part, results(part)), parts)
+        else:
+            for part in parts:
+                keep(part, results(part))
+        return [x.reshape(shape) for x in outs]
+
+
+def _cut(inputs: Sequence[Any]) -> tuple[tuple[int, ...], int, list[Any], list[bool]] | None:
+    """The whole shape, how many of its dimensions are cut as one, each input as rows of these and whether it has all of
+    them; None where tiles are of no use.
+    """
+    largest = max((x for x in inputs if type(x) is ndarray), key=lambda x: x.size, default=None)
+    if largest is None or largest.size < LARGE:
+        return None
+    shape = largest.shape
+    lead = next(k for k in range(1, len(shape) + 1) if math.prod(shape[k:]) <= _TILE)
+    rows, cuts = [], []
+    for x in inputs:
+        cut = False
+        if type(x) is ndarray and x.ndim > len(shape) - lead:
+            own = (1,) * (len(shape) - x.ndim) + x.shape
+            cut = own[:lead] == shape[:lead]
+            if not (x.flags.c_contiguous if cut else math.prod(own[:lead]) == 1):
+                return None
+            x = x.reshape(-1 if cut else 1, *own[lead:])
+        rows.append(x)
+        cuts.append(cut)
+    return shape, lead, rows, cuts
+
+
+def chained(nodes: Sequence[Node], outputs: Sequence[Any], tensors: Mapping[str, Meta]) -> list[Node]:
+    """The same nodes, with neighbours that treat all elements alike as one.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        In order.
+    outputs : sequence
+        What is read of them in the end.
+    tensors : mapping of str to Meta
+        The sizes of what they give.
+    """
+    found: list[Node] = []
+    group: list[Node] = []
+    shape: Any = None
+    readers = {name: i for i, node in enumerate(nodes) for name in refs([*node.args, *node.kwargs.values()])}
+    readers |= dict.fromkeys(refs(outputs), len(nodes))  # the last of each value
+    for i, node in enumerate((*nodes, None)):
+        own = tensors.get(node.results[0][1]) if node is not None and _is_elementwise(node) else None
+        if own is None or own.shape != shape:
+            found += [_joined(group, i, readers)] if len(group) > 1 else group
+            group, shape = [], own and own.shape
+        if own is not None:
+            group.append(node)  # type: ignore[arg-type]
+        elif node is not None:
+            found.append(node)
+    return found
+
+
+def _is_elementwise(node: Node) -> bool:
+    schema = torchnp.table.schemas.get(node.target)
+    if schema is None or "pointwise" not in schema.tags or node.function not in (None, transformer.gelu):
+        return False
+    if schema.mutates or any(r.alias for r in schema.returns) or "nondeterministic_seeded" in schema.tags:
+        return False
+    return len(node.results) == 1 and isinstance(node.results[0], tuple) and node.results[0][0] == "tensor"
+
+
+def _joined(group: list[Node], end: int, readers: Mapping[str, int]) -> Node:
+    """One node in the place of several, the last of which stands before ``end``."""
+    made = [node.results[0][1] for node in group]
+    read = dict.fromkeys(n for node in group for n in refs([*node.args, *node.kwargs.values()]))
+    inputs = [n for n in read if n not in made]
+    outputs = [n for n in made if readers.get(n, -1) >= end]
+    results: list[Any] = [("tensor", n) for n in outputs]
+    label = ", ".join(node.label or node.target for node in group)
+    chain = Chain(group, inputs, outputs)
+    return Node(group[-1].target, [Ref(n) for n in inputs], {}, results, group[0].where, function=chain, label=label)
