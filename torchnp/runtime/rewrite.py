@@ -16,7 +16,7 @@ import numpy as np
 
 import torchnp
 from torchnp.registry import FAILURES
-from torchnp.runtime import faster, transformer
+from torchnp.runtime import faster, recurrent, transformer
 from torchnp.runtime.chains import chained
 from torchnp.runtime.graph import Graph, Node, Ref, check_names, refs, result_names
 from torchnp.runtime.run import NUMBERS, Plan
@@ -254,7 +254,7 @@ class _Work:
         return False
 
     def _recur(self, node: Node) -> bool:
-        made = faster.LSTM()
+        made = recurrent.LSTM() if node.target == recurrent.LSTM.name else recurrent.GRU()
         params = node.args[2] if len(node.args) > 2 else node.kwargs.get("params")
         made.keep = isinstance(params, list) and all(self._constant(p) is not None for p in params)
         if made.keep:
@@ -324,7 +324,8 @@ _MERGES: dict[str, Callable[[_Work, Node], bool]] = {
     "aten::max_pool2d": _Work._pool,
     "aten::max_pool2d_with_indices": _Work._pool,
     "aten::linear": _Work._multiply,
-    "aten::lstm.input": _Work._recur,
+    recurrent.LSTM.name: _Work._recur,
+    recurrent.GRU.name: _Work._recur,
     "aten::gelu": _Work._gelu,
     "aten::layer_norm": _Work._layer_norm,
     "aten::scaled_dot_product_attention": _Work._attend,

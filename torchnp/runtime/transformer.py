@@ -14,7 +14,7 @@ import numpy as np
 
 import torchnp
 from torchnp import layout
-from torchnp.runtime.faster import FLOAT, plain
+from torchnp.runtime.faster import FLOAT, aligned, plain
 
 ndarray = np.ndarray
 _TILE = 1 << 16  # elements that stay near the processor through a chain of passes
@@ -36,7 +36,7 @@ class Linear:
         if not plain(x) or x.ndim < 2 or x.shape[-1] != k or not x.size:
             return torchnp.table["aten::linear"](x, self._given, self._bias)
         if self._turned is None:
-            self._turned = np.ascontiguousarray(self._given.T)
+            self._turned = aligned(self._given.T)
         y = np.matmul(x.reshape(-1, k), self._turned)
         if self._bias is not None:
             y += self._bias

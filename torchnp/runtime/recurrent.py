@@ -1,0 +1,202 @@
+"""LSTM and GRU as the executor computes them: one product and one hyperbolic tangent for all gates of a step.
+
+The logistic function of x is (1 + tanh(x / 2)) / 2, so that the weights of its gates are halved beforehand. Inside, what
+belongs to one gate lies in one run of memory, and products are cut so that BLAS takes them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import torchnp
+from torchnp.runtime.faster import FLOAT, aligned, plain
+
+ndarray = np.ndarray
+_HALF = np.array(0.5, FLOAT)
+_ALONE = 1 << 18  # multiplications of a product that OpenBLAS leaves to one thread, and does not copy first
+_NARROW = 64  # columns of a part, at least
+
+
+class _Weights(NamedTuple):
+    """Of one direction of one layer: (parts, given, each), (parts, size, each) and two of (parts, 1, each) or None."""
+
+    of_input: ndarray
+    of_state: ndarray
+    bias: ndarray | None
+    of_last: ndarray | None  # of the state's products alone
+
+
+class Recurrent:
+    """Layers of a recurrent network over sequences of float32."""
+
+    name: str
+    gates: int
+    order: tuple[int, ...]  # torch's places of the gates
+    logistic: int  # so many of the first of these go through the logistic function
+    states: int
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[list[ndarray], int, _Weights]] = {}
+        self.keep = False  # whether the weights are the same at each call
+
+    def __call__(
+        self, input: ndarray, hx: Any, params: Sequence[ndarray], has_biases: bool, num_layers: int,
+        dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+    ) -> tuple:  # fmt: skip
+        directions, each = 1 + bool(bidirectional), 2 + 2 * bool(has_biases)
+        given = [hx] if self.states == 1 else hx
+        fits = (
+            plain(input, *given, *params) and input.ndim == 3 and input.size and len(given) == self.states
+            and not (train and dropout) and len(params) == each * directions * num_layers
+            and self._matching(input, given, params, each, directions, batch_first)
+        )  # fmt: skip
+        if not fits:
+            return torchnp.table[self.name](
+                input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+            )
+        y = np.ascontiguousarray(input.swapaxes(0, 1) if batch_first else input)
+        size = given[0].shape[-1]
+        ends: list[list[ndarray]] = [[] for _ in given]
+        for layer in range(num_layers):
+            out = np.empty((*y.shape[:2], directions * size), FLOAT)
+            for d in range(directions):
+                k = layer * directions + d
+                weights = self._weights(k, params[k * each : (k + 1) * each], y.shape[1])
+                last = self._layer(y, [x[k] for x in given], weights, out[:, :, d * size : (d + 1) * size], d == 1)
+                for found, x in zip(ends, last):
+                    found.append(x)
+            y = out
+        if batch_first:
+            y = y.swapaxes(0, 1)
+        return y, *map(np.stack, ends)
+
+    def _matching(
+        self, x: ndarray, states: Sequence[ndarray], params: Sequence[ndarray], each: int, directions: int, batch_first: bool
+    ) -> bool:  # fmt: skip
+        """Whether all sizes fit; what does not is refused in the table's words."""
+        batch, size = x.shape[0 if batch_first else 1], states[0].shape[-1]
+        if not size or any(h.shape != (len(params) // each, batch, size) for h in states):
+            return False
+        rows = self.gates * size
+        for i in range(0, len(params), each):
+            given = x.shape[-1] if i < each * directions else size * directions
+            shapes = [(rows, given), (rows, size), (rows,), (rows,)]
+            if [p.shape for p in params[i : i + each]] != shapes[:each]:
+                return False
+        return True
+
+    def _weights(self, k: int, params: Sequence[ndarray], batch: int) -> _Weights:
+        """Of one layer in one direction, with the logistic gates first and halved."""
+        size = params[1].shape[1]
+        parts = 1  # of a gate
+        while batch * size * (size // parts) > _ALONE and size % (2 * parts) == 0 and size // parts >= 2 * _NARROW:
+            parts *= 2
+        if k in self._made and self._made[k][1] == parts and all(a is b for a, b in zip(self._made[k][0], params)):
+            return self._made[k][2]
+
+        def cut(w: ndarray) -> ndarray:
+            """(gates * size, n) as (gates * parts, n, each)."""
+            rows = w.reshape(self.gates, size, -1)[[*self.order]]
+            rows[: self.logistic] *= _HALF
+            return aligned(rows.reshape(self.gates * parts, size // parts, -1).swapaxes(1, 2))
+
+        found = _Weights(cut(params[0]), cut(params[1]), *self._biases(*map(cut, params[2:])))
+        if self.keep:
+            self._made[k] = [*params], parts, found
+        return found
+
+    def _biases(self, of_input: ndarray | None = None, of_state: ndarray | None = None) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def _layer(
+        self, x: ndarray, states: list[ndarray], weights: _Weights, out: ndarray, reverse: bool
+    ) -> list[ndarray]:  # fmt: skip
+        """One direction of one layer: the states at its end."""
+        steps, batch, size = *x.shape[:2], states[0].shape[-1]
+        many, _, each = weights.of_state.shape
+        given = np.matmul(x.reshape(steps * batch, -1), weights.of_input)
+        if weights.bias is not None:
+            given += weights.bias
+        given = given.reshape(many, steps, batch, each)
+        parts = many // self.gates
+
+        def by_parts(h: ndarray) -> ndarray:
+            return h.reshape(batch, parts, each).swapaxes(0, 1)
+
+        state = states[0].copy()
+        own = [by_parts(state), *(by_parts(c).copy() for c in states[1:])]
+        made = np.empty((many, batch, each), FLOAT)
+        gates = made.reshape(self.gates, parts, batch, each)
+        step = self._step(gates, own, weights.of_last)
+        for t in range(steps - 1, -1, -1) if reverse else range(steps):
+            np.matmul(state, weights.of_state, out=made)
+            step(given[:, t])
+            out[t] = state
+        return [state, *(c.swapaxes(0, 1).reshape(batch, size) for c in own[1:])]
+
+    def _step(self, gates: ndarray, own: list[ndarray], bias: ndarray | None) -> Any:
+        """What makes the states of a step, in their place, of the state's products and what the input gives."""
+        raise NotImplementedError
+
+
+class LSTM(Recurrent):
+    """The gates i, f, g and o, of a state and a cell."""
+
+    name, gates, order, logistic, states = "aten::lstm.input", 4, (0, 1, 3, 2), 3, 2
+
+    def _biases(self, of_input: ndarray | None = None, of_state: ndarray | None = None) -> tuple[Any, Any]:
+        return None if of_input is None else of_input + of_state, None
+
+    def _step(self, gates: ndarray, own: list[ndarray], bias: ndarray | None) -> Any:
+        h, c = own
+        made, opened, (i, f, o, g) = gates.reshape(-1, *gates.shape[2:]), gates[:3], gates
+        part = np.empty_like(c)
+
+        def step(given: ndarray) -> None:
+            np.add(made, given, out=made)
+            np.tanh(made, out=made)
+            np.multiply(opened, _HALF, out=opened)
+            np.add(opened, _HALF, out=opened)
+            np.multiply(f, c, out=c)
+            np.multiply(i, g, out=part)
+            np.add(c, part, out=c)
+            np.tanh(c, out=part)
+            np.multiply(o, part, out=h)
+
+        return step
+
+
+class GRU(Recurrent):
+    """The gates r and z, and the new state, of a state."""
+
+    name, gates, order, logistic, states = "aten::gru.input", 3, (0, 1, 2), 2, 1
+
+    def _biases(self, of_input: ndarray | None = None, of_state: ndarray | None = None) -> tuple[Any, Any]:
+        if of_input is None or of_state is None:
+            return None, None
+        first = len(of_input) // 3 * 2
+        return np.concatenate([of_input[:first] + of_state[:first], of_input[first:]]), of_state[first:]
+
+    def _step(self, gates: ndarray, own: list[ndarray], bias: ndarray | None) -> Any:
+        (h,), (r, z, n) = own, gates
+        opened = gates[:2].reshape(-1, *gates.shape[2:])
+        first, part = len(opened), np.empty(n.shape, FLOAT)
+
+        def step(given: ndarray) -> None:
+            np.add(opened, given[:first], out=opened)
+            np.tanh(opened, out=opened)
+            np.multiply(opened, _HALF, out=opened)
+            np.add(opened, _HALF, out=opened)
+            if bias is not None:
+                np.add(n, bias, out=n)
+            np.multiply(n, r, out=n)
+            np.add(n, given[first:], out=n)
+            np.tanh(n, out=n)
+            np.subtract(h, n, out=part)
+            np.multiply(part, z, out=part)
+            np.add(part, n, out=h)
+
+        return step

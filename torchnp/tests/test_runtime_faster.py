@@ -1,0 +1,241 @@
+"""What the executor computes in other ways than the table: near torch, and as the table where it leaves the work to it."""
+
+import io
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import torchnp
+from torchnp.interop.convert import to_numpy
+from torchnp.runtime import chains, faster, recurrent, transformer
+
+IMAGE = lambda: torch.randn(2, 3, 37, 34)
+
+
+def test_gelu():
+    x = np.concatenate([np.linspace(-20, 20, 100_001), [np.inf, 3e38, -3e38, 1e-30, 0]]).astype("f4")
+    wanted = F.gelu(torch.from_numpy(x).double())
+    torch.testing.assert_close(torch.from_numpy(transformer.gelu(x)).double(), wanted, rtol=1.3e-6, atol=1e-6)
+    x[7], x[8] = np.nan, -np.inf
+    assert np.array_equal(transformer.gelu(x), torchnp.aten.gelu(x), equal_nan=True)
+    small = x[:8]
+    assert np.array_equal(transformer.gelu(small), torchnp.aten.gelu(small), equal_nan=True)
+
+
+@pytest.mark.parametrize("window", [(3, 2, 1), (2,), ([3, 2], [1, 2], [1, 0]), (2, 2, 0, 2), (3, 2, 0, 1, True), (40,)])
+def test_max_pool(window):
+    x = IMAGE().numpy()
+    x[0, 0, 0, 0] = np.nan
+    for image in (x, np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)):
+        try:
+            wanted = torchnp.aten.max_pool2d(image, *window)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError) as said:
+                faster.max_pool2d(image, *window)
+            assert str(said.value) == str(error)
+            continue
+        found = faster.max_pool2d(image, *window)
+        assert np.array_equal(found, wanted, equal_nan=True) and found.strides == wanted.strides
+
+
+@pytest.mark.parametrize("size", [(4, 4), (5, 8), (1, 1), (7, 13)])
+def test_winograd_is_as_near_to_the_truth_as_plain_sums(size):
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 128, *size), torch.randn(130, 128, 3, 3) / 34
+    truth = F.conv2d(x.double(), w.double(), None, 1, 1).numpy()
+    found = faster.Convolution(w.numpy(), None, (1, 1), (1, 1))(x.numpy())
+    own = np.abs(F.conv2d(x, w, None, 1, 1).numpy() - truth).max()
+    assert np.abs(found - truth).max() < max(8 * own, 3e-6)
+
+
+def test_refusals_of_convolutions_are_torchs():
+    conv = faster.Convolution(np.ones((2, 3, 3, 3), "f4"), None, (1, 1), (0, 0))
+    with pytest.raises(RuntimeError) as theirs:
+        F.conv2d(torch.ones(1, 3, 2, 2), torch.ones(2, 3, 3, 3))
+    with pytest.raises(RuntimeError) as ours:
+        conv(np.ones((1, 3, 2, 2), "f4"))
+    assert str(ours.value) == str(theirs.value)
+
+
+@pytest.mark.parametrize("offset", [0, 1e3])
+@pytest.mark.parametrize("given", [(), ("weight",), ("weight", "bias")])
+def test_layer_norm(given, offset):
+    torch.manual_seed(0)
+    x, named = torch.randn(3, 70, 40) * 3 + offset, {name: torch.randn(40) for name in given}
+    wanted = F.layer_norm(x.double(), [40], **{k: v.double() for k, v in named.items()})
+    own = (F.layer_norm(x, [40], **named).double() - wanted).abs().max()
+    found = transformer.layer_norm(x.numpy(), [40], **{k: v.numpy() for k, v in named.items()})
+    assert (torch.from_numpy(found).double() - wanted).abs().max() < 4 * own + 1e-6
+    x = x - offset
+    x[0, 1, 2], x[1, 2, 3], x[2, 3] = torch.nan, torch.inf, 7
+    found = transformer.layer_norm(x.numpy(), [40])
+    torch.testing.assert_close(torch.from_numpy(found), F.layer_norm(x, [40]), equal_nan=True)
+
+
+@pytest.mark.parametrize("shape", [[70, 40], [41], []])
+def test_other_layer_norms_are_the_tables(shape):
+    x = np.random.default_rng(0).random((3, 70, 40), np.float32)
+    try:
+        wanted = torchnp.aten.layer_norm(x, shape)
+    except RuntimeError as error:
+        with pytest.raises(RuntimeError) as said:
+            transformer.layer_norm(x, shape)
+        assert str(said.value) == str(error)
+    else:
+        assert np.array_equal(transformer.layer_norm(x, shape), wanted)
+
+
+def heads(queries=150, keys=170, size=16, batch=2, last=True):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(batch, n, 4, size).transpose(1, 2) for n in (queries, keys, keys))
+    return q, k, v
+
+
+MASKS = {
+    "none": dict,
+    "causal": lambda: {"is_causal": True},
+    "bool": lambda: {"attn_mask": torch.rand(150, 170) > 0.3},
+    "float": lambda: {"attn_mask": torch.randn(2, 1, 1, 170)},
+    "minus infinity": lambda: {"attn_mask": torch.where(torch.rand(2, 1, 150, 170) > 0.3, 0.0, -torch.inf)},
+    "sees nothing": lambda: {"attn_mask": torch.arange(150)[:, None].expand(150, 170) > 3},
+    "scale": lambda: {"scale": 0.1},
+    "far": lambda: {"scale": 40.0},
+    "zero": lambda: {"scale": 0.0, "is_causal": True},
+    "negative": lambda: {"scale": -1.0, "is_causal": True},
+    "small masks": lambda: {"attn_mask": torch.full((150, 170), -1e30)},
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_attention(mask):
+    given = heads()
+    options = MASKS[mask]()
+    named = {k: v.numpy() if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+    found = transformer.attention(*(x.numpy() for x in given), **named)
+    wanted = F.scaled_dot_product_attention(*given, **options)
+    torch.testing.assert_close(torch.from_numpy(found), wanted, check_stride=True, equal_nan=True)
+
+
+def test_attention_of_what_is_not_finite_is_the_tables():
+    q, k, v = (x.numpy() for x in heads())
+    q[0, 1, 2, 3], k[1, 2, 3, 4] = np.nan, np.inf
+    wanted = torchnp.aten.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert np.array_equal(transformer.attention(q, k, v, is_causal=True), wanted, equal_nan=True)
+
+
+def test_refusals_of_attention_are_torchs():
+    q, k, v = (x.numpy() for x in heads())
+    for given, mask in (((q, k[..., :8], v), None), ((q, k, v.astype("f8")), None), ((q, k, v), np.ones(3, "f4"))):
+        with pytest.raises((RuntimeError, IndexError)) as said:
+            transformer.attention(*given, mask)
+        with pytest.raises(said.type) as theirs:
+            F.scaled_dot_product_attention(
+                *map(torch.from_numpy, given), None if mask is None else torch.from_numpy(mask)
+            )
+        assert str(said.value) == str(theirs.value)
+
+
+@pytest.mark.parametrize("made", [recurrent.LSTM, recurrent.GRU])
+def test_refusals_of_recurrent_layers_are_the_tables(made):
+    torch.manual_seed(0)
+    kind = {"LSTM": nn.LSTM, "GRU": nn.GRU}[made.__name__](5, 7)
+    params = [p.detach().numpy() for p in kind.parameters()]
+    h = np.zeros((1, 2, 7), "f4")
+    call = partial(
+        made(),
+        params=params,
+        has_biases=True,
+        num_layers=1,
+        dropout=0.0,
+        train=False,
+        bidirectional=False,
+        batch_first=False,
+    )
+    hx = (h, h) if made.states == 2 else h
+    for x, state in ((np.ones((3, 2, 4), "f4"), hx), (np.ones((3, 4, 5), "f4"), hx)):
+        with pytest.raises(RuntimeError) as said:
+            call(x, state)
+        with pytest.raises(RuntimeError) as theirs:
+            torchnp.table[made.name](x, state, params, True, 1, 0.0, False, False, False)
+        assert str(said.value) == str(theirs.value)
+
+
+# ---------------------------------------------------------------- chains
+
+
+class Chained(nn.Module):
+    """Elementwise operators over all elements, of which two are read outside and some take smaller operands."""
+
+    def forward(self, x, row, column, number):
+        a = x * row + column
+        b = torch.where(a > number, torch.sigmoid(a), a.exp())
+        return b, (b * 2 - x).to(torch.float64).sum(), torch.clamp(b, 0.1, 0.9) + 1
+
+
+def chained(module, *args, **options):
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(module, args, **options), file)
+    seen = []
+    program, exact = torchnp.load(file), torchnp.load(file, exact=True)
+    given = [to_numpy(x) for x in args]
+    found = program.run((*given,), {}, lambda node, seconds: seen.append(node))
+    return found, exact(*given), [node for node in seen if isinstance(node.function, chains.Chain)]
+
+
+@pytest.mark.parametrize(
+    "shape", [(600, 700), (3, 7, 150, 130), (1, 2**18 + 5), (2**18 + 5, 1), (40, 50), (2**11, 2**12)]
+)
+def test_chains_have_the_bits_of_the_table(shape):
+    torch.manual_seed(0)
+    x, row = torch.randn(shape), torch.randn(shape[-1])
+    column = torch.randn(*shape[:-1], 1)
+    found, wanted, joined = chained(Chained(), x, row, column, torch.tensor(0.2, dtype=torch.float64))
+    assert len(joined) == 2 and "aten::sigmoid" in joined[0].label
+    for a, b in zip(found, wanted, strict=True):
+        assert np.array_equal(a, b) and a.dtype == b.dtype and a.strides == b.strides
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int32, torch.complex64, torch.bool])
+def test_chains_of_other_dtypes(dtype):
+    class Few(nn.Module):
+        def forward(self, x, y):
+            return (x + y) * x == y, x + 0.5
+
+    torch.manual_seed(0)
+    x, y = (torch.randint(0, 9, (700, 800)).to(dtype) for _ in range(2))
+    found, wanted, joined = chained(Few(), x, y)
+    assert joined
+    for a, b in zip(found, wanted, strict=True):
+        assert np.array_equal(a, b) and a.dtype == b.dtype
+
+
+def test_what_cannot_be_cut_is_computed_whole():
+    class Turned(nn.Module):
+        def forward(self, x, y):
+            return (x.mT + y).abs().sqrt()
+
+    class Outer(nn.Module):
+        def forward(self, x, y):
+            return (x + y).abs().sqrt()
+
+    x, y = torch.randn(700, 700), torch.randn(700, 700)
+    for module, args in ((Turned(), (x, y)), (Outer(), (torch.randn(2**18, 1), torch.randn(3)))):
+        found, wanted, joined = chained(module, *args)
+        assert joined and np.array_equal(found, wanted) and found.strides == wanted.strides
+
+
+def test_chains_leave_their_arguments():
+    class Same(nn.Module):
+        def forward(self, x):
+            return torch.conj_physical(x) * 1, torch.conj_physical(x).neg()
+
+    x = torch.randn(700, 700)
+    before = x.clone()
+    found, wanted, _ = chained(Same(), x)
+    for a, b in zip(found, wanted, strict=True):
+        assert np.array_equal(a, b) and not np.shares_memory(a, x.numpy())
+    assert torch.equal(x, before)
