@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.threads import PIECE, blocks, share
+from torchnp.threads import PIECE, blocks, share, within
 
 ndarray = np.ndarray
 Function = Callable[..., Any]
@@ -20,7 +20,7 @@ def by_parts(function: Function, *operands: Any, out: ndarray | None = None) -> 
     ----------
     function : callable
         Of arrays and numbers, which broadcast. A ufunc writes each part of the result where it belongs; what makes arrays
-        in between is better called once, as memory is slow to come by in many threads.
+        in between pays where these are few, or take long.
     *operands : ndarray or number
         Arrays with the sizes of the result have one order in memory and no gaps; else the function is called once.
     out : ndarray, optional
@@ -71,7 +71,12 @@ def _in_order(
     if isinstance(function, np.ufunc):
         share(lambda part: function(*of(part), out=target[part]), blocks(n, step))
     else:
-        share(lambda part: target.__setitem__(part, function(*of(part))), blocks(n, step))
+
+        def steps(part: slice) -> None:
+            for strip in within(part, max(step // 2, 1)):  # what lies between is kept in cache
+                target[strip] = function(*of(strip))
+
+        share(steps, blocks(n, step))
     return result
 
 

@@ -140,7 +140,7 @@ matrices = st.tuples(st.integers(0, 6), st.integers(0, 6))
 CORRECTION = {"correction": st.sampled_from([None, 0, 1, 2.5, -1])}
 CALLS = {
     "clamp": call(arrays(), numbers, numbers),
-    "add.Tensor": spread(alike(2) | alike(2, FLOATS), alpha=st.sampled_from([2, -1, 0, 0.5, -0.3, 1e-3, 1, 1.0, True, 1e31, float("nan")])),
+    "add.Tensor": spread(alike(2) | alike(2, FLOATS) | alike(2, (dt.float32,)), alpha=st.sampled_from([2, -1, 0, 0.5, -0.3, 1e-3, 1, 1.0, True, 1e31, float("nan")])),
     "addcmul": spread(alike(3) | alike(3, FLOATS), value=st.sampled_from([1, 1, 1, 1.0, 2, True])),
     "lerp": spread(alike(2) | alike(2, FLOATS), st.sampled_from([0.3, -0.4, 0.49999999999, 0.5, 0.9, 1, np.nan])),
     "where": st.tuples(st.tuples(alike(2), st.booleans()).flatmap(

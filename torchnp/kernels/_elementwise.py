@@ -189,10 +189,26 @@ def _planner(
             if dt.is_half(common):
                 function = also.get("half", function)
             function = also.get(common.name, function)
-            plan = plans[key] = Plan(function, common, compute(common), result(common))
+            inner = common if common in dt.HALVES and function in _OWN_OF_ONE else compute(common)
+            plan = plans[key] = Plan(function, common, inner, result(common))
         return plan
 
     return plan_of
+
+
+# What NumPy and ml_dtypes compute in half types themselves, each element by way of float32: the same bits in one pass. Of
+# the functions of one operand some are rounded from a float32 of another library, which is as near.
+_OWN_OF_ONE = frozenset((
+    np.negative, np.absolute, np.sqrt, np.floor, np.ceil, np.trunc, np.rint, np.square, np.isnan, np.isinf, np.isfinite,
+    np.signbit, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p, np.sin, np.cos, np.tan, np.sinh, np.cosh,
+    np.tanh, np.arcsin, np.arccos, np.arctan, np.arcsinh, np.arccosh, np.arctanh,
+))  # fmt: skip
+_OWN_OF_TWO = frozenset((
+    np.add, np.subtract, np.multiply, np.true_divide, np.copysign, np.less, np.less_equal, np.equal, np.not_equal,
+    np.greater, np.greater_equal,
+))  # fmt: skip
+
+_BITS = {np.negative: (np.bitwise_xor, np.uint16(0x8000)), np.absolute: (np.bitwise_and, np.uint16(0x7FFF))}
 
 
 def _direct(plan_of: Planner) -> dict[np.dtype, Ufunc]:
@@ -208,6 +224,8 @@ def _direct(plan_of: Planner) -> dict[np.dtype, Ufunc]:
 
 def of_half(function: Ufunc, dtype: np.dtype) -> Ufunc:
     """A function of float32 as one of a half type, whose results are rounded to it, or are bool."""
+    if function in _OWN_OF_TWO:
+        return function
 
     def computed(*operands: ndarray) -> Any:
         value = function(*[x.astype(dt.float32) for x in operands])
@@ -222,8 +240,8 @@ def _direct_halves(plan_of: Planner, run: Callable[..., ndarray], one: bool) -> 
     for dtype in dt.HALVES:
         with contextlib.suppress(RuntimeError):
             plan = plan_of(dtype)
-            if plan.inner == dt.float32 and plan.common == dtype and plan.out in (dtype, dt.bool_):
-                small = of_half(plan.function, dtype)
+            if plan.common == dtype and plan.out in (dtype, dt.bool_):
+                small = plan.function if plan.inner == dtype else of_half(plan.function, dtype)
                 found[dtype] = (lambda x, f=small: f(x) if x.size < LARGE else run(x)) if one else small
     return found
 
@@ -238,6 +256,9 @@ def _of_one(plan_of: Planner, half_alone: Ufunc | None) -> Callable[[Any], ndarr
     def in_bulk(x: ndarray) -> ndarray:
         if x.size < LARGE or not dt.is_half(x.dtype):
             return compute(x)
+        if (function := plan_of(x.dtype).function) in _BITS:
+            ufunc, mask = _BITS[function]
+            return ufunc(x.view(np.uint16), mask).view(x.dtype)
         if x.dtype not in tables:
             tables[x.dtype] = compute(np.arange(1 << 16, dtype=np.uint16).view(x.dtype))
         table = tables[x.dtype]
@@ -353,7 +374,15 @@ def _declare(
     writes = replace(writes, predicate=True) if result is always_bool else writes
     plain = not (stepwise or half_alone)
     direct = _direct(plan_of) | (_direct_halves(plan_of, run, operands == 1) if plain else {})
-    bodies = rows(names, run, doc, like=like or ufunc, differs=differs, make=fast(direct), writes=writes)
+    bodies = rows(
+        names,
+        run,
+        doc,
+        like=like or ufunc,
+        differs=differs,
+        make=fast(direct, exact_number=exact_scalar),
+        writes=writes,
+    )
     for body in bodies:
         body.__module__ = _caller()
     return bodies[0]

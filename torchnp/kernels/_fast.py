@@ -23,6 +23,8 @@ ndarray = np.ndarray
 Function = Callable[..., Any]
 
 _TAKES_NUMBER = {float: "f", int: "fiu"}  # kinds of dtypes
+_HALVES = frozenset(dt.HALVES)  # whose functions convert there and back
+_MOST = 1 << 15  # numbers up to which there is nothing to refuse beside a half type
 _asarray = np.asarray
 # Elementwise results of an array on memory of its own have the usual strides in dimensions of one element too.
 _ROWS, _OWN_ROWS = 1, 1 | 4  # bits of ndarray.flags.num: C_CONTIGUOUS, and OWNDATA
@@ -48,22 +50,39 @@ for _a, _b in _PAIRS:
 del _a, _b
 
 
-def fast(direct: dict[np.dtype, Function], mixes_bool: bool = True) -> Callable[[Function, Schema, Settle], Function]:
+def fast(
+    direct: dict[np.dtype, Function], mixes_bool: bool = True, exact_number: bool = False
+) -> Callable[[Function, Schema, Settle], Function]:
     """How the kernel of a row is made of the functions that compute a dtype as it is.
 
-    bool beside another dtype goes to the body too, unless ``mixes_bool``.
+    bool beside another dtype goes to the body too, unless ``mixes_bool``. A number beside a half type is rounded to it, or
+    with ``exact_number`` to float32.
     """
+    beside = {
+        d: (dt.float32, _by_float32(direct, d)) if exact_number else (d, direct[d]) for d in dt.HALVES if d in direct
+    }
 
     def make(slow: Function, schema: Schema, settle: Settle) -> Function:
         made: Any
         if len(schema.args) == 1:
             made = _of_tensor(direct, slow, schema, settle)
         else:
-            made = _of_tensors(direct, slow, mixes_bool, settle)
+            made = _of_tensors(direct, beside, slow, mixes_bool, settle)
         made.direct = direct  # in-place rows write with it
         return made
 
     return make
+
+
+def _by_float32(direct: dict[np.dtype, Function], dtype: np.dtype) -> Function:
+    """A function of a tensor of a half type and a number of float32."""
+    function = direct[dt.float32]
+
+    def computed(x: ndarray, n: ndarray) -> Any:
+        value = function(x.astype(dt.float32), n)
+        return value if value.dtype is dt.bool_ else value.astype(dtype)
+
+    return computed
 
 
 def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema, settle: Settle) -> Function:
@@ -91,12 +110,15 @@ def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema,
     return of_tensor
 
 
-def _of_tensors(direct: dict[np.dtype, Function], slow: Function, mixes_bool: bool, settle: Settle) -> Function:
+def _of_tensors(
+    direct: dict[np.dtype, Function], beside: dict[np.dtype, tuple[np.dtype, Function]], slow: Function, mixes_bool: bool,
+    settle: Settle,
+) -> Function:  # fmt: skip
     function_of = direct.get
 
     def of_tensors(_0: Any = MISSING, _1: Any = MISSING, *rest: Any, **named: Any) -> Any:
         if type(_0) is ndarray and not rest and not named:
-            dtype, kind = _0.dtype, type(_1)
+            dtype, kind, function = _0.dtype, type(_1), None
             if kind is ndarray:
                 a, b = _0, _1
                 if dtype is not b.dtype:
@@ -107,12 +129,17 @@ def _of_tensors(direct: dict[np.dtype, Function], slow: Function, mixes_bool: bo
             elif dtype.kind in _TAKES_NUMBER.get(kind, "") and dtype is not dt.float16:
                 # Of no higher category it takes the tensor's dtype; beside a half type some rows do not round it.
                 a, b = _0, number(_1, dtype)
+            elif dtype in beside and (kind is float or kind is int) and -_MOST < _1 < _MOST:
+                dtype, function = beside[dtype]
+                a, b = _0, number(_1, dtype)
             else:
                 dtype = None
-            function = function_of(dtype)
+            function = function or function_of(dtype)
             if function is not None:
                 try:
-                    small = (a.size < LARGE and b.size < LARGE) or type(function) is not np.ufunc
+                    small = (a.size < LARGE and b.size < LARGE) or not (
+                        type(function) is np.ufunc or a.dtype in _HALVES
+                    )
                     out = run_quiet(function, a, b) if small else run_quiet(by_parts, function, a, b)
                     if type(out) is not ndarray:
                         return _asarray(out)

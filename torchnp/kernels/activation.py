@@ -15,7 +15,7 @@ from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.limits import clamp
 from torchnp.kernels.numerics.blocks import STRIP, choose, in_strips, limited
-from torchnp.kernels.numerics.erf import erf, scipy_special
+from torchnp.kernels.numerics.erf import scipy_special, times_normal
 from torchnp.kernels.numerics.loops import in_vectors
 from torchnp.registry import kernel
 from torchnp.scalars import real, scalar, whole
@@ -238,7 +238,7 @@ def gelu(self: ndarray, *, approximate: str = "none") -> ndarray:
     (x,), out = el.in_opmath("GeluKernelImpl", el.FLOATS, self)
     if approximate == "tanh":
         return el.finish(in_strips(_gelu_tanh_into, x), out)
-    return el.finish(x * 0.5 * (1 + erf(x * 0.7071067811865476)), out)
+    return el.finish(times_normal(x), out)
 
 
 def check_approximate(approximate: str) -> None:

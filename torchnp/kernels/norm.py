@@ -123,12 +123,26 @@ def _joined(a: _Part, b: _Part, alone: bool = False) -> _Part:
     return n, a[1] + share * d, a[2] + b[2] + d * d * share * kind(a[0])
 
 
+_REPEATED = 1 << 16  # elements of a row that is repeated
+
+
 def _repeated(p: ndarray | None, x: ndarray) -> Any:
-    """A row as often as a tile has rows, where there are several tiles: operands of one shape need no broadcasting."""
+    """A row as often as stays near the processor, where there are many: operands of one shape need no broadcasting."""
     if p is None:
         return None
-    step, row = TILE // x.shape[1], inner(p).reshape(1, -1)
+    step, row = _REPEATED // x.shape[1], inner(p).reshape(1, -1)
     return np.tile(row, (step, 1)) if len(x) >= 2 * step > 2 else row
+
+
+def by_rows(ufunc: np.ufunc, x: ndarray, rows: ndarray) -> None:
+    """The function of each row of ``x`` and the same row, in its place; ``rows`` has it once or more."""
+    if len(rows) > 1 and len(x) % len(rows) == 0:
+        x = x.reshape(-1, *rows.shape)
+    elif len(x) < len(rows):
+        rows = rows[: len(x)]
+    else:
+        rows = rows[0]
+    ufunc(x, rows, x)
 
 
 def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None, lead: str = ", ") -> int:
@@ -215,9 +229,9 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
             shifted = np.float64(-mean[block] * rstd[block])
             row[...] = x[block].astype(np.float64) * rstd[block] + shifted
         if scale is not None:
-            np.multiply(row, scale[: len(row)], row)
+            by_rows(np.multiply, row, scale)
         if shift is not None:
-            np.add(row, shift[: len(row)], row)
+            by_rows(np.add, row, shift)
 
     share_tiles(normalise, *x.shape)
     out = dt.cast(y.reshape(input.shape), input.dtype)

@@ -12,7 +12,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, dim_of, refuse, require, wrap_dim
 from torchnp.kernels._memory import element_strides
-from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, tiles
+from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, share_tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.power import complex_logaddexp
@@ -86,16 +86,21 @@ def _large_cumsum(x: ndarray, axis: int) -> ndarray | None:
         return None
     whole = n // _RUN * _RUN
     rows, to = x.reshape(-1, n), out.reshape(-1, n)
-    for block in tiles(*rows.shape):
+    finite = []
+
+    def scan(block: slice) -> None:
         value = rows[block].astype(np.float64)
         sums = np.matmul(value[:, :whole].reshape(len(value), -1, _RUN), _TRIANGLE)
         ends = np.add.accumulate(sums[:, :, -1], 1)
-        if not np.isfinite(ends[:, -1]).all():  # 0 * inf is NaN: the products are wrong before an infinity
-            return None
+        finite.append(np.isfinite(ends[:, -1]).all())
         sums[:, 1:] += ends[:, :-1, None]
         to[block, :whole] = sums.reshape(len(value), whole)
         if whole < n:
             to[block, whole:] = np.add.accumulate(value[:, whole:], 1) + ends[:, -1:]
+
+    share_tiles(scan, *rows.shape)
+    if not all(finite):  # 0 * inf is NaN: the products are wrong before an infinity
+        return None
     return out
 
 

@@ -1,8 +1,8 @@
 """Chains of elementwise operators, computed tile by tile, so that what lies between them stays in cache.
 
-Each operator is the table's kernel, or the quicker function that stands for it; what cannot be cut is computed operator by
-operator. Small tiles are one thread's: several would wait for Python's lock after each operator. Arrays that are no longer
-in any cache are cut into larger parts, for all threads.
+Each operator is the table's kernel; what cannot be cut is computed operator by operator. Small tiles are one thread's, as
+several would wait for Python's lock after each operator. Arrays that are no longer in any cache are cut into larger parts,
+for all threads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 
 import torchnp
 from torchnp.registry import FAILURES
-from torchnp.runtime import transformer
 from torchnp.runtime.graph import Graph, Meta, Node, Ref, check_names, refs
 from torchnp.runtime.run import Plan
 from torchnp.threads import blocks, share
@@ -137,7 +136,7 @@ def chained(nodes: Sequence[Node], outputs: Sequence[Any], tensors: Mapping[str,
 
 def _is_elementwise(node: Node) -> bool:
     schema = torchnp.table.schemas.get(node.target)
-    if schema is None or "pointwise" not in schema.tags or node.function not in (None, transformer.gelu):
+    if schema is None or "pointwise" not in schema.tags or node.function is not None:
         return False
     if schema.mutates or any(r.alias for r in schema.returns) or "nondeterministic_seeded" in schema.tags:
         return False

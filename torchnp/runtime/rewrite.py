@@ -274,10 +274,6 @@ class _Work:
         node.function, node.args, node.kwargs = transformer.Linear(weight, bias), [given["input"]], {}
         return False
 
-    def _gelu(self, node: Node) -> bool:
-        node.function = transformer.gelu
-        return False
-
     def _attend(self, node: Node) -> bool:
         node.function = transformer.attention
         return False
@@ -326,7 +322,6 @@ _MERGES: dict[str, Callable[[_Work, Node], bool]] = {
     "aten::linear": _Work._multiply,
     recurrent.LSTM.name: _Work._recur,
     recurrent.GRU.name: _Work._recur,
-    "aten::gelu": _Work._gelu,
     "aten::layer_norm": _Work._layer_norm,
     "aten::scaled_dot_product_attention": _Work._attend,
 }

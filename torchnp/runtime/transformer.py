@@ -1,4 +1,4 @@
-"""What transformers are made of, as the executor computes it: linear layers, GELU, layer norm and attention.
+"""What transformers are made of, as the executor computes it: linear layers, layer norm and attention.
 
 Each takes the operator's own arguments and leaves to the table's kernel what it does not do, as in `faster`.
 """
@@ -18,7 +18,6 @@ from torchnp.runtime.faster import FLOAT, aligned, plain
 
 ndarray = np.ndarray
 _TILE = 1 << 16  # elements that stay near the processor through a chain of passes
-_ONE = np.array(1, FLOAT)
 
 
 # ---------------------------------------------------------------- linear layers
@@ -41,45 +40,6 @@ class Linear:
         if self._bias is not None:
             y += self._bias
         return y.reshape(*x.shape[:-1], o)
-
-
-# ---------------------------------------------------------------- GELU
-
-# log((1 - P) / P) of the normal distribution function P is x times this polynomial of x squared, the highest power
-# first: fitted by weighted least squares (Lawson's steps towards the least maximum) to 7e-8 in x P(x).
-_LOGIT = [
-    np.array(a, FLOAT)
-    for a in (
-        -3.61154683e-09, 2.66905515e-07, -7.93840496e-06, 1.10481550e-04, 6.62562216e-05, -7.26685623e-02, -1.59576843,
-    )
-]  # fmt: skip
-
-
-def gelu(self: ndarray, *, approximate: str = "none") -> ndarray:
-    """``x / (1 + exp(x times a polynomial))``, which is x times the normal distribution function."""
-    exact = torchnp.table["aten::gelu"]
-    if approximate != "none" or not plain(self) or self.size < 256 or not self.flags.c_contiguous:
-        return exact(self, approximate=approximate)
-    if not self.min() > -np.inf:  # a nan, or what makes one
-        return exact(self, approximate=approximate)
-    flat = self.reshape(-1)
-    out = np.empty_like(flat)
-    square = np.empty(min(_TILE, flat.size), FLOAT)
-    with np.errstate(over="ignore", under="ignore"):
-        for at in range(0, flat.size, _TILE):
-            x, y = flat[at : at + _TILE], out[at : at + _TILE]
-            u = square[: x.size]
-            np.multiply(x, x, out=u)
-            np.multiply(u, _LOGIT[0], out=y)
-            for term in _LOGIT[1:-1]:
-                y += term
-                y *= u
-            y += _LOGIT[-1]
-            y *= x
-            np.exp(y, out=y)
-            y += _ONE
-            np.divide(x, y, out=y)
-    return out.reshape(self.shape)
 
 
 # ---------------------------------------------------------------- layer norm

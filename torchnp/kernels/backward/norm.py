@@ -10,7 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, require
 from torchnp.errors import expected_true, expected_type, found_dtype
-from torchnp.kernels._reduction import add_reduce
+from torchnp.kernels._reduction import add_reduce, share_tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, per_channel
 from torchnp.kernels.norm import channels_last, check_layer, inner, mixed
@@ -54,17 +54,30 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     check_type(dt.float32 if wide else input.dtype, mean, rstd, weight, bias if output_mask[2] else None)
     x, grad = inner(input).reshape(-1, n), inner(grad_out).reshape(-1, n)
     centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
-    xhat = (x - centre) * inverse
-    grad_input = grad_weight = grad_bias = None
-    if output_mask[0]:
-        scaled = grad if weight is None else grad * inner(weight).reshape(-1)
-        found = _normalised_gradient(scaled[:, None], x[:, None], centre[:, None], inverse[:, None], -0.0)
-        grad_input = _like(found, input)
-    if output_mask[1]:
-        grad_weight = _like(_sum_of_rows(grad * xhat, input.dtype), weight)
-    if output_mask[2]:
-        grad_bias = _like(_sum_of_rows(grad, input.dtype), bias)
-    return grad_input, grad_weight, grad_bias
+    factors = None if weight is None else inner(weight).reshape(-1)
+    found = np.empty_like(x) if output_mask[0] else None
+    sums: dict[int, tuple[ndarray | None, ndarray | None]] = {}  # of a block, by its first row
+
+    def back(block: slice) -> None:
+        g, row, middle, scale = grad[block], x[block], centre[block], inverse[block]
+        if found is not None:
+            scaled = g if factors is None else g * factors
+            found[block] = _normalised_gradient(scaled[:, None], row[:, None], middle[:, None], scale[:, None], -0.0)[
+                :, 0
+            ]
+        of_weight = _sum_of_rows(g * ((row - middle) * scale), input.dtype) if output_mask[1] else None
+        sums[block.start] = of_weight, _sum_of_rows(g, input.dtype) if output_mask[2] else None
+
+    if input.dtype in dt.HALVES:  # whose sums are rounded row by row
+        back(slice(0, len(x)))
+    else:
+        share_tiles(back, *x.shape)
+    weights, biases = zip(*(sums[start] for start in sorted(sums)))
+    return (
+        None if found is None else _like(found, input),
+        _like(functools.reduce(np.add, weights), weight) if output_mask[1] else None,
+        _like(functools.reduce(np.add, biases), bias) if output_mask[2] else None,
+    )
 
 
 def _sum_of_rows(rows: ndarray, dtype: np.dtype) -> ndarray:

@@ -20,8 +20,13 @@ def pieces(n: int) -> Iterator[slice]:
 
 
 def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = STRIP) -> ndarray:
-    """``chain(x, out)`` for each strip of a tensor; the chain writes its second argument."""
+    """``chain(x, out)`` for each strip of a tensor; the chain writes its second argument.
+
+    Strips for several threads are larger: each waits for Python's lock after every pass.
+    """
     out = np.empty_like(x)
+    if size == STRIP and x.size >= LARGE:
+        size = 2 * STRIP
     if x.size <= size or not x.flags.c_contiguous:
         chain(x, out)
         return out
@@ -46,7 +51,7 @@ def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
         for ufunc, limit in limits:
             x = ufunc(limit, x)
         return x
-    strips = [(ufunc, np.full(STRIP, limit, x.dtype)) for ufunc, limit in limits]
+    strips = [(ufunc, np.full(min(x.size, 2 * STRIP), limit, x.dtype)) for ufunc, limit in limits]
 
     def chain(part: ndarray, out: ndarray) -> None:
         for ufunc, strip in strips:

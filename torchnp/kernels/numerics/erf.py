@@ -6,7 +6,7 @@ up to 5 ulps off there, and its erfc 20 in the tail, where it rounds the square 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.kernels.numerics.blocks import in_strips
 from torchnp.kernels.numerics.cephes import in_double, piecewise, ratio
-from torchnp.kernels.numerics.fma import fast_fma, fma, horner, upper
+from torchnp.kernels.numerics.fma import fast_fma, fma, upper
 
 ndarray = np.ndarray
 
@@ -34,12 +34,14 @@ def scipy_special(name: str) -> Callable[..., Any]:
 _TILE = 1 << 13  # elements: a dozen float64 buffers stay in the second-level cache
 erfcx_of_scipy = scipy_special("erfcx")
 
-# erf(x) = x * P(x * x) / Q(x * x) for float32, highest degree first: within 8e-12 on [-4, 4], fitted to SciPy's erf
-# with weights for the relative error.
-_WHOLE_P = (3.0047225703823535e-09, 7.527872736340743e-07, 2.1787718604053195e-05, 0.000513047003748846,
-    0.004962243920251966, 0.058118677956580066, 0.2003454685823956, 1.1283791670861423)  # fmt: skip
-_WHOLE_Q = (7.329834173929155e-08, 4.519169870091701e-06, 0.00011151711576253204, 0.0017152417353614433,
-    0.017719130966178023, 0.12180130154137946, 0.5108848815481728, 1.0)  # fmt: skip
+# erf(x) = tanh(x * P(x * x)) for float32, highest degree first: within 1e-7 of its value, fitted to SciPy's erf by least
+# squares with Lawson's weights.
+_ODD = (1.4185284561428284e-07, -5.668487500319663e-06, 8.76374073437647e-05, -0.0006197848932971089,
+    -0.00019183050208805566, 0.102769055646166, 1.1283792743240808)  # fmt: skip
+_TERMS = [np.array(c, np.float32) for c in _ODD]
+_TERMS_OF_ROOT = [np.array(c / 2 ** (6 - k + 0.5), np.float32) for k, c in enumerate(_ODD)]  # of x over the root of 2
+_ONE, _HALF = np.array(1, np.float32), np.array(0.5, np.float32)
+MANY = 1 << 12  # float32 elements from which on this is quicker than SciPy's loop, which is scalar
 
 # ---------------------------------------------------------------- float64
 
@@ -122,20 +124,38 @@ def _erfc(x: ndarray) -> ndarray:
 
 
 def erf(x: ndarray) -> ndarray:
-    """The error function; of large float32 arrays by one rational form in double, as SciPy's loop is scalar.
-
-    The two round to the same float32 in all but one of 10,000 cases, which differ in the last bit.
-    """
+    """The error function; of large float32 arrays by a hyperbolic tangent, to 4 ulps, as SciPy's loop is scalar."""
     if x.dtype != dt.float32:
         return _erf(x)
-    if x.size < 4096:
+    if x.size < MANY:
         return scipy_special("erf")(x)
+    return in_strips(lambda part, out: _tanh_of_odd(part, _TERMS, out), x)
+
+
+def _tanh_of_odd(x: ndarray, terms: Sequence[ndarray], out: ndarray) -> None:
+    """``tanh(x * P(x * x))``."""
+    square = x * x
+    np.multiply(square, terms[0], out=out)
+    for term in terms[1:-1]:
+        np.add(out, term, out=out)
+        np.multiply(out, square, out=out)
+    np.add(out, terms[-1], out=out)
+    np.multiply(out, x, out=out)
+    np.tanh(out, out=out)
+
+
+def times_normal(x: ndarray) -> ndarray:
+    """``x`` times the normal distribution function at ``x``, in torch's steps: ``x / 2 * (1 + erf(x / sqrt(2)))``."""
+    if x.dtype != dt.float32 or x.size < MANY:
+        return x * 0.5 * (1 + erf(x * 0.7071067811865476))
 
     def chain(x: ndarray, out: ndarray) -> None:
-        v = np.clip(x, np.float32(-4), np.float32(4)).astype(np.float64)
-        np.divide(horner(v * v, _WHOLE_P) * v, horner(v * v, _WHOLE_Q), out=out, casting="same_kind")
+        _tanh_of_odd(x, _TERMS_OF_ROOT, out)
+        np.add(out, _ONE, out=out)
+        np.multiply(out, _HALF, out=out)
+        np.multiply(out, x, out=out)
 
-    return in_strips(chain, x, _TILE)
+    return in_strips(chain, x)
 
 
 def erf_of_half(x: ndarray) -> ndarray:
