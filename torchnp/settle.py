@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,12 @@ def is_plain(x: ndarray) -> bool:
     """Whether an array is row-major to the letter, in dimensions of one element too, and has elements."""
     if not x.flags.c_contiguous or not x.size:
         return False
-    return 1 not in x.shape or layout.layout_of(x)[1] == contiguous(x.shape)
+    return 1 not in x.shape or x.strides == _row_major(x.shape, x.itemsize)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _row_major(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    return tuple(size * s for s in contiguous(shape))
 
 
 def settler(schema: Schema) -> Settle | None:

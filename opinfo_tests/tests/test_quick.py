@@ -68,6 +68,7 @@ def arrays(draw, shape=shapes, dtypes=MORE):
     return x
 
 
+masks = st.sampled_from([[True] * 3, [True] * 3, (True, True, True), [True, False, True]])
 axis = st.integers(-3, 2)
 axes = st.lists(axis, max_size=2) | st.lists(axis, min_size=1, max_size=1)
 numbers = st.sampled_from([0, 1, -1, 2.5, -0.5, 0.3, -0.0, np.inf, np.nan, 1e30, 1j, True, None])
@@ -112,6 +113,33 @@ def rows_to_normalise(draw):
 
 
 @st.composite
+def rows_to_go_back(draw):
+    """The arguments of the gradient of a layer norm: of one dtype and of shapes that fit for the most part."""
+    x, row, *given = draw(rows_to_normalise())
+    kept = (*x.shape[: x.ndim - len(row)], *(1 for _ in row))
+    statistics = [draw(arrays(kept, (x.dtype,))) for _ in range(2)]
+    grad = draw(arrays(x.shape if draw(st.integers(0, 9)) else shapes, (x.dtype,)))
+    return [grad, x, row, *statistics, *given, draw(masks)]
+
+
+@st.composite
+def channels(draw, backward=False):
+    """The arguments of a batch norm, or of its gradient."""
+    shape, kind = (
+        draw(st.lists(st.integers(1, 4), min_size=2, max_size=4).map(tuple)),
+        draw(st.sampled_from([dt.float32, *FLOATS])),
+    )
+    other = draw(st.sampled_from([kind, kind, kind, *FLOATS]))
+    x, weight, *others = draw(arrays(shape, (kind,))), *(draw(arrays(shape[1:2], (d,))) for d in (kind, other, kind))
+    train, eps = draw(st.sampled_from([True, True, True, False, 1])), draw(st.sampled_from([1e-5, 1e-5, 0.1, 0.0, 1]))
+    running = [None, None] if draw(st.integers(0, 5)) else [draw(arrays(shape[1:2], (kind,))) for _ in range(2)]
+    if not backward:
+        return [x, weight, others[0], *running, train, 0.1, eps]
+    grad = draw(arrays(shape if draw(st.integers(0, 9)) else shapes, (kind,)))
+    return [grad, x, weight, *running, *others, train, eps, draw(masks)]
+
+
+@st.composite
 def scores(draw, backward=False):
     """Scores (N, C), a class of each, weights or none, a reduction and the class that does not count."""
     n, classes, kind = draw(st.integers(0, 6)), draw(st.integers(1, 5)), draw(st.sampled_from(FLOATS))
@@ -146,6 +174,7 @@ CALLS = {
     "where": st.tuples(st.tuples(alike(2), st.booleans()).flatmap(
         lambda p: arrays(p[0][0].shape if p[1] else shapes, (dt.bool_,)).map(lambda c: (c, *p[0]))), st.just({})),
     "_softmax": call(arrays(dtypes=FLOATS), axis, st.just(False)),
+    "_softmax_backward_data": spread(alike(2) | alike(2, FLOATS), axis, st.sampled_from([np.float32, dt.float32, dt.float64, dt.float16])),
     "_log_softmax": call(arrays(dtypes=FLOATS), axis, st.just(False)),
     "nll_loss_forward": spread(scores()),
     "nll_loss_backward": spread(scores(backward=True)),
@@ -162,6 +191,9 @@ CALLS = {
     "mean.dim": call(arrays(), axes, flag),
     "mean": call(arrays()),
     "index_select": call(arrays(), axis, arrays(st.tuples(st.integers(0, 4)), (dt.int64,)).map(lambda i: np.abs(i) % 4)),
+    "native_layer_norm_backward": spread(rows_to_go_back()),
+    "native_batch_norm": spread(channels()),
+    "native_batch_norm_backward": spread(channels(backward=True)),
     "native_layer_norm": spread(rows_to_normalise(), st.sampled_from([1e-5, 1e-5, 0.1, 0.0, 1])),
     "index_add": spread(added()),
     "sort.stable": call(arrays(), stable=flag, dim=axis, descending=st.sampled_from([False, False, True])),
@@ -173,7 +205,7 @@ CALLS = {
     "std.correction": call(arrays(matrices, (dt.float32,)), st.sampled_from([[1], [-1], [1], [0], [], None]), **CORRECTION),
 }  # fmt: skip
 SAME = {"clip": "clamp", "where.self": "where", "where.ScalarOther": "where", "where.ScalarSelf": "where",
-        "where.Scalar": "where", "lerp.Scalar": "lerp"}  # fmt: skip
+        "where.Scalar": "where", "lerp.Scalar": "lerp", "_native_batch_norm_legit": "native_batch_norm"}  # fmt: skip
 
 
 def calls_of(name):

@@ -45,7 +45,13 @@ def physical(tensor: torch.Tensor) -> np.ndarray:
     shape, offset = tensor.shape, tensor.storage_offset()
     dtype = NUMPY_DTYPE[tensor.dtype]
     itemsize = dtype.itemsize
-    return np.ndarray(shape, dtype, owner, offset * itemsize, [s * itemsize for s in tensor.stride()])
+    strides = [s * itemsize for s in tensor.stride()]
+    try:
+        return np.ndarray(shape, dtype, owner, offset * itemsize, strides)
+    except ValueError:
+        if tensor.numel():
+            raise
+        return np.ndarray(shape, dtype, _NOTHING, strides=strides)  # which may begin beyond the memory
 
 
 def _without_owner(tensor: torch.Tensor) -> np.ndarray:

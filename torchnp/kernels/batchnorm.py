@@ -19,7 +19,10 @@ from torchnp.kernels.rearrange import repeat
 from torchnp.kernels.slicing import select
 from torchnp.kernels.view import view
 from torchnp.overlap import check_apart, check_target, overlaps_itself
+from torchnp.quick import exact
 from torchnp.registry import kernel
+from torchnp.scalars import scalar
+from torchnp.settle import is_plain
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
@@ -223,9 +226,41 @@ def _native(input, weight, bias, running_mean, running_var, training, momentum, 
     return tuple(out)
 
 
+def _quick_native(input, weight, bias, running_mean, running_var, training, momentum, eps):
+    """Dense float32 in training, with weight and bias and without running statistics; to the same bits."""
+    if running_mean is not None or running_var is not None or training is not True:
+        return None
+    if not is_channels(input, weight, bias) or type(eps) is not float or not eps > 0:
+        return None
+    channels, n = (-1, *(1,) * (input.ndim - 2)), input.size // input.shape[1]
+    mean = channel_sum(input.astype(np.float64))
+    np.divide(mean, n, mean)
+    mean = mean.astype(np.float32)
+    d = np.subtract(input, mean.reshape(channels))
+    np.square(d, d)
+    variance = np.divide(channel_sum(d.astype(np.float64)).astype(np.float32), scalar(n, dt.float32)).astype(np.float64)
+    np.add(variance, eps, variance)
+    np.sqrt(variance, variance)
+    invstd = np.reciprocal(variance, variance).astype(np.float32)
+    scale = np.multiply(invstd, weight).astype(np.float64)
+    shift = np.subtract(bias, np.multiply(mean, scale)).astype(np.float32)
+    y = np.multiply(input, scale.reshape(channels))
+    np.add(y, shift.reshape(channels), y)
+    return y.astype(np.float32), mean, invstd
+
+
+def is_channels(x: Any, *parameters: Any) -> bool:
+    """Whether all are plain float32, an input of few elements and a number for each of its channels."""
+    if type(x) is not ndarray or x.dtype is not dt.float32 or x.ndim < 2 or not is_plain(x) or x.size > WIDE:
+        return False
+    one = x.shape[1:2]
+    return all(type(p) is ndarray and p.dtype is dt.float32 and p.shape == one and is_plain(p) for p in parameters)
+
+
 _DOC = "Channels less their mean over their standard deviation; writes the running statistics in training."
 _NAMES, _WRITES = "native_batch_norm _native_batch_norm_legit", Writes(out=_look_out)
-native_batch_norm, _ = rows(_NAMES, _native, _DOC, differs=["half-opmath"], writes=_WRITES)
+_QUICK = exact(_quick_native, placed=True)
+native_batch_norm, _ = rows(_NAMES, _native, _DOC, differs=["half-opmath"], writes=_WRITES, quick=_QUICK)
 _FIXED, _HALF = {"part": slice(3), "differs": ["half-opmath"]}, {"differs": ["half-opmath"]}
 _NAME, _DOC = "_native_batch_norm_legit.no_stats", "`native_batch_norm` without running statistics."
 rows(_NAME, lambda x, w, b, *rest: batch_norm_values(x, w, b, None, None, *rest), _DOC, writes=_WRITES, **_FIXED)

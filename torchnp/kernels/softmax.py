@@ -16,8 +16,9 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.loops import AVX512
 from torchnp.layout import contiguous, layout_of, place
-from torchnp.quick import is_axis, is_float, within
+from torchnp.quick import exact, is_axis, is_float, within
 from torchnp.registry import kernel
+from torchnp.settle import is_plain
 
 ndarray = np.ndarray
 _max: Any
@@ -229,9 +230,23 @@ def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: n
     return fast_fma(np.exp(out), -total, grad)
 
 
+def _quick_softmax_backward(grad, output, dim, input_dtype):
+    """Two plain tensors of float32 or float64; to the same bits."""
+    if not is_float(grad) or type(output) is not ndarray or output.dtype is not grad.dtype or grad.size > TILE:
+        return None
+    if grad.shape != output.shape or not is_axis(dim, grad.ndim) or input_dtype == dt.float16:
+        return None
+    if not is_plain(grad) or not is_plain(output):
+        return None
+    y = np.multiply(grad, output)
+    start = -0.0 if dim == -1 or dim == grad.ndim - 1 else 0.0
+    np.subtract(grad, _add(y, dim, None, None, True, start), y)
+    return np.multiply(y, output, y)
+
+
 (_of_softmax,) = rows(
     "_softmax_backward_data", _backward, "(grad - sum(grad * output)) * output.", differs=["half-opmath"],
-    of_rows=_softmax_backward_rows, whole=_softmax_backward_whole,
+    of_rows=_softmax_backward_rows, whole=_softmax_backward_whole, quick=exact(_quick_softmax_backward, placed=True),
 )  # fmt: skip
 rows(
     "_log_softmax_backward_data", _backward, "grad - exp(output) * sum(grad).", differs=["half-opmath"],

@@ -12,10 +12,13 @@ from torchnp.checks import check, check_type, require
 from torchnp.errors import expected_true, expected_type, found_dtype
 from torchnp.kernels._reduction import add_reduce, share_tiles
 from torchnp.kernels._rows import rows
-from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, per_channel
+from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, is_channels, per_channel
 from torchnp.kernels.norm import channels_last, check_layer, inner, mixed
 from torchnp.kernels.reduce import sum_dim
+from torchnp.quick import exact
 from torchnp.registry import kernel
+from torchnp.scalars import scalar
+from torchnp.settle import is_plain
 
 ndarray = np.ndarray
 
@@ -39,7 +42,38 @@ def _normalised_gradient(
     return scale * grad + slope * x + (-slope * mean - total * rstd * share)
 
 
-@kernel("native_layer_norm_backward", differs=["half-opmath"])
+_add: Any = np.add.reduce
+_FEW = 1 << 12  # elements up to which NumPy's calls cost more than what they compute
+
+
+def _quick_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
+    """All gradients of a few dense rows of float32, with weight and bias; to the same bits."""
+    given = (grad_out, input, mean, rstd, weight, bias)
+    if not all(type(x) is ndarray and x.dtype is dt.float32 and is_plain(x) for x in given) or input.size > _FEW:
+        return None
+    if type(normalized_shape) not in (list, tuple) or type(output_mask) not in (list, tuple):
+        return None
+    shape, before = tuple(normalized_shape), input.ndim - len(normalized_shape)
+    kept = (*input.shape[:before], *(1,) * len(shape))
+    if not shape or before < 0 or not input.shape[before:] == shape == weight.shape == bias.shape:
+        return None
+    if grad_out.shape != input.shape or not mean.shape == rstd.shape == kept or [*output_mask] != [True] * 3:
+        return None
+    n = weight.size
+    g, x, mean, rstd = grad_out.reshape(-1, n), input.reshape(-1, n), mean.reshape(-1, 1), rstd.reshape(-1, 1)
+    share, y = scalar(1 / np.float32(n), dt.float32), np.multiply(g, weight.reshape(-1))
+    total, along = _add(y, -1, None, None, True, -0.0), np.vecdot(y, x)[:, None]
+    slope = (total * mean - along) * rstd * rstd * rstd * share
+    np.multiply(rstd, y, y)
+    np.add(y, np.multiply(slope, x), y)
+    np.add(y, -slope * mean - total * rstd * share, y)
+    z = np.subtract(x, mean)
+    np.multiply(z, rstd, z)
+    np.multiply(g, z, z)
+    return y.reshape(input.shape), add_reduce(z, (0,)).reshape(shape), add_reduce(g, (0,)).reshape(shape)
+
+
+@kernel("native_layer_norm_backward", differs=["half-opmath"], quick=exact(_quick_layer_norm_backward, placed=True))
 def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
     """Gradients of `native_layer_norm` with respect to input, weight and bias."""
     n = check_layer(input, normalized_shape, weight, bias)
@@ -129,7 +163,31 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     return grad_input, grad_weight, grad_bias
 
 
-@kernel("native_batch_norm_backward", differs=["half-opmath"])
+def _quick_batch_norm_backward(
+    grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
+):
+    """All gradients of dense float32 in training, with weight and saved statistics; to the same bits."""
+    if running_mean is not None or running_var is not None or train is not True:
+        return None
+    if type(output_mask) not in (list, tuple) or [*output_mask] != [True] * 3 or type(grad_out) is not ndarray:
+        return None
+    if not is_channels(input, weight, save_mean, save_invstd) or grad_out.dtype is not dt.float32:
+        return None
+    if grad_out.shape != input.shape or not is_plain(grad_out):
+        return None
+    channels, n = (-1, *(1,) * (input.ndim - 2)), scalar(input.size // input.shape[1], dt.float32)
+    d, wide = np.subtract(input, save_mean.reshape(channels)), grad_out.astype(np.float64)
+    total = channel_sum(wide).astype(np.float32)
+    along = np.multiply(channel_dot(d.astype(np.float64), wide), save_invstd).astype(np.float32)
+    np.multiply(d, (along * save_invstd / n).reshape(channels), d)
+    grad = np.subtract(grad_out, (total / n).reshape(channels))
+    np.subtract(grad, d, grad)
+    np.multiply(grad, save_invstd.reshape(channels), grad)
+    np.multiply(grad, weight.reshape(channels), grad)
+    return grad, along, total
+
+
+@kernel("native_batch_norm_backward", differs=["half-opmath"], quick=exact(_quick_batch_norm_backward, placed=True))
 def native_batch_norm_backward(
     grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
 ):
