@@ -113,6 +113,18 @@ def thawed(case: Case) -> tuple[tuple, dict[str, Any]]:
     return map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
 
 
+def read(result: torch.Tensor) -> np.ndarray | tuple[str, str]:
+    """A result as an array, or why it is none that can be judged."""
+    if result.layout is not torch.strided or result.dtype not in DTYPE_NAMES:
+        return "OutOfContract", f"{result.layout} {result.dtype}"
+    if min(result.shape, default=0) < 0:  # which some of torch's operators make where they should refuse
+        return "OutOfContract", f"a tensor of the sizes {list(result.shape)}"
+    try:
+        return to_array(result.cpu())
+    except Exception as e:  # what cannot be read is the backend's failure, not the harness's
+        return error_of(e)
+
+
 class TorchDevice(Backend):
     """torch on one of its devices; ``cpu`` is the oracle."""
 
@@ -179,19 +191,13 @@ class TorchDevice(Backend):
                 seen.alias.append(None)
                 seen.strides += [None] * self.strides
                 continue
-            if r.layout is not torch.strided or r.dtype not in DTYPE_NAMES:
-                seen.error = ("OutOfContract", f"{r.layout} {r.dtype}")
-                return seen
-            if min(r.shape, default=0) < 0:  # which some of torch's operators make where they should refuse
-                seen.error = ("OutOfContract", f"a tensor of the sizes {list(r.shape)}")
-                return seen
-            if r._is_zerotensor():
+            if r.layout is torch.strided and r._is_zerotensor():
                 r = r.clone()  # it has no memory to look at
-            try:
-                seen.results.append(to_array(r.cpu()))
-            except Exception as e:  # a result that cannot be read is the backend's failure, not the harness's
-                seen.error = error_of(e)
+            found = read(r)
+            if isinstance(found, tuple):
+                seen.error = found
                 return seen
+            seen.results.append(found)
             if self.strides:
                 seen.strides.append(tuple(r.stride()))
             seen.alias.append(self._place(r, places) if self.sees else ...)

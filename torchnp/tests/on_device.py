@@ -180,6 +180,8 @@ def storages_grow():
     first += 5
     same(x[:4].cpu(), torch.tensor([5.0, 6, 2, 3]))
     raises(RuntimeError, "out of bounds", lambda: first.as_strided_((300,), (1,)))
+    nothing = first.as_strided((0, 3), (1, 2), 100)  # may begin beyond the memory
+    assert (nothing + 1).cpu().shape == (0, 3) and (nothing.stride(), nothing.storage_offset()) == ((1, 2), 100)
     y = torch.zeros(2, device=D)
     y.set_(x.untyped_storage(), 1, (2,), (2,))
     same(y.cpu(), torch.tensor([6.0, 3]))
