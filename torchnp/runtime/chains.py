@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -145,11 +146,25 @@ def _is_elementwise(node: Node) -> bool:
 
 def _joined(group: list[Node], end: int, readers: Mapping[str, int]) -> Node:
     """One node in the place of several, the last of which stands before ``end``."""
+    constants: list[ndarray] = []  # which are cut as inputs are
+
+    def lifted(x: Any) -> Any:
+        if not isinstance(x, ndarray) or not x.ndim:
+            return [lifted(v) for v in x] if isinstance(x, list) else x
+        constants.append(x)
+        return Ref(f"constant {len(constants)}")
+
+    group = [
+        replace(node, args=[*map(lifted, node.args)], kwargs={k: lifted(x) for k, x in node.kwargs.items()})
+        for node in group
+    ]
     made = [node.results[0][1] for node in group]
     read = dict.fromkeys(n for node in group for n in refs([*node.args, *node.kwargs.values()]))
-    inputs = [n for n in read if n not in made]
+    named = [f"constant {i + 1}" for i in range(len(constants))]
+    inputs = [n for n in read if n not in made and n not in named]
     outputs = [n for n in made if readers.get(n, -1) >= end]
     results: list[Any] = [("tensor", n) for n in outputs]
     label = ", ".join(node.label or node.target for node in group)
-    chain = Chain(group, inputs, outputs)
-    return Node(group[-1].target, [Ref(n) for n in inputs], {}, results, group[0].where, function=chain, label=label)
+    chain = Chain(group, [*inputs, *named], outputs)
+    given = [*(Ref(n) for n in inputs), *constants]
+    return Node(group[-1].target, given, {}, results, group[0].where, function=chain, label=label)

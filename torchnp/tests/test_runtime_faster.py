@@ -12,6 +12,7 @@ from torch.nn import functional as F
 import torchnp
 from torchnp.interop.convert import to_numpy
 from torchnp.runtime import chains, faster, recurrent, transformer
+from torchnp.runtime.graph import Ref
 
 IMAGE = lambda: torch.randn(2, 3, 37, 34)
 
@@ -201,6 +202,17 @@ def test_chains_of_other_dtypes(dtype):
     assert joined
     for a, b in zip(found, wanted, strict=True):
         assert np.array_equal(a, b) and a.dtype == b.dtype
+
+
+def test_constants_are_cut_too():
+    class Fixed(nn.Module):
+        def forward(self, x):
+            places = torch.arange(512).float().sin().expand(512, 512).mul(2)
+            return (x * places + torch.ones(512, 1)).relu()
+
+    found, wanted, joined = chained(Fixed(), torch.randn(512, 512))
+    assert np.array_equal(found, wanted)
+    assert [type(x) for x in joined[0].args] == [Ref, np.ndarray, np.ndarray]
 
 
 def test_what_cannot_be_cut_is_computed_whole():
