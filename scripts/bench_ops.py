@@ -144,7 +144,19 @@ def pairs(shape: tuple[int, int]) -> dict[str, dict[str, tuple[Callable, Callabl
     }
     groups = {"elementwise": elementwise, "promotion": promotion, "reductions": reductions, "moves": moves}
     groups |= {"of three and half": threefold, "norms": norms}
-    return groups | ({"views": views} if shape == SIZES["8x8"] else {})
+    if shape == SIZES["8x8"]:
+        return groups | {"views": views}
+    places = rng.integers(0, shape[0], shape)
+    tplaces, float16, tfloat16 = torch.from_numpy(places), a.astype(np.float16), ta.half()
+    arrays.update(((id(tplaces), places), (id(tfloat16), float16)))
+    large = {
+        "erf": two("aten::erf", torch.erf, ta),
+        "gelu": two("aten::gelu", torch.nn.functional.gelu, ta),
+        "scatter_add": two("aten::scatter_add", torch.scatter_add, ta, 0, tplaces, tb),
+        "add float16": two("aten::add.Tensor", torch.add, tfloat16, tfloat16),
+        "exp float16": two("aten::exp", torch.exp, tfloat16),
+    }
+    return groups | {"large": large}
 
 
 def measure(first: Callable, second: Callable, rounds: int = 15) -> tuple[list[float], list[float]]:

@@ -17,6 +17,7 @@ NAMES = {
     "elementwise": "elementwise", "promotion": "numbers and promotion", "reductions": "reductions, scans, softmax",
     "moves": "copies, sort, index_add, mm", "of three and half": "three operands, bfloat16",
     "norms": "norms, forward and backward", "views": "views",
+    "large": "erf, gelu, scatter_add, float16",
 }  # fmt: skip
 
 
