@@ -2,8 +2,8 @@
 
 What is not a row of the table:
 
-- Operators that torch defines by others for every device (``CompositeImplicitAutograd``) are taken apart by torch, and
-  so are views, which compute nothing: torch's own code works out sizes and strides.
+- Operators that torch defines by others for every device (``CompositeImplicitAutograd``) are taken apart by torch, unless
+  its CPU has kernels of their own; so are views, which compute nothing: torch's own code works out sizes and strides.
 - `_BOOKKEEPING` names what moves or resizes storages; arrays have none.
 """
 
@@ -84,7 +84,7 @@ def register() -> list[torch.library.Library]:
 
 def _register(name: str) -> None:
     space = name.partition("::")[0]
-    if has_kernel(name, "CompositeImplicitAutograd"):
+    if has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU"):
         return
     if space != "aten" or not _is_view(name):
         _spaces[space].impl(name, _lazy(name), KEY)

@@ -45,8 +45,10 @@ def _resized(func: Any, size_of: Callable[[Any], Any], args: tuple, kwargs: dict
 def make_room(tensor: Tensor, size: Any) -> None:
     """Let ``tensor`` grow to a size: memory that came from NumPy is left for a storage that torch can grow.
 
-    Other tensors on the old storage keep it.
+    Other tensors on the old storage keep it. Other devices than the CPU see to theirs.
     """
+    if tensor.device.type != "cpu":
+        return
     storage = tensor.untyped_storage()
     need = (tensor.storage_offset() + math.prod(size)) * tensor.element_size()
     if storage.resizable() or need <= storage.nbytes() or any(n < 0 for n in size):
