@@ -123,10 +123,23 @@ def _lazy(name: str) -> Callable[..., Any]:
                 return run(args, kwargs)
         except LinAlgError as error:
             raise as_torchs(error) from None
-        except running.Foreign as reason:
-            raise RuntimeError(str(reason)) from None
+        except (running.Foreign, running.OnMeta) as reason:
+            device = kwargs.get("device")
+            if device is not None and torch.device(device).type != storages.DEVICE:
+                return _elsewhere(name, call, args, kwargs)
+            words = "Expected all tensors to be on the same device, but found at least two devices, np:0 and meta!"
+            raise RuntimeError(str(reason) or words) from None
 
     return call
+
+
+def _elsewhere(name: str, here: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    """A result that is asked for on another device (``zeros_like(x, device="cpu")``): made here, and moved there."""
+    device = torch.device(kwargs["device"])
+    if device.type != "meta":
+        return here(*args, **kwargs | {"device": None}).to(device)
+    sizes = [x.to("meta") if isinstance(x, torch.Tensor) else x for x in args]
+    return overload(name)(*sizes, **kwargs)
 
 
 def overload(name: str) -> OpOverload:

@@ -173,6 +173,24 @@ def out_is_resized():
     same(out.cpu(), torch.full((3,), 2.0))
 
 
+def results_are_asked_for_elsewhere():
+    x = torch.ones(2, 3, device=D, dtype=torch.float64)
+    for made in (
+        torch.zeros_like,
+        torch.rand_like,
+        torch.empty_like,
+        lambda x, device: x.new_full((2, 3), 2, device=device),
+    ):
+        for device in ("cpu", "meta", D):
+            y = made(x, device=device)
+            assert (y.device.type, y.shape, y.dtype) == (device, (2, 3), torch.float64)
+    same(torch.full_like(x, 5, device="cpu"), torch.full((2, 3), 5.0, dtype=torch.float64))
+    torch.manual_seed(0)
+    drawn = torch.rand_like(x, device="cpu")
+    torch.manual_seed(0)
+    same(drawn, torch.rand(2, 3, dtype=torch.float64))
+
+
 def storages_grow():
     x = torch.arange(4.0, device=D)
     first = x[:2]
