@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import torchnp
-from torchnp import libraries
+from torchnp import layout, libraries
 from torchnp.device import storages
 from torchnp.device._private import by_cpu, has_kernel, is_overload
 from torchnp.dtypes import default_dtype, get_default_dtype
@@ -203,8 +203,21 @@ def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = 
 
 def _resize(tensor: torch.Tensor, size: Any, *, memory_format: Any = None) -> torch.Tensor:
     """``resize_``: the storage grows for all tensors on it; new elements are zeros."""
+    if memory_format is None and tensor.shape == torch.Size(size):
+        return tensor
     like = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
     return _set(tensor, tensor.untyped_storage(), int(tensor.storage_offset()), like.shape, like.stride())
+
+
+def _resize_as(tensor: torch.Tensor, template: torch.Tensor, *, memory_format: Any = None) -> torch.Tensor:
+    if memory_format is torch.preserve_format:
+        memory_format = getattr(torch, layout.suggested(template.shape, template.stride()))
+    return _resize(tensor, template.shape, memory_format=memory_format)
+
+
+def _set_to_nothing(tensor: torch.Tensor) -> torch.Tensor:
+    nothing = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return _SET(tensor, nothing.untyped_storage(), 0, (0,), (1,))
 
 
 def grow(storage: torch.UntypedStorage, nbytes: int) -> None:
@@ -260,11 +273,12 @@ _OWN: dict[str, Callable[..., Any]] = {
     "aten::_pack_padded_sequence": _pack,
     "aten::histc": _histc,
     "aten::resize_": _resize,
+    "aten::resize_as_": _resize_as,
     "aten::as_strided_": _as_strided_,
     "aten::set_.source_Storage_storage_offset": _set,
     "aten::set_.source_Storage": by_cpu(aten.set_.source_Storage),
     "aten::set_.source_Tensor": _set_source,
-    "aten::set_": by_cpu(aten.set_.default),
+    "aten::set_": _set_to_nothing,
     "aten::_fused_sdp_choice": lambda *args, **kwargs: 0,  # the form of plain operators
     "aten::is_pinned": lambda tensor, device=None: False,
     "aten::record_stream": lambda tensor, stream: None,

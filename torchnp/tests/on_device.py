@@ -173,6 +173,17 @@ def out_is_resized():
     same(out.cpu(), torch.full((3,), 2.0))
 
 
+def sizes_of_others_are_taken():
+    x = torch.arange(6.0, device=D).view(2, 3).t()
+    assert x.resize_(3, 2).stride() == (1, 3)  # nothing has to change
+    same(x.resize_as_(torch.zeros(2, 2, device=D)).cpu(), torch.arange(4.0).view(2, 2))
+    assert x.resize_as_(
+        torch.zeros(1, 2, 2, 2, device=D).to(memory_format=torch.channels_last), memory_format=torch.preserve_format
+    ).stride() == (8, 1, 4, 2)
+    y = torch.ones(3, device=D, dtype=torch.int64)
+    assert (y.set_().shape, y.stride(), y.device.type, y.dtype) == ((0,), (1,), D, torch.int64)
+
+
 def results_are_asked_for_elsewhere():
     x = torch.ones(2, 3, device=D, dtype=torch.float64)
     for made in (
