@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import torchnp
+from torchnp.dtypes import HALVES
 from torchnp.registry import FAILURES
 from torchnp.runtime.graph import Graph, Meta, Node, Ref, check_names, refs
 from torchnp.runtime.run import Plan
@@ -65,8 +66,10 @@ class Chain:
             return self._plan([x[part] if cut else x for x, cut in zip(rows, cuts)])
 
         made = results(first)
-        for x in made:
-            if x.shape != (first.stop, *inner) or any(np.may_share_memory(x, y) for y in rows if type(y) is ndarray):
+        for x in made:  # a result of another shape or layout, or one that is an argument's own memory
+            if x.shape != (first.stop, *inner) or not x.flags.c_contiguous:
+                return None
+            if any(np.may_share_memory(x, y) for y in rows if type(y) is ndarray):
                 return None
         outs = [np.empty((n, *inner), x.dtype) for x in made]
 
@@ -125,6 +128,8 @@ def chained(nodes: Sequence[Node], outputs: Sequence[Any], tensors: Mapping[str,
     readers |= dict.fromkeys(refs(outputs), len(nodes))  # the last of each value
     for i, node in enumerate((*nodes, None)):
         own = tensors.get(node.results[0][1]) if node is not None and _is_elementwise(node) else None
+        if own is not None and own.dtype in HALVES:  # where a tile ends matters to some of their kernels, by a rounding
+            own = None
         if own is None or own.shape != shape:
             found += [_joined(group, i, readers)] if len(group) > 1 else group
             group, shape = [], own and own.shape
@@ -136,10 +141,13 @@ def chained(nodes: Sequence[Node], outputs: Sequence[Any], tensors: Mapping[str,
 
 
 def _is_elementwise(node: Node) -> bool:
+    """Whether each element of the one result comes of those in its place, and the result lies as they do."""
     schema = torchnp.table.schemas.get(node.target)
     if schema is None or "pointwise" not in schema.tags or node.function is not None:
         return False
     if schema.mutates or any(r.alias for r in schema.returns) or "nondeterministic_seeded" in schema.tags:
+        return False
+    if node.kwargs.get("memory_format") is not None:
         return False
     return len(node.results) == 1 and isinstance(node.results[0], tuple) and node.results[0][0] == "tensor"
 

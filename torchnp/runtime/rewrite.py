@@ -242,15 +242,10 @@ class _Work:
         return False
 
     def _pool(self, node: Node) -> bool:
-        names = [*result_names(node.results)]
-        if any(self._reads[n] for n in names[1:]):
-            return False
         given = bound(node)
-        if self._is_image(given["self"]) and all(
-            not isinstance(x, Ref) for k in given if k != "self" for x in _flat(given[k])
-        ):
-            node.args, node.kwargs, node.results = [*given.values()], {}, node.results[:1]
-            node.function = faster.max_pool2d
+        known = all(not isinstance(x, Ref) for k in given if k != "self" for x in _flat(given[k]))
+        if known and self._is_image(given["self"]) and self._is_alone(node):
+            node.args, node.kwargs, node.function = [*given.values()], {}, faster.max_pool2d
         return False
 
     def _recur(self, node: Node) -> bool:
@@ -274,12 +269,24 @@ class _Work:
         node.function, node.args, node.kwargs = transformer.Linear(weight, bias), [given["input"]], {}
         return False
 
+    def _is_alone(self, node: Node) -> bool:
+        """Whether nobody reads more of a node than its first result, which is then the only one."""
+        if any(self._reads[n] for n in result_names(node.results[1:])):
+            return False
+        node.results = node.results[:1]
+        return True
+
     def _attend(self, node: Node) -> bool:
-        node.function = transformer.attention
+        if self._is_alone(node):
+            given, node.function = bound(node), transformer.attention
+            names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+            gqa = {"enable_gqa": given["enable_gqa"]} if "enable_gqa" in given else {}
+            node.args, node.kwargs = [given[name] for name in names], {"scale": given["scale"], **gqa}
         return False
 
     def _layer_norm(self, node: Node) -> bool:
-        node.function = transformer.layer_norm
+        if self._is_alone(node):
+            node.function = transformer.layer_norm
         return False
 
     # ------------------------------------------------------------ layout
@@ -323,7 +330,9 @@ _MERGES: dict[str, Callable[[_Work, Node], bool]] = {
     recurrent.LSTM.name: _Work._recur,
     recurrent.GRU.name: _Work._recur,
     "aten::layer_norm": _Work._layer_norm,
+    "aten::native_layer_norm": _Work._layer_norm,
     "aten::scaled_dot_product_attention": _Work._attend,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _Work._attend,
 }
 _POINTWISE = {
     f"aten::{n}"
@@ -392,6 +401,10 @@ def _changing(graph: Graph) -> set[str]:
             for argument, x in (*arguments, *named):
                 if argument.is_write:
                     written |= {*refs(x)}
+        if schema is not None and {"running_mean", "running_var"} <= {a.name for a in schema.args}:
+            told = bound(node)  # in training they are written, which the schema does not say
+            if told.get("training", told.get("train", told.get("use_input_stats"))) is not False:
+                written |= {*refs([told["running_mean"], told["running_var"]])}
         if node.target not in NUMBERS and _may_share(node.target):
             for name in (*given, *result_names(node.results)):
                 home[root(name)] = root((given or [name])[0])

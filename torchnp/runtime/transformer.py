@@ -45,6 +45,10 @@ class Linear:
 # ---------------------------------------------------------------- layer norm
 
 
+_FEW = 1 << 12  # elements up to which the kernel's own way is as quick
+_SPREAD, _VAST = np.float32(1e-3), np.float32(1e30)  # a variance by the mean's square, and one by itself
+
+
 def layer_norm(
     input: ndarray, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5,
     cudnn_enable: bool = True,
@@ -53,17 +57,25 @@ def layer_norm(
     n = input.shape[-1] if type(input) is ndarray and input.ndim else 0
     given = [x for x in (weight, bias) if x is not None]
     fits = plain(input, *given) and input.size >= _FEW and input.flags.c_contiguous
-    if not fits or [*normalized_shape] != [n] or any(x.shape != (n,) for x in given):
+
+    def exact() -> ndarray:
         return torchnp.table["aten::layer_norm"](input, normalized_shape, weight, bias, eps, cudnn_enable)
+
+    if not fits or [*normalized_shape] != [n] or any(x.shape != (n,) for x in given):
+        return exact()
     rows = input.reshape(-1, n)
     out = np.empty_like(rows)
-    share, each = np.full(n, 1 / n, FLOAT), max(1, _TILE // n)
-    with np.errstate(invalid="ignore", over="ignore"):
+    ones, each = np.ones(n, FLOAT), max(1, _TILE // n)
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         for at in range(0, len(rows), each):
             x, y = rows[at : at + each], out[at : at + each]
-            np.subtract(x, np.matmul(x, share)[:, None], out=y)
+            mean = np.matmul(x, ones)[:, None]
+            mean /= np.float32(n)
+            np.subtract(x, mean, out=y)
             deviation = np.vecdot(y, y)[:, None]
             deviation /= np.float32(n)
+            if not ((deviation > _SPREAD * mean * mean) & (deviation < _VAST)).all():
+                return exact()  # the mean's rounding would show
             deviation += np.float32(eps)
             np.sqrt(deviation, out=deviation)
             y /= deviation
@@ -74,12 +86,12 @@ def layer_norm(
     return out.reshape(input.shape)
 
 
-_FEW = 1 << 12  # elements up to which the kernel's own way is as quick
-
-
 # ---------------------------------------------------------------- attention
 
-_FAR = np.float32(60)  # exponentials of numbers within it, and sums of many, are normal numbers of float32
+# Exponentials of scores and of masks up to here, each, times values up to there, a million of them summed up, are normal
+# numbers of float32. What a mask has below `_HIDDEN` adds nothing to them.
+_FAR, _VALUE, _HIDDEN = np.float32(20), np.float32(1e14), np.float32(-130)
+_SUMMED = 1 << 18  # products up to which the kernel sums in double precision
 _SCORES = 1 << 17  # that stay near the processor
 _QUERIES = 64  # at once under a causal mask: of later keys it sees none
 
@@ -109,7 +121,9 @@ def _attends(q: ndarray, k: ndarray, v: ndarray) -> bool:
     """Whether these are heads of attention that is worth its while."""
     if not plain(q, k, v) or not q.ndim == k.ndim == v.ndim == 4 or k.shape != v.shape:
         return False
-    return q.shape[:2] == k.shape[:2] and q.shape[3] == k.shape[3] and q.size * k.shape[2] > _SCORES
+    if q.strides[3] != q.itemsize:  # then the result is laid out otherwise
+        return False
+    return q.shape[:2] == k.shape[:2] and q.shape[3] == k.shape[3] and q.size * k.shape[2] > _SUMMED
 
 
 @functools.lru_cache(maxsize=16)
@@ -125,7 +139,8 @@ def _factors(mask: Any, shape: tuple[int, ...]) -> ndarray | None:
     if any(n not in (1, m) for n, m in zip(mask.shape[::-1], shape[::-1])):
         return None
     if mask.dtype == FLOAT:
-        if not mask.max(initial=0) < 20:
+        shown = mask[~(mask < _HIDDEN)]
+        if not (shown.max(initial=0) < _FAR and shown.min(initial=0) > -_FAR):
             return None
         mask = np.exp(mask)
     return np.broadcast_to(mask, shape)
@@ -134,9 +149,11 @@ def _factors(mask: Any, shape: tuple[int, ...]) -> ndarray | None:
 def _by_blocks(
     q: ndarray, k: ndarray, v: ndarray, mask: Any, causal: bool, scale: np.float32
 ) -> ndarray | None:  # fmt: skip
-    """None where a score is far from zero, or a query sees next to nothing."""
+    """None where a number is too far from zero, or a query sees nothing."""
     keys = k.shape[2]
     seen = None
+    if not (v.max() < _VALUE and v.min() > -_VALUE):
+        return None
     if mask is not None and (seen := _factors(mask, (*q.shape[:3], keys))) is None:
         return None
     out = layout.empty(q.shape, FLOAT, layout.preserved(*layout.layout_of(q)))
@@ -152,7 +169,7 @@ def _by_blocks(
         if seen is not None:
             s *= seen[part][..., rows, :]
         total = np.matmul(s, ones[:stop])
-        if seen is not None and not total.min() > 1e-30:
+        if seen is not None and not total.min() > 0:
             return None
         y = out[part][..., rows, :]
         np.matmul(s, v[part][..., :stop, :], out=y)

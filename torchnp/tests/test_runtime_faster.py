@@ -67,6 +67,21 @@ def test_layer_norm(given, offset):
     torch.testing.assert_close(torch.from_numpy(found), F.layer_norm(x, [40]), equal_nan=True)
 
 
+@pytest.mark.parametrize("n", [40, 768, 1000])
+@pytest.mark.parametrize("mean", [1.0, 100.0, 1e6, 3.3e30])
+def test_layer_norm_of_equal_numbers_and_of_large_means(n, mean):
+    torch.manual_seed(0)
+    for x in (torch.full((120, n), mean), torch.randn(120, n) * 1e38):
+        found = transformer.layer_norm(x.numpy(), [n])
+        assert np.array_equal(found, torchnp.aten.layer_norm(x.numpy(), [n]), equal_nan=True)
+    if mean > 1e6:
+        return
+    x = torch.randn(120, n) + mean
+    found, truth = transformer.layer_norm(x.numpy(), [n]), F.layer_norm(x.double(), [n])
+    own = (F.layer_norm(x, [n]).double() - truth).abs().max()
+    assert (torch.from_numpy(found).double() - truth).abs().max() <= 4 * own + 1e-6
+
+
 @pytest.mark.parametrize("shape", [[70, 40], [41], []])
 def test_other_layer_norms_are_the_tables(shape):
     x = np.random.default_rng(0).random((3, 70, 40), np.float32)
@@ -97,6 +112,9 @@ MASKS = {
     "far": lambda: {"scale": 40.0},
     "zero": lambda: {"scale": 0.0, "is_causal": True},
     "negative": lambda: {"scale": -1.0, "is_causal": True},
+    "slopes": lambda: {"attn_mask": -torch.arange(170.0).expand(150, 170)},
+    "far mask": lambda: {"attn_mask": torch.where(torch.arange(170) > 0, -104.0, 0.0).expand(150, 170)},
+    "large mask": lambda: {"attn_mask": torch.full((150, 170), 19.9)},
     "small masks": lambda: {"attn_mask": torch.full((150, 170), -1e30)},
 }
 
@@ -109,6 +127,25 @@ def test_attention(mask):
     found = transformer.attention(*(x.numpy() for x in given), **named)
     wanted = F.scaled_dot_product_attention(*given, **options)
     torch.testing.assert_close(torch.from_numpy(found), wanted, check_stride=True, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "score, value, mask", [(59, 1e13, None), (-55, 1e-22, None), (19, 1e13, 19.9), (-55, 1.0, -104.0), (15, 1.0, 15.0)]
+)
+def test_attention_of_extremes(score, value, mask):
+    q, k, v = torch.zeros(1, 1, 128, 64), torch.zeros(1, 1, 1000, 64), torch.full((1, 1, 1000, 64), value)
+    q[..., 0], k[..., 0], k[0, 0, 0, 0], v[0, 0, 0] = 8, score, -score, 0
+    m = None if mask is None else torch.full((128, 1000), mask).index_fill(1, torch.tensor(0), 0)
+    found = transformer.attention(q.numpy(), k.numpy(), v.numpy(), None if m is None else m.numpy())
+    torch.testing.assert_close(
+        torch.from_numpy(found), F.scaled_dot_product_attention(q, k, v, m), rtol=1e-5, atol=0
+    )  # of 1,000 terms
+
+
+def test_attention_is_laid_out_as_torch_does():
+    q = torch.randn(2, 4, 16, 80).transpose(2, 3)
+    found = transformer.attention(q.numpy(), q.numpy(), q.numpy())
+    torch.testing.assert_close(torch.from_numpy(found), F.scaled_dot_product_attention(q, q, q), check_stride=True)
 
 
 def test_attention_of_what_is_not_finite_is_the_tables():
@@ -190,7 +227,7 @@ def test_chains_have_the_bits_of_the_table(shape):
         assert np.array_equal(a, b) and a.dtype == b.dtype and a.strides == b.strides
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int32, torch.complex64, torch.bool])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int32, torch.complex64, torch.bool])
 def test_chains_of_other_dtypes(dtype):
     class Few(nn.Module):
         def forward(self, x, y):
@@ -228,6 +265,16 @@ def test_what_cannot_be_cut_is_computed_whole():
     for module, args in ((Turned(), (x, y)), (Outer(), (torch.randn(2**18, 1), torch.randn(3)))):
         found, wanted, joined = chained(module, *args)
         assert joined and np.array_equal(found, wanted) and found.strides == wanted.strides
+
+
+def test_layouts_are_kept_in_chains():
+    class Turned(nn.Module):
+        def forward(self, x):
+            return (x * 2).clone(memory_format=torch.channels_last) + 1
+
+    found, wanted, _ = chained(Turned(), torch.randn(512, 3, 16, 16))
+    assert np.array_equal(found, wanted) and found.strides == wanted.strides
+    assert found.transpose(0, 2, 3, 1).flags.c_contiguous
 
 
 def test_chains_leave_their_arguments():
