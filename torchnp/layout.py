@@ -132,8 +132,12 @@ def suggested(shape: Shape, strides: Strides) -> str:
 
 
 def suggested_beside(others: Sequence[Layout], shape: Shape, strides: Strides) -> str:
-    """The memory format of a dense tensor beside others that are dense, whatever its dimensions of one element suggest."""
-    if others and is_channels_last(shape, strides) and all(is_contiguous(*x) or is_channels_last(*x) for x in others):
+    """The memory format of a dense tensor beside others that are dense: row-major where it is that too, whatever its
+    dimensions of one element suggest.
+    """
+    if others and all(is_contiguous(*x) or is_channels_last(*x) for x in ((shape, strides), *others)):
+        if is_contiguous(shape, strides):
+            return "contiguous_format"
         return "channels_last" if len(shape) == 4 else "channels_last_3d"
     return suggested(shape, strides)
 
