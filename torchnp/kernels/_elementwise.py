@@ -380,7 +380,7 @@ def _declare(
         doc,
         like=like or ufunc,
         differs=differs,
-        make=fast(direct, exact_number=exact_scalar),
+        make=fast(direct, exact_scalar=exact_scalar),
         writes=writes,
     )
     for body in bodies:

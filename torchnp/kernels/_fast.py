@@ -51,15 +51,15 @@ del _a, _b
 
 
 def fast(
-    direct: dict[np.dtype, Function], mixes_bool: bool = True, exact_number: bool = False
+    direct: dict[np.dtype, Function], mixes_bool: bool = True, exact_scalar: bool = False
 ) -> Callable[[Function, Schema, Settle], Function]:
     """How the kernel of a row is made of the functions that compute a dtype as it is.
 
     bool beside another dtype goes to the body too, unless ``mixes_bool``. A number beside a half type is rounded to it, or
-    with ``exact_number`` to float32.
+    with ``exact_scalar`` to float32.
     """
     beside = {
-        d: (dt.float32, _by_float32(direct, d)) if exact_number else (d, direct[d]) for d in dt.HALVES if d in direct
+        d: (dt.float32, _by_float32(direct, d)) if exact_scalar else (d, direct[d]) for d in dt.HALVES if d in direct
     }
 
     def make(slow: Function, schema: Schema, settle: Settle) -> Function:

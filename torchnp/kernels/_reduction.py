@@ -139,9 +139,8 @@ def tiles(rows: int, length: int) -> Iterator[slice]:
 
 
 def share_tiles(work: Callable[[slice], object], rows: int, length: int) -> None:
-    """``work(block)`` for each of the `tiles`, on all threads where there are enough; a block takes several passes.
-
-    Blocks for several threads are larger: each waits for Python's lock after every pass.
+    """``work(block)`` for blocks of rows, each of which takes several passes: the `tiles`, or, where there are enough for all
+    threads, larger ones, as a thread waits for Python's lock after every pass.
     """
     if 2 * rows * length >= LARGE:
         share(work, blocks(rows, max(1, min(rows // 2, 4 * TILE // length))))

@@ -11,7 +11,7 @@ import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,15 @@ ndarray = np.ndarray
 LARGE = 1 << 18  # elements from which on tiles pay
 _TILE = 1 << 15  # elements of a tile
 _HUGE, _PIECE = 1 << 23, 1 << 19  # elements from which on threads pay, and those of a part
+
+
+class _Cut(NamedTuple):
+    """Inputs as tiles take them."""
+
+    shape: tuple[int, ...]  # of the results
+    lead: int  # how many of its dimensions, the first, are cut as one: the rows
+    inputs: list[Any]  # arrays with as many rows, and what every tile takes whole
+    has_rows: list[bool]  # which of them are cut
 
 
 class Chain:
@@ -51,25 +60,25 @@ class Chain:
         found = None
         if (cut := _cut(inputs)) is not None:
             with contextlib.suppress(*FAILURES):  # whose words are those of whole arrays
-                found = self._tiled(*cut)
+                found = self._tiled(cut)
         if found is None:
             found = self._plan([*inputs])
         return found[0] if self._one else found
 
-    def _tiled(self, shape: tuple[int, ...], lead: int, rows: list[Any], cuts: list[bool]) -> list[ndarray] | None:
-        """The whole results, or None where they are not of the shape of all."""
-        n, inner = math.prod(shape[:lead]), shape[lead:]
-        huge = math.prod(shape) >= _HUGE
+    def _tiled(self, cut: _Cut) -> list[ndarray] | None:
+        """The whole results, row-major as the inputs are; None where a tile's are not, or have another shape."""
+        n, inner = math.prod(cut.shape[: cut.lead]), cut.shape[cut.lead :]
+        huge = math.prod(cut.shape) >= _HUGE
         first, *parts = blocks(n, max(1, (_PIECE if huge else _TILE) // math.prod(inner)))
 
         def results(part: slice) -> list[ndarray]:
-            return self._plan([x[part] if cut else x for x, cut in zip(rows, cuts)])
+            return self._plan([x[part] if rows else x for x, rows in zip(cut.inputs, cut.has_rows)])
 
         made = results(first)
         for x in made:  # a result of another shape or layout, or one that is an argument's own memory
             if x.shape != (first.stop, *inner) or not x.flags.c_contiguous:
                 return None
-            if any(np.may_share_memory(x, y) for y in rows if type(y) is ndarray):
+            if any(np.may_share_memory(x, y) for y in cut.inputs if type(y) is ndarray):
                 return None
         outs = [np.empty((n, *inner), x.dtype) for x in made]
 
@@ -83,30 +92,28 @@ class Chain:
         else:
             for part in parts:
                 keep(part, results(part))
-        return [x.reshape(shape) for x in outs]
+        return [x.reshape(cut.shape) for x in outs]
 
 
-def _cut(inputs: Sequence[Any]) -> tuple[tuple[int, ...], int, list[Any], list[bool]] | None:
-    """The whole shape, how many of its dimensions are cut as one, each input as rows of these and whether it has all of
-    them; None where tiles are of no use.
-    """
+def _cut(inputs: Sequence[Any]) -> _Cut | None:
+    """How to go over inputs by tiles; None where that is of no use, or where one of them is not row-major."""
     largest = max((x for x in inputs if type(x) is ndarray), key=lambda x: x.size, default=None)
     if largest is None or largest.size < LARGE:
         return None
     shape = largest.shape
     lead = next(k for k in range(1, len(shape) + 1) if math.prod(shape[k:]) <= _TILE)
-    rows, cuts = [], []
+    taken, has_rows = [], []
     for x in inputs:
         cut = False
-        if type(x) is ndarray and x.ndim > len(shape) - lead:
+        if type(x) is ndarray and x.ndim > len(shape) - lead:  # some of its dimensions are among the rows'
             own = (1,) * (len(shape) - x.ndim) + x.shape
             cut = own[:lead] == shape[:lead]
             if not (x.flags.c_contiguous if cut else math.prod(own[:lead]) == 1):
                 return None
             x = x.reshape(-1 if cut else 1, *own[lead:])
-        rows.append(x)
-        cuts.append(cut)
-    return shape, lead, rows, cuts
+        taken.append(x)
+        has_rows.append(cut)
+    return _Cut(shape, lead, taken, has_rows)
 
 
 def chained(nodes: Sequence[Node], outputs: Sequence[Any], tensors: Mapping[str, Meta]) -> list[Node]:
@@ -160,7 +167,7 @@ def _joined(group: list[Node], end: int, readers: Mapping[str, int]) -> Node:
         if not isinstance(x, ndarray) or not x.ndim:
             return [lifted(v) for v in x] if isinstance(x, list) else x
         constants.append(x)
-        return Ref(f"constant {len(constants)}")
+        return Ref(f"constant {len(constants)}")  # no name of torch's has a space
 
     group = [
         replace(node, args=[*map(lifted, node.args)], kwargs={k: lifted(x) for k, x in node.kwargs.items()})

@@ -46,12 +46,12 @@ class Recurrent:
         self, input: ndarray, hx: Any, params: Sequence[ndarray], has_biases: bool, num_layers: int,
         dropout: float, train: bool, bidirectional: bool, batch_first: bool,
     ) -> tuple:  # fmt: skip
-        directions, each = 1 + bool(bidirectional), 2 + 2 * bool(has_biases)
+        directions, per_layer = 1 + bool(bidirectional), 2 + 2 * bool(has_biases)
         given = [hx] if self.states == 1 else hx
         fits = (
             plain(input, *given, *params) and input.ndim == 3 and input.size and len(given) == self.states
-            and not (train and dropout) and len(params) == each * directions * num_layers
-            and self._matching(input, given, params, each, directions, batch_first)
+            and not (train and dropout) and len(params) == per_layer * directions * num_layers
+            and self._matching(input, given, params, per_layer, directions, batch_first)
         )  # fmt: skip
         if not fits:
             return torchnp.table[self.name](
@@ -64,7 +64,7 @@ class Recurrent:
             out = np.empty((*y.shape[:2], directions * size), FLOAT)
             for d in range(directions):
                 k = layer * directions + d
-                weights = self._weights(k, params[k * each : (k + 1) * each], y.shape[1])
+                weights = self._weights(k, params[k * per_layer : (k + 1) * per_layer], y.shape[1])
                 last = self._layer(y, [x[k] for x in given], weights, out[:, :, d * size : (d + 1) * size], d == 1)
                 for found, x in zip(ends, last):
                     found.append(x)
@@ -74,17 +74,17 @@ class Recurrent:
         return y, *map(np.stack, ends)
 
     def _matching(
-        self, x: ndarray, states: Sequence[ndarray], params: Sequence[ndarray], each: int, directions: int, batch_first: bool
+        self, x: ndarray, states: Sequence[ndarray], params: Sequence[ndarray], per_layer: int, directions: int, batch_first: bool
     ) -> bool:  # fmt: skip
         """Whether all sizes fit; what does not is refused in the table's words."""
         batch, size = x.shape[0 if batch_first else 1], states[0].shape[-1]
-        if not size or any(h.shape != (len(params) // each, batch, size) for h in states):
+        if not size or any(h.shape != (len(params) // per_layer, batch, size) for h in states):
             return False
         rows = self.gates * size
-        for i in range(0, len(params), each):
-            given = x.shape[-1] if i < each * directions else size * directions
+        for i in range(0, len(params), per_layer):
+            given = x.shape[-1] if i < per_layer * directions else size * directions
             shapes = [(rows, given), (rows, size), (rows,), (rows,)]
-            if [p.shape for p in params[i : i + each]] != shapes[:each]:
+            if [p.shape for p in params[i : i + per_layer]] != shapes[:per_layer]:
                 return False
         return True
 
