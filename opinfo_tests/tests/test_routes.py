@@ -96,7 +96,7 @@ def recorded():
     recorder = Recorder(lambda op: len(found.get(op, [0] * EACH)) < EACH, lambda case: found[case.op].append(case))
     for source in sorted({entry_of(name) for name in found} - {None}):
         recorder.transferred.clear()
-        for step, _ in enumerate(samples_of(Task(source, "float32"), recorder, backward=False)):
+        for step, _ in enumerate(samples_of(Task(source, "float32"), recorder, backward=True)):
             if step == STEPS:
                 break
     return found

@@ -167,11 +167,12 @@ def _quick_batch_norm_backward(
     grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
 ):
     """All gradients of dense float32 in training, with weight and saved statistics; to the same bits."""
-    if running_mean is not None or running_var is not None or train is not True:
+    if train is not True:
         return None
     if type(output_mask) not in (list, tuple) or [*output_mask] != [True] * 3 or type(grad_out) is not ndarray:
         return None
-    if not is_channels(input, weight, save_mean, save_invstd) or grad_out.dtype is not dt.float32:
+    running = [p for p in (running_mean, running_var) if p is not None]
+    if not is_channels(input, weight, save_mean, save_invstd, *running) or grad_out.dtype is not dt.float32:
         return None
     if grad_out.shape != input.shape or not is_plain(grad_out):
         return None
