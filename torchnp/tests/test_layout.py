@@ -224,3 +224,23 @@ def test_a_tensor_in_the_format_that_it_suggests_is_not_copied() -> None:
     assert aten.to.dtype_layout(x, device="cpu", memory_format="contiguous_format") is x
     image = np.zeros((1, 1, 1, 1), np.float32)
     assert aten.to.dtype_layout(image, device="cpu", memory_format="channels_last") is not image
+
+
+@pytest.mark.parametrize("parameters", [False, True])
+@pytest.mark.parametrize("shape, strides", [
+    ((4, 3, 5, 6), (90, 1, 18, 3)), ((2, 1, 3, 3), (9, 1, 3, 1)), ((1, 3, 1, 1), (3, 1, 3, 3)), ((2, 3, 1, 4), (12, 1, 12, 3)),
+])  # fmt: skip
+def test_batch_norm_is_row_major_where_its_input_is_that_too(shape, strides, parameters):
+    x = torch.randn(400).as_strided(shape, strides)
+    weight, mean, var = (torch.ones(shape[1]) for _ in range(3))
+    w = weight if parameters else None
+    for name, args in {
+        "native_batch_norm": (x, w, w, None, None, True, 0.1, 1e-5),
+        "_native_batch_norm_legit.no_stats": (x, w, w, True, 0.1, 1e-5),
+        "_batch_norm_impl_index": (x, w, w, mean, var, True, 0.1, 1e-5, False),
+        "_batch_norm_no_update": (x, w, w, mean, var, 0.1, 1e-5),
+    }.items():
+        packet, _, overload = name.partition(".")
+        wanted = getattr(getattr(torch.ops.aten, packet), overload or "default")(*args)[0]
+        found = torchnp.table[f"aten::{name}"](*(to_numpy(a) if isinstance(a, torch.Tensor) else a for a in args))[0]
+        assert tuple(s // 4 for s in found.strides) == wanted.stride(), name
