@@ -121,8 +121,10 @@ def read(result: torch.Tensor) -> np.ndarray | tuple[str, str]:
         return "OutOfContract", f"a tensor of the sizes {list(result.shape)}"
     try:
         return to_array(result.cpu())
-    except Exception as e:  # what cannot be read is the backend's failure, not the harness's
-        return error_of(e)
+    except Exception as e:
+        if result.device.type == "cpu":
+            raise
+        return error_of(e)  # what a device cannot give back is its failure, not the harness's
 
 
 class TorchDevice(Backend):

@@ -6,6 +6,7 @@ belongs to one gate lies in one run of memory, and products are cut so that BLAS
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ class _Weights(NamedTuple):
     of_last: ndarray | None  # of the state's products alone
 
 
-class Recurrent:
+class Recurrent(ABC):
     """Layers of a recurrent network over sequences of float32."""
 
     name: str
@@ -108,8 +109,9 @@ class Recurrent:
             self._made[k] = [*params], parts, found
         return found
 
+    @abstractmethod
     def _biases(self, of_input: ndarray | None = None, of_state: ndarray | None = None) -> tuple[Any, Any]:
-        raise NotImplementedError
+        """What is added to all that the input gives, and what to the state's products of the last gate alone."""
 
     def _layer(
         self, x: ndarray, states: list[ndarray], weights: _Weights, out: ndarray, reverse: bool
@@ -137,9 +139,9 @@ class Recurrent:
             out[t] = state
         return [state, *(c.swapaxes(0, 1).reshape(batch, size) for c in own[1:])]
 
+    @abstractmethod
     def _step(self, gates: ndarray, own: list[ndarray], bias: ndarray | None) -> Any:
         """What makes the states of a step, in their place, of the state's products and what the input gives."""
-        raise NotImplementedError
 
 
 class LSTM(Recurrent):
