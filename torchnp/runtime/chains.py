@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import torchnp
-from torchnp.dtypes import HALVES
 from torchnp.registry import FAILURES
 from torchnp.runtime.graph import Graph, Meta, Node, Ref, check_names, refs
 from torchnp.runtime.run import Plan
@@ -25,6 +24,7 @@ from torchnp.threads import blocks, share
 ndarray = np.ndarray
 LARGE = 1 << 18  # elements from which on tiles pay
 _TILE = 1 << 15  # elements of a tile
+_VECTORS = 1 << 7  # elements that torch's loops take at once: what a kernel does with those left over stays at the end
 _HUGE, _PIECE = 1 << 23, 1 << 19  # elements from which on threads pay, and those of a part
 
 
@@ -68,8 +68,9 @@ class Chain:
     def _tiled(self, cut: _Cut) -> list[ndarray] | None:
         """The whole results, row-major as the inputs are; None where a tile's are not, or have another shape."""
         n, inner = math.prod(cut.shape[: cut.lead]), cut.shape[cut.lead :]
-        huge = math.prod(cut.shape) >= _HUGE
-        first, *parts = blocks(n, max(1, (_PIECE if huge else _TILE) // math.prod(inner)))
+        huge, size = math.prod(cut.shape) >= _HUGE, math.prod(inner)
+        whole = _VECTORS // math.gcd(size, _VECTORS)  # rows that end where vectors do
+        first, *parts = blocks(n, max(1, (_PIECE if huge else _TILE) // size // whole) * whole)
 
         def results(part: slice) -> list[ndarray]:
             return self._plan([x[part] if rows else x for x, rows in zip(cut.inputs, cut.has_rows)])
@@ -135,8 +136,6 @@ def chained(nodes: Sequence[Node], outputs: Sequence[Any], tensors: Mapping[str,
     readers |= dict.fromkeys(refs(outputs), len(nodes))  # the last of each value
     for i, node in enumerate((*nodes, None)):
         own = tensors.get(node.results[0][1]) if node is not None and _is_elementwise(node) else None
-        if own is not None and own.dtype in HALVES:  # where a tile ends matters to some of their kernels, by a rounding
-            own = None
         if own is None or own.shape != shape:
             found += [_joined(group, i, readers)] if len(group) > 1 else group
             group, shape = [], own and own.shape

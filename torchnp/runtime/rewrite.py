@@ -278,10 +278,8 @@ class _Work:
 
     def _attend(self, node: Node) -> bool:
         if self._is_alone(node):
-            given, node.function = bound(node), transformer.attention
-            names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-            gqa = {"enable_gqa": given["enable_gqa"]} if "enable_gqa" in given else {}
-            node.args, node.kwargs = [given[name] for name in names], {"scale": given["scale"], **gqa}
+            flash = node.target == "aten::_scaled_dot_product_flash_attention_for_cpu"
+            node.function = transformer.flash_attention if flash else transformer.attention
         return False
 
     def _layer_norm(self, node: Node) -> bool:

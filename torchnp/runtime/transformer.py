@@ -100,21 +100,42 @@ def attention(
     query: ndarray, key: ndarray, value: ndarray, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
     *, scale: float | None = None, enable_gqa: bool = False,
 ) -> ndarray:  # fmt: skip
-    """Attention by blocks of queries, whose scores are so small that their largest need not be taken off.
-
-    A mask multiplies the exponentials, which are summed by a product with ones.
-    """
-    factor = scale
-    if factor is None:
-        factor = 1 / math.sqrt(query.shape[-1]) if query.ndim and query.shape[-1] else 0.0
-    found = None
-    if not dropout_p and factor > 0 and _attends(query, key, value) and not (is_causal and attn_mask is not None):
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            found = _by_blocks(query, key, value, attn_mask, is_causal, np.float32(factor))
+    """``scaled_dot_product_attention``: see `_attended`."""
+    found = _attended(query, key, value, attn_mask, dropout_p, is_causal, scale)
     if found is None:
         kernel = torchnp.table["aten::scaled_dot_product_attention"]
         return kernel(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     return found
+
+
+def flash_attention(
+    query: ndarray, key: ndarray, value: ndarray, dropout_p: float = 0.0, is_causal: bool = False, *,
+    attn_mask: Any = None, scale: float | None = None,
+) -> ndarray:  # fmt: skip
+    """The first result of ``_scaled_dot_product_flash_attention_for_cpu``, which takes no mask of bool: see `_attended`."""
+    found = None
+    if attn_mask is None or plain(attn_mask):
+        found = _attended(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    if found is None:
+        kernel = torchnp.table["aten::_scaled_dot_product_flash_attention_for_cpu"]
+        return kernel(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)[0]
+    return found
+
+
+def _attended(
+    q: ndarray, k: ndarray, v: ndarray, mask: Any, dropout_p: float, causal: bool, scale: float | None
+) -> ndarray | None:  # fmt: skip
+    """Attention by blocks of queries, whose scores are so small that their largest need not be taken off.
+
+    A mask multiplies the exponentials, which are summed by a product with ones. None is left to the table's kernel.
+    """
+    if dropout_p or not _attends(q, k, v) or (causal and mask is not None):
+        return None
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if not factor > 0:
+        return None
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return _by_blocks(q, k, v, mask, causal, np.float32(factor))
 
 
 def _attends(q: ndarray, k: ndarray, v: ndarray) -> bool:
@@ -127,9 +148,9 @@ def _attends(q: ndarray, k: ndarray, v: ndarray) -> bool:
 
 
 @functools.lru_cache(maxsize=16)
-def _seen(queries: int, keys: int, ahead: int) -> ndarray:
-    """1 where a causal mask lets a query see a key, of which so many come before the first query."""
-    return np.tri(queries, keys, ahead, FLOAT)
+def _seen(queries: int, keys: int) -> ndarray:
+    """1 where a causal mask lets a query see a key, both counted from one place."""
+    return np.tri(queries, keys, dtype=FLOAT)
 
 
 def _factors(mask: Any, shape: tuple[int, ...]) -> ndarray | None:
@@ -165,7 +186,7 @@ def _by_blocks(
             return None
         np.exp(s, out=s)
         if causal and stop > rows.start:
-            s[..., rows.start :] *= _seen(rows.stop - rows.start, stop - rows.start, 0)
+            s[..., rows.start :] *= _seen(rows.stop - rows.start, stop - rows.start)
         if seen is not None:
             s *= seen[part][..., rows, :]
         total = np.matmul(s, ones[:stop])

@@ -142,6 +142,15 @@ def test_attention_of_extremes(score, value, mask):
     )  # of 1,000 terms
 
 
+@pytest.mark.parametrize("mask", ["none", "causal", "float", "far", "small masks"])
+def test_flash_attention(mask):
+    given, options = heads(), MASKS[mask]()
+    named = {k: v.numpy() if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+    found = transformer.flash_attention(*(x.numpy() for x in given), **named)
+    wanted = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*given, **options)[0]
+    torch.testing.assert_close(torch.from_numpy(found), wanted, check_stride=True)
+
+
 def test_attention_is_laid_out_as_torch_does():
     q = torch.randn(2, 4, 16, 80).transpose(2, 3)
     found = transformer.attention(q.numpy(), q.numpy(), q.numpy())
@@ -239,6 +248,21 @@ def test_chains_of_other_dtypes(dtype):
     assert joined
     for a, b in zip(found, wanted, strict=True):
         assert np.array_equal(a, b) and a.dtype == b.dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.complex64, torch.float32])
+def test_what_torch_leaves_over_from_vectors_stays_at_the_end(dtype):
+    class Roots(nn.Module):
+        def forward(self, x):
+            return torch.rsqrt(x * x + 1) * 1, -x + 0
+
+    torch.manual_seed(0)
+    x = torch.randn(3001, 101).to(dtype) * 1000
+    found, wanted, joined = chained(Roots(), x)
+    assert joined
+    for a, b in zip(found, wanted, strict=True):
+        bits = f"u{a.dtype.itemsize if a.dtype.kind != 'c' else 4}"
+        assert np.array_equal(a.view(bits), b.view(bits))
 
 
 def test_constants_are_cut_too():
