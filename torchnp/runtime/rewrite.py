@@ -282,11 +282,6 @@ class _Work:
             node.function = transformer.flash_attention if flash else transformer.attention
         return False
 
-    def _layer_norm(self, node: Node) -> bool:
-        if self._is_alone(node):
-            node.function = transformer.layer_norm
-        return False
-
     # ------------------------------------------------------------ layout
 
     def _anywhere(self, name: str, seen: set[str]) -> bool:
@@ -327,8 +322,6 @@ _MERGES: dict[str, Callable[[_Work, Node], bool]] = {
     "aten::linear": _Work._multiply,
     recurrent.LSTM.name: _Work._recur,
     recurrent.GRU.name: _Work._recur,
-    "aten::layer_norm": _Work._layer_norm,
-    "aten::native_layer_norm": _Work._layer_norm,
     "aten::scaled_dot_product_attention": _Work._attend,
     "aten::_scaled_dot_product_flash_attention_for_cpu": _Work._attend,
 }

@@ -1,4 +1,4 @@
-"""What transformers are made of, as the executor computes it: linear layers, layer norm and attention.
+"""What transformers are made of, as the executor computes it: linear layers and attention.
 
 Each takes the operator's own arguments and leaves to the table's kernel what it does not do, as in `faster`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from torchnp import layout
 from torchnp.runtime.faster import FLOAT, aligned, plain
 
 ndarray = np.ndarray
-_TILE = 1 << 16  # elements that stay near the processor through a chain of passes
 
 
 # ---------------------------------------------------------------- linear layers
@@ -40,50 +39,6 @@ class Linear:
         if self._bias is not None:
             y += self._bias
         return y.reshape(*x.shape[:-1], o)
-
-
-# ---------------------------------------------------------------- layer norm
-
-
-_FEW = 1 << 12  # elements up to which the kernel's own way is as quick
-_SPREAD, _VAST = np.float32(1e-3), np.float32(1e30)  # a variance by the mean's square, and one by itself
-
-
-def layer_norm(
-    input: ndarray, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5,
-    cudnn_enable: bool = True,
-) -> ndarray:  # fmt: skip
-    """Rows less their mean, over their deviation: the sums as products with a vector."""
-    n = input.shape[-1] if type(input) is ndarray and input.ndim else 0
-    given = [x for x in (weight, bias) if x is not None]
-    fits = plain(input, *given) and input.size >= _FEW and input.flags.c_contiguous
-
-    def exact() -> ndarray:
-        return torchnp.table["aten::layer_norm"](input, normalized_shape, weight, bias, eps, cudnn_enable)
-
-    if not fits or [*normalized_shape] != [n] or any(x.shape != (n,) for x in given):
-        return exact()
-    rows = input.reshape(-1, n)
-    out = np.empty_like(rows)
-    ones, each = np.ones(n, FLOAT), max(1, _TILE // n)
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        for at in range(0, len(rows), each):
-            x, y = rows[at : at + each], out[at : at + each]
-            mean = np.matmul(x, ones)[:, None]
-            mean /= np.float32(n)
-            np.subtract(x, mean, out=y)
-            deviation = np.vecdot(y, y)[:, None]
-            deviation /= np.float32(n)
-            if not ((deviation > _SPREAD * mean * mean) & (deviation < _VAST)).all():
-                return exact()  # the mean's rounding would show
-            deviation += np.float32(eps)
-            np.sqrt(deviation, out=deviation)
-            y /= deviation
-            if weight is not None:
-                y *= weight
-            if bias is not None:
-                y += bias
-    return out.reshape(input.shape)
 
 
 # ---------------------------------------------------------------- attention

@@ -398,3 +398,31 @@ def test_the_most_frequent_element_beside_nan(n):
         found = torchnp.aten.mode(to_numpy(x), 1)
         np.testing.assert_array_equal(found[1], index.numpy())
         np.testing.assert_array_equal(found[0].astype(float), to_numpy(value).astype(float))
+
+
+@pytest.mark.parametrize("offset", [0, 1e3])
+@pytest.mark.parametrize("given", [(), ("weight",), ("weight", "bias")])
+def test_layer_norm(given, offset):
+    torch.manual_seed(0)
+    x, named = torch.randn(3, 70, 40) * 3 + offset, {name: torch.randn(40) for name in given}
+    wanted = torch.nn.functional.layer_norm(x.double(), [40], **{k: v.double() for k, v in named.items()})
+    own = (torch.nn.functional.layer_norm(x, [40], **named).double() - wanted).abs().max()
+    found = torchnp.aten.layer_norm(x.numpy(), [40], **{k: v.numpy() for k, v in named.items()})
+    assert (torch.from_numpy(found).double() - wanted).abs().max() < 4 * own + 1e-6
+    x = x - offset
+    x[0, 1, 2], x[1, 2, 3], x[2, 3] = torch.nan, torch.inf, 7
+    found = torchnp.aten.layer_norm(x.numpy(), [40])
+    torch.testing.assert_close(torch.from_numpy(found), torch.nn.functional.layer_norm(x, [40]), equal_nan=True)
+
+
+@pytest.mark.parametrize("n", [40, 768, 1000])
+@pytest.mark.parametrize("mean", [1.0, 100.0, 1e6])
+def test_layer_norm_of_equal_numbers_and_of_large_means(n, mean):
+    torch.manual_seed(0)
+    for x in (torch.full((120, n), mean), torch.full((120, n), 3.3e30)):
+        found = torchnp.aten.layer_norm(x.numpy(), [n])
+        torch.testing.assert_close(torch.from_numpy(found), torch.nn.functional.layer_norm(x, [n]), equal_nan=True)
+    x = torch.randn(120, n) + mean
+    found, truth = torchnp.aten.layer_norm(x.numpy(), [n]), torch.nn.functional.layer_norm(x.double(), [n])
+    own = (torch.nn.functional.layer_norm(x, [n]).double() - truth).abs().max()
+    assert (torch.from_numpy(found).double() - truth).abs().max() <= 4 * own + 1e-6
