@@ -71,13 +71,14 @@ def get_num_threads() -> int:
     -------
     int
         At first the number of processors that the process may use. NumPy's matrix products go by the settings of their
-        BLAS library instead, such as the environment variable ``OPENBLAS_NUM_THREADS``.
+        BLAS library instead, such as the environment variable ``OPENBLAS_NUM_THREADS``; only the convolutions of programs
+        use these threads, with BLAS on one meanwhile.
     """
     return _threads.number
 
 
 def set_num_threads(n: int) -> None:
-    """Set the number of threads that an operator on large arrays uses; results do not depend on it.
+    """Set the number of threads that an operator on large arrays uses; its results do not depend on it.
 
     Parameters
     ----------

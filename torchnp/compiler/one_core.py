@@ -6,14 +6,13 @@ BLAS spreads over the same cores waits for them. Small products are done sooner 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from threadpoolctl import ThreadpoolController
 
+from torchnp.blas import one_thread
 from torchnp.compiler._private import flop_formulas
 
 SMALL = 4e8  # floating-point operations of all products that torch counts in a graph, some 4 ms of one core
@@ -34,44 +33,11 @@ def is_small(module: torch.fx.GraphModule) -> bool:
     return total <= SMALL
 
 
-class _Limit:
-    """The number of threads of BLAS, which is the process's: the first who asks sets it, the last who leaves restores it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.inside = 0
-        self.libraries: list[Any] | None = None
-        self.before: list[int] = []
-
-    def enter(self) -> None:
-        with self.lock:
-            if not self.inside:
-                if self.libraries is None:
-                    self.libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-                self.before = [library.num_threads for library in self.libraries]
-                for library in self.libraries:
-                    library.set_num_threads(1)
-            self.inside += 1
-
-    def leave(self) -> None:
-        with self.lock:
-            self.inside -= 1
-            if not self.inside:
-                for library, number in zip(self.libraries or (), self.before):
-                    library.set_num_threads(number)
-
-
-_limit = _Limit()
-
-
 @contextmanager
 def one_core() -> Iterator[None]:
     """Have NumPy's products use one thread; torch's own are as they were."""
     if torch.get_num_threads() == 1:  # nobody is in the way
         yield
         return
-    _limit.enter()
-    try:
+    with one_thread():
         yield
-    finally:
-        _limit.leave()

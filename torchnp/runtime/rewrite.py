@@ -16,7 +16,7 @@ import numpy as np
 
 import torchnp
 from torchnp.registry import FAILURES
-from torchnp.runtime import faster, recurrent, transformer
+from torchnp.runtime import faster, images, recurrent, transformer
 from torchnp.runtime.chains import chained
 from torchnp.runtime.graph import Graph, Node, Ref, check_names, refs, result_names
 from torchnp.runtime.run import NUMBERS, Plan
@@ -134,6 +134,9 @@ class _Work:
             if step is None or not step(self, node):
                 left.append(node)
         self.nodes = left
+        for node in left:
+            if self._convolutions and isinstance(node.function, transformer.Linear):
+                node.function.alone = True
         for node, _ in self._convolutions.values():
             made: Any = node.function
             name = node.results[0][1]
@@ -146,12 +149,12 @@ class _Work:
         plain = (
             not given.get("transposed")
             and given["groups"] == 1
-            and faster.pair(given["dilation"]) == (1, 1)
-            and all(isinstance(n, int) for key in ("stride", "padding") for n in faster.pair(given[key]))
+            and images.pair(given["dilation"]) == (1, 1)
+            and all(isinstance(n, int) for key in ("stride", "padding") for n in images.pair(given[key]))
         )
         if weight is None or weight.ndim != 4 or not weight.size or not _fits(bias, given["bias"], len(weight)):
             return False
-        if not plain or not self._is_image(x) or min(faster.pair(given["stride"])) < 1:
+        if not plain or not self._is_image(x) or min(images.pair(given["stride"])) < 1:
             return False
         self._use(given["weight"], given["bias"])
         given |= {"weight": weight, "bias": bias}
@@ -160,10 +163,13 @@ class _Work:
         return False
 
     def _set_convolution(self, node: Node, given: dict[str, Any]) -> None:
-        node.function = faster.Convolution(
-            given["weight"], given["bias"], faster.pair(given["stride"]), faster.pair(given["padding"])
-        )
         (_, name) = node.results[0]
+        meta = self.graph.tensors.get(name)
+        sizes = [k for k in meta.shape if isinstance(k, int)] if meta else []
+        points = math.prod(sizes) // sizes[1] if len(sizes) == 4 and sizes[1] else None
+        node.function = images.Convolution(
+            given["weight"], given["bias"], images.pair(given["stride"]), images.pair(given["padding"]), points
+        )
         self._convolutions[name] = node, given
         self._fresh[name] = node
 
@@ -236,7 +242,7 @@ class _Work:
         if not own or dtypes != {faster.FLOAT}:
             return False
         target = own[-1]
-        node.function = faster.add_into
+        node.function = images.add_into
         node.args, node.kwargs = [target, pair[0] if pair[1] == target else pair[1], False], {}
         self._fresh[node.results[0][1]] = node
         return False
@@ -245,7 +251,7 @@ class _Work:
         given = bound(node)
         known = all(not isinstance(x, Ref) for k in given if k != "self" for x in _flat(given[k]))
         if known and self._is_image(given["self"]) and self._is_alone(node):
-            node.args, node.kwargs, node.function = [*given.values()], {}, faster.max_pool2d
+            node.args, node.kwargs, node.function = [*given.values()], {}, images.max_pool2d
         return False
 
     def _recur(self, node: Node) -> bool:
@@ -294,9 +300,9 @@ class _Work:
         for node in self.nodes:
             if name not in refs([*node.args, *node.kwargs.values()]):
                 continue
-            if isinstance(node.function, faster.Convolution) or (node.target in _ENDS and self._is_point(node)):
+            if isinstance(node.function, images.Convolution) or (node.target in _ENDS and self._is_point(node)):
                 continue
-            if node.function not in (faster.add_into, faster.max_pool2d) and node.target not in _POINTWISE:
+            if node.function not in (images.add_into, images.max_pool2d) and node.target not in _POINTWISE:
                 return False
             if not self._anywhere(node.results[0][1], seen):
                 return False

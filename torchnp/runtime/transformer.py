@@ -8,12 +8,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 import torchnp
 from torchnp import layout
+from torchnp.blas import one_thread
 from torchnp.runtime.faster import FLOAT, aligned, plain
 
 ndarray = np.ndarray
@@ -23,10 +25,16 @@ ndarray = np.ndarray
 
 
 class Linear:
-    """``x @ weight.T + bias`` of known numbers, the weight turned once and for all."""
+    """``x @ weight.T + bias`` of known numbers, the weight turned once and for all.
+
+    Attributes
+    ----------
+    alone : bool
+        Whether small products keep to one thread: those of BLAS look out for more work for some 30 ms, in the way of ours.
+    """
 
     def __init__(self, weight: ndarray, bias: ndarray | None) -> None:
-        self._given, self._bias = weight, bias
+        self._given, self._bias, self.alone = weight, bias, False
         self._turned: ndarray | None = None
 
     def __call__(self, x: ndarray) -> ndarray:
@@ -35,10 +43,14 @@ class Linear:
             return torchnp.table["aten::linear"](x, self._given, self._bias)
         if self._turned is None:
             self._turned = aligned(self._given.T)
-        y = np.matmul(x.reshape(-1, k), self._turned)
+        with one_thread() if self.alone and x.size * o < _ALONE else nullcontext():
+            y = np.matmul(x.reshape(-1, k), self._turned)
         if self._bias is not None:
             y += self._bias
         return y.reshape(*x.shape[:-1], o)
+
+
+_ALONE = 1 << 22  # multiplications up to which a second thread is worth less than what its looking out costs
 
 
 # ---------------------------------------------------------------- attention

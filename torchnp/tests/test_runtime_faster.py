@@ -5,14 +5,17 @@ from functools import partial
 
 import numpy as np
 import pytest
+import threadpoolctl
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 import torchnp
+from torchnp.blas import share_products
 from torchnp.interop.convert import to_numpy
-from torchnp.runtime import chains, faster, recurrent, transformer
+from torchnp.runtime import chains, images, recurrent, transformer
 from torchnp.runtime.graph import Ref
+from torchnp.threads import LARGE
 
 IMAGE = lambda: torch.randn(2, 3, 37, 34)
 
@@ -26,25 +29,88 @@ def test_max_pool(window):
             wanted = torchnp.aten.max_pool2d(image, *window)
         except RuntimeError as error:
             with pytest.raises(RuntimeError) as said:
-                faster.max_pool2d(image, *window)
+                images.max_pool2d(image, *window)
             assert str(said.value) == str(error)
             continue
-        found = faster.max_pool2d(image, *window)
+        found = images.max_pool2d(image, *window)
         assert np.array_equal(found, wanted, equal_nan=True) and found.strides == wanted.strides
 
 
-@pytest.mark.parametrize("size", [(4, 4), (5, 8), (1, 1), (7, 13)])
-def test_winograd_is_as_near_to_the_truth_as_plain_sums(size):
+# Images, channels, channels of the result, height and width, kernel, stride, padding: of each way that they are computed in.
+CONVOLUTIONS = {
+    "points": (3, 20, 30, 9, 8, 1, 1, 0),
+    "points in two parts": (2, 96, 96, 33, 31, 1, 1, 0),
+    "every second point, and an edge": (2, 5, 7, 9, 8, 1, 2, 1),
+    "columns": (3, 3, 8, 21, 19, 3, 1, 1),
+    "columns, stride": (1, 3, 16, 65, 64, 7, 2, 3),
+    "one channel": (2, 1, 1, 10, 11, 4, 3, 2),
+    "channels": (2, 40, 300, 5, 6, 3, 1, 1),
+    "channels, stride": (1, 130, 129, 8, 9, 3, 2, 1),
+    "taps": (2, 32, 33, 23, 17, 3, 1, 1),
+    "taps, odd": (3, 33, 40, 57, 60, 3, 1, 0),
+    "taps, stride": (1, 40, 20, 41, 42, 5, 3, 2),
+    "taps, one row": (1, 33, 32, 1, 90, 1, 1, 1),
+    "winograd": (4, 256, 256, 8, 8, 3, 1, 1),
+    "winograd, odd": (2, 256, 258, 13, 15, 3, 1, 1),
+    "winograd, no edge": (1, 257, 256, 18, 19, 3, 1, 0),
+    "winograd, several parts": (9, 256, 256, 12, 12, 3, 1, 1),
+    "no image": (0, 3, 4, 5, 5, 3, 1, 1),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("given", CONVOLUTIONS)
+def test_convolutions_are_as_near_to_the_truth_as_plain_sums(given, threads, monkeypatch):
+    n, c, o, h, w, kernel, stride, padding = CONVOLUTIONS[given]
+    monkeypatch.setattr(torchnp.threads._threads, "number", threads)
     torch.manual_seed(0)
-    x, w = torch.randn(2, 128, *size), torch.randn(130, 128, 3, 3) / 34
-    truth = F.conv2d(x.double(), w.double(), None, 1, 1).numpy()
-    found = faster.Convolution(w.numpy(), None, (1, 1), (1, 1))(x.numpy())
-    own = np.abs(F.conv2d(x, w, None, 1, 1).numpy() - truth).max()
-    assert np.abs(found - truth).max() < max(8 * own, 3e-6)
+    x, weight, bias = torch.randn(n, c, h, w), torch.randn(o, c, kernel, kernel) / (kernel * c**0.5), torch.randn(o)
+    truth = F.conv2d(x.double(), weight.double(), bias.double(), stride, padding).relu()
+    own = (F.conv2d(x, weight, bias, stride, padding).relu() - truth).abs()
+    for memory in (torch.contiguous_format, torch.channels_last):
+        points = truth[:, 0].numel()
+        convolution = images.Convolution(weight.numpy(), bias.numpy(), (stride,) * 2, (padding,) * 2, points)
+        assert convolution._winograd == given.startswith("winograd")
+        convolution.relu, convolution.channels_last = True, memory == torch.channels_last
+        found = convolution(x.contiguous(memory_format=memory).numpy())
+        assert found.shape == truth.shape and found.dtype == np.float32
+        if found.size:
+            assert torch.from_numpy(found).is_contiguous(memory_format=memory)
+            assert np.abs(found - truth.numpy()).max() < max(8 * own.max().item(), 3e-6)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_large_images_are_pooled_by_parts(threads, monkeypatch):
+    monkeypatch.setattr(torchnp.threads._threads, "number", threads)
+    x = torch.randn(3, 40, 97, 101).numpy()
+    x[1, 2, 3:5, 4] = np.nan
+    assert x.size > LARGE
+    for window in ((3, 2, 1), (2,), ([5, 1], [1, 3], [2, 0])):
+        for image in (x, np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)):
+            found, wanted = images.max_pool2d(image, *window), torchnp.aten.max_pool2d(image, *window)
+            assert np.array_equal(found, wanted, equal_nan=True) and found.strides == wanted.strides
+
+
+def test_products_keep_to_the_threads_of_their_parts():
+    """BLAS has one while convolutions run, however many parts these have, and as many as before after them."""
+    seen = []
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        many = blas_threads()
+        for parts in (1, 2, 3):
+            share_products(lambda part: seen.append(blas_threads()), range(parts))
+            assert blas_threads() == many
+        with pytest.raises(ZeroDivisionError):
+            share_products(lambda part: 1 / part, range(2))
+        assert blas_threads() == many
+    assert seen == [[1] * len(many)] * 6
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
 
 
 def test_refusals_of_convolutions_are_torchs():
-    conv = faster.Convolution(np.ones((2, 3, 3, 3), "f4"), None, (1, 1), (0, 0))
+    conv = images.Convolution(np.ones((2, 3, 3, 3), "f4"), None, (1, 1), (0, 0))
     with pytest.raises(RuntimeError) as theirs:
         F.conv2d(torch.ones(1, 3, 2, 2), torch.ones(2, 3, 3, 3))
     with pytest.raises(RuntimeError) as ours:

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import torchnp
-from torchnp.runtime import faster
+from torchnp.runtime.images import Convolution
 from torchnp.tests import exported
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -170,10 +170,10 @@ def test_neighbours_become_one_call():
     assert [label for _, label, _ in seen if label] == [
         "aten::conv2d batch_norm relu", "aten::conv2d batch_norm", "aten::conv2d batch_norm relu", "aten::add.Tensor relu",
     ]  # fmt: skip
-    images = [f for _, _, f in seen if isinstance(f, faster.Convolution)]
-    assert [f.channels_last for f in images] == [True] * 4  # nobody sees how they lie
-    images = [f for _, _, f in functions("seen") if isinstance(f, faster.Convolution)]
-    assert [f.channels_last for f in images] == [False]
+    convolutions = [f for _, _, f in seen if isinstance(f, Convolution)]
+    assert [f.channels_last for f in convolutions] == [True] * 4  # nobody sees how they lie
+    convolutions = [f for _, _, f in functions("seen") if isinstance(f, Convolution)]
+    assert [f.channels_last for f in convolutions] == [False]
     kept = {target for target, *_ in functions("seen")}
     assert {"aten::batch_norm", "aten::relu", "aten::conv2d"} <= kept  # of what two nodes read
 
