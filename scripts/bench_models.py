@@ -164,16 +164,16 @@ def measured(theirs: Call, ours: Call, rounds: int, clock: Callable[[], float]) 
 
 def bench(
     names: Sequence[str], rounds: int, clock: Callable[[], float], exact: bool = False, backend: str = "torchnp"
-) -> dict[str, float]:
-    """Print the times of models, and return the ratios of medians."""
+) -> dict[str, tuple[float, float]]:
+    """Print the times of models, and return the ratios of medians and of minima."""
     print(f"{'':14}{'torch ms':>10}{'ours ms':>10}{'ratio':>8}{'of minima':>11}")
     found = {}
     for name in names:
         theirs, ours = training(exact, backend) if name == "MLP step" else inference(name, exact)
         a, b = measured(theirs, ours, rounds, clock)
         middle = [1e3 * statistics.median(x) for x in (a, b)]
-        found[name] = middle[1] / middle[0]
-        print(f"{name:14}{middle[0]:10.2f}{middle[1]:10.2f}{found[name]:8.2f}{min(b) / min(a):11.2f}", flush=True)
+        found[name] = middle[1] / middle[0], min(b) / min(a)
+        print("{:14}{:10.2f}{:10.2f}{:8.2f}{:11.2f}".format(name, *middle, *found[name]), flush=True)
     return found
 
 

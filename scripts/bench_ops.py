@@ -199,27 +199,34 @@ def bench_import(rounds: int = 9) -> float:
     return ratio
 
 
-def bench(size: str, rounds: int, only: Sequence[str] = ()) -> dict[str, list[float]]:
-    """Print the ratios at a size, and return those of medians by group: all groups, or ``only`` some."""
+def bench(size: str, rounds: int, only: Sequence[str] = ()) -> dict[str, list[tuple[float, float]]]:
+    """Print the ratios at a size, and return those of medians and of minima by group: all groups, or ``only`` some."""
     torch.set_num_threads(2)
     found = {}
     for group, rows in pairs(SIZES[size]).items():
         if only and group not in only:
             continue
-        ratios, least = [], []
+        found[group] = []
         for label, (theirs, mine) in rows.items():
             t, m = measure(theirs, mine, rounds)
-            ratios.append(statistics.median(m) / statistics.median(t))
-            least.append(min(m) / min(t))
+            median, least = statistics.median(m) / statistics.median(t), min(m) / min(t)
+            found[group].append((median, least))
             print(
-                f"{size}  {label:14} median {ratios[-1]:6.2f}   minimum {least[-1]:6.2f}"
+                f"{size}  {label:14} median {median:6.2f}   minimum {least:6.2f}"
                 f"   ({1e9 * min(m):9.0f} ns, torch {1e9 * min(t):9.0f} ns)"
             )
-        print(
-            f"{size}  {group}: geometric mean {geometric(ratios):.2f}, of minima {geometric(least):.2f}\n", flush=True
-        )
-        found[group] = ratios
+        print(f"{size}  {group}: {shown(found[group])}\n", flush=True)
     return found
+
+
+def means(ratios: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The geometric means of ratios of medians, and of ratios of minima."""
+    medians, minima = zip(*ratios)
+    return geometric(medians), geometric(minima)
+
+
+def shown(ratios: Sequence[tuple[float, float]]) -> str:
+    return "geometric mean {:.2f}, of minima {:.2f}".format(*means(ratios))
 
 
 def main() -> None:
@@ -232,7 +239,7 @@ def main() -> None:
         bench_import()
         return
     every = [ratio for ratios in bench(args.size, args.rounds).values() for ratio in ratios]
-    print(f"{args.size}  all {len(every)}: geometric mean {geometric(every):.2f}")
+    print(f"{args.size}  all {len(every)}: {shown(every)}")
 
 
 if __name__ == "__main__":

@@ -119,6 +119,13 @@ class Backend:
         """Return by what policy a call was refused, or nothing: such calls are counted apart, by these words."""
         return ""
 
+    def reference(self, case: Case) -> Seen | None:
+        """Return what torch's own kernels show behind the same machinery, None where there is none.
+
+        Asked of calls that fail: where torch is another one there than on its CPU device, both answers are torch's.
+        """
+        return None
+
     def seed(self, seed: int) -> None:
         """Seed the default generator."""
 

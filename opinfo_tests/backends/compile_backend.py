@@ -11,9 +11,13 @@ from typing import Any
 
 import torch
 
+from ..case import Case
+from .backend import Seen
 from .torch_backend import TorchDevice, overload_of
 
 _INNER = re.compile(r"\bgot (\w+)\((.*)\)\s*$", re.MULTILINE)
+_NUMBERED = re.compile(r"<eval_with_key>\.\d+")  # dynamo's names of what it compiles
+REFERENCE = "aot_eager"  # torch's own kernels, behind all of its compiler that is there for every backend
 _RESET = 500  # calls between full resets, which keep memory bounded and take long
 
 
@@ -21,7 +25,8 @@ class Compiled(TorchDevice):
     """A ``torch.compile`` backend on the CPU.
 
     Every call is compiled anew for its own shapes: what is judged is the compiler, not its cache. Random numbers are
-    torch's own (inductor's ``fallback_random``), so that they can be compared.
+    torch's own (inductor's ``fallback_random``), so that they can be compared. What torch's compiler makes of a call
+    whatever compiles it (a check that it leaves out, a refusal of its own) is told by `REFERENCE`.
     """
 
     strides = False  # a compiler chooses its own where nothing is written
@@ -31,6 +36,9 @@ class Compiled(TorchDevice):
         self.compiler = compiler
         self.calls = 0
         self.name = name or f"compile-{compiler if isinstance(compiler, str) else compiler.__name__}"
+
+    def reference(self, case: Case) -> Seen | None:
+        return None if self.compiler == REFERENCE else Compiled(REFERENCE).execute(case)
 
     def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         overload = overload_of(op)
@@ -67,6 +75,7 @@ def unwrapped(e: Exception) -> Exception:
             except (ValueError, SyntaxError):
                 words = found[2]
             return type(found[1], (Exception,), {})(words)
+        return type(type(e).__name__, (Exception,), {})(_NUMBERED.sub("<eval_with_key>", str(e)))
     return e
 
 

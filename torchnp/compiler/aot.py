@@ -19,6 +19,7 @@ from torchnp.compiler.one_core import is_small, one_core
 from torchnp.dtypes import default_dtype
 from torchnp.interop import convert
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs, to_numpy
+from torchnp.interop.extent import counts_from_storage, on_storage
 from torchnp.interop.running import Runner
 from torchnp.kernels.linalg import LinAlgError
 from torchnp.runtime.graph import Graph, Ref
@@ -94,13 +95,15 @@ class Compiled:
         self._homes = homes(module)
         self._stream: Callable[[], AbstractContextManager] = on_torchs_stream if _draws(self.graph) else nullcontext
         self._cores: Callable[[], AbstractContextManager] = one_core if training and is_small(module) else nullcontext
+        whole = any(counts_from_storage(s) for _, n in self.graph.walk() if (s := torchnp.table.schemas.get(n.target)))
+        self._array = partial(on_storage, share=to_numpy) if whole else to_numpy
         self._dtype = NUMPY_DTYPE[torch.get_default_dtype()]  # the compiler guards on it
         given = len(self.graph.inputs) - len(self._kept)
         self._written = [i for i in _written(self.graph) if i < given]
         self._needed = {*self._written, *(home[1] for home in self._homes if home and home[0] == "input")}
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
-        values = [to_numpy(x) if isinstance(x, torch.Tensor) else x for x in (*inputs, *self._kept)]
+        values = [self._array(x) if isinstance(x, torch.Tensor) else x for x in (*inputs, *self._kept)]
         # What a result may lie on, or what has to be written through a conjugate or negative bit, is kept.
         kept = {i: (inputs[i], values[i]) for i in self._needed}
         inputs.clear()

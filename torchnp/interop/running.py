@@ -16,8 +16,8 @@ import torch
 
 from torchnp.interop import convert
 from torchnp.interop._private import OpOverload, is_zero, schema_of
-from torchnp.interop.bookkeeping import resize
 from torchnp.interop.convert import DTYPE_CODE, NUMPY_DTYPE, PLAIN_TENSORS
+from torchnp.interop.extent import OutArray, counts_from_storage, on_storage, physical, storage_of
 from torchnp.libraries import check_registered
 
 ndarray = np.ndarray
@@ -119,39 +119,6 @@ def _number(result: Any) -> Any:
     return result.item() if isinstance(result, (ndarray, np.generic)) else result
 
 
-def _physical(tensor: Tensor) -> Tensor:
-    """The same memory without the conjugate and negative bits."""
-    if tensor.is_neg():
-        tensor = torch.ops.aten._neg_view.default(tensor)
-    return tensor.conj() if tensor.is_conj() else tensor
-
-
-class OutArray(ndarray):
-    """The array of an ``out=`` tensor: when a kernel resizes it, the tensor is resized, and later writes go there."""
-
-    tensor: Tensor
-    again: Callable[[Tensor], ndarray]  # the tensor's memory
-    target: ndarray | None = None
-
-    def resize_strided(self, shape: Any, strides: Any) -> ndarray:
-        """As `resize`, to strides in elements, which an array of its own memory cannot get."""
-        resize(self.tensor, shape)
-        self.tensor.as_strided_(shape, strides)
-        self.target = self.again(_physical(self.tensor))
-        return self.target
-
-    def resize(self, shape: Any, refcheck: bool = True) -> ndarray:  # type: ignore[override]
-        resize(self.tensor, shape)
-        self.target = self.again(_physical(self.tensor))
-        return self.target
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if self.target is None:
-            super().__setitem__(key, value)
-        else:
-            self.target[key] = value
-
-
 # Results on the argument's memory that the schema does not mark, because autograd is to see new tensors.
 _UNMARKED_VIEWS = frozenset(
     f"aten::{name}"
@@ -214,6 +181,8 @@ class Runner:
             return self._as_strided(kernel)
         if torch.Tag.inplace_view in func.tags:
             return self._change_strides(name, kernel)
+        if counts_from_storage(schema) and type(self) is Runner:
+            return _OnStorage(self.memory).run_of(func, kernel)
         if written:
             if written == [0] and len(schema.returns) == 1 and str(schema.arguments[0].type) == "Tensor":
                 return self._write_self(kernel, resizes=name in _RESIZED)
@@ -335,7 +304,7 @@ class Runner:
             converted = self._sequence(args)
             marked = base.is_conj() or base.is_neg()
             if marked:
-                converted[position] = self._tensor(_physical(base))
+                converted[position] = self._tensor(physical(base))
             array = converted[position]
             out = kernel(*converted, **self._keywords(kwargs))
             if type(out) is not ndarray:
@@ -351,8 +320,7 @@ class Runner:
         """``as_strided`` counts from the start of the storage, not from where the tensor begins."""
 
         def run(base: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> tuple[ndarray, ndarray]:
-            length = base.untyped_storage().nbytes() // base.element_size()
-            flat = self._tensor(torch.as_strided(_physical(base), (length,), (1,), 0))
+            flat = storage_of(physical(base), self._tensor)
             return flat, kernel(flat, size, stride, base.storage_offset() if storage_offset is None else storage_offset)
 
         return run
@@ -376,9 +344,9 @@ class Runner:
             if on_storage is not None:
                 array, view = on_storage(*args, **kwargs)
             else:
-                array = self._tensor(_physical(tensor))
+                array = self._tensor(physical(tensor))
                 view = kernel(array, *self._sequence(args[1:]), **self._keywords(kwargs))
-            target = self.rebase(_physical(tensor), array, view)
+            target = self.rebase(physical(tensor), array, view)
             return tensor.as_strided_(target.shape, target.stride(), target.storage_offset())
 
         return run
@@ -448,3 +416,10 @@ class Runner:
             return results[0] if len(results) == 1 else tuple(results)
 
         return run
+
+
+class _OnStorage(Runner):
+    """Of operators that count from the start of a tensor's storage."""
+
+    def _tensor(self, tensor: Tensor) -> ndarray:
+        return on_storage(tensor, super()._tensor)

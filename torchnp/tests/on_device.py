@@ -209,6 +209,8 @@ def storages_grow():
     first += 5
     same(x[:4].cpu(), torch.tensor([5.0, 6, 2, 3]))
     raises(RuntimeError, "out of bounds", lambda: first.as_strided_((300,), (1,)))
+    part, same_part = (t[3:].as_strided((3, 4), (9, 2), 5) for t in (torch.arange(40.0, device=D), torch.arange(40.0)))
+    same(torch.as_strided_copy(part, (2, 3), (3, 1), 1).cpu(), torch.as_strided_copy(same_part, (2, 3), (3, 1), 1))
     nothing = first.as_strided((0, 3), (1, 2), 100)  # may begin beyond the memory
     assert (nothing + 1).cpu().shape == (0, 3) and (nothing.stride(), nothing.storage_offset()) == ((1, 2), 100)
     y = torch.zeros(2, device=D)

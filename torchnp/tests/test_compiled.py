@@ -221,6 +221,19 @@ def test_sizes_of_values():
     both(lambda x: x.nonzero().sum(0) + x[x > 0].sum().long(), lambda: (torch.randn(5),), fullgraph=True)
 
 
+def test_as_strided_counts_from_the_storage():
+    def f(x):
+        written = torch.as_strided_scatter(x, -torch.ones(2, 2), (2, 2), (3, 1), 1)
+        return torch.as_strided_copy(x, (2, 3), (3, 1), 1), x.as_strided((4,), (9,), 0) + 1, written
+
+    x = torch.arange(40.0)[3:].as_strided((3, 4), (9, 2), 5)
+    for wanted, found in zip(f(x), compiled(f)(x)):
+        assert torch.equal(wanted, found)
+    f = lambda x: x.as_strided((2, 2), (1, 1), 0) + 1
+    x = torch.arange(3.0).as_strided((16,), (0,), 0)  # its storage goes on behind its last element
+    assert torch.equal(compiled(f)(x), f(x))
+
+
 def test_gradients_through_views():
     found = []
     for wrap in (lambda f: f, compiled):

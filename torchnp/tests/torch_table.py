@@ -18,7 +18,13 @@ _NAMES |= {"cpu": torch.device("cpu"), "channels_last_3d": torch.channels_last_3
 
 def _enter(x: Any) -> Any:
     if isinstance(x, np.ndarray):
-        return wrap(x)
+        whole = x.base
+        if not isinstance(whole, np.ndarray) or whole.dtype != x.dtype or whole.ndim != 1:
+            return wrap(x)
+        size = x.itemsize  # a view on a whole storage
+        return wrap(whole).as_strided(
+            x.shape, [s // size for s in x.strides], (x.ctypes.data - whole.ctypes.data) // size
+        )
     if isinstance(x, list):
         return [_enter(y) for y in x]
     if isinstance(x, np.dtype):
