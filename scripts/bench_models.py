@@ -1,4 +1,4 @@
-"""Time over torch eager's time of whole models, side by side in one process: ``python scripts/bench_models.py [NAME ...]``.
+"""Time over torch eager's (or ONNX's evaluator's) of whole models, side by side in one process: ``python scripts/bench_models.py [NAME ...]``.
 
 Inference runs a program that `torchnp.load` has read; training compiles the step with the backend ``torchnp``. Rounds
 alternate, with one untimed call before each and a rest in which the threads of a matrix product stop spinning. The ratio of
@@ -99,11 +99,12 @@ INFERENCE: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor]]] = {
     "GPT": (GPT, lambda: torch.randint(8000, (2, 128))),
     "LSTM": (LSTM, lambda: torch.randn(8, 64, 128)),
 }
+MODELS = [*INFERENCE, "MLP step"]
 Call = Callable[[], object]
 
 
-def inference(name: str, exact: bool) -> tuple[Call, Call]:
-    """torch's call and ours, which give the same."""
+def inference(name: str, exact: bool, rival: str = "torch") -> tuple[Call, Call]:
+    """The call of torch, or of ONNX's evaluator, and ours, which give the same."""
     torch.manual_seed(0)
     make, data = INFERENCE[name]
     model, x = make().eval(), data()
@@ -118,7 +119,24 @@ def inference(name: str, exact: bool) -> tuple[Call, Call]:
         with torch.no_grad():
             return model(x)
 
+    if rival == "onnx":
+        theirs = _evaluated(model, x)
     return theirs, lambda: program(array)
+
+
+def _evaluated(model: nn.Module, x: Tensor) -> Call:
+    """A model as ONNX's own evaluator in NumPy runs it."""
+    try:
+        from onnx.reference import ReferenceEvaluator
+    except ImportError as error:
+        raise SystemExit(f"--onnx compares with onnx.reference: pip install onnx onnxscript ({error})") from None
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        torch.onnx.export(model, (x,), f"{folder}/model.onnx", dynamo=True, verbose=False)
+        evaluator = ReferenceEvaluator(f"{folder}/model.onnx")
+        inputs = {evaluator.input_names[0]: x.numpy()}
+        error = np.abs(evaluator.run(None, inputs)[0] - model(x).numpy()).max()
+        assert error < 1e-3, f"ONNX's evaluator is off by {error}"
+    return lambda: evaluator.run(None, inputs)
 
 
 def training(exact: bool, backend: str = "torchnp") -> tuple[Call, Call]:
@@ -163,13 +181,14 @@ def measured(theirs: Call, ours: Call, rounds: int, clock: Callable[[], float]) 
 
 
 def bench(
-    names: Sequence[str], rounds: int, clock: Callable[[], float], exact: bool = False, backend: str = "torchnp"
-) -> dict[str, tuple[float, float]]:
+    names: Sequence[str], rounds: int, clock: Callable[[], float], exact: bool = False, backend: str = "torchnp",
+    rival: str = "torch",
+) -> dict[str, tuple[float, float]]:  # fmt: skip
     """Print the times of models, and return the ratios of medians and of minima."""
-    print(f"{'':14}{'torch ms':>10}{'ours ms':>10}{'ratio':>8}{'of minima':>11}")
+    print(f"{'':14}{f'{rival} ms':>10}{'ours ms':>10}{'ratio':>8}{'of minima':>11}")
     found = {}
     for name in names:
-        theirs, ours = training(exact, backend) if name == "MLP step" else inference(name, exact)
+        theirs, ours = training(exact, backend) if name == "MLP step" else inference(name, exact, rival)
         a, b = measured(theirs, ours, rounds, clock)
         middle = [1e3 * statistics.median(x) for x in (a, b)]
         found[name] = middle[1] / middle[0], min(b) / min(a)
@@ -179,7 +198,7 @@ def bench(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
-    parser.add_argument("names", nargs="*", default=[*INFERENCE, "MLP step"], metavar="NAME", help="which models (all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which models (all): {', '.join(map(repr, MODELS))}")
     parser.add_argument("--rounds", type=int, default=20, metavar="N", help="of both, in alternation (20)")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="of each (2)")
     parser.add_argument("--cpu", action="store_true", help="processor time, for a machine that others use")
@@ -188,10 +207,17 @@ def main() -> None:
         "--backend", default="torchnp", metavar="NAME",
         help="of torch.compile; with aot_eager torch's own kernels run behind the same compiler (torchnp)",
     )  # fmt: skip
+    parser.add_argument(
+        "--onnx", action="store_true",
+        help="compare with ONNX's ReferenceEvaluator in place of torch eager, of models that are loaded; needs onnx and onnxscript",
+    )  # fmt: skip
     args = parser.parse_args()
+    known = [*INFERENCE] if args.onnx else MODELS
+    if wrong := [name for name in args.names if name not in known]:
+        parser.error(f"no model {wrong[0]!r}; there are {', '.join(map(repr, known))}")
     torch.set_num_threads(args.threads)
     clock = time.process_time if args.cpu else time.perf_counter
-    bench(args.names, args.rounds, clock, args.exact, args.backend)
+    bench(args.names or known, args.rounds, clock, args.exact, args.backend, "onnx" if args.onnx else "torch")
 
 
 if __name__ == "__main__":
