@@ -136,6 +136,9 @@ class Compiled:
         if not isinstance(x, ndarray):
             return x
         if home is None:
+            root = _root(x)
+            if isinstance(root.base, torch.Tensor):  # an argument's memory, though torch's compiler sees it as new
+                return _RUNNER.rebase(root.base.detach(), root, x, certain=False)
             return convert.to_torch(x)
         place, number = home
         if place == "storage":

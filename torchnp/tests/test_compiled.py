@@ -234,6 +234,15 @@ def test_as_strided_counts_from_the_storage():
     assert torch.equal(compiled(f)(x), f(x))
 
 
+def test_what_hands_an_argument_on_gives_its_memory():
+    """Though torch's compiler sees a new tensor."""
+    x = torch.arange(20).as_strided((3, 4), (5, 1), 2)
+    found = compiled(lambda x: torch.ops.prims.device_put(x, torch.device("cpu")))(x)
+    assert found.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() and found.stride() == (5, 1)
+    found += 1
+    assert torch.equal(found, x) and x[0, 0] == 3
+
+
 def test_gradients_through_views():
     found = []
     for wrap in (lambda f: f, compiled):
