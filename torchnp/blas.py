@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -20,13 +22,15 @@ class _Limit:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.inside = 0
-        self.libraries: list[Any] | None = None
+        self.modules = 0  # that were imported when the libraries were looked for
+        self.libraries: list[Any] = []
         self.before: list[int] = []
 
     def enter(self) -> None:
         with self.lock:
             if not self.inside:
-                if self.libraries is None:
+                if self.modules != len(sys.modules):  # one of which may have brought a BLAS of its own, as SciPy's do
+                    self.modules = len(sys.modules)
                     self.libraries = ThreadpoolController().select(user_api="blas").lib_controllers
                 self.before = [library.num_threads for library in self.libraries]
                 for library in self.libraries:
@@ -35,18 +39,27 @@ class _Limit:
 
     def leave(self) -> None:
         with self.lock:
-            self.inside -= 1
+            self.inside = max(self.inside - 1, 0)  # of a fork inside the child has none
             if not self.inside:
-                for library, number in zip(self.libraries or (), self.before):
+                for library, number in zip(self.libraries, self.before):
                     library.set_num_threads(number)
+
+    def forget(self) -> None:
+        """After a fork the child has none of those inside."""
+        self.lock = threading.Lock()
+        if self.inside:
+            self.inside = 1
+            self.leave()
 
 
 _limit = _Limit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_limit.forget)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Have matrix products use one thread each, in the whole process."""
+    """Have matrix products use one thread each, in the whole process; who changes their number meanwhile has it undone."""
     _limit.enter()
     try:
         yield
@@ -56,7 +69,6 @@ def one_thread() -> Iterator[None]:
 
 def share_products(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
     """`threads.share` of parts that have matrix products in them, each of which stays in its part's thread."""
-    with (
-        one_thread() if get_num_threads() > 1 else nullcontext()
-    ):  # a single part, too: BLAS would keep the others busy
+    alone = one_thread() if get_num_threads() > 1 else nullcontext()  # a single part too: BLAS keeps the others busy
+    with alone:
         share(work, parts)

@@ -16,6 +16,7 @@ from .backend import Seen
 from .torch_backend import TorchDevice, overload_of
 
 _INNER = re.compile(r"\bgot (\w+)\((.*)\)\s*$", re.MULTILINE)
+NOT_COMPILED = "torch's compiler runs the operator itself"
 _NUMBERED = re.compile(r"<eval_with_key>\.\d+")  # dynamo's names of what it compiles
 REFERENCE = "aot_eager"  # torch's own kernels, behind all of its compiler that is there for every backend
 _RESET = 500  # calls between full resets, which keep memory bounded and take long
@@ -26,7 +27,8 @@ class Compiled(TorchDevice):
 
     Every call is compiled anew for its own shapes: what is judged is the compiler, not its cache. Random numbers are
     torch's own (inductor's ``fallback_random``), so that they can be compared. What torch's compiler makes of a call
-    whatever compiles it (a check that it leaves out, a refusal of its own) is told by `REFERENCE`.
+    whatever compiles it (a check that it leaves out, a refusal of its own) is told by `REFERENCE`. A graph that breaks is an
+    error: torch would run what is left of it itself.
     """
 
     strides = False  # a compiler chooses its own where nothing is written
@@ -34,8 +36,22 @@ class Compiled(TorchDevice):
     def __init__(self, compiler: str | Callable[..., Any], name: str = "") -> None:
         super().__init__("cpu")
         self.compiler = compiler
-        self.calls = 0
+        self.calls, self.reached = 0, False
         self.name = name or f"compile-{compiler if isinstance(compiler, str) else compiler.__name__}"
+
+    def execute(self, case: Case) -> Seen:
+        self.reached = False
+        seen = super().execute(case)
+        if not self.reached and not seen.error:
+            seen.error, seen.refused = (NOT_COMPILED, ""), NOT_COMPILED
+        return seen
+
+    def _compiler(self, module: Any, example_inputs: Any, **options: Any) -> Any:
+        self.reached = True
+        compiler = self.compiler
+        return (torch._dynamo.lookup_backend(compiler) if isinstance(compiler, str) else compiler)(
+            module, example_inputs, **options
+        )
 
     def reference(self, case: Case) -> Seen | None:
         return None if self.compiler == REFERENCE else Compiled(REFERENCE).execute(case)
@@ -57,7 +73,7 @@ class Compiled(TorchDevice):
 
                 stack.enter_context(inductor.patch(fallback_random=True, compile_threads=1))
             try:
-                return torch.compile(call, backend=self.compiler, dynamic=False)(*args, **kwargs)
+                return torch.compile(call, backend=self._compiler, dynamic=False)(*args, **kwargs)
             except Exception as e:
                 raise unwrapped(e) from e
 

@@ -103,11 +103,13 @@ def second_opinion(
     )
 
 
-def as_referred(verdict: Verdict, beside: Verdict) -> Verdict:
+def excused_by_reference(verdict: Verdict, against: Verdict) -> Verdict:
     """Return ``unspecified`` in place of a failure where torch's kernels behind the same machinery show the same."""
-    if beside.outcome != "pass":
+    if against.outcome != "pass":
         return verdict
-    return Verdict("unspecified", f"so do torch's kernels in this place: {verdict.message}", verdict.max_abs)
+    return Verdict(
+        "unspecified", f"so do torch's kernels in this place: {verdict.message}", verdict.max_abs, verdict.max_ulp
+    )
 
 
 def target_of(arrays: list[Array], i: int, writes: frozenset[int]) -> int:

@@ -14,7 +14,7 @@ from ..case import ORDER, Case
 from ..draw.record import Recorder
 from ..draw.samples import samples_of
 from ..draw.task import Task
-from ..judge.unspecified import as_referred, second_opinion
+from ..judge.unspecified import excused_by_reference, second_opinion
 from ..judge.verdict import Verdict, judge
 from ..report.report import GOOD, REFUSED
 from ..report.thin import values_of
@@ -67,7 +67,7 @@ def run_case(case: Case, oracle: Backend, backend: Backend, want: Seen | None = 
         writes = written_arrays(case)
         verdict = second_opinion(case, oracle, want, mine, judge(case, want, mine, writes), writes)
         if verdict.outcome not in (*GOOD, REFUSED) and (other := backend.reference(case)) is not None:
-            verdict = as_referred(verdict, judge(case, other, mine, writes))
+            verdict = excused_by_reference(verdict, judge(case, other, mine, writes))
         verdict.refused = want.error[0] if want.error else ""
     return verdict, mine.seconds
 

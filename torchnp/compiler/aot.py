@@ -19,8 +19,8 @@ from torchnp.compiler.one_core import is_small, one_core
 from torchnp.dtypes import default_dtype
 from torchnp.interop import convert
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs, to_numpy
-from torchnp.interop.extent import counts_from_storage, on_storage
 from torchnp.interop.running import Runner
+from torchnp.interop.underlying import counts_from_storage, on_storage
 from torchnp.kernels.linalg import LinAlgError
 from torchnp.runtime.graph import Graph, Ref
 from torchnp.runtime.loading import link

@@ -17,7 +17,7 @@ import torch
 from torchnp.interop import convert
 from torchnp.interop._private import OpOverload, is_zero, schema_of
 from torchnp.interop.convert import DTYPE_CODE, NUMPY_DTYPE, PLAIN_TENSORS
-from torchnp.interop.extent import OutArray, counts_from_storage, on_storage, physical, storage_of
+from torchnp.interop.underlying import OutArray, counts_from_storage, on_storage, physical, storage_of
 from torchnp.libraries import check_registered
 
 ndarray = np.ndarray
@@ -173,16 +173,19 @@ class Runner:
         kernel : callable
             Of arrays, with the schema's arguments.
         """
-        schema, name = schema_of(func), func.name()
-        check_registered(name, str(schema))
+        schema = schema_of(func)
+        check_registered(func.name(), str(schema))
+        runner = _OnStorage(self.memory) if counts_from_storage(schema) else self
+        return runner._made(func, kernel, schema)
+
+    def _made(self, func: OpOverload, kernel: Callable[..., Any], schema: Any) -> Run:
+        name = func.name()
         marks = [a.alias_info for a in schema.arguments]
         written = [i for i, mark in enumerate(marks) if mark is not None and mark.is_write]
         if name in ("aten::as_strided", "prims::as_strided"):  # the prim's schema marks its view as written
             return self._as_strided(kernel)
         if torch.Tag.inplace_view in func.tags:
             return self._change_strides(name, kernel)
-        if counts_from_storage(schema) and type(self) is Runner:
-            return _OnStorage(self.memory).run_of(func, kernel)
         if written:
             if written == [0] and len(schema.returns) == 1 and str(schema.arguments[0].type) == "Tensor":
                 return self._write_self(kernel, resizes=name in _RESIZED)
@@ -316,7 +319,7 @@ class Runner:
 
         return run
 
-    def _on_storage(self, kernel: Callable[..., Any]) -> Callable[..., tuple[ndarray, ndarray]]:
+    def _strided(self, kernel: Callable[..., Any]) -> Callable[..., tuple[ndarray, ndarray]]:
         """``as_strided`` counts from the start of the storage, not from where the tensor begins."""
 
         def run(base: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> tuple[ndarray, ndarray]:
@@ -326,10 +329,10 @@ class Runner:
         return run
 
     def _as_strided(self, kernel: Callable[..., Any]) -> Run:
-        on_storage = self._on_storage(kernel)
+        strided = self._strided(kernel)
 
         def run(args: tuple, kwargs: dict[str, Any]) -> Tensor:
-            flat, view = on_storage(*args, **kwargs)
+            flat, view = strided(*args, **kwargs)
             if not view.size:
                 return torch.as_strided(*args, **kwargs)
             return self.rebase(args[0], flat, view)
@@ -337,12 +340,12 @@ class Runner:
         return run
 
     def _change_strides(self, name: str, kernel: Callable[..., Any]) -> Run:
-        on_storage = self._on_storage(kernel) if name == "aten::as_strided_" else None
+        strided = self._strided(kernel) if name == "aten::as_strided_" else None
 
         def run(args: tuple, kwargs: dict[str, Any]) -> Tensor:
             tensor = args[0]
-            if on_storage is not None:
-                array, view = on_storage(*args, **kwargs)
+            if strided is not None:
+                array, view = strided(*args, **kwargs)
             else:
                 array = self._tensor(physical(tensor))
                 view = kernel(array, *self._sequence(args[1:]), **self._keywords(kwargs))

@@ -43,7 +43,7 @@ def _padded(x: ndarray, pads: Sequence[int]) -> ndarray:
         y[:, p : h + p, :q] = y[:, p : h + p, w + q :] = 0
         y[:, p : h + p, q : w + q] = inner[at]
 
-    share(fill, blocks(n, -(-n // 2) if x.size > LARGE else n or 1))
+    share(fill, blocks(n, -(-n // get_num_threads()) if x.size > LARGE else n or 1))
     return out
 
 
@@ -56,8 +56,10 @@ def _in_order(x: ndarray, like: ndarray) -> ndarray:
 
 def _bands(n: int, rows: int, each: int) -> list[tuple[int, slice]]:
     """Images and some of their rows, of ``each`` numbers: as many parts as threads, and none larger than `_BAND`."""
-    many = max(-(-rows * each // _BAND), -(-get_num_threads() // n))
-    many += n * many % 2  # an odd part would leave one of two threads idle
+    threads = get_num_threads()
+    many = max(-(-rows * each // _BAND), -(-threads // n))
+    while n * many < 4 * threads and n * many % threads:  # a part too many would leave threads idle
+        many += 1
     return [(i, at) for i in range(n) for at in blocks(rows, -(-rows // many))]
 
 
@@ -142,23 +144,18 @@ class Convolution:
         self._channels, self.relu, self.channels_last = (c, o), False, False
         many = points is None or points >= 4 * _TILES
         self._winograd = many and self._kernel == [3, 3] and stride == (1, 1) and min(c, o) >= _WINOGRAD
-        self._given: ndarray | None = weight
-        self._made: ndarray | None = None
+        self._given: ndarray | None = weight  # until it has been turned, and for what Winograd's sums cannot hold
+        self._turned: ndarray | None = None
 
     @property
     def _weight(self) -> ndarray:
         """As the products take it, made at the first call."""
-        if self._made is None:
-            self._made = self._turned(self._given)
-            self._given = None
-        return self._made
-
-    def _turned(self, weight: Any) -> ndarray:
-        o, c = weight.shape[:2]
-        if not self._winograd:
-            return aligned(weight.transpose(2, 3, 1, 0)).reshape(-1, o)
-        both = np.einsum("ai,ocij->aocj", _G, weight.astype(np.float64))
-        return aligned(np.einsum("bj,aocj->abco", _G, both).reshape(16, c, o))
+        given, turned = self._given, self._turned
+        if turned is None:
+            turned = self._turned = transformed(given) if self._winograd else _in_rows(given)
+            if not self._winograd:
+                self._given = None
+        return turned
 
     def __call__(self, x: ndarray) -> ndarray:
         n, c, h, w = x.shape
@@ -179,14 +176,16 @@ class Convolution:
 
     def _compute(self, image: ndarray, out: ndarray) -> None:
         points = out.size // self._channels[1]
-        if self._kernel == [1, 1]:
+        if self._winograd:
+            winograd(image, self._weight, out, self._finish)
+            if not np.isfinite(np.add.reduce(out, axis=None)):  # it takes infinity from infinity
+                self._by_taps(image, out, _in_rows(self._given))
+        elif self._kernel == [1, 1]:
             self._of_points(image[:, :: self._stride[0], :: self._stride[1]], out)
-        elif self._winograd:
-            _winograd(image, self._weight, out, self._finish)
         elif points <= _FEW:
             self._by_channels(image, out)
         elif self._channels[0] >= _TAPS:
-            self._by_taps(image, out)
+            self._by_taps(image, out, self._weight)
         else:
             self._by_columns(image, out)
 
@@ -232,11 +231,11 @@ class Convolution:
         share_products(work, blocks(o, min(_CHANNELS, -(-o // get_num_threads()))))
         self._finish(y)
 
-    def _by_taps(self, image: ndarray, out: ndarray) -> None:
+    def _by_taps(self, image: ndarray, out: ndarray, weight: ndarray) -> None:
         """A sum of products, of which each takes one number of the kernel: nothing is copied."""
         (kh, kw), (down, along) = self._kernel, self._stride
         n, oh, ow, o = out.shape
-        taps = self._weight.reshape(kh * kw, -1, o)
+        taps = weight.reshape(kh * kw, -1, o)
 
         def work(part: tuple[int, slice]) -> None:
             i, at = part
@@ -267,7 +266,19 @@ _WHOLE = 1 << 18  # numbers of images that are transformed at a time
 _G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 
 
-def _winograd(image: ndarray, weight: ndarray, out: ndarray, finish: Callable[[ndarray], None]) -> None:
+def _in_rows(weight: Any) -> ndarray:
+    """(O, C, KH, KW) as (KH * KW * C, O)."""
+    return aligned(weight.transpose(2, 3, 1, 0)).reshape(-1, len(weight))
+
+
+def transformed(weight: Any) -> ndarray:
+    """(O, C, 3, 3) as the 16 matrices (C, O) of Winograd's products."""
+    o, c = weight.shape[:2]
+    both = np.einsum("ai,ocij->aocj", _G, weight.astype(np.float64))
+    return aligned(np.einsum("bj,aocj->abco", _G, both).reshape(16, c, o))
+
+
+def winograd(image: ndarray, weight: ndarray, out: ndarray, finish: Callable[[ndarray], None]) -> None:
     """Winograd's F(2x2, 3x3): of each 4x4 part of an image 16 products in place of 36, four of them at a time."""
     n, h, w, o = out.shape
     c, th, tw = image.shape[-1], -(-h // 2), -(-w // 2)

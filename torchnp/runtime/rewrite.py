@@ -242,6 +242,9 @@ class _Work:
         if not own or dtypes != {faster.FLOAT}:
             return False
         target = own[-1]
+        result = self.graph.tensors.get(node.results[0][1])
+        if result is None or result.strides != self.graph.tensors[target.name].strides:  # torch lays it out otherwise
+            return False
         node.function = images.add_into
         node.args, node.kwargs = [target, pair[0] if pair[1] == target else pair[1], False], {}
         self._fresh[node.results[0][1]] = node

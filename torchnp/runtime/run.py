@@ -147,8 +147,10 @@ class Plan:
                 values[place] = x
         x = None
         inputs.clear()
-        if report is not None:
-            return self._reported(values, report)
+        with np.errstate(all="ignore"):  # numbers that are none are no news, as in the table's kernels
+            return self._run(values) if report is None else self._reported(values, report)
+
+    def _run(self, values: list[Any]) -> list[Any]:
         for function, args, kwargs, keep, dead, _ in self._steps:
             if kwargs is None:
                 keep(values, function(*args(values)))

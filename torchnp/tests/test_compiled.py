@@ -229,6 +229,11 @@ def test_as_strided_counts_from_the_storage():
     x = torch.arange(40.0)[3:].as_strided((3, 4), (9, 2), 5)
     for wanted, found in zip(f(x), compiled(f)(x)):
         assert torch.equal(wanted, found)
+    t = torch.arange(24.0)
+    conjugate = torch.complex(t, t + 1)[2:20].conj()
+    for x in (conjugate, conjugate.conj().imag[2:].neg(), torch._neg_view(t[3:])):
+        f = lambda x: x.as_strided((3,), (1,), 1) * 2
+        assert torch.equal(compiled(f)(x), f(x))
     f = lambda x: x.as_strided((2, 2), (1, 1), 0) + 1
     x = torch.arange(3.0).as_strided((16,), (0,), 0)  # its storage goes on behind its last element
     assert torch.equal(compiled(f)(x), f(x))

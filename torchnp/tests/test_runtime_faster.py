@@ -79,6 +79,48 @@ def test_convolutions_are_as_near_to_the_truth_as_plain_sums(given, threads, mon
             assert np.abs(found - truth.numpy()).max() < max(8 * own.max().item(), 3e-6)
 
 
+@pytest.mark.parametrize("given", ["winograd", "taps", "columns", "channels", "points"])
+def test_infinities_and_nan_are_where_torch_has_them(given):
+    n, c, o, h, w, kernel, stride, padding = CONVOLUTIONS[given]
+    torch.manual_seed(0)
+    x, weight = torch.randn(n, c, h, w), torch.randn(o, c, kernel, kernel)
+    x[0, 0, 3, 3], x[-1, 1, 1, 2], x[-1, 2, 0, 0] = torch.inf, -torch.inf, torch.nan
+    convolution = images.Convolution(weight.numpy(), None, (stride,) * 2, (padding,) * 2, n * h * w)
+    with np.errstate(all="ignore"):
+        found, wanted = convolution(x.numpy()), F.conv2d(x, weight, None, stride, padding).numpy()
+    far = ~np.isfinite(wanted)
+    assert far.any() and not far.all() and np.array_equal(found[far], wanted[far], equal_nan=True)
+    assert np.isfinite(found[~far]).all()
+
+
+class Added(nn.Module):
+    """A sum of an image and a convolution of another, then what shows how it lies in memory."""
+
+    def __init__(self, last):
+        super().__init__()
+        self.conv, self.last = nn.Conv2d(4, 4, 3, padding=1), last
+
+    def forward(self, x, y):
+        return self.last(x + self.conv(y))
+
+
+@pytest.mark.parametrize("last", [lambda z: z, lambda z: z.relu(), lambda z: torch.as_strided(z, (2, 3), (1, 4))])
+@pytest.mark.parametrize(
+    "formats", [(torch.channels_last, torch.contiguous_format), (torch.contiguous_format, torch.channels_last)]
+)
+def test_sums_with_convolutions_are_laid_out_as_torch_does(last, formats):
+    x, y = (torch.randn(2, 4, 5, 6).contiguous(memory_format=f) for f in formats)
+    module, file = Added(last).eval(), io.BytesIO()
+    with torch.no_grad():
+        torch.export.save(torch.export.export(module, (x, y)), file)
+        wanted = module(x, y).numpy()
+    file.seek(0)
+    program = torchnp.load(file)
+    found = program(x.numpy(), y.numpy())
+    assert found.strides == wanted.strides and np.allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    program(x.numpy() * np.inf, y.numpy())  # without a warning
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_large_images_are_pooled_by_parts(threads, monkeypatch):
     monkeypatch.setattr(torchnp.threads._threads, "number", threads)

@@ -29,17 +29,20 @@ def on_storage(tensor: Tensor, share: Callable[[Tensor], ndarray]) -> ndarray:
     share : callable
         From a tensor to an array on its memory.
     """
-    whole = storage_of(tensor.detach(), share) if not (tensor.is_conj() or tensor.is_neg()) else None
-    if whole is None or not whole.size:
+    whole = storage_of(tensor.detach(), share)
+    if not whole.size:
         return share(tensor)
     strides = [s * whole.itemsize for s in tensor.stride()]
     return np.ndarray(tuple(tensor.shape), whole.dtype, whole, tensor.storage_offset() * whole.itemsize, strides)
 
 
 def storage_of(tensor: Tensor, share: Callable[[Tensor], ndarray]) -> ndarray:
-    """All elements of the storage that a dense tensor lies in."""
+    """All elements of the storage that a dense tensor lies in, conjugated or negated as the tensor's bits say."""
     length = tensor.untyped_storage().nbytes() // tensor.element_size()
-    return share(torch.as_strided(tensor, (length,), (1,), 0))
+    whole = torch.as_strided(physical(tensor), (length,), (1,), 0)
+    if tensor.is_conj():
+        whole = whole.conj()
+    return share(torch.ops.aten._neg_view.default(whole) if tensor.is_neg() else whole)
 
 
 def physical(tensor: Tensor) -> Tensor:
