@@ -5,6 +5,7 @@ medians and of minima is printed, below 1 is ahead of torch. Absolute times on a
 
     python scripts/bench_ops.py              # the small-op set: 8x8 float32, views, numbers, promotion
     python scripts/bench_ops.py --size 1M    # the same elementwise and reducing ops on one million elements
+    python scripts/bench_ops.py --plain      # NumPy's simplest formulas in place of the kernels: what is left for semantics
     python scripts/bench_ops.py --import     # time of `import torchnp` over `import numpy`
 """
 
@@ -17,8 +18,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import scipy.special
 import torch
 
 import torchnp
@@ -35,8 +38,8 @@ SIZES = {
 SETTLE = 0.035  # seconds in which the other library's threads, which wait for work at full speed, go to sleep
 
 
-def pairs(shape: tuple[int, int]) -> dict[str, dict[str, tuple[Callable, Callable]]]:
-    """Groups of (torch call, kernel call) by label."""
+def calls_of(shape: tuple[int, int]) -> dict[str, dict[str, tuple[Callable, Callable, Callable]]]:
+    """Groups of (torch call, kernel call, NumPy's simplest formula) by label."""
     table = torchnp.table
     rng = np.random.default_rng(0)
     a, b = (rng.random(shape, np.float32) + 0.5 for _ in range(2))
@@ -144,8 +147,10 @@ def pairs(shape: tuple[int, int]) -> dict[str, dict[str, tuple[Callable, Callabl
     }
     groups = {"elementwise": elementwise, "promotion": promotion, "reductions": reductions, "moves": moves}
     groups |= {"of three and half": threefold, "norms": norms}
+    plain = _plain(a, b, i, whole, mask, row, images, channel, half, mean, rstd)
     if shape == SIZES["8x8"]:
-        return groups | {"views": views}
+        groups |= {"views": views}
+        return {group: {k: (*calls, plain[k]) for k, calls in found.items()} for group, found in groups.items()}
     places = rng.integers(0, shape[0], shape)
     tplaces, float16, tfloat16 = torch.from_numpy(places), a.astype(np.float16), ta.half()
     arrays.update(((id(tplaces), places), (id(tfloat16), float16)))
@@ -156,7 +161,84 @@ def pairs(shape: tuple[int, int]) -> dict[str, dict[str, tuple[Callable, Callabl
         "add float16": two("aten::add.Tensor", torch.add, tfloat16, tfloat16),
         "exp float16": two("aten::exp", torch.exp, tfloat16),
     }
-    return groups | {"large": large}
+    groups |= {"large": large}
+    plain |= {
+        "erf": lambda: scipy.special.erf(a),
+        "gelu": lambda: a * (0.5 * (1 + scipy.special.erf(a * np.float32(0.5**0.5)))),
+        "scatter_add": lambda: np.add.at(a.copy(), (places, np.arange(shape[1])), b),
+        "add float16": lambda: float16 + float16,
+        "exp float16": lambda: np.exp(float16),
+    }
+    return {group: {k: (*calls, plain[k]) for k, calls in found.items()} for group, found in groups.items()}
+
+
+def _plain(
+    a: Any, b: Any, i: Any, whole: Any, mask: Any, row: Any, images: Any, channel: Any, half: Any, mean: Any, rstd: Any
+) -> dict[str, Callable]:
+    """What one would write in NumPy for the value alone: no promotion of torch's, no layout, no checks, other rounding."""
+
+    def softmax(x: Any) -> Any:
+        e = np.exp(x - x.max(1, keepdims=True))
+        return e / e.sum(1, keepdims=True)
+
+    def log_softmax(x: Any) -> Any:
+        d = x - x.max(1, keepdims=True)
+        return d - np.log(np.exp(d).sum(1, keepdims=True))
+
+    def layer_norm(x: Any) -> tuple:
+        m = x.mean(1, keepdims=True)
+        d = x - m
+        r = 1 / np.sqrt((d * d).mean(1, keepdims=True) + np.float32(1e-5))
+        return d * r * row + row, m, r
+
+    def layer_back(g: Any, x: Any) -> tuple:
+        y, gw = (x - mean) * rstd, g * row
+        gx = (gw - gw.mean(1, keepdims=True) - y * (gw * y).mean(1, keepdims=True)) * rstd
+        return gx, (g * y).sum(0), g.sum(0)
+
+    def wide(c: Any) -> Any:
+        return c[:, None, None]
+
+    def batch_norm(x: Any) -> tuple:
+        m = x.mean((0, 2, 3))
+        d = x - wide(m)
+        r = 1 / np.sqrt((d * d).mean((0, 2, 3)) + np.float32(1e-5))
+        return d * wide(r * channel) + wide(channel), m, r
+
+    def batch_back(g: Any, x: Any) -> tuple:
+        y, n = (x - wide(channel)) * wide(channel), np.float32(x.size / len(channel))
+        gw, gb = (g * y).sum((0, 2, 3)), g.sum((0, 2, 3))
+        return (g - wide(gb / n) - y * wide(gw / n)) * wide(channel * channel), gw, gb
+
+    def index_add() -> Any:
+        out = a.copy()
+        np.add.at(out, i, b)
+        return out
+
+    def sort() -> tuple:
+        places = a.argsort(1)
+        return np.take_along_axis(a, places, 1), places
+
+    third, alpha = np.float32(0.3), np.float32(2)
+    return {
+        "add": lambda: a + b, "mul": lambda: a * b, "div": lambda: a / b, "maximum": lambda: np.maximum(a, b),
+        "lt": lambda: a < b, "where": lambda: np.where(mask, a, b), "neg": lambda: -a, "relu": lambda: np.maximum(a, 0),
+        "exp": lambda: np.exp(a), "tanh": lambda: np.tanh(a), "sigmoid": lambda: 1 / (1 + np.exp(-a)), "sqrt": lambda: np.sqrt(a),
+        "clamp": lambda: np.clip(a, 0.7, 1.2), "addcmul": lambda: a + a * b, "lerp": lambda: a + third * (b - a),
+        "add alpha": lambda: a + alpha * b, "add bfloat16": lambda: half + half, "exp bfloat16": lambda: np.exp(half),
+        "var": lambda: a.var(1, ddof=1), "log_softmax": lambda: log_softmax(a),
+        "softmax back": lambda: b * (a - (a * b).sum(1, keepdims=True)), "layer_norm": lambda: layer_norm(a),
+        "layer back": lambda: layer_back(b, a), "batch_norm": lambda: batch_norm(images), "batch back": lambda: batch_back(images, images),
+        "add number": lambda: a + 2.0, "mul number": lambda: a * 2, "add 0-d": lambda: a + 2.0,
+        "add int64": lambda: a + whole.astype(np.float32), "lt number": lambda: a < 1.0,
+        "sum": lambda: a.sum(), "sum dim": lambda: a.sum(1), "mean": lambda: a.mean(), "amax dim": lambda: a.max(1),
+        "argmax": lambda: a.argmax(1), "cumsum": lambda: a.cumsum(1), "softmax": lambda: softmax(a),
+        "clone": lambda: a.copy(), "cat": lambda: np.concatenate([a, b]), "index_select": lambda: a[i], "mm": lambda: a @ b,
+        "index_add": index_add, "sort": sort,
+        "view": lambda: a.reshape(-1), "transpose": lambda: a.swapaxes(0, 1), "permute": lambda: a.transpose(1, 0),
+        "select": lambda: a[1], "slice": lambda: a[1:3], "unsqueeze": lambda: a[None],
+        "expand": lambda: np.broadcast_to(a, (2, *a.shape)),
+    }  # fmt: skip
 
 
 def measure(first: Callable, second: Callable, rounds: int = 15) -> tuple[list[float], list[float]]:
@@ -199,16 +281,18 @@ def bench_import(rounds: int = 9) -> float:
     return ratio
 
 
-def bench(size: str, rounds: int, only: Sequence[str] = ()) -> dict[str, list[tuple[float, float]]]:
+def bench(
+    size: str, rounds: int, only: Sequence[str] = (), plain: bool = False
+) -> dict[str, list[tuple[float, float]]]:
     """Print the ratios at a size, and return those of medians and of minima by group: all groups, or ``only`` some."""
     torch.set_num_threads(2)
     found = {}
-    for group, rows in pairs(SIZES[size]).items():
+    for group, rows in calls_of(SIZES[size]).items():
         if only and group not in only:
             continue
         found[group] = []
-        for label, (theirs, mine) in rows.items():
-            t, m = measure(theirs, mine, rounds)
+        for label, (theirs, kernel, formula) in rows.items():
+            t, m = measure(theirs, formula if plain else kernel, rounds)
             median, least = statistics.median(m) / statistics.median(t), min(m) / min(t)
             found[group].append((median, least))
             print(
@@ -233,12 +317,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="8x8")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="time NumPy's simplest formulas, without torch's semantics, in the kernels' place",
+    )
     parser.add_argument("--import", action="store_true", dest="imports")
     args = parser.parse_args()
     if args.imports:
         bench_import()
         return
-    every = [ratio for ratios in bench(args.size, args.rounds).values() for ratio in ratios]
+    every = [ratio for ratios in bench(args.size, args.rounds, (), args.plain).values() for ratio in ratios]
     print(f"{args.size}  all {len(every)}: {shown(every)}")
 
 
