@@ -152,11 +152,13 @@ def copies_of_as_strided_count_from_the_storage_too():
     x = torch.arange(40.0)[3:].as_strided((3, 4), (9, 2), 5)
     copied = torch.as_strided_copy(x, (2, 3), (3, 1), 1), torch.as_strided_copy(x, (2, 3), (3, 1))
     scattered = torch.as_strided_scatter(x, -torch.ones(2, 2), (2, 2), (3, 1), 1)
+    nothing = torch.as_strided_scatter(torch.arange(24.0)[5:5], torch.ones(2, 3), (2, 3), (3, 1), 4)
     out = torch.ops.aten.as_strided_copy.out(x, [4], [9], 0, out=torch.empty(4))
     expanded = torch.arange(3.0).as_strided((16,), (0,), 1)
     return (
         *copied,
         scattered,
+        nothing,
         out,
         torch.as_strided_copy(expanded, (3,), (1,), 0),
         torch.as_strided_copy(x.to(torch.bfloat16), (3,), (1,), 2),
