@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.threads import PIECE, blocks, share, within
+from torchnp.threads import PIECE, blocks, piece, share, within
 
 ndarray = np.ndarray
 Function = Callable[..., Any]
@@ -46,8 +46,8 @@ def by_parts(function: Function, *operands: Any, out: ndarray | None = None) -> 
         return function(*operands) if out is None else function(*operands, out=out)
     size, rows = whole[0].size, len(whole[0]) if shape else 1
     if single:
-        return _in_order(function, [_flat(x, shape, order) for x in operands], size, PIECE, whole[0], order, out)
-    return _in_order(function, [*operands], rows, max(PIECE * rows // size, 1), whole[0], order, out)
+        return _in_order(function, [_flat(x, shape, order) for x in operands], size, piece(size), whole[0], order, out)
+    return _in_order(function, [*operands], rows, max(piece(size) * rows // size, 1), whole[0], order, out)
 
 
 def _in_order(
@@ -73,7 +73,7 @@ def _in_order(
     else:
 
         def steps(part: slice) -> None:
-            for strip in within(part, max(step // 2, 1)):  # what lies between is kept in cache
+            for strip in within(part, max(PIECE * n // whole.size // 2, 1)):  # what lies between is kept in cache
                 target[strip] = function(*of(strip))
 
         share(steps, blocks(n, step))

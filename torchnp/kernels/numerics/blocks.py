@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.scalars import number
-from torchnp.threads import LARGE, PIECE, blocks, share, within
+from torchnp.threads import LARGE, blocks, piece, share, within
 
 ndarray = np.ndarray
 STRIP = 1 << 16  # elements
@@ -16,7 +16,7 @@ STRIP = 1 << 16  # elements
 
 def pieces(n: int) -> Iterator[slice]:
     """``range(n)`` in parts for `share`: one, where other threads do not pay."""
-    return blocks(n, PIECE if n >= LARGE else max(n, 1))
+    return blocks(n, piece(n) if n >= LARGE else max(n, 1))
 
 
 def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = STRIP) -> ndarray:
