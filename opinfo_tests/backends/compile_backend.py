@@ -27,8 +27,8 @@ class Compiled(TorchDevice):
 
     Every call is compiled anew for its own shapes: what is judged is the compiler, not its cache. Random numbers are
     torch's own (inductor's ``fallback_random``), so that they can be compared. What torch's compiler makes of a call
-    whatever compiles it (a check that it leaves out, a refusal of its own) is told by `REFERENCE`. A graph that breaks is an
-    error: torch would run what is left of it itself.
+    whatever compiles it (a check that it leaves out, a refusal of its own) is told by `REFERENCE`. Calls that it hands to
+    no compiler, as dynamo runs them itself, are counted apart.
     """
 
     strides = False  # a compiler chooses its own where nothing is written

@@ -19,13 +19,13 @@ import torchnp
 from torchnp.registry import FAILURES
 from torchnp.runtime.graph import Graph, Meta, Node, Ref, check_names, refs
 from torchnp.runtime.run import Plan
-from torchnp.threads import blocks, share
+from torchnp.threads import blocks, piece, share
 
 ndarray = np.ndarray
 LARGE = 1 << 18  # elements from which on tiles pay
 _TILE = 1 << 15  # elements of a tile
 _VECTORS = 1 << 7  # elements that torch's loops take at once: what a kernel does with those left over stays at the end
-_HUGE, _PIECE = 1 << 23, 1 << 19  # elements from which on threads pay, and those of a part
+_HUGE = 1 << 23  # elements from which on threads pay
 
 
 class _Cut(NamedTuple):
@@ -68,9 +68,9 @@ class Chain:
     def _tiled(self, cut: _Cut) -> list[ndarray] | None:
         """The whole results, row-major as the inputs are; None where a tile's are not, or have another shape."""
         n, inner = math.prod(cut.shape[: cut.lead]), cut.shape[cut.lead :]
-        huge, size = math.prod(cut.shape) >= _HUGE, math.prod(inner)
+        total, size = math.prod(cut.shape), math.prod(inner)
         whole = _VECTORS // math.gcd(size, _VECTORS)  # rows that end where vectors do
-        first, *parts = blocks(n, max(1, (_PIECE if huge else _TILE) // size // whole) * whole)
+        first, *parts = blocks(n, max(1, (piece(total) if total >= _HUGE else _TILE) // size // whole) * whole)
 
         def results(part: slice) -> list[ndarray]:
             return self._plan([x[part] if rows else x for x, rows in zip(cut.inputs, cut.has_rows)])
@@ -88,7 +88,7 @@ class Chain:
                 out[part] = x
 
         keep(first, made)
-        if huge:
+        if total >= _HUGE:
             share(lambda part: keep(part, results(part)), parts)
         else:
             for part in parts:

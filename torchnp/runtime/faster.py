@@ -1,6 +1,7 @@
-"""Operators as the executor computes them where it need not give the table's bits: within the operator's tolerance, quicker.
+"""What the executor's quicker operators share (`images`, `transformer`, `recurrent`): which arrays they take, and aligned copies.
 
-Each takes the operator's own arguments and leaves to the table's kernel what it does not do.
+They need not give the table's bits and are within the operator's tolerance. Each takes the operator's own arguments and
+leaves to the table's kernel what it does not do.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import numpy as np
 
 ndarray = np.ndarray
 FLOAT = np.dtype(np.float32)
-_ZERO = np.array(0, np.float32)
 
 
 def plain(*arrays: Any) -> bool:

@@ -1,6 +1,7 @@
 """What the executor computes in other ways than the table: near torch, and as the table where it leaves the work to it."""
 
 import io
+import multiprocessing
 from functools import partial
 
 import numpy as np
@@ -11,7 +12,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import torchnp
-from torchnp.blas import share_products
+from torchnp import blas
+from torchnp.blas import one_thread, share_products
 from torchnp.interop.convert import to_numpy
 from torchnp.runtime import chains, images, recurrent, transformer
 from torchnp.runtime.graph import Ref
@@ -145,6 +147,27 @@ def test_products_keep_to_the_threads_of_their_parts():
             share_products(lambda part: 1 / part, range(2))
         assert blas_threads() == many
     assert seen == [[1] * len(many)] * 6
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_leaves_the_limit_of_blas_behind():
+    """The child has none of those who set it, and nobody's lock."""
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+
+    def child():
+        given = [blas_threads()]
+        share_products(lambda part: given.append(blas_threads()), range(2))
+        queue.put([*given, blas_threads()])
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        many = blas_threads()
+        with one_thread(), blas._limit.lock:
+            process = context.Process(target=child)
+            process.start()
+        process.join(60)
+        assert process.exitcode == 0 and queue.get() == [many, [1] * len(many), [1] * len(many), many]
+        assert blas_threads() == many
 
 
 def blas_threads():
