@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -67,8 +67,12 @@ def one_thread() -> Iterator[None]:
         _limit.leave()
 
 
+def out_of_the_way() -> AbstractContextManager[None]:
+    """`one_thread`, where torchnp has several: BLAS's look out for more work for some 30 ms, and keep these waiting."""
+    return one_thread() if get_num_threads() > 1 else nullcontext()
+
+
 def share_products(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
     """`threads.share` of parts that have matrix products in them, each of which stays in its part's thread."""
-    alone = one_thread() if get_num_threads() > 1 else nullcontext()  # a single part too: BLAS keeps the others busy
-    with alone:
+    with out_of_the_way():  # for a single part, too
         share(work, parts)

@@ -15,7 +15,7 @@ import numpy as np
 
 import torchnp
 from torchnp import layout
-from torchnp.blas import one_thread
+from torchnp.blas import out_of_the_way
 from torchnp.runtime.faster import FLOAT, aligned, plain
 
 ndarray = np.ndarray
@@ -30,7 +30,7 @@ class Linear:
     Attributes
     ----------
     alone : bool
-        Whether small products keep to one thread: those of BLAS look out for more work for some 30 ms, in the way of ours.
+        Whether small products keep out of the way of torchnp's threads, which others in the program use.
     """
 
     def __init__(self, weight: ndarray, bias: ndarray | None) -> None:
@@ -43,7 +43,7 @@ class Linear:
             return torchnp.table["aten::linear"](x, self._given, self._bias)
         if self._turned is None:
             self._turned = aligned(self._given.T)
-        with one_thread() if self.alone and x.size * o < _ALONE else nullcontext():
+        with out_of_the_way() if self.alone and x.size * o < _ALONE else nullcontext():
             y = np.matmul(x.reshape(-1, k), self._turned)
         if self._bias is not None:
             y += self._bias
