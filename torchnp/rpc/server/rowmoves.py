@@ -32,11 +32,16 @@ _OVERLOADS: dict[str, tuple[str, ...]] = {
     "repeat_interleave.self_int": _SELF, "repeat_interleave.self_Tensor": _SELF, "index.Tensor": _SELF,
 }  # fmt: skip
 _FILL = "value"
-# Places in memory say nothing of rows: the numbers of the rows lie in a memory of their own.
-_LOOKS_AT_BYTES = frozenset([
-    "as_strided", "as_strided_copy", "_reshape_alias", "_reshape_alias_copy", "slice_inverse", "view.dtype",
-    "view_copy.dtype", "view_of_dtype",
+# Views, and with "_copy" after their names the same as copies; others (of sparse and nested tensors, of conjugates) mix.
+_VIEWS = frozenset([
+    "alias", "broadcast_to", "chunk", "contiguous", "detach", "diagonal", "dsplit", "expand", "expand_as", "flatten",
+    "hsplit", "imag", "lift_fresh", "linalg_diagonal", "mT", "moveaxis", "movedim", "narrow", "numpy_T", "permute",
+    "ravel", "real", "reshape_as", "resolve_conj", "resolve_neg", "select", "slice", "split", "split_with_sizes",
+    "squeeze", "swapaxes", "swapdims", "t", "tensor_split", "transpose", "unbind", "unflatten", "unfold", "unsqueeze",
+    "view", "view_as", "view_as_real", "vsplit",
 ])  # fmt: skip
+# Places in memory say nothing of rows: the numbers of the rows lie in a memory of their own.
+_LOOKS_AT_BYTES = frozenset(["view.dtype", "view_copy.dtype"])
 # Views of the parts of complex numbers, whose dimensions stay where they are.
 _OF_PARTS = frozenset(["real", "imag", "view_as_real"])
 
@@ -46,13 +51,14 @@ def moved(schema: Any) -> tuple[str, ...]:
     name = schema.name.partition("::")[2]
     if schema.namespace != "aten" or name in _LOOKS_AT_BYTES or "nondeterministic_seeded" in schema.tags:
         return ()
-    if any(a.is_write for a in schema.args) or schema.base.startswith(("to", "_autocast")):
+    if any(a.is_write for a in schema.args):
         return ()
     if found := _OVERLOADS.get(name) or _MOVED.get(schema.base):
         return found if all(any(a.name == n and a.is_tensor for a in schema.args) for n in found) else ()
-    if schema.is_view:
+    if schema.base in _VIEWS and schema.is_view:
         return tuple(a.name for a in schema.args if a.alias is not None)
-    return _SELF if "view_copy" in schema.tags and schema.args[0].name == "self" else ()
+    copies = schema.base.endswith("_copy") and schema.base.removesuffix("_copy") in _VIEWS - _OF_PARTS
+    return _SELF if copies and "view_copy" in schema.tags else ()
 
 
 def labels(call: Any, given: Sequence[Label], rows: Rows, shapes: Sequence[tuple[int, ...]]) -> list[Label]:
