@@ -228,17 +228,21 @@ class Fuzzer:
         a, b = self._matrix(n, axis, dtype, (self.random.choice((1, 2, 3)),))
         return {"self": a, "mat2": b}
 
-    def _bias(self, shape: tuple[int, ...], dtype: np.dtype) -> Operand:
-        return self._operand(self.random.choice((shape, shape[-1:], ())), None, dtype)
+    def _bias(self, schema: Any, a: Operand, b: Operand, shape: tuple[int, ...], dtype: np.dtype) -> Operand:
+        """What a product is added to; in place it has the rows of the product."""
+        if not schema.args[0].is_write:
+            return self._operand(self.random.choice((shape, shape[-1:], ())), None, dtype)
+        axis = a.axis if a.axis is not None else b.axis if b.array.ndim > 1 else 1
+        return self._operand(shape, axis, dtype)
 
     def _of_addmm(self, n, shape, axis, dtype, schema):
         a, b = self._matrix(n, axis, dtype)
-        return {"self": self._bias((a.array.shape[0], b.array.shape[1]), dtype), "mat1": a, "mat2": b}
+        return {"self": self._bias(schema, a, b, (a.array.shape[0], b.array.shape[1]), dtype), "mat1": a, "mat2": b}
 
     def _of_baddbmm(self, n, shape, axis, dtype, schema):
         a, b = self._matrix(n, axis, dtype, (2,))
         whole = (*a.array.shape[:2], b.array.shape[2])
-        return {"self": self._bias(whole, dtype), "batch1": a, "batch2": b}
+        return {"self": self._bias(schema, a, b, whole, dtype), "batch1": a, "batch2": b}
 
     def _of_mv(self, n, shape, axis, dtype, schema):
         k = self.random.choice(OTHERS)
@@ -259,7 +263,7 @@ class Fuzzer:
     def _of_addr(self, n, shape, axis, dtype, schema):
         k = self.random.choice(OTHERS)
         a, b = self._operand((n,), 0, dtype), self._operand((k,), None, dtype)
-        return {"self": self._bias((n, k), dtype), "vec1": a, "vec2": b}
+        return {"self": self._bias(schema, a, b, (n, k), dtype), "vec1": a, "vec2": b}
 
     def _of_native_layer_norm(self, n, shape, axis, dtype, schema):
         dims = [self.random.choice(OTHERS) for _ in range(self.random.randint(1, 2))]
@@ -377,10 +381,7 @@ class Fuzzer:
     _of_tile = _of_repeat
 
     def _of_repeat_interleave(self, n, shape, axis, dtype, schema):
-        given = {"self": self._operand((n, 4), 0, dtype), "dim": 1}
-        if schema.overload == "self_Tensor":
-            given["repeats"] = Operand(np.array([1, 0, 2, 3]), None)
-        return given
+        return {"self": self._operand((n, 4), 0, dtype), "dim": 1, "output_size": None}
 
     def _of_expand(self, n, shape, axis, dtype, schema):
         return {"size": [self.random.choice((1, 3)), *shape]}
@@ -391,6 +392,21 @@ class Fuzzer:
         return {"dims": self.random.sample(range(len(shape)), len(shape))}
 
     _of_permute_copy = _of_permute
+
+    def _of_narrow(self, n, shape, axis, dtype, schema):
+        start = Operand(np.array(self.random.randint(0, 2)), None) if schema.overload else 1
+        return {"self": self._operand((n, 5), 0, dtype), "dim": self.random.choice((1, 1, 0)), "start": start, "length": 1}
+
+    def _of_unfold(self, n, shape, axis, dtype, schema):
+        return {"self": self._operand((n, 5), 0, dtype), "dimension": 1, "size": 2}
+
+    _of_unfold_copy = _of_unfold
+
+    def _of_to(self, n, shape, axis, dtype, schema):
+        wanted = self.random.choice((*FLOATS, *INTS, dt.bool_))
+        return {"device": "cpu", "dtype": wire.Dtype(dt.dtype_name(wanted))}
+
+    _of_to_copy = _of_to
 
     def _of_flip(self, n, shape, axis, dtype, schema):
         return {"dims": [self.random.randrange(len(shape))]}

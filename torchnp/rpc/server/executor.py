@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -126,8 +127,11 @@ class Executor:
                 raise Refusal("a random operator comes with a key, and no other does")
             if public:
                 self._keep(op, row, call.run(self._seeded(op)))
-                return None
-            problem = self._run_on_private(call)
+                problem = None
+            else:
+                problem = self._run_on_private(call)
+            if problem is None and len(call.targets) + op.count > 1:
+                self._join(call)
         except RAISED as error:
             problem = error
         return None if problem is None else self._failed(op, row, problem, seq)
@@ -177,8 +181,21 @@ class Executor:
 
     def _failed(self, op: wire.Op, row: Served, problem: Exception, seq: int) -> Failure:
         failure = _failure(row, problem, seq)
-        self._poison(op, self._bound(op, row).targets, failure)
+        call = self._bound(op, row)
+        # What makes and writes nothing is a check: of what it was asked about, and of all that was made with that.
+        checked = [] if row.returns or row.written else [e for x in call.entries for e in (x, *self._siblings(x))]
+        self._poison(op, call.targets + checked, failure)
         return failure
+
+    def _join(self, call: Call) -> None:
+        """Let objects that one operator made or wrote know of each other."""
+        written = [_ids(call.given[name]) for name in call.row.written if name in call.given]
+        ids = (*itertools.chain(*written), *range(call.op.first, call.op.first + call.op.count))
+        for i in ids:
+            self.store.get(i).siblings = ids
+
+    def _siblings(self, entry: Entry) -> list[Entry]:
+        return [self.store.entries[i] for i in entry.siblings if i in self.store.entries]
 
     def _value(self, arg: Any, entries: list[Entry]) -> Any:
         """An argument as a kernel takes it; the objects in it join ``entries``."""
@@ -356,6 +373,11 @@ class Executor:
             buffer = entry.buffer
             if buffer is not None and not buffer.readonly and buffer.poison is None:
                 buffer.poison = failure
+
+
+def _ids(arg: Any) -> list[int]:
+    """The ids of the objects in an argument."""
+    return [x.id for x in (arg.items if isinstance(arg, wire.Items) else (arg,)) if type(x) is wire.Handle]
 
 
 def _failure(row: Served, error: Exception, seq: int) -> Failure:

@@ -29,7 +29,7 @@ _MOVED: dict[str, tuple[str, ...]] = {
     "gather": _SELF, "index_select": _SELF, "embedding": ("weight",),
 }  # fmt: skip
 _OVERLOADS: dict[str, tuple[str, ...]] = {
-    "repeat_interleave.self_int": _SELF, "repeat_interleave.self_Tensor": _SELF, "index.Tensor": _SELF,
+    "repeat_interleave.self_int": _SELF, "index.Tensor": _SELF,
 }  # fmt: skip
 _FILL = "value"
 # Views, and with "_copy" after their names the same as copies; others (of sparse and nested tensors, of conjugates) mix.
