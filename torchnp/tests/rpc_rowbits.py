@@ -44,7 +44,7 @@ def plain(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> 
     if dtype.kind in "iu":
         return rng.integers(0, 9, shape).astype(dtype)
     made = rng.normal(size=shape) * 10.0 ** rng.integers(-2, 2)
-    return (made + 1j * rng.normal(size=shape) if dtype.kind == "c" else made).astype(dtype)
+    return np.asarray(made + 1j * rng.normal(size=shape) if dtype.kind == "c" else made).astype(dtype)
 
 
 def odd(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -63,7 +63,7 @@ def odd(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np
         if rng.random() < 0.5:
             pool = rng.choice(pool, 2)
         made = rng.choice(pool, shape)
-        return (made + 1j * rng.choice(pool, shape) if dtype.kind == "c" else made).astype(dtype)
+        return np.asarray(made + 1j * rng.choice(pool, shape) if dtype.kind == "c" else made).astype(dtype)
 
 
 class Operand(NamedTuple):
@@ -75,6 +75,8 @@ class Operand(NamedTuple):
 
 class Fuzzer:
     """Makes up calls of the operators on the list, and compares."""
+
+    odd_ones = 0.25  # of the operands
 
     def __init__(self, seed: int, names: tuple[str, ...] | None = None) -> None:
         self.random, self.rng = random.Random(seed), np.random.default_rng(seed)
@@ -121,8 +123,8 @@ class Fuzzer:
         return np.ascontiguousarray(array) if array.ndim else array
 
     def _operand(self, shape: tuple[int, ...], axis: int | None, dtype: np.dtype) -> Operand:
-        make = odd if self.random.random() < 0.25 else plain
-        return Operand(self._laid(make(self.rng, shape, dtype)), axis)
+        make = odd if self.random.random() < self.odd_ones else plain
+        return Operand(self._laid(np.asarray(make(self.rng, shape, dtype))), axis)
 
     def _dtype(self, name: str) -> np.dtype:
         r = self.random.random()
@@ -447,6 +449,19 @@ class Fuzzer:
 
     # ------------------------------------------------------------ running
 
+    def both(self, name: str) -> list[tuple[np.ndarray, np.ndarray]] | None:
+        """Labelled results of a call, and what the table's kernel gives for the same values; None where there are none."""
+        given = self.arguments(name)
+        operands = [x for v in given.values() for x in (v if isinstance(v, list) else [v]) if isinstance(x, Operand)]
+        saved = [x.array.copy() for x in operands]
+        found = self._run(name, given, operands, b"")
+        for x, was in zip(operands, saved):
+            x.array[...] = was
+        openly = self._run(name, given, operands, b"", private=False) if found is not None else None
+        if found is None or openly is None:
+            return None
+        return [(x, y) for (x, label), (y, _) in zip(found, openly) if isinstance(label, Rows)]
+
     def try_one(self, name: str) -> bool:
         """One call, and a few others with one row changed; whether a result was labelled."""
         given = self.arguments(name)
@@ -480,7 +495,9 @@ class Fuzzer:
             self._compare(name, given, before, after, set(order[group].tolist()))
         return True
 
-    def _run(self, name: str, given: dict, operands: list[Operand], order: bytes) -> list[tuple[np.ndarray, Label]] | None:
+    def _run(
+        self, name: str, given: dict, operands: list[Operand], order: bytes, private: bool = True
+    ) -> list[tuple[np.ndarray, Label]] | None:
         """The results and what is written, with their labels; None if none is labelled or the call is refused."""
         connection = Connection(self.service)
         connection.known = True
@@ -488,8 +505,8 @@ class Fuzzer:
         handles = {}
         for i, x in enumerate(operands):
             store.claim(i, 1)
-            label = None if x.axis is None else Rows("d", x.axis, order)
-            store.put(i, x.array, x.axis is None, rows=label)
+            label = None if x.axis is None or not private else Rows("d", x.axis, order)
+            store.put(i, x.array, label is None, rows=label)
             handles[id(x)] = wire.Handle(i)
         said = lambda v: (
             wire.Items([said(x) for x in v]) if type(v) is list else handles[id(v)] if isinstance(v, Operand) else v
@@ -518,7 +535,7 @@ class Fuzzer:
         entries = [store.get(i) for i in range(first, first + count)]
         entries += [store.get(i) for i, a in enumerate(operands) if schema.args[0].is_write and a is given["self"]]
         found = [(e.array.copy(), e.label) for e in entries]
-        return found if any(isinstance(label, Rows) for _, label in found) else None
+        return found if not private or any(isinstance(label, Rows) for _, label in found) else None
 
     def _counts(self, schema: Any) -> list[int]:
         returns = [x for x in schema.returns if not x.is_write]

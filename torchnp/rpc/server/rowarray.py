@@ -69,7 +69,7 @@ class RowArray(NDArrayOperatorsMixin):
         return f"<rows along dimension {self.axis} of {self.dtype} {self.shape}>"
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> RowArray:
-        if method != "__call__" or kwargs or ufunc not in EXACT:
+        if method != "__call__" or kwargs or ufunc not in (_OF_COMPLEX if _complex(inputs) else EXACT):
             raise Unlabelled(f"{ufunc.__name__}.{method} is no operation on an owner's rows")
         return _product(*inputs) if ufunc is np.matmul else _elementwise(ufunc, inputs)
 
@@ -88,6 +88,16 @@ EXACT = frozenset([
     np.signbit, np.copysign, np.logical_and, np.logical_or, np.logical_xor, np.logical_not, np.bitwise_and,
     np.bitwise_or, np.bitwise_xor, np.invert, np.conjugate, np.matmul,
 ])  # fmt: skip
+_OF_COMPLEX = frozenset([
+    np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.conjugate, np.equal, np.not_equal,
+    np.isnan, np.isfinite, np.isinf, np.logical_and, np.logical_or, np.logical_xor, np.logical_not, np.matmul,
+])  # fmt: skip
+
+
+def _complex(inputs: Sequence[Any]) -> bool:
+    return any(x.dtype.kind == "c" if hasattr(x, "dtype") else isinstance(x, complex) for x in inputs)
+
+
 # They fail, or trap, on integers that are zero: `quotient` is for these.
 _WHOLE = frozenset([np.floor_divide, np.remainder, np.fmod])
 
@@ -205,7 +215,7 @@ _REDUCE = frozenset([np.add, np.multiply, np.maximum, np.minimum, np.logical_and
 def reduce(ufunc: np.ufunc, x: RowArray, axes: Sequence[int], keepdims: bool = False) -> RowArray:
     """A reduction along other dimensions than the rows'."""
     along, axis = _over(x, axes, keepdims)
-    if ufunc not in _REDUCE:
+    if ufunc not in _REDUCE or (_complex([x]) and ufunc not in (np.add, np.multiply)):
         raise Unlabelled(f"a reduction by {ufunc.__name__}")
     return RowArray(ufunc.reduce(values_of(x), axis=along, keepdims=keepdims), axis)
 
@@ -218,15 +228,22 @@ def scan(ufunc: np.ufunc, x: RowArray, axis: int) -> RowArray:
     return RowArray(ufunc.accumulate(values_of(x), axis=along), x.axis)
 
 
+def _ordered(x: RowArray) -> None:
+    if _complex([x]):
+        raise Unlabelled("an order of complex numbers")
+
+
 def first_largest(x: RowArray, axis: int, keepdims: bool) -> RowArray:
     """The place of the first largest element, a nan being larger than all, along another dimension than the rows'."""
     (along,), rows = _over(x, [axis], keepdims)
+    _ordered(x)
     return RowArray(np.argmax(values_of(x), axis=along, keepdims=keepdims), rows)
 
 
 def order(x: RowArray, axis: int) -> RowArray:
     """The places of the elements in ascending order, equal ones in the order in which they stand."""
     (along,), _ = _over(x, [axis], True)
+    _ordered(x)
     return RowArray(np.argsort(values_of(x), axis=along, kind="stable"), x.axis)
 
 

@@ -192,5 +192,5 @@ def hardswish_backward(r: Results, grad_output: Value, self: Value) -> Value:
 
 @rows("log_sigmoid_backward")
 def log_sigmoid_backward(r: Results, grad_output: Value, self: Value, buffer: Value) -> Value:
-    g, x = r.computed(grad_output, self)
-    return g * sigmoid(-x)
+    g, x, z = r.computed(grad_output, self, buffer)
+    return g * (where(x < 0, 1.0, 0.0) - where(x < 0, 1.0, -1.0) * (z / (1.0 + z)))
