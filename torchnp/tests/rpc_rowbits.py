@@ -54,7 +54,18 @@ def odd(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np
             return rng.integers(0, 2, shape).astype(bool)
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
-            pool = [0, 1, 2, info.min, info.max, info.max // 2, 5, 255 % (info.max + 1), max(info.min, -1), max(info.min, -7)]
+            pool = [
+                0,
+                1,
+                2,
+                info.min,
+                info.max,
+                info.max // 2,
+                5,
+                255 % (info.max + 1),
+                max(info.min, -1),
+                max(info.min, -7),
+            ]
             return rng.choice(np.array(pool, dtype), shape)
         if rng.random() < 0.3:  # any bits at all
             size = int(np.prod(shape)) * dtype.itemsize
@@ -146,7 +157,7 @@ class Fuzzer:
 
     def arguments(self, name: str) -> dict[str, Any]:
         """Arguments by name; arrays are `Operand`."""
-        schema, r = self.schemas[name], self.random
+        schema = self.schemas[name]
         base = schema.base.rstrip("_") if schema.args and schema.args[0].is_write else schema.base
         n, shape, axis = self._sizes()
         dtype = self._dtype(name)
@@ -322,12 +333,19 @@ class Fuzzer:
         if r.random() < 0.2:
             return {"weight": self._operand((n, 3), 0, dtype), "indices": Operand(self.rng.permutation(n), None)}
         size = r.choice(OTHERS)
-        return {"weight": self._operand((size, r.choice(OTHERS)), None, dtype), "indices": self._index(shape, axis, size)}
+        return {
+            "weight": self._operand((size, r.choice(OTHERS)), None, dtype),
+            "indices": self._index(shape, axis, size),
+        }
 
     def _of_index_select(self, n, shape, axis, dtype, schema):
         size = self.random.choice(OTHERS)
         if self.random.random() < 0.3:
-            return {"self": self._operand((n, size), 0, dtype), "dim": 0, "index": Operand(self.rng.permutation(n), None)}
+            return {
+                "self": self._operand((n, size), 0, dtype),
+                "dim": 0,
+                "index": Operand(self.rng.permutation(n), None),
+            }
         return {"self": self._operand((size, 3), None, dtype), "dim": 0, "index": self._index((n,), 0, size)}
 
     def _of_index(self, n, shape, axis, dtype, schema):
@@ -359,11 +377,20 @@ class Fuzzer:
         return {"input_sizes": [shape[0] + 3, *shape[1:]], "dim": 0, "start": 1, "end": shape[0] + 1, "step": 1}
 
     def _of_diagonal_backward(self, n, shape, axis, dtype, schema):
-        return {"grad_output": self._operand((n, 3), 0, dtype), "input_sizes": [n, 3, 4], "offset": 0, "dim1": 1, "dim2": 2}
+        return {
+            "grad_output": self._operand((n, 3), 0, dtype),
+            "input_sizes": [n, 3, 4],
+            "offset": 0,
+            "dim1": 1,
+            "dim2": 2,
+        }
 
     def _scattered(self, shape, axis, dtype, part):
         r = self.random
-        return {"self": self._operand(shape, r.choice((axis, None)), dtype), "src": self._operand(part, r.choice((axis, None)), dtype)}
+        return {
+            "self": self._operand(shape, r.choice((axis, None)), dtype),
+            "src": self._operand(part, r.choice((axis, None)), dtype),
+        }
 
     def _of_slice_scatter(self, n, shape, axis, dtype, schema):
         shape = (n, 5)
@@ -397,7 +424,12 @@ class Fuzzer:
 
     def _of_narrow(self, n, shape, axis, dtype, schema):
         start = Operand(np.array(self.random.randint(0, 2)), None) if schema.overload else 1
-        return {"self": self._operand((n, 5), 0, dtype), "dim": self.random.choice((1, 1, 0)), "start": start, "length": 1}
+        return {
+            "self": self._operand((n, 5), 0, dtype),
+            "dim": self.random.choice((1, 1, 0)),
+            "start": start,
+            "length": 1,
+        }
 
     def _of_unfold(self, n, shape, axis, dtype, schema):
         return {"self": self._operand((n, 5), 0, dtype), "dimension": 1, "size": 2}

@@ -288,7 +288,9 @@ class Executor:
         rows, seconds = self._label(call, facts, results)
         # A target whose places depended each on the one row that its label says, and do so still, is as before, and so are
         # its views. All others are private from here on, and mixed.
-        stays = not outcome.results and rows == [e.label for e in call.targets if isinstance(e.label, rowlabels.Rows)] != []
+        stays = (
+            not outcome.results and rows == [e.label for e in call.targets if isinstance(e.label, rowlabels.Rows)] != []
+        )
         if not stays:
             for entry in call.targets:
                 entry.buffer.public, entry.buffer.mixed = False, row.name  # type: ignore[union-attr]

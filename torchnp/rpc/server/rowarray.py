@@ -380,8 +380,9 @@ def smooth(name: str, x: Any) -> Any:
 
 
 def _exp(x: np.ndarray, real: Any) -> np.ndarray:
-    low, high = real(_SMALLEST[np.dtype(real)]), real(_LARGEST[np.dtype(real)])
-    out = np.exp(np.where((x >= low) & (x <= high), x, real(0.5)))
+    low, high, tiny = real(_SMALLEST[np.dtype(real)]), real(_LARGEST[np.dtype(real)]), np.finfo(real).eps / 8
+    small = np.abs(x) < tiny
+    out = np.where(small, real(1), np.exp(np.where((x >= low) & (x <= high) & ~small, x, real(0.5))))
     out = np.where(x < low, real(0), np.where(x > high, real(np.inf), out))
     return np.where(np.isnan(x), real(np.nan), out)
 
