@@ -46,44 +46,44 @@ MANY = 1 << 12  # float32 elements from which on this is quicker than SciPy's lo
 # ---------------------------------------------------------------- float64
 
 # erf(x) = x + x * R(x * x) up to 0.84375, highest degree first.
-_NEAR_P = (-2.37630166566501626084e-05, -5.77027029648944159157e-03, -2.84817495755985104766e-02,
+NEAR_P = (-2.37630166566501626084e-05, -5.77027029648944159157e-03, -2.84817495755985104766e-02,
     -3.25042107247001499370e-01, 1.28379167095512558561e-01)  # fmt: skip
-_NEAR_Q = (-3.96022827877536812320e-06, 1.32494738004321644526e-04, 5.08130628187576562776e-03,
+NEAR_Q = (-3.96022827877536812320e-06, 1.32494738004321644526e-04, 5.08130628187576562776e-03,
     6.50222499887672944485e-02, 3.97917223959155352819e-01, 1.0)  # fmt: skip
-# erf(x) = _AT_ONE + R(x - 1) from there to 1.25.
-_AT_ONE = 8.45062911510467529297e-01
-_ONE_P = (-2.16637559486879084300e-03, 3.54783043256182359371e-02, -1.10894694282396677476e-01,
+# erf(x) = AT_ONE + R(x - 1) from there to 1.25.
+AT_ONE = 8.45062911510467529297e-01
+ONE_P = (-2.16637559486879084300e-03, 3.54783043256182359371e-02, -1.10894694282396677476e-01,
     3.18346619901161753674e-01, -3.72207876035701323847e-01, 4.14856118683748331666e-01,
     -2.36211856075265944077e-03)  # fmt: skip
-_ONE_Q = (1.19844998467991074170e-02, 1.36370839120290507362e-02, 1.26171219808761642112e-01,
+ONE_Q = (1.19844998467991074170e-02, 1.36370839120290507362e-02, 1.26171219808761642112e-01,
     7.18286544141962662868e-02, 5.40397917702171048937e-01, 1.06420880400844228286e-01, 1.0)  # fmt: skip
 # erfc(x) = exp(-x * x - 0.5625 + R(1 / (x * x))) / x up to 2.857, and beyond.
-_MIDDLE_P = (-9.81432934416914548592e00, -8.12874355063065934246e01, -1.84605092906711035994e02,
+MIDDLE_P = (-9.81432934416914548592e00, -8.12874355063065934246e01, -1.84605092906711035994e02,
     -1.62396669462573470355e02, -6.23753324503260060396e01, -1.05586262253232909814e01, -6.93858572707181764372e-01,
     -9.86494403484714822705e-03)  # fmt: skip
-_MIDDLE_Q = (-6.04244152148580987438e-02, 6.57024977031928170135e00, 1.08635005541779435134e02,
+MIDDLE_Q = (-6.04244152148580987438e-02, 6.57024977031928170135e00, 1.08635005541779435134e02,
     4.29008140027567833386e02, 6.45387271733267880336e02, 4.34565877475229228821e02, 1.37657754143519042600e02,
     1.96512716674392571292e01, 1.0)  # fmt: skip
-_FAR_P = (-4.83519191608651397019e02, -1.02509513161107724954e03, -6.37566443368389627722e02,
+FAR_P = (-4.83519191608651397019e02, -1.02509513161107724954e03, -6.37566443368389627722e02,
     -1.60636384855821916062e02, -1.77579549177547519889e01, -7.99283237680523006574e-01,
     -9.86494292470009928597e-03)  # fmt: skip
-_FAR_Q = (-2.24409524465858183362e01, 4.74528541206955367215e02, 2.55305040643316442583e03, 3.19985821950859553908e03,
+FAR_Q = (-2.24409524465858183362e01, 4.74528541206955367215e02, 2.55305040643316442583e03, 3.19985821950859553908e03,
     1.53672958608443695994e03, 3.25792512996573918826e02, 3.03380607434824582924e01, 1.0)  # fmt: skip
 
 
 def _near_zero(x: ndarray) -> ndarray:
-    return x * ratio(x * x, _NEAR_P, _NEAR_Q)
+    return x * ratio(x * x, NEAR_P, NEAR_Q)
 
 
 def _near_one(size: ndarray) -> ndarray:
-    return ratio(size - 1, _ONE_P, _ONE_Q)
+    return ratio(size - 1, ONE_P, ONE_Q)
 
 
 def _tail(x: ndarray) -> ndarray:
     """erfc above 1.25: the square in its exponent is split into an exact one and a rest."""
     above = upper(np.minimum(x, 30))
     z = 1 / (x * x)
-    rest = piecewise(z, z > 0.1225, lambda z: ratio(z, _MIDDLE_P, _MIDDLE_Q), lambda z: ratio(z, _FAR_P, _FAR_Q))
+    rest = piecewise(z, z > 0.1225, lambda z: ratio(z, MIDDLE_P, MIDDLE_Q), lambda z: ratio(z, FAR_P, FAR_Q))
     return np.exp(-0.5625 - above * above) * np.exp((above - x) * (above + x) + rest) / x
 
 
@@ -100,7 +100,7 @@ def _tiled(function: Callable[[ndarray], ndarray]) -> Callable[[ndarray], ndarra
 def _erf(x: ndarray) -> ndarray:
     def beyond(x: ndarray) -> ndarray:
         size = np.abs(x)
-        value = piecewise(size, size < 1.25, lambda s: _AT_ONE + _near_one(s), lambda s: 1 - _tail(s))
+        value = piecewise(size, size < 1.25, lambda s: AT_ONE + _near_one(s), lambda s: 1 - _tail(s))
         return np.copysign(value, x)
 
     return piecewise(x, np.abs(x) < 0.84375, lambda x: x + _near_zero(x), beyond)
@@ -114,7 +114,7 @@ def _erfc(x: ndarray) -> ndarray:
 
     def beyond(x: ndarray) -> ndarray:
         size = np.abs(x)
-        value = piecewise(size, size < 1.25, lambda s: (1 - _AT_ONE) - _near_one(s), _tail)
+        value = piecewise(size, size < 1.25, lambda s: (1 - AT_ONE) - _near_one(s), _tail)
         return np.where(x < 0, 2 - value, value)
 
     return piecewise(x, np.abs(x) < 0.84375, near, beyond)

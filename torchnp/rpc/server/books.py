@@ -60,12 +60,16 @@ class Buffer(msgspec.Struct, eq=False, gc=False):
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
-    """One object: an array, or the failure that stands in its place."""
+    """One object: an array, or the failure that stands in its place.
+
+    ``siblings`` are the ids of what the same operator made or wrote, if there is more than this object.
+    """
 
     array: np.ndarray | None
     buffer: Buffer | None
     failure: Failure | None = None
     rows: Label = None
+    siblings: tuple[int, ...] = ()
 
     @property
     def label(self) -> Label:

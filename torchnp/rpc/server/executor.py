@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,7 @@ import numpy as np
 from torchnp.random import Generator
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import KERNEL_ERRORS, ProtocolError, QuotaError
-from torchnp.rpc.server import privacy, rowlabels
+from torchnp.rpc.server import by_rows, privacy, rowlabels
 from torchnp.rpc.server.arguments import END, MOST
 from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.books import Entry, Failure, Store
@@ -52,7 +53,7 @@ class Executor:
         self._generator = Generator()  # seeded for each operator: no operator moves another's numbers
         self._rows: dict[int, Served] = {}
         self._foreseen: dict[tuple, Outcome] = {}
-        self._labels: dict[tuple, list[rowlabels.Label]] = {}
+        self._labels: dict[tuple, tuple[list[rowlabels.Label], float]] = {}
 
     def run_all(
         self,
@@ -105,16 +106,13 @@ class Executor:
 
     def _closely(self, op: wire.Op, row: Served, seq: int) -> Failure | None:
         """Run an operator; the failure if it is the first on its way, None if it worked or an input had failed."""
-        entries: list[Entry] = []
-        args, kwargs = self._values(op.args, entries), {}
-        if op.kwargs:
-            kwargs = dict(zip(op.kwargs, self._values(op.kwargs.values(), entries)))
-        call = Call(op, row, args, kwargs, entries, self._targets(op, row) if row.written else [])
+        call = self._bound(op, row)
         public = True
-        for entry in entries:
+        for entry in call.entries:
             buffer = entry.buffer
             if buffer is None or buffer.poison is not None:
-                self._poison(op, call.targets, min((e.poison for e in entries if e.poison), key=lambda f: f.seq))
+                first = min((e.poison for e in call.entries if e.poison), key=lambda f: f.seq)
+                self._poison(op, call.targets, first)
                 return None
             public = public and buffer.public
         try:
@@ -128,12 +126,27 @@ class Executor:
             if (op.key is None) == row.random:
                 raise Refusal("a random operator comes with a key, and no other does")
             if public:
-                self._keep(op, row, row.run(*args, **kwargs) if row.plain else call.run(self._seeded(op)))
-                return None
-            problem = self._run_on_private(call)
+                self._keep(op, row, call.run(self._seeded(op)))
+                problem = None
+            else:
+                problem = self._run_on_private(call)
+            if problem is None and len(call.targets) + op.count > 1:
+                self._join(call)
         except RAISED as error:
             problem = error
         return None if problem is None else self._failed(op, row, problem, seq)
+
+    def _bound(self, op: wire.Op, row: Served) -> Call:
+        """The call that a frame asks for: from here on, nothing looks at where in the frame an argument was."""
+        given = row.bound(op)
+        names: list[str] = []
+        entries: list[Entry] = []
+        values = {}
+        for name, arg in given.items():
+            values[name] = self._value(arg, entries)
+            names += [name] * (len(entries) - len(names))
+        targets = [e for name, e in zip(names, entries) if name in row.written] if row.written else []
+        return Call(op, row, given, names, entries, targets, values)
 
     def _quickly(self, op: wire.Op, row: Served) -> list | None:
         """Arguments as a kernel takes them; None if they have to be looked at more closely.
@@ -168,64 +181,60 @@ class Executor:
 
     def _failed(self, op: wire.Op, row: Served, problem: Exception, seq: int) -> Failure:
         failure = _failure(row, problem, seq)
-        self._poison(op, self._targets(op, row), failure)
+        call = self._bound(op, row)
+        # What makes and writes nothing is a check: of what it was asked about, and of all that was made with that.
+        checked = [] if row.returns or row.written else [e for x in call.entries for e in (x, *self._siblings(x))]
+        self._poison(op, call.targets + checked, failure)
         return failure
 
-    def _values(self, given: Iterable[Any], entries: list[Entry]) -> list:
-        """Arguments as a kernel takes them; the objects in them join ``entries``."""
-        values = []
-        for arg in given:
-            kind = type(arg)
-            if kind is wire.Handle:
-                entry = self.store.get(arg.id)
-                entries.append(entry)
-                arg = entry.array
-            elif kind is wire.Ints:
-                arg = arg.items.copy()
-            elif kind is wire.Items:
-                arg = self._values(arg.items, entries)
-            elif kind is wire.Dtype:
-                arg = wire.dtype_of(arg.name)
-            elif kind is wire.Complex:
-                arg = complex(arg.real, arg.imag)
-            values.append(arg)
-        return values
+    def _join(self, call: Call) -> None:
+        """Let objects that one operator made or wrote know of each other."""
+        written = [_ids(call.given[name]) for name in call.row.written if name in call.given]
+        ids = (*itertools.chain(*written), *range(call.op.first, call.op.first + call.op.count))
+        for i in ids:
+            self.store.get(i).siblings = ids
 
-    def _targets(self, op: wire.Op, row: Served) -> list[Entry]:
-        """The objects that an operator writes."""
-        targets = []
-        for place, arg in (*enumerate(op.args), *op.kwargs.items()):
-            if place in row.written:
-                handles = arg.items if isinstance(arg, wire.Items) else (arg,)
-                targets += [self.store.get(h.id) for h in handles if type(h) is wire.Handle]
-        return targets
+    def _siblings(self, entry: Entry) -> list[Entry]:
+        return [self.store.entries[i] for i in entry.siblings if i in self.store.entries]
+
+    def _value(self, arg: Any, entries: list[Entry]) -> Any:
+        """An argument as a kernel takes it; the objects in it join ``entries``."""
+        kind = type(arg)
+        if kind is wire.Handle:
+            entry = self.store.get(arg.id)
+            entries.append(entry)
+            return entry.array
+        if kind is wire.Items:
+            return [self._value(x, entries) for x in arg.items]
+        return _MADE_OF[kind](arg) if kind in _MADE_OF else arg
 
     def _check(self, call: Call) -> None:
         """What the server refuses whatever the values are, before a kernel sees them."""
-        op, row, args, kwargs = call.op, call.row, call.args, call.kwargs
+        row, values = call.row, call.values
         for entry in call.targets:
             if entry.buffer is not None and entry.buffer.readonly:
                 raise Refusal(
                     f"the server's dataset {entry.buffer.readonly!r} is read-only: clone() it and change the copy"
                 )
-        for place, name in row.sized:
-            self._check_size(row, name, args[place] if place < len(args) else kwargs.get(name), args)
+        for name in row.sized:
+            self._check_size(call, name)
         if row.masks:
-            for index in args[1] if len(args) > 1 and isinstance(args[1], list) else ():
+            for index in values.get("indices", ()):
                 if isinstance(index, np.ndarray) and index.dtype in (np.bool_, np.uint8):
                     raise Refusal("a mask as an index gives a shape that depends on values; use torch.where")
         if row.revealing is not None:
-            place, name = row.revealing
-            value = op.args[place] if place < len(op.args) else op.kwargs.get(name)
-            if type(value) is wire.Handle and not self.store.get(value.id).buffer.public:  # type: ignore[union-attr]
-                raise Refusal(f"shapes, places or time depend on the values of {name}, which are an owner's here")
+            for name, entry in zip(call.names, call.entries):
+                if name == row.revealing and not entry.buffer.public:  # type: ignore[union-attr]
+                    raise Refusal(f"shapes, places or time depend on the values of {name}, which are an owner's here")
 
-    def _check_size(self, row: Served, name: str, size: Any, args: list) -> None:
+    def _check_size(self, call: Call, name: str) -> None:
         """QuotaError where an argument alone says that too much would be made."""
+        size, of = call.values.get(name), 1
         sizes = size if isinstance(size, list) else [size]
         if not sizes or not all(type(n) is int and n >= 0 for n in sizes):
             return  # for the kernel to refuse
-        of = next((a.size for a in args if isinstance(a, np.ndarray)), 1) if row.name == "aten::repeat" else 1
+        if call.row.name == "aten::repeat":
+            of = call.values["self"].size
         self.store.check_bytes(math.prod(sizes) * of)
         if name in ("sections", "chunks") and sizes[0] > wire.MAX_ITEMS:
             raise Refusal(f"{sizes[0]:,} pieces are more than the {wire.MAX_ITEMS:,} results that an operator may have")
@@ -247,10 +256,10 @@ class Executor:
             Why the operator fails, whatever the values are.
         """
         op, row, entries, store = call.op, call.row, call.entries, self.store
-        facts = privacy.facts(op, entries, row.whole)
+        facts = privacy.facts(op, call.given, entries, row.whole)
         if row.views:  # looks at no value
             made = call.results(self._seeded(op))
-            rows = self._label(call, facts, [a.shape for a, _ in made])
+            rows, _ = self._label(call, facts, [by_rows.Shaped(a.shape, a.dtype) for a, _ in made])
             for id_, (array, view) in enumerate(made, op.first):
                 store.put(id_, array, False, view=view, rows=rows[id_ - op.first])
             return None
@@ -273,41 +282,74 @@ class Executor:
             return outcome.problem
         store.check_bytes(sum(f.nbytes for f in outcome.results))
         store.check_objects(len(outcome.results))
-        rows = self._label(call, facts, [f.shape for f in outcome.results])
-        if not rowlabels.stays(row, call.args, call.kwargs, [e.label for e in entries]):
+        results = [by_rows.Shaped(f.shape, f.dtype) for f in outcome.results]
+        if call.targets and not results:  # in place: what it writes
+            results = [by_rows.Shaped(e.array.shape, e.array.dtype) for e in call.targets]  # type: ignore[union-attr]
+        rows, seconds = self._label(call, facts, results)
+        # A target whose places depended each on the one row that its label says, and do so still, is as before, and so are
+        # its views. All others are private from here on, and mixed.
+        stays = (
+            not outcome.results and rows == [e.label for e in call.targets if isinstance(e.label, rowlabels.Rows)] != []
+        )
+        if not stays:
             for entry in call.targets:
                 entry.buffer.public, entry.buffer.mixed = False, row.name  # type: ignore[union-attr]
         if not all(free):
             call = call.on(guarded(e.array for e in entries), targets=True)
         start = time.perf_counter()
-        found = self._on_values(call, outcome, rows)
-        for id_, (array, fresh) in enumerate(zip(found, outcome.results, strict=True), op.first):
-            own = array is not None and store.is_new(array, fresh.nbytes)
-            store.put(id_, privacy.held(array, fresh, own), False, rows=rows[id_ - op.first])
-        self.pace.ran(row.name, outcome.seconds, time.perf_counter() - start)
+        if stays:
+            self._write_rows(call, results)
+        else:
+            labels = rows if outcome.results else []
+            found = self._on_values(call, outcome, results, labels)
+            for id_, (array, fresh) in enumerate(zip(found, outcome.results, strict=True), op.first):
+                own = array is not None and store.is_new(array, fresh.nbytes)
+                store.put(id_, privacy.held(array, fresh, own), False, rows=labels[id_ - op.first])
+        self.pace.ran(row.name, max(outcome.seconds, seconds), time.perf_counter() - start)
         return None
 
-    def _on_values(self, call: Call, outcome: Outcome, rows: list[rowlabels.Label]) -> list[Any]:
-        """What the kernel gives on the private values; where it fails, the rows on which it does not, or nothing."""
+    def _write_rows(self, call: Call, results: list[by_rows.Shaped]) -> None:
+        """What an operator in place that keeps a row label writes."""
         try:
-            return [a for a, _ in call.results(self._seeded(call.op))]
-        except RAISED:
+            (found,) = call.by_rows(results)
+        except RAISED:  # no memory: no value tells
+            found = None
+        if found is None:
             call.clear()
-        labels = [e.label for e in call.entries]
-        if not rowlabels.apart(labels, rows):
-            return [None] * len(outcome.results)
-        found = [f.zeros() for f in outcome.results]
-        rowlabels.by_parts(call.args, call.kwargs, labels, rows, found, call.plainly)
+        else:
+            call.targets[0].array[...] = found  # type: ignore[index]
+
+    def _on_values(
+        self, call: Call, outcome: Outcome, results: list[by_rows.Shaped], rows: list[rowlabels.Label]
+    ) -> list[Any]:
+        """The results: those with a row label by kernels that see no value, and others by the table's, or None where it fails."""
+        found: list[Any] = [None] * len(outcome.results)
+        labelled = [isinstance(label, rowlabels.Rows) for label in rows]
+        if not labelled or not all(labelled):
+            try:
+                found = [a for a, _ in call.results(self._seeded(call.op))]
+            except RAISED:
+                call.clear()
+        if any(labelled):
+            try:
+                by_row = call.by_rows(results)
+            except RAISED:  # no memory: no value tells
+                by_row = [None] * len(results)
+            found = [x if label else y for label, x, y in zip(labelled, by_row, found)]
         return found
 
-    def _label(self, call: Call, facts: tuple, shapes: list) -> list[rowlabels.Label]:
-        """The labels of the results; they depend on what the client knows, and on public indices."""
+    def _label(self, call: Call, facts: tuple, results: list[by_rows.Shaped]) -> tuple[list[rowlabels.Label], float]:
+        """The labels of the results, and the seconds that it took to find them without a value.
+
+        They depend on what the client knows; where rows move, on public places too.
+        """
         given = [e.label for e in call.entries]
-        public = any(label is None for label in given)
         key = (*facts, *given)
-        made = None if public and call.row.rule in ("lookup", "move") else self._labels.get(key)
+        made = None if call.row.moved and any(label is None for label in given) else self._labels.get(key)
         if made is None:
-            made = rowlabels.labels(call.row, call.args, call.kwargs, given, shapes, call.plainly)
+            start = time.perf_counter()
+            found = by_rows.labels(call, results)
+            made = found, time.perf_counter() - start
             if len(self._labels) >= privacy.REMEMBERED:
                 self._labels.clear()
             self._labels[key] = made
@@ -333,6 +375,11 @@ class Executor:
             buffer = entry.buffer
             if buffer is not None and not buffer.readonly and buffer.poison is None:
                 buffer.poison = failure
+
+
+def _ids(arg: Any) -> list[int]:
+    """The ids of the objects in an argument."""
+    return [x.id for x in (arg.items if isinstance(arg, wire.Items) else (arg,)) if type(x) is wire.Handle]
 
 
 def _failure(row: Served, error: Exception, seq: int) -> Failure:

@@ -38,7 +38,7 @@ def release_rows(ledger: Ledger | None, client: str, entry: Entry, request: wire
     if not request.key:
         raise PrivacyError("a release of an owner's rows has a key, under which it is asked for again")
     ledger, _, terms = _planned(ledger, client, entry, request.terms)
-    units = accountant.units_up(terms.rho)
+    units = _units(terms)
     stored = ledger.reserve(client, terms.dataset, request.key, units, terms.terms())
     if stored is None:
         value = np.ascontiguousarray(draw(entry.array, terms))
@@ -51,7 +51,7 @@ def release_rows(ledger: Ledger | None, client: str, entry: Entry, request: wire
 def quote(ledger: Ledger | None, client: str, entry: Entry, request: wire.Quote) -> wire.Quoted:
     """What a release would cost, and what is left; spends nothing."""
     ledger, account, terms = _planned(ledger, client, entry, request.terms)
-    units, at = accountant.units_up(terms.rho), account.delta
+    units, at = _units(terms), account.delta
     total = ledger.account(EVERYBODY, terms.dataset)
     left = 0 if ledger.frozen(terms.dataset) else min(account.left, total.left)
     return wire.Quoted(
@@ -64,8 +64,13 @@ def quote(ledger: Ledger | None, client: str, entry: Entry, request: wire.Quote)
         after=accountant.epsilon_of((account.spent + units) * accountant.UNIT, at),
         budget=account.epsilon if account.limit is not None else 0.0,
         delta=at,
-        releases=left // units if units else 0,
+        releases=left // units,
     )
+
+
+def _units(terms: Release) -> int:
+    """What a release costs in the ledger's units: at least one."""
+    return max(1, accountant.units_up(terms.rho))
 
 
 def _planned(ledger: Ledger | None, client: str, entry: Entry, asked: wire.Terms) -> tuple[Ledger, Account, Release]:

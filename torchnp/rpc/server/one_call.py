@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ import numpy as np
 
 from torchnp.random import Generator, default_generator
 from torchnp.rpc import wire
+from torchnp.rpc.server import by_rows
 from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.books import Entry
 from torchnp.rpc.server.privacy import replaced
@@ -19,37 +20,47 @@ from torchnp.rpc.server.served import Served
 
 
 class Call(msgspec.Struct, eq=False):
-    """One operator with its arguments.
+    """One operator with its arguments, each under the name of its parameter, however the frame had them.
 
     Attributes
     ----------
-    args, kwargs
-        As a kernel takes them: arrays in the place of handles.
+    given : dict
+        What the frame says for each parameter, in the schema's order.
+    names : list of str
+        The parameter that each object stands for.
     entries : list of Entry
-        The objects among the arguments, in their order.
+        The objects, in the same order.
     targets : list of Entry
         Those that the operator writes.
+    values : dict
+        As a kernel takes them: arrays in the place of handles.
     """
 
     op: wire.Op
     row: Served
-    args: list
-    kwargs: dict[str, Any]
+    given: dict[str, Any]
+    names: list[str]
     entries: list[Entry]
     targets: list[Entry]
+    values: dict[str, Any] = {}
+
+    def named(self, arrays: Iterable[Any]) -> dict[str, Any]:
+        """The arguments with arrays in the place of the objects, in their order."""
+        left = iter(arrays)
+        return {name: replaced(a, left) for name, a in self.given.items()}
 
     def on(self, arrays: Iterable[Any], targets: bool = False) -> Call:
         """The same call with other arrays in the place of its objects, in their order."""
-        left, op = iter(arrays), self.op
-        args = [replaced(a, left) for a in op.args]
-        kwargs = {name: replaced(a, left) for name, a in op.kwargs.items()}
-        return Call(op, self.row, args, kwargs, self.entries, self.targets if targets else [])
+        return Call(
+            self.op, self.row, self.given, self.names, self.entries, self.targets if targets else [], self.named(arrays)
+        )
 
     def run(self, generator: Generator) -> Any:
         """What the kernel gives, drawing from the generator if it draws."""
-        row, args, kwargs = self.row, self.args, self.kwargs
-        if row.finite and any(isinstance(a, np.ndarray) and np.isinf(a).any() for a in args):
-            raise RuntimeError("the matrix contains infinities, on which LAPACK may go on without end")
+        row = self.row
+        if row.finite:
+            _check_finite(self.values.values())
+        args, kwargs = row.arguments(self.values)
         if row.generator:
             kwargs["generator"] = generator
         if row.random and not row.generator:
@@ -70,10 +81,28 @@ class Call(msgspec.Struct, eq=False):
         """`results` of what the kernel gives."""
         return results(self.op, self.row, self.run(generator))
 
-    def plainly(self, args: list, kwargs: dict[str, Any]) -> list[np.ndarray]:
-        """What the kernel gives for other arguments, which are no objects of the session."""
-        out = Call(self.op, self.row, args, kwargs, [], []).run(Generator(0))
-        return [_array(a) for a, _, _ in _picked(self.op, self.row, out)]
+    def picked(self, out: Any) -> list[Any]:
+        """Of what a kernel gives for each result of the schema, what the client wants."""
+        return [value for value, _, _ in _picked(self.op, self.row, out)]
+
+    def plainly(self, arrays: Sequence[np.ndarray], instead: dict[str, Any]) -> list[np.ndarray]:
+        """What the kernel gives for other arrays, which are no objects of the session, and other values of parameters."""
+        values = self.named(arrays)
+        values = {name: instead.get(name, value) for name, value in values.items() if name != "dtype"}
+        out = Call(self.op, self.row, self.given, [], [], [], values).run(Generator(0))
+        return [_array(a) for a in self.picked(out)]
+
+    def by_rows(self, results: Sequence[by_rows.Shaped]) -> list[np.ndarray | None]:
+        """The results that have a row label, by the kernels that keep it; None for all others."""
+        return by_rows.values(self, results)
+
+
+def _check_finite(values: Iterable[Any]) -> None:
+    for value in values:
+        if isinstance(value, list):
+            _check_finite(value)
+        elif isinstance(value, np.ndarray) and np.isinf(value).any():
+            raise RuntimeError("the matrix contains infinities, on which LAPACK may go on without end")
 
 
 def results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]:

@@ -69,11 +69,13 @@ class Outcome(NamedTuple):
     seconds: float = 0.0  # that the kernel takes on stand-ins
 
 
-def facts(op: wire.Op, entries: Sequence[Entry], whole: bool) -> tuple:
-    """All that the client knows of a call; calls that agree in it have the same `Outcome`."""
+def facts(op: wire.Op, given: dict[str, Any], entries: Sequence[Entry], whole: bool) -> tuple:
+    """All that the client knows of a call; calls that agree in it have the same `Outcome`.
+
+    ``given`` are the arguments of its frame by name.
+    """
     known: list[Any] = [op.index, op.count]
-    known += [wire.Handle if type(a) is wire.Handle else _fact(a) for a in op.args]
-    for name, a in op.kwargs.items():
+    for name, a in given.items():
         known += (name, _fact(a))
     known += [tuple(e) if type(e) is list else e for e in op.expected]
     for entry in entries:

@@ -135,6 +135,10 @@ def plan(
             f"noise of {float(total):.3g} on the sum of rows clipped to {clip:g} is not between a thousandth and 10**250 "
             "of the clip: take more noise, or another scale"
         )
+    if not bound:
+        raise PrivacyError(
+            f"rows clipped to {clip:g} vanish in noise of {float(total):.3g} on their sum: take a larger clip, or less noise"
+        )
     noise = math.ceil(total / unit)
     shape = array.shape[:dim] + array.shape[dim + 1 :]
     dtype = dtype_name(array.dtype) if is_floating(array.dtype) else "float64"

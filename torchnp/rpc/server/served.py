@@ -6,7 +6,8 @@ from typing import Any
 
 from torchnp.rpc import wire
 from torchnp.rpc.server.arguments import checker
-from torchnp.rpc.server.rowlabels import rule_of
+from torchnp.rpc.server.by_rows import functional
+from torchnp.rpc.server.rowmoves import moved
 
 # They see the memory around their arguments.
 _WHOLE = (
@@ -38,21 +39,20 @@ class Served:
     """What the server has to know about an overload to run it."""
 
     __slots__ = (
-        "checked", "empty", "finite", "fresh", "generator", "good", "masks", "name", "one", "plain", "problem", "quick", "random",
-        "returns", "revealing", "rule", "run", "schema", "single", "sized", "view", "views", "whole", "written",
+        "by_rows", "checked", "empty", "finite", "fresh", "generator", "good", "masks", "moved", "name", "one", "plain",
+        "positional", "problem", "quick", "random", "returns", "revealing", "run", "schema", "single", "sized", "view",
+        "views", "whole", "written",
     )  # fmt: skip
 
     def __init__(self, name: str, kernel: Any, schema: Any) -> None:
         self.name, self.run = name, kernel
         self.problem, self.good = checker(schema)
         unmarked = _UNMARKED.get(schema.base, ())
-        self.written = frozenset(
-            key
-            for i, a in enumerate(schema.args)
-            if a.is_write or a.name in unmarked
-            for key in ((a.name,) if a.kwonly else (i, a.name))
-        )
-        self.schema, self.rule = schema, rule_of(schema)
+        # The parameters that it writes.
+        self.written = frozenset(a.name for a in schema.args if a.is_write or a.name in unmarked)
+        self.schema, self.positional = schema, tuple(a for a in schema.args if not a.kwonly)
+        # How it keeps a row label: the kernel on the list that does, and the parameters whose elements it moves.
+        self.by_rows, self.moved = functional(schema), frozenset(moved(schema))
         self.single = len(schema.returns) == 1
         # Where results are that are no written arguments, and whether each is a view.
         unsafe = schema.base in wire.UNSAFE_VIEWS and not schema.mutates
@@ -62,14 +62,12 @@ class Served:
         # Fresh memory may hold what another session freed: of results, and of the out= that they are written into.
         self.empty = schema.base.lstrip("_").startswith(("empty", "new_empty"))
         # Arguments that say how much is made; `expand` and other views make nothing, whatever theirs say.
-        named = [(i, a) for i, a in enumerate(schema.args) if a.name in _SIZES and "Tensor" not in a.type]
-        self.sized = tuple((i, a.name) for i, a in named if not schema.is_view or a.name in _PIECES)
+        named = [a.name for a in schema.args if a.name in _SIZES and "Tensor" not in a.type]
+        self.sized = tuple(name for name in named if not schema.is_view or name in _PIECES)
         self.finite = "svd" in schema.base or "pinv" in schema.base
-        self.masks = schema.base == "index"
+        self.masks = schema.base in ("index", "_unsafe_index")
         telling = "n" if "_polynomial_" in name else _REVEALING.get(name)
-        self.revealing = next(
-            ((i, a.name) for i, a in enumerate(schema.args) if a.name == telling and a.is_tensor), None
-        )
+        self.revealing = next((a.name for a in schema.args if a.name == telling and a.is_tensor), None)
         self.checked = bool(self.sized or self.masks or self.revealing)
         self.whole = schema.base.startswith(_WHOLE)
         # `to` computes with the values, all other views look at shapes alone.
@@ -81,3 +79,20 @@ class Served:
         self.fresh = self.one and not self.view
         # How many results it has that are such a tensor, or none beside what it writes; -1 for all others.
         self.quick = int(self.one) if self.plain and not self.checked and (self.one or not self.returns) else -1
+
+    def bound(self, op: wire.Op) -> dict[str, Any]:
+        """What a frame says for each parameter, by its name and in the schema's order, however it was sent.
+
+        What the schema has no place for is left out: `problem` tells of it.
+        """
+        given = {a.name: value for a, value in zip(self.positional, op.args)}
+        if not op.kwargs:
+            return given
+        given |= op.kwargs
+        return {a.name: given[a.name] for a in self.schema.args if a.name in given}
+
+    def arguments(self, values: dict[str, Any]) -> tuple[list, dict[str, Any]]:
+        """Arguments by name as the kernel is called with them: by position as far as its schema has positions."""
+        last = max((i for i, a in enumerate(self.positional, 1) if a.name in values), default=0)
+        args = [values.get(a.name, a.default) for a in self.positional[:last]]
+        return args, {a.name: values[a.name] for a in self.schema.args if a.kwonly and a.name in values}
