@@ -110,6 +110,7 @@ class Server(Sessions):
     async def run(self, ready: Any = None, stop: asyncio.Event | None = None) -> None:
         """Serve until ``stop`` is set; ``ready`` is called when the port is open."""
         stop = stop or asyncio.Event()
+        self.service.tell_ledger()
         self.fork()
         nursery = self._nursery
         assert nursery is not None
