@@ -308,8 +308,9 @@ def test_an_owner_gives_takes_looks_and_stops(tmp_path, capsys):
     ]
     _, lines, _ = _owner(capsys, path, "ledger")
     assert [line.split()[2] for line in lines.splitlines()] == ["budget", "grant", "debit", "result"]
-    _, head, _ = _owner(capsys, path, "verify")
-    assert head.strip() == ledger.verify()
+    _, said, _ = _owner(capsys, path, "verify")
+    words, head = said.splitlines()
+    assert "the chain of 4 entries holds" in words and head == ledger.verify()
     assert _owner(capsys, path, "freeze", "d")[0] == 0 and ledger.frozen("d")
     assert "frozen" in _owner(capsys, path, "budget")[1]
     assert _owner(capsys, path, "freeze", "d", "--off")[0] == 0 and not ledger.frozen("d")
@@ -327,6 +328,12 @@ def test_an_owner_gives_takes_looks_and_stops(tmp_path, capsys):
         (["grant", "", "d", "--epsilon", "1"], "a client has a printable name"),
         (["budget", "d"], "with --epsilon E"),
         (["revoke", "bob", "d"], "'bob' has no budget of 'd'"),
+        (["revoke", "ann", "e"], "there is no dataset 'e'; there are d."),
+        (["freeze", "dd"], "there is no dataset 'dd'; did you mean d?"),
+        (["freeze", "e", "--off"], "there is no dataset 'e'"),
+        (["grant", "ann", "e", "--epsilon", "1"], "give a budget first: torchnp owner budget"),
+        (["budget", "e", "--epsilon", "1"], "say so with --new"),
+        (["budget", "d", "--epsilon", "1e300"], "more than a ledger can count"),
     ],
 )
 def test_what_an_owner_gets_wrong_is_said(ledger, words, said, capsys):

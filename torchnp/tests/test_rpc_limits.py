@@ -198,11 +198,11 @@ def test_an_operator_without_memory_fails_and_the_session_goes_on():
 
 def test_sockets_without_a_token_lock_nobody_out():
     with Server(Service(token="sesame"), max_clients=2) as server, contextlib.ExitStack() as stack:
-        for _ in range(module.MAX_STRANGERS + 40):
+        for _ in range(doors.MAX_STRANGERS + 40):
             s = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
             s.sendall(b"\x00\x00\x01\x00half")
         works(address(server), "sesame")
-        until(lambda: len(server._strangers) <= module.MAX_STRANGERS)
+        until(lambda: len(server._strangers) <= doors.MAX_STRANGERS)
 
 
 def test_a_first_frame_takes_no_longer_than_it_may(monkeypatch):

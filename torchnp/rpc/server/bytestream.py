@@ -150,6 +150,12 @@ class ByteStream(asyncio.BufferedProtocol):
                 while await self._more():
                     self._drop()
         self.transport.close()
+        with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+            async with asyncio.timeout(self._linger):  # as long as it takes, the connection counts
+                while not self._closed:
+                    self._news.clear()
+                    await self._news.wait()
+        self.transport.abort()
 
     def _drop(self) -> None:
         """Forget what has arrived."""

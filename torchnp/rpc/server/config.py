@@ -17,9 +17,10 @@ from torchnp.rpc.server import datasets
 from torchnp.rpc.server.address_space import this_machines
 from torchnp.rpc.server.events import configure
 from torchnp.rpc.server.metrics import check_installed
+from torchnp.rpc.server.rowlabels import dataset_of
 from torchnp.rpc.server.session_limits import Limits
 from torchnp.rpc.server.settings import FILE, FLAG, SETTINGS, TEXT, TEXTS, Setting, read
-from torchnp.rpc.server.tokens import Token, everybodys
+from torchnp.rpc.server.tokens import ANYBODY, Token, everybodys
 
 # What a token may have; its limits and operators are rows of the server's own table.
 _OF_TOKEN = (
@@ -96,6 +97,20 @@ def tokens(options: argparse.Namespace) -> list[Token]:
     one = _token(options, values["token_file"])
     own = _tokens(said.get("tokens", {}), options.config, Limits(*(values[name] for name in _LIMITS)))
     return [*([] if one is None else [everybodys(one)]), *own]
+
+
+def names_in(file: str) -> tuple[set[str], set[str]]:
+    """The datasets, as budgets name them, and the clients that a server.toml has.
+
+    Raises
+    ------
+    ValueError
+        It is not there or no such file.
+    """
+    said, folder = _file(file)
+    named = _datasets(said.get("datasets", {}), file, folder, ())
+    clients = {t.name for t in _tokens(said.get("tokens", {}), file, Limits())}
+    return {dataset_of(name) for name in named}, clients | {ANYBODY}
 
 
 def _said(options: argparse.Namespace) -> tuple[dict[str, Any], Path, dict[str, Any]]:

@@ -18,6 +18,7 @@ from torchnp.rpc.server.arguments import END, MOST
 from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.books import Entry, Failure, Store
 from torchnp.rpc.server.counters import Count
+from torchnp.rpc.server.error_text import error_text
 from torchnp.rpc.server.one_call import Call, results
 from torchnp.rpc.server.pace import Pace
 from torchnp.rpc.server.privacy import RAISED, Outcome
@@ -386,10 +387,10 @@ def _failure(row: Served, error: Exception, seq: int) -> Failure:
     if isinstance(error, ProtocolError):
         raise error
     if isinstance(error, (QuotaError, MemoryError)):
-        return Failure(seq, "quota", "", str(error) or "the server is out of memory", row.name)
+        return Failure(seq, "quota", "", error_text(error) or "the server is out of memory", row.name)
     names = [c.__name__ for c in type(error).__mro__]
     cls = next((n for n in names if n in KERNEL_ERRORS), None)
-    text = str(error)
+    text = error_text(error)
     if cls is None:
         cls, text = "RuntimeError", f"{names[0]}: {text}"
-    return Failure(seq, "op", cls, text[:8192], row.name)
+    return Failure(seq, "op", cls, text, row.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -16,6 +17,8 @@ from torchnp.rpc.server.release import Release, draw, plan
 from torchnp.rpc.server.rowlabels import Rows
 
 _payload = msgspec.msgpack.Decoder(tuple[str, list[int], bytes]).decode
+
+SCRATCH = 16  # numbers for each of a release's, while it is drawn
 
 # The kind of an ERR frame that tells of each, the most specific first.
 KINDS = {BudgetError: "budget", LedgerError: "ledger", PrivacyError: "private"}
@@ -38,8 +41,8 @@ def release_rows(ledger: Ledger | None, client: str, entry: Entry, request: wire
     if not request.key:
         raise PrivacyError("a release of an owner's rows has a key, under which it is asked for again")
     ledger, _, terms = _planned(ledger, client, entry, request.terms)
-    units = _units(terms)
-    stored = ledger.reserve(client, terms.dataset, request.key, units, terms.terms())
+    _check_room(terms)
+    stored = ledger.reserve(client, terms.dataset, request.key, _units(terms), terms.terms(), _nbytes(terms))
     if stored is None:
         value = np.ascontiguousarray(draw(entry.array, terms))
         stored = wire.encode((terms.dtype, list(terms.shape), wire.as_bytes(value)))
@@ -69,8 +72,23 @@ def quote(ledger: Ledger | None, client: str, entry: Entry, request: wire.Quote)
 
 
 def _units(terms: Release) -> int:
-    """What a release costs in the ledger's units: at least one."""
+    """What a release costs in the ledger's units: there is none for nothing."""
     return max(1, accountant.units_up(terms.rho))
+
+
+def _nbytes(terms: Release) -> int:
+    """Bytes of a release as the ledger stores it, or a few more."""
+    return wire.nbytes_of(wire.dtype_of(terms.dtype), terms.shape) + 32 + 10 * len(terms.shape)
+
+
+def _check_room(terms: Release) -> None:
+    """PrivacyError where there is no memory to draw a release, which would have cost something by then."""
+    try:
+        np.empty(SCRATCH * math.prod(terms.shape), np.float64)
+    except (MemoryError, ValueError):
+        raise PrivacyError(
+            f"the server has no memory for a release of shape {terms.shape}: release parts of it. Nothing was spent"
+        ) from None
 
 
 def _planned(ledger: Ledger | None, client: str, entry: Entry, asked: wire.Terms) -> tuple[Ledger, Account, Release]:

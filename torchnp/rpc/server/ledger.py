@@ -18,30 +18,21 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from torchnp.rpc.exceptions import BudgetError, LedgerError, PrivacyError
 from torchnp.rpc.server import accountant
+from torchnp.rpc.server.ledger_schema import EVERYBODY as EVERYBODY
+from torchnp.rpc.server.ledger_schema import TOLD, check_totals, total_of, upgrade
 
 KEPT = 64  # results of a client that can be asked for again
+MAX_PAYLOAD = 64 << 20  # bytes of one result, and of all results of a client that are kept
+MAX_RELEASES = 1 << 20  # of a dataset to one client: entries are never deleted
+MAX_UNITS = 1 << 62  # of a budget: SQLite's integers have 64 bits
 BUSY_SECONDS = 10.0
 ORIGIN = "0" * 64
-EVERYBODY = "*"  # the client of what holds for all of them together
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS entries (
-    seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, client TEXT NOT NULL, dataset TEXT NOT NULL,
-    key TEXT NOT NULL, units INTEGER NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL) STRICT;
-CREATE UNIQUE INDEX IF NOT EXISTS debits ON entries (client, key) WHERE kind = 'debit';
-CREATE INDEX IF NOT EXISTS spent ON entries (dataset, client, units) WHERE kind = 'debit';
-CREATE INDEX IF NOT EXISTS rights ON entries (dataset, client, seq) WHERE kind != 'debit';
-CREATE TRIGGER IF NOT EXISTS no_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END;
-CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'entries are never deleted'); END;
-CREATE TABLE IF NOT EXISTS results (
-    seq INTEGER PRIMARY KEY, client TEXT NOT NULL, key TEXT NOT NULL, payload BLOB NOT NULL, UNIQUE (client, key)) STRICT;
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +134,7 @@ class Ledger:
             db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=FULL")
-            db.executescript(_SCHEMA)
+            upgrade(db)
             self._db, self._process = db, os.getpid()
         return self._db
 
@@ -180,6 +171,8 @@ class Ledger:
         _check_name("dataset", dataset)
         _check_name("client", client)
         units = accountant.units_down(accountant.rho_of(epsilon, delta))
+        if units > MAX_UNITS:
+            raise ValueError(f"epsilon {epsilon:g} is more than a ledger can count")
         kind = "budget" if client == EVERYBODY else "grant"
         with self._writing() as db:
             return _append(db, kind, client, dataset, "", units, {"epsilon": epsilon, "delta": delta})
@@ -197,11 +190,29 @@ class Ledger:
         with self._writing() as db:
             return _append(db, "freeze" if on else "thaw", EVERYBODY, dataset, "", 0, {})
 
+    def learn(self, datasets: Iterable[str]) -> None:
+        """Note the names of datasets that are served, so that the owner's commands know them."""
+        with self._reading() as db:
+            new = set(datasets) - {name for (name,) in db.execute("SELECT name FROM datasets")}
+        if new:
+            with self._writing() as db:
+                db.executemany("INSERT OR IGNORE INTO datasets VALUES (?)", [(name,) for name in sorted(new)])
+
+    def datasets(self) -> set[str]:
+        """The names that have been served, or were ever given a budget."""
+        with self._reading() as db:
+            found = db.execute(
+                f"SELECT name FROM datasets UNION SELECT dataset FROM entries WHERE kind IN {TOLD} "
+                "AND kind IN ('budget', 'grant')"
+            )
+            return {name for (name,) in found}
+
     def accounts(self) -> list[Account]:
         """Every budget that was ever given: of each dataset, and of each client and dataset."""
         with self._reading() as db:
             found = db.execute(
-                "SELECT DISTINCT dataset, client FROM entries WHERE kind IN ('budget', 'grant') ORDER BY 1, 2"
+                f"SELECT DISTINCT dataset, client FROM entries WHERE kind IN {TOLD} AND kind IN ('budget', 'grant') "
+                "ORDER BY 1, 2"
             ).fetchall()
             return [_account(db, client, dataset) for dataset, client in found]
 
@@ -209,6 +220,11 @@ class Ledger:
         """Whether the owner has stopped a dataset's releases."""
         with self._reading() as db:
             return _frozen(db, dataset)
+
+    def count(self) -> int:
+        """How many entries there are."""
+        with self._reading() as db:
+            return int(db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
 
     def entries(self) -> Iterator[Entry]:
         """All entries, the oldest first."""
@@ -236,7 +252,7 @@ class Ledger:
         """
         before, seen = ORIGIN, head is None or head == ORIGIN
         limits: dict[tuple[str, str], int] = {}
-        spent: dict[tuple[str, str], int] = {}
+        spent: dict[tuple[str, str], tuple[int, int]] = {}
         digests: dict[tuple[str, str], str] = {}
         for number, entry in enumerate(self.entries(), 1):
             if entry.seq != number:
@@ -253,6 +269,7 @@ class Ledger:
                 "no entry has the hash that was given: the ledger's end is missing, or this is another ledger"
             )
         with self._reading() as db:
+            check_totals(db, before, spent)
             for client, key, payload in db.execute("SELECT client, key, payload FROM results"):
                 if hashlib.sha256(payload).hexdigest() != digests.get((client, key)):
                     raise LedgerError(f"the stored result {key!r} of {client!r} is not what was written")
@@ -265,7 +282,9 @@ class Ledger:
         with self._reading() as db:
             return _account(db, client, dataset)
 
-    def reserve(self, client: str, dataset: str, key: str, units: int, terms: dict[str, Any]) -> bytes | None:
+    def reserve(
+        self, client: str, dataset: str, key: str, units: int, terms: dict[str, Any], nbytes: int = 0
+    ) -> bytes | None:
         """Debit a release that is about to be drawn; None says that it may be, bytes are its stored result.
 
         Parameters
@@ -275,19 +294,28 @@ class Ledger:
         key : str
             The client's own for this release: the same key never pays twice.
         units : int
-            The cost.
+            The cost, of which there is at least one.
         terms : dict
             The public parameters of the release; a key cannot be used again with others.
+        nbytes : int
+            Of the result that will be stored.
 
         Raises
         ------
         BudgetError
             It is more than what is left, or there is no budget; nothing was spent.
         PrivacyError
-            The key belongs to another release, or to one that was interrupted.
+            The result is larger than what is stored; nothing was spent. Or the key belongs to another release, or to one
+            that was interrupted.
         LedgerError
             The file cannot be written; nothing was spent.
         """
+        units = max(units, 1)
+        if nbytes > MAX_PAYLOAD:
+            raise PrivacyError(
+                f"a release has at most {MAX_PAYLOAD:,} bytes, and this one would have {nbytes:,}: release parts of it. "
+                "Nothing was spent"
+            )
         with self._writing() as db:
             found = db.execute(
                 "SELECT dataset, units, body FROM entries WHERE kind = 'debit' AND client = ? AND key = ?",
@@ -299,20 +327,25 @@ class Ledger:
                 raise BudgetError(f"the owner has frozen {dataset!r}: nothing of it is released")
             for who in (client, EVERYBODY):
                 _check_account(_account(db, who, dataset), units)
+            if total_of(db, client, dataset)[1] >= MAX_RELEASES:
+                raise BudgetError(
+                    f"the client {client!r} has had {MAX_RELEASES:,} releases of {dataset!r}: there are no more"
+                )
             _append(db, "debit", client, dataset, key, units, terms)
             return None
 
     def keep(self, client: str, dataset: str, key: str, payload: bytes) -> None:
-        """Store the noised result of a reserved release; the oldest of the client's beyond `KEPT` go."""
+        """Store the noised result of a reserved release; the oldest of the client's beyond `KEPT` and `MAX_PAYLOAD` go."""
         with self._writing() as db:
             digest = hashlib.sha256(payload).hexdigest()
             entry = _append(db, "result", client, dataset, key, 0, {"sha256": digest})
             db.execute("INSERT INTO results VALUES (?, ?, ?, ?)", (entry.seq, client, key, payload))
-            db.execute(
-                "DELETE FROM results WHERE client = ? AND seq <= "
-                "(SELECT seq FROM results WHERE client = ? ORDER BY seq DESC LIMIT 1 OFFSET ?)",
-                (client, client, KEPT),
-            )
+            room = MAX_PAYLOAD
+            held = db.execute("SELECT seq, LENGTH(payload) FROM results WHERE client = ? ORDER BY seq DESC", (client,))
+            for number, (seq, nbytes) in enumerate(held.fetchall()):
+                room -= nbytes
+                if number >= KEPT or (room < 0 and number):
+                    db.execute("DELETE FROM results WHERE seq = ?", (seq,))
 
 
 def _canonical(body: dict[str, Any]) -> str:
@@ -337,8 +370,8 @@ def _append(
 def _limit(db: sqlite3.Connection, client: str, dataset: str) -> tuple[int, str] | None:
     """The budget that holds, in units and with its terms."""
     found = db.execute(
-        "SELECT kind, units, body FROM entries WHERE kind IN ('grant', 'budget', 'revoke') AND dataset = ? AND client = ? "
-        "ORDER BY seq DESC LIMIT 1",
+        f"SELECT kind, units, body FROM entries WHERE kind IN {TOLD} AND kind NOT IN ('freeze', 'thaw') AND dataset = ? "
+        "AND client = ? ORDER BY seq DESC LIMIT 1",
         (dataset, client),
     ).fetchone()
     return None if found is None or found[0] == "revoke" else found[1:]
@@ -346,11 +379,7 @@ def _limit(db: sqlite3.Connection, client: str, dataset: str) -> tuple[int, str]
 
 def _account(db: sqlite3.Connection, client: str, dataset: str) -> Account:
     found = _limit(db, client, dataset)
-    query = "SELECT COALESCE(SUM(units), 0) FROM entries WHERE kind = 'debit' AND dataset = ?"
-    if client == EVERYBODY:
-        spent = db.execute(query, (dataset,)).fetchone()[0]
-    else:
-        spent = db.execute(f"{query} AND client = ?", (dataset, client)).fetchone()[0]
+    spent = total_of(db, client, dataset)[0]
     terms = json.loads(found[1]) if found else {"epsilon": 0.0, "delta": 1e-6}
     return Account(client, dataset, found[0] if found else None, spent, terms["epsilon"], terms["delta"])
 
@@ -374,8 +403,9 @@ def _check_account(account: Account, units: int) -> None:
 
 def _frozen(db: sqlite3.Connection, dataset: str) -> bool:
     found = db.execute(
-        "SELECT kind FROM entries WHERE kind IN ('freeze', 'thaw') AND dataset = ? ORDER BY seq DESC LIMIT 1",
-        (dataset,),
+        f"SELECT kind FROM entries WHERE kind IN {TOLD} AND kind IN ('freeze', 'thaw') AND dataset = ? AND client = ? "
+        "ORDER BY seq DESC LIMIT 1",
+        (dataset, EVERYBODY),
     ).fetchone()
     return found is not None and found[0] == "freeze"
 
@@ -392,7 +422,7 @@ def _stored(db: sqlite3.Connection, client: str, key: str, same: bool) -> bytes:
     return found[0]
 
 
-def _replay(entry: Entry, limits: dict[tuple[str, str], int], spent: dict[tuple[str, str], int]) -> None:
+def _replay(entry: Entry, limits: dict[tuple[str, str], int], spent: dict[tuple[str, str], tuple[int, int]]) -> None:
     """Follow the budgets through an entry; LedgerError for a debit that went over one."""
     place = (entry.client, entry.dataset)
     if entry.kind in ("grant", "budget"):
@@ -402,6 +432,7 @@ def _replay(entry: Entry, limits: dict[tuple[str, str], int], spent: dict[tuple[
     elif entry.kind == "debit":
         for who in (entry.client, EVERYBODY):
             place = (who, entry.dataset)
-            spent[place] = spent.get(place, 0) + entry.units
-            if spent[place] > limits.get(place, -1):
+            units, releases = spent.get(place, (0, 0))
+            spent[place] = units + entry.units, releases + 1
+            if spent[place][0] > limits.get(place, -1):
                 raise LedgerError(f"entry {entry.seq} is a debit over the budget of {entry.dataset!r}")

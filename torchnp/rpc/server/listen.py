@@ -91,14 +91,14 @@ class Listener:
         self._socket.setblocking(False)
         self.port: int = self._socket.getsockname()[1]
 
-    async def start(self, arrived: Callable[[socket.socket], None]) -> None:
-        """Have a function called with each connection."""
+    async def start(self, arrived: Callable[[socket.socket, tuple], None]) -> None:
+        """Have a function called with each connection, and the address that it comes from."""
         self._accepting = asyncio.ensure_future(self._accept(arrived))
 
-    async def _accept(self, arrived: Callable[[socket.socket], None]) -> None:
+    async def _accept(self, arrived: Callable[[socket.socket, tuple], None]) -> None:
         while True:
             try:
-                arrived((await asyncio.get_running_loop().sock_accept(self._socket))[0])
+                arrived(*await asyncio.get_running_loop().sock_accept(self._socket))
             except OSError:  # it has left again, or this process has no more files to open
                 await asyncio.sleep(0.02)
 
@@ -134,7 +134,11 @@ async def opened(connection: socket.socket, tls: ssl.SSLContext | None, seconds:
         raise ProtocolError("this port speaks TLS: connect to tls://HOST:PORT")
     try:
         _, stream = await loop.connect_accepted_socket(
-            lambda: ByteStream(linger), connection, ssl=tls, ssl_handshake_timeout=seconds if tls else None
+            lambda: ByteStream(linger),
+            connection,
+            ssl=tls,
+            ssl_handshake_timeout=seconds if tls else None,
+            ssl_shutdown_timeout=linger if tls else None,
         )
     except ssl.SSLError as error:
         raise AuthenticationError(f"TLS: {error.reason or error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import difflib
 import json
 import os
 from collections.abc import Callable
@@ -24,6 +25,7 @@ def add_owner_commands(parser: argparse.ArgumentParser) -> None:
         sub.add_argument(
             "--ledger", metavar="FILE", default=os.environ.get("TORCHNP_LEDGER"), help="default: $TORCHNP_LEDGER"
         )
+        sub.add_argument("--config", metavar="FILE", help="server.toml, whose datasets and clients are known names too")
         sub.set_defaults(act=act)
         return sub
 
@@ -40,6 +42,7 @@ def add_owner_commands(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("dataset")
     sub = command("budget", _budget, "Show all budgets, or set the one of a dataset over all clients.")
     sub.add_argument("dataset", nargs="?")
+    sub.add_argument("--new", action="store_true", help="the dataset has a name that the ledger does not know yet")
     amounts(sub, False)
     command("ledger", _ledger, "List the entries of the ledger.")
     sub = command("verify", _verify, "Look whether the ledger is what was written; prints the hash of its last entry.")
@@ -66,9 +69,39 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("name the ledger with --ledger FILE or $TORCHNP_LEDGER")
     ledger = Ledger(args.ledger, create=args.owner_command == "budget" and args.dataset is not None)
     try:
+        if getattr(args, "dataset", None) is not None:
+            _check_names(ledger, args)
         return args.act(ledger, args) or 0
     finally:
         ledger.close()
+
+
+def _check_names(ledger: Ledger, args: argparse.Namespace) -> None:
+    """ValueError for a dataset that neither the ledger nor server.toml knows, and for a client that server.toml does not.
+
+    The first budget of a new ledger names a dataset, and whoever says ``--new`` another.
+    """
+    known, clients = ledger.datasets(), None
+    if args.config is not None:
+        from torchnp.rpc.server.config import names_in
+
+        datasets, clients = names_in(args.config)
+        known |= datasets
+    is_new = args.owner_command == "budget" and (args.new or not known)
+    if args.dataset not in known and not is_new:
+        words = f"there is no dataset {args.dataset!r}{_near(args.dataset, known)}"
+        if args.owner_command == "budget":
+            words += ". If it is a new one, say so with --new"
+        elif args.config is None:
+            words += ". Name server.toml with --config for what it serves, or give a budget first: torchnp owner budget"
+        raise ValueError(words)
+    if args.owner_command == "grant" and clients is not None and args.client not in {*clients, EVERYBODY}:
+        raise ValueError(f"{args.config} has no client {args.client!r}{_near(args.client, clients)}")
+
+
+def _near(name: str, known: set[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), 1)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(known)) or 'none'}"
 
 
 def _token(name: str) -> int:
@@ -127,7 +160,11 @@ def _ledger(ledger: Ledger, args: argparse.Namespace) -> None:
 
 def _verify(ledger: Ledger, args: argparse.Namespace) -> int:
     try:
-        print(ledger.verify(args.head))
+        head, count = ledger.verify(args.head), ledger.count()
+        print(
+            f"the chain of {count:,} entries holds, and so do totals and results: they are what was written. Its last hash:"
+        )
+        print(head)
     except LedgerError as error:
         print(f"the ledger was tampered with: {error}")
         return 1

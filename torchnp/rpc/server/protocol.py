@@ -16,6 +16,7 @@ from torchnp.rpc.server import gate, privacy, rowlabels
 from torchnp.rpc.server.books import Failure, Store
 from torchnp.rpc.server.counters import Count, Counters
 from torchnp.rpc.server.defined import Programs
+from torchnp.rpc.server.error_text import error_text
 from torchnp.rpc.server.events import note, place_of
 from torchnp.rpc.server.executor import Executor
 from torchnp.rpc.server.privacy import RAISED
@@ -28,7 +29,7 @@ MOST_FAILURES = 1024  # that are told of one call of a program
 
 def last_word(kind: str, text: object) -> bytes:
     """The frame that says why a connection is closed."""
-    return wire.encode(wire.Err(kind, "", str(text)[:8192], fatal=True))
+    return wire.encode(wire.Err(kind, "", error_text(text), fatal=True))
 
 
 def greet(
@@ -224,7 +225,7 @@ class Connection:
             if not self.uploads.take(request):
                 return []
         except (QuotaError, MemoryError) as error:
-            failure = Failure(seq, "quota", "", str(error) or "the server is out of memory", "send")
+            failure = Failure(seq, "quota", "", error_text(error) or "the server is out of memory", "send")
             self.store.put_failure(request.id, failure)
             self.seq += 1
             return [self._report(failure), self._ack()]
@@ -246,23 +247,30 @@ class Connection:
                 self.executor.pace.ran("publish", took, took)
         except (PrivacyError, LedgerError) as error:
             return self._unreleased(error, request.request)
+        except MemoryError:
+            return self._out_of_memory(request.request)
         try:
             array = np.asarray(array, order="C")
         except MemoryError:
-            text = "the server is out of memory"
-            return [wire.encode(wire.Err("quota", "", text, request=request.request))]
+            return self._out_of_memory(request.request)
         self.count("exact" if request.terms is None else "noised")
         return _results(request.request, array)
+
+    def _out_of_memory(self, request: int) -> list[bytes]:
+        return [wire.encode(wire.Err("quota", "", "the server is out of memory", request=request))]
 
     def _check_release(self) -> None:
         if not self.rights.release:
             raise PrivacyError(f"the owner of the server gives the client {self.rights.client!r} no releases")
 
     def _unreleased(self, error: Exception, request: int) -> list[bytes]:
-        kind = gate.kind_of(error)
+        kind, text = gate.kind_of(error), str(error)
         self.count(kind)
+        if kind == "ledger":  # its text has the file's name, which is for the owner alone
+            note(logging.ERROR, "ledger fails", self.peer, client=self.rights.client, error=text)
+            text = "the server's ledger cannot be used, so nothing was released: its owner finds the reason in the server's log"
         note(logging.INFO, "release refused", self.peer, client=self.rights.client, reason=kind)
-        return [wire.encode(wire.Err(kind, "", str(error), request=request))]
+        return [wire.encode(wire.Err(kind, "", error_text(text), request=request))]
 
     def _quote(self, request: wire.Quote) -> list[bytes]:
         entry = self.store.get(request.id)

@@ -29,6 +29,8 @@ FINE = 20  # bits of sigma below its first one
 WIDEST = 1 << 31  # units of the clip: sums of 2**31 rows fit in 64 bits
 BLOCK = 1 << 18  # elements that are clipped at a time
 REDUCTIONS = ("sum", "mean")
+SMALLEST, LARGEST = 1e-140, 1e140  # of a clip, and of noise: their squares are float64 too
+MOST_EPSILON = 1e6  # with which there is as good as no privacy
 
 
 @dataclass(frozen=True)
@@ -119,12 +121,13 @@ def plan(
     for name, value in (("sigma", sigma), ("eps", epsilon)):
         if value is not None and not 0 < value < math.inf:
             raise PrivacyError(f"{name} is a finite number above 0, not {value}")
+    _check_sizes(clip, sigma, epsilon)
     if sigma is not None:
         rho, total = None, Fraction(sigma) * (rows if reduce == "mean" else 1)
     else:
         assert epsilon is not None
         rho = accountant.rho_of(epsilon, delta)
-        if not rho:
+        if rho < accountant.UNIT:
             raise PrivacyError(f"eps={epsilon:g} is too little for any release")
         total = Fraction(accountant.sigma_of(rho, 2 * Fraction(clip)))
     exponent = math.frexp(total.numerator / total.denominator)[1] - 1 - FINE
@@ -145,6 +148,17 @@ def plan(
     made = Release(dataset, reduce, rows, dim, shape, dtype, clip, exponent, bound, noise)
     assert rho is None or made.rho <= rho
     return made
+
+
+def _check_sizes(clip: float, sigma: float | None, epsilon: float | None) -> None:
+    """PrivacyError for numbers with which arithmetic could leave the range of float64."""
+    for name, value in (("clip", clip), ("sigma", sigma)):
+        if value is not None and not SMALLEST <= value <= LARGEST:
+            raise PrivacyError(
+                f"{name}={value:g} is not between {SMALLEST:g} and {LARGEST:g}: take another one, or another scale"
+            )
+    if epsilon is not None and epsilon > MOST_EPSILON:
+        raise PrivacyError(f"eps={epsilon:g} is more than any release may cost, which is {MOST_EPSILON:g}")
 
 
 def _check(label: Rows | Mixed | None, array: np.ndarray, reduce: str) -> tuple[int, str]:

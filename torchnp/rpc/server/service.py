@@ -77,6 +77,12 @@ class Service:
         self.open = token is None and not tokens  # whether anybody may come in
         self.know([*([] if token is None else [everybodys(token)]), *tokens])
 
+    def tell_ledger(self) -> None:
+        """Have the ledger know the names of the datasets; LedgerError where it cannot be written."""
+        if self.ledger is not None:
+            self.ledger.learn(map(dataset_of, self.datasets))
+            self.ledger.close()
+
     def know(self, tokens: Sequence[Token]) -> set[str]:
         """Let in the holders of some tokens from now on, and nobody else; who is not let in any more.
 

@@ -22,7 +22,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.transport import keep_alive
 from torchnp.rpc.exceptions import AuthenticationError, ProtocolError
 from torchnp.rpc.server.address_space import limit_memory
-from torchnp.rpc.server.doors import Door
+from torchnp.rpc.server.doors import Refusals, Strangers, host_of
 from torchnp.rpc.server.events import note, place_of
 from torchnp.rpc.server.link import Stream
 from torchnp.rpc.server.listen import Certificates, Listener, names_of, opened
@@ -37,7 +37,6 @@ from torchnp.rpc.server.tokens import Rights, Token
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HELLO_SECONDS = 10.0
 STOP_SECONDS = 2.0  # that clients have to hear that the server stops
-MAX_STRANGERS = 128  # connections that have not said who they are; of more, the oldest goes
 _STOPPED = "the server has been stopped: the session's handles have no values any more"
 
 
@@ -91,8 +90,7 @@ class Server(Sessions):
         self.host, self.port, self.certificates, self.grpc = host, port, tls, grpc
         self.tls = None if tls is None else tls.context()
         self._clients: set[asyncio.Task] = set()
-        self._strangers: dict[asyncio.Task, None] = {}
-        self._doors: dict[str, Door] = {}
+        self._strangers, self._refusals = Strangers(), Refusals()
         self._thread: threading.Thread | None = None
 
     def invitation(self) -> str:
@@ -110,6 +108,7 @@ class Server(Sessions):
     async def run(self, ready: Any = None, stop: asyncio.Event | None = None) -> None:
         """Serve until ``stop`` is set; ``ready`` is called when the port is open."""
         stop = stop or asyncio.Event()
+        self.service.tell_ledger()
         self.fork()
         nursery = self._nursery
         assert nursery is not None
@@ -189,31 +188,35 @@ class Server(Sessions):
     async def _listen(self) -> Any:
         if not self.grpc:
             listener = Listener(self.host, self.port)
-            await listener.start(lambda connection: self._meet(asyncio.ensure_future(self._client(connection))))
+            await listener.start(self._arrived)
             return listener
         from torchnp.rpc.server.overgrpc import GrpcPort  # loads gRPC, whose threads no worker may have
 
-        port = GrpcPort(self.host, self.port, self.certificates)
+        port = GrpcPort(self.host, self.port, self.certificates, self._strangers, HELLO_SECONDS)
         await port.start(self._caller)
         return port
 
-    def _meet(self, task: asyncio.Task) -> None:
+    def _arrived(self, connection: socket.socket, address: tuple) -> None:
+        self._meet(asyncio.ensure_future(self._client(connection)), host_of(address[0]))
+
+    def _meet(self, task: asyncio.Task, host: str) -> None:
         """Keep count of a connection that has not said who it is."""
         self._clients.add(task)
         task.add_done_callback(self._clients.discard)
-        self._strangers[task] = None
-        task.add_done_callback(lambda task: self._strangers.pop(task, None))
-        if len(self._strangers) > MAX_STRANGERS:
-            oldest = next(iter(self._strangers))
-            del self._strangers[oldest]
-            oldest.cancel()
+        self._strangers.add(task, host)
 
-    async def _caller(self, stream: Stream, host: str, peer: str, token: str, names: Collection[str]) -> None:
+    async def _caller(self, stream: Stream, relay: Any, token: str, names: Collection[str]) -> None:
         """Talk to a client that calls over gRPC."""
         task = asyncio.current_task()
         assert task is not None
-        self._meet(task)
-        await self._talk(stream, host, peer, token, names)
+        self._meet(task, relay.host)
+        with contextlib.ExitStack() as held:
+
+            def known() -> None:
+                relay.hold()
+                held.callback(relay.let_go)
+
+            await self._talk(stream, relay.host, relay.peer, token, names, known)
 
     async def _client(self, connection: socket.socket) -> None:
         host, port = "a client that left", 0
@@ -240,14 +243,22 @@ class Server(Sessions):
             failed.pop_all()
         names = names_of(stream)
         if self.tls is None or self.tls.verify_mode == ssl.CERT_NONE or names is not None:
-            await self._talk(stream, host, f"{host}:{port}", names=names or ())
+            await self._talk(stream, host_of(host), f"{host}:{port}", names=names or ())
         else:
             self.count("certificate")
             note(logging.WARNING, "no certificate", f"{host}:{port}")
             words = "the server wants a certificate of its clients: rpc.connect(..., cert=FILE, key=FILE)"
             await stream.close(last_word("auth", words))
 
-    async def _talk(self, stream: Stream, host: str, peer: str, token: str = "", names: Collection[str] = ()) -> None:
+    async def _talk(
+        self,
+        stream: Stream,
+        host: str,
+        peer: str,
+        token: str = "",
+        names: Collection[str] = (),
+        known: Callable[[], object] = lambda: None,
+    ) -> None:
         """Let a client in that says what it should, and carry its frames; what is said last, if it is ours to say."""
         last, held = b"", None
         try:
@@ -260,7 +271,8 @@ class Server(Sessions):
                 hello = msgspec.structs.replace(hello, token=token[: wire.MAX_TOKEN])
             rights, last = await self._greet(hello, host, peer, names)
             if rights is not None:
-                self._strangers.pop(asyncio.current_task(), None)  # type: ignore[arg-type]
+                self._strangers.forget(asyncio.current_task())  # type: ignore[arg-type]
+                known()
                 held, refusal = await self._session(hello, peer, rights)
                 last = refusal if held is None else await self._carry(stream, held, hello.due, last)
         except ProtocolError as error:
@@ -277,15 +289,10 @@ class Server(Sessions):
             await stream.close(last)
 
     async def _greet(self, hello: Any, host: str, peer: str, names: Collection[str]) -> tuple[Rights | None, bytes]:
-        """What a client may do, and the answer to it; whoever tries tokens waits for his turn."""
-        if self.service.open:
-            return greet(self.service, hello, peer, self.count)
-        door = self._doors.setdefault(host, Door())
-        async with door.turn():
-            rights, reply = greet(self.service, hello, peer, self.count, names)
-            door.saw(rights is not None)
-        for name in [n for n, d in self._doors.items() if d.forgotten]:
-            del self._doors[name]
+        """What a client may do, and the answer to it; whoever tries tokens waits for the answer."""
+        rights, reply = greet(self.service, hello, peer, self.count, names)
+        if rights is None and self.service.admits(hello.token, names) is None:
+            await self._refusals.wait(host)
         return rights, reply
 
 
