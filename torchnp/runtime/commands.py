@@ -8,10 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from torchnp.files.array_files import read_npy
+from torchnp.files.malformed import Malformed, shown
 from torchnp.named_files import named_files
 from torchnp.runtime.graph import Node
 from torchnp.runtime.loading import load, read_graph
@@ -47,18 +50,18 @@ def _inputs(program: Program, given: list[str]) -> dict[str, Any]:
 
 
 def _number(name: str, text: str) -> int:
-    if not re.fullmatch(r"-?\d{1,19}", text):
-        raise ValueError(f"the input {name!r} is an integer, and {text!r} is none")
+    if not re.fullmatch(r"-?[0-9]{1,19}", text) or not -(2**63) <= int(text) < 2**63:
+        raise ValueError(f"the input {name!r} is an integer of 64 bits, and {shown(text)} is none")
     return int(text)
 
 
 def _array(file: str, spec: UserInput | None) -> Any:
-    try:
-        loaded = np.load(file, allow_pickle=False)
-    except ValueError as error:
-        raise ValueError(f"{file} is no .npy file of numbers: {error}") from error
-    if not isinstance(loaded, np.ndarray):
+    if Path(file).suffix.lower() in (".npz", ".safetensors"):
         raise ValueError(f"{file} holds several arrays: an input is one .npy file")
+    try:
+        loaded = np.asarray(read_npy(file, "c"))  # a program may write to its arguments
+    except Malformed as error:
+        raise ValueError(f"{file}: {error}") from error
     meta = spec.meta if spec else None
     if meta and loaded.dtype.kind == "V" and loaded.dtype.itemsize == meta.dtype.itemsize:
         return loaded.view(meta.dtype)  # NumPy's files have no names for bfloat16 and its like

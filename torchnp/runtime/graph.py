@@ -22,6 +22,7 @@ _DTYPES = {
 _STRIDED = 7
 _MEMORY_FORMATS = {1: "contiguous_format", 2: "channels_last", 3: "channels_last_3d", 4: "preserve_format"}
 MAX_DIMS = 64  # NumPy's
+MAX_GRAPHS = 20  # graphs inside each other; each makes the places longer that its nodes name
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,8 @@ def _operator(value: Any, where: str) -> Operator:
 
 
 def _graph(record: Any, where: str) -> Graph:
+    if where.count(".graph") >= MAX_GRAPHS:
+        raise ProgramError(f"{where[:200]}... has graphs inside each other, more than {MAX_GRAPHS}")
     return parse_graph(field(record, "graph", dict, where), f"{where}.graph")
 
 

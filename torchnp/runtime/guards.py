@@ -75,12 +75,16 @@ class Guard:
             raise ProgramError(f"{where}: a guard of {len(text)} characters")
         try:
             tree = ast.parse(text, mode="eval").body
-            self._holds = self._compile(tree)
-            self.text = re.sub(r"\bL\['(\w+)'\]", r"\1", ast.unparse(tree))
+            self._holds, self._text = self._compile(tree), text
         except ProgramError:
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ProgramError(f"{self._where} is no expression") from error
+
+    @property
+    def text(self) -> str:
+        """The condition as torch's messages spell it, with the arguments' bare names."""
+        return re.sub(r"\bL\['(\w+)'\]", r"\1", ast.unparse(ast.parse(self._text, mode="eval")))
 
     def check(self, given: Sequence[Any]) -> None:
         """AssertionError in torch's words if the condition does not hold for the values of a call."""
@@ -104,8 +108,8 @@ class Guard:
             return self._call(_ARITHMETIC[type(node.op)], [node.left, node.right])
         if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
             return self._call(_UNARY[type(node.op)], [node.operand])
-        if isinstance(node, ast.Call) and not node.keywords and ast.unparse(node.func) in _CALLS:
-            return self._call(_CALLS[ast.unparse(node.func)], node.args)
+        if isinstance(node, ast.Call) and not node.keywords and (called := _called(node.func)) is not None:
+            return self._call(called, node.args)
         if isinstance(node, (ast.Subscript, ast.Call)):
             return self._look_up(node)
         raise ProgramError(f"{self._where} has {ast.unparse(node)[:60]!r}, which torchnp cannot check")
@@ -135,6 +139,13 @@ class Guard:
 
 
 _PLACE = re.compile(r"L(?P<path>(\[[^][]{1,200}\])+?)(\.(?P<what>size|stride)\(\)\[(?P<dim>\d{1,3})\])?")
+
+
+def _called(node: ast.AST) -> Callable[..., Any] | None:
+    """The function that a name, or a name behind a dot, stands for."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return _CALLS.get(f"{node.value.id}.{node.attr}")
+    return _CALLS.get(node.id) if isinstance(node, ast.Name) else None
 
 
 def _compare(ops: list[Callable[[Any, Any], bool]], parts: list[Compiled], given: Sequence[Any]) -> bool:

@@ -18,6 +18,7 @@ from torchnp.runtime.structures import Spec, parse_spec
 from torchnp.runtime.symbols import parse_ranges
 
 ndarray = np.ndarray
+MAX_GUARDS = 1 << 20  # characters of all guards, each of which is compiled
 MAJOR = 8  # of the schema of the JSON, in torch 2.13
 
 
@@ -189,14 +190,15 @@ def _signature(module: dict[str, Any], graph: Graph, where: str) -> Signature:
         _output(x, f"{where}.output_specs[{i}]") for i, x in enumerate(items(record, "output_specs", dict, where))
     ]
     expected = [x.name for x in graph.inputs if isinstance(x, Ref)]
-    if [n for n in names if n in set(expected)] != expected or len(outputs) != len(graph.outputs):
+    known = {*expected}
+    if [n for n in names if n in known] != expected or len(outputs) != len(graph.outputs):
         raise ProgramError(f"{where} does not fit the graph's inputs and outputs")
-    if any(isinstance(spec, (Stored, UserInput, Token)) and spec.name not in expected for spec in inputs):
+    if any(isinstance(spec, (Stored, UserInput, Token)) and spec.name not in known for spec in inputs):
         raise ProgramError(f"{where} has an input that the graph does not have")
+    owners = {spec.target if isinstance(spec, Stored) else spec.name for spec in inputs}
     for (kind, written, arg), value in zip(outputs, graph.outputs):
         if kind != "token" and arg != value:
             raise ProgramError(f"{where} has the output {arg}, and the graph {value}")
-        owners = {spec.target if isinstance(spec, Stored) else spec.name for spec in inputs}
         if written is not None and (written not in owners or not isinstance(arg, Ref)):
             raise ProgramError(f"{where} writes to {written!r}, which is no input")
     calls = field(module, "module_call_graph", list, where)
@@ -218,8 +220,10 @@ def _guards(record: dict[str, Any], module: dict[str, Any], takes: Spec, where: 
     if len(paths) != positional.leaves:  # without names there is nothing that a guard could call them
         paths = [""] * positional.leaves
     places = {path: i for i, path in enumerate([*paths, *named.paths()])}
-    texts = record.get("guards_code") or []
-    return [Guard(as_kind(text, str, where), places, where) for text in as_kind(texts, list, where)]
+    texts = items(record, "guards_code", str, where) if record.get("guards_code") else []
+    if (total := sum(map(len, texts))) > MAX_GUARDS:
+        raise ProgramError(f"{where} has {total} characters, more than {MAX_GUARDS}")
+    return [Guard(text, places, where) for text in texts]
 
 
 def _check_structure(takes: Spec, gives: Spec, inputs: list, outputs: list, where: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import keyword
 from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +14,7 @@ from torchnp.runtime.archive import parse_json
 from torchnp.runtime.fields import ProgramError, as_kind, field
 
 MAX_DEPTH = 100
+MAX_PATHS = 1 << 22  # characters of the paths of all values
 _SEQUENCES: dict[str, Callable[[list], Any]] = {
     "builtins.tuple": tuple,
     "builtins.list": list,
@@ -78,6 +81,16 @@ class Spec:
             key = self.keys[i] if self.keys is not None else i
             yield from child.paths(f"{prefix}[{key!r}]")
 
+    def path_sizes(self) -> tuple[int, int]:
+        """How many values the structure holds, and about how many characters `paths` has, without making them."""
+        if not self.kind:
+            return 1, 0
+        values = total = 0
+        for key, child in zip(self.keys or itertools.repeat(0), self.children):
+            inner, length = child.path_sizes()
+            values, total = values + inner, total + length + inner * (len(str(key)) + 4)
+        return values, total
+
     def flatten(self, value: Any) -> list[Any]:
         """The values that a structure holds; `Mismatch` if it is another structure."""
         if not self.kind:
@@ -125,7 +138,10 @@ def parse_spec(text: str, named: Mapping[str, Any], where: str) -> Spec:
     record = parse_json(text, where)
     if type(record) is not list or len(record) != 2 or record[0] != 1:
         raise ProgramError(f"{where} is no tree specification of version 1")
-    return _parse(record[1], named, where, 0)
+    found = _parse(record[1], named, where, 0)
+    if (total := found.path_sizes()[1]) > MAX_PATHS:
+        raise ProgramError(f"{where} has long keys above many values: the paths of these have {total} characters")
+    return found
 
 
 def _parse(record: Any, named: Mapping[str, Any], where: str, depth: int) -> Spec:
@@ -180,5 +196,10 @@ def _namedtuple(name: str, keys: tuple, where: str) -> Callable[[list], Any]:
     good = all(type(k) is str and k.isidentifier() and not k.startswith("_") and not keyword.iskeyword(k) for k in keys)
     if not good:
         raise ProgramError(f"{where} has a named tuple of the fields {list(keys)[:8]}")
-    made = namedtuple(title if title.isidentifier() and not keyword.iskeyword(title) else "Output", keys)  # type: ignore[misc]
-    return lambda values: made(*values)
+    title = title if title.isidentifier() and not keyword.iskeyword(title) else "Output"
+    return lambda values: _class_of(title, keys)(*values)
+
+
+@functools.lru_cache(256)
+def _class_of(title: str, keys: tuple) -> Callable[..., Any]:
+    return namedtuple(title, keys)

@@ -87,9 +87,14 @@ def _literal(node: ast.AST | None) -> Any:
 
 def symbols(expression: Expression) -> set[str]:
     """The names in an expression."""
-    if isinstance(expression, tuple):
-        return set().union(*map(symbols, expression[1:]))
-    return {expression} if isinstance(expression, str) else set()
+    found, left = set(), [expression]
+    while left:
+        part = left.pop()
+        if isinstance(part, tuple):
+            left += part[1:]
+        elif isinstance(part, str):
+            found.add(part)
+    return found
 
 
 def evaluate(expression: Expression, values: Mapping[str, int]) -> int:

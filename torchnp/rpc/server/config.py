@@ -30,6 +30,7 @@ _OF_TOKEN = (
     Setting("release", FLAG, True, ""),
     *(row for row in SETTINGS if row.of_token),
 )
+MAX_CONFIG = 1 << 20  # bytes of server.toml
 _LIMITS = ("max_bytes", "max_objects", "op_seconds", "idle_seconds", "lease_seconds", "cpu_seconds")
 
 
@@ -128,8 +129,12 @@ def _said(options: argparse.Namespace) -> tuple[dict[str, Any], Path, dict[str, 
 
 def _file(name: str) -> tuple[dict[str, Any], Path]:
     try:
+        if (size := Path(name).stat().st_size) > MAX_CONFIG:
+            raise ValueError(f"it has {size:,} bytes, more than {MAX_CONFIG:,}")
         return tomllib.loads(Path(name).read_text(encoding="utf-8")), Path(name).parent
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except RecursionError:
+        raise ValueError(f"{name}: it is nested too deeply") from None
+    except (OSError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
         raise ValueError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
 
 
