@@ -14,7 +14,7 @@ import torch
 import torchnp
 from torchnp import dtypes
 from torchnp.interop import bookkeeping, convert, running
-from torchnp.interop._private import TorchDispatchMode, constructors, is_custom, is_traced, schema_of
+from torchnp.interop._private import TorchDispatchMode, constructors, decomposed, is_composite, is_custom, is_traced, schema_of
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.crosscheck import CrossCheckError, compare_with_torch
 from torchnp.interop.fused import FASTPATH, FLASH, MKLDNN
@@ -193,8 +193,8 @@ class NumpyMode(TorchDispatchMode):
             if self.crosscheck:
                 run = self._compared(func, run)
             step = Step(name, getattr(kernel, "status", "kernel"), run)
-        elif func.namespace in ("aten", "prims") and running.is_composite(func):
-            step = Step(name, "taken apart", self._take_apart(func.decompose))
+        elif func.namespace in ("aten", "prims") and is_composite(func):
+            step = Step(name, "taken apart", self._take_apart(decomposed(func)))
         elif func.namespace not in ("aten", "prims") and is_custom(name):
             step = Step(name, "taken apart", self._take_apart(partial(func.redispatch, _CPU)))
         else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchnp.errors import output_shape
-from torchnp.interop._private import forbid_pointer, is_recorded, make_handle, no_torch_function
+from torchnp.interop._private import decomposed, forbid_pointer, is_recorded, make_handle, no_torch_function
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
 from torchnp.rpc.client.on_wire import constants, lower, lower_named, one_session
@@ -335,7 +335,7 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
     x = _first_handle(args, kwargs)
     match plan.special:
         case "decompose":
-            return plan.func.decompose(*args, **kwargs)
+            return decomposed(plan.func)(*args, **kwargs)
         case "values":
             x._no_values(".item()" if plan.base == "_local_scalar_dense" else f"torch.{plan.base}")
         case "dynamic":
