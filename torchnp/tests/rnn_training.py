@@ -124,8 +124,8 @@ def differences(kind: str, where: str) -> list[str]:
         from torchnp import rpc
 
         session = rpc.local()
-        move = lambda x: session.module(x) if isinstance(x, nn.Module) else session.send(x)  # noqa: E731
-        back = lambda x: x.publish()  # noqa: E731
+        move = lambda x: session.module(x) if isinstance(x, nn.Module) else session.send(x)
+        back = lambda x: x.publish()
     found = []
     runs = 0
     for case in cases(kind):
