@@ -45,9 +45,6 @@ storage_at: Callable[..., Any] = need("_C._construct_storage_from_data_pointer")
 swap_memory: Callable[[Any, Any], None] = need("UntypedStorage._swap_data_ptr_")
 """Exchange the memory of two storages; both have the same length, or one has none."""
 
-has_kernel: Callable[[str, str], bool] = need("_C._dispatch_has_kernel_for_dispatch_key")
-"""Whether an overload, by its full name, has a kernel under a key."""
-
 is_overload: Callable[[str], bool] = need("_C._dispatch_has_kernel")
 """Whether torch has an overload of that full name."""
 

@@ -19,10 +19,10 @@ import torch
 import torchnp
 from torchnp import layout, libraries
 from torchnp.device import storages
-from torchnp.device._private import by_cpu, has_kernel, is_overload
+from torchnp.device._private import by_cpu, is_overload
 from torchnp.dtypes import default_dtype, get_default_dtype
 from torchnp.interop import bookkeeping, convert, running
-from torchnp.interop._private import OpOverload, schema_of
+from torchnp.interop._private import OpOverload, has_kernel, schema_of
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.mode import MissingKernelError
 from torchnp.interop.streams import is_random, on_torchs_stream

@@ -68,6 +68,28 @@ def registered_schemas(space: str) -> Iterator[tuple[str, str, str]]:
             yield func.name(), str(schema_of(func)), " ".join(sorted(tag.name for tag in func.tags))
 
 
+has_kernel: Callable[[str, str], bool] = lookup(
+    "_C._dispatch_has_kernel_for_dispatch_key", absent("torch._C._dispatch_has_kernel_for_dispatch_key")
+)
+"""Whether torch's dispatcher has a kernel of an overload, by its full name, under a key.
+
+``OpOverload.has_kernel_for_dispatch_key`` also counts what Python registers for tracing, which no call on the CPU meets.
+"""
+
+
+def is_composite(func: OpOverload) -> bool:
+    """Whether torch's CPU has no kernel for the op and computes it by other ops."""
+    name = func.name()
+    return has_kernel(name, "CompositeImplicitAutograd") and not any(
+        has_kernel(name, key) for key in ("CPU", "CompositeExplicitAutograd")
+    )
+
+
+def decomposed(func: OpOverload) -> Callable[..., Any]:
+    """The function by which torch's CPU computes a composite op: ``OpOverload.decompose`` prefers what Python registers."""
+    return functools.partial(func._op_dk, torch.DispatchKey.CompositeImplicitAutograd)
+
+
 _custom = lookup("_library.custom_ops.OPDEFS")
 
 

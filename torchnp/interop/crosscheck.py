@@ -15,6 +15,7 @@ from torchnp.interop.convert import as_torchs
 from torchnp.interop.running import Foreign, OnMeta, OnSparse, Run
 from torchnp.interop.streams import find_generator, is_random
 from torchnp.interop.tolerance import Limits, terms
+from torchnp.interop.workspace import Workspace
 from torchnp.registry import FAILURES
 
 Tensor = torch.Tensor
@@ -198,6 +199,8 @@ class _Copies:
         return x
 
     def _copy(self, x: Tensor) -> Tensor:
+        if isinstance(x, Workspace):
+            raise TypeError("a workspace has no memory")
         if is_zero(x):
             return torch.ops.aten._efficientzerotensor.default(x.size(), dtype=x.dtype)
         storage = x.untyped_storage()

@@ -14,11 +14,20 @@ import torch
 import torchnp
 from torchnp import dtypes
 from torchnp.interop import bookkeeping, convert, running
-from torchnp.interop._private import TorchDispatchMode, constructors, is_custom, is_traced, schema_of
+from torchnp.interop._private import (
+    TorchDispatchMode,
+    constructors,
+    decomposed,
+    is_composite,
+    is_custom,
+    is_traced,
+    schema_of,
+)
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.crosscheck import CrossCheckError, compare_with_torch
 from torchnp.interop.fused import FASTPATH, FLASH, MKLDNN
 from torchnp.interop.streams import is_random, keep_default, on_torchs_stream
+from torchnp.interop.workspace import KEEPERS, Workspace, keeping
 from torchnp.kernels.linalg import LinAlgError
 
 # Fused routes, and the overload that each calls.
@@ -134,7 +143,7 @@ class NumpyMode(TorchDispatchMode):
     def _prepare(self) -> Callable[[], None]:
         restore_generator = keep_default()
         numpy_default, self._default_dtype = dtypes.get_default_dtype(), None
-        # torch's backward reads its own workspace: beside torch, the kernel's would be taken for one
+        # a workspace is each library's own: beside torch there would be two that differ
         held = {"aten::mkldnn_rnn_layer"} if self.crosscheck else set()
         closed = [flag for flag, name in _ROUTES if (name in held or name not in self.table) and flag.read()]
         for flag in closed:
@@ -156,7 +165,7 @@ class NumpyMode(TorchDispatchMode):
             self._traced[func.name()] += 1
             return func(*args, **(kwargs or {}))
         for kind in types:
-            if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+            if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ and kind is not Workspace:
                 return NotImplemented
         default = torch.get_default_dtype()
         if default is not self._default_dtype:
@@ -190,11 +199,13 @@ class NumpyMode(TorchDispatchMode):
             run = bookkeeping.deterministic(func, _to_sparse(func, _RUNNER.run_of(func, kernel)))
             if is_random(func):
                 run = on_torchs_stream(run)
+            if name in KEEPERS:
+                run = keeping(func, run, self.table)
             if self.crosscheck:
                 run = self._compared(func, run)
             step = Step(name, getattr(kernel, "status", "kernel"), run)
-        elif func.namespace in ("aten", "prims") and running.is_composite(func):
-            step = Step(name, "taken apart", self._take_apart(func.decompose))
+        elif func.namespace in ("aten", "prims") and is_composite(func):
+            step = Step(name, "taken apart", self._take_apart(decomposed(func)))
         elif func.namespace not in ("aten", "prims") and is_custom(name):
             step = Step(name, "taken apart", self._take_apart(partial(func.redispatch, _CPU)))
         else:

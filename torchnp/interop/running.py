@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from torchnp.interop import convert
-from torchnp.interop._private import OpOverload, is_zero, schema_of
+from torchnp.interop._private import OpOverload, is_composite, is_zero, schema_of
 from torchnp.interop.convert import DTYPE_CODE, NUMPY_DTYPE, PLAIN_TENSORS
 from torchnp.interop.underlying import OutArray, counts_from_storage, on_storage, physical, storage_of
 from torchnp.libraries import check_registered
@@ -137,12 +137,6 @@ _UNMARKED_VIEWS = frozenset(
 _RESIZED = frozenset(
     {"aten::addbmm_", "aten::_fused_moving_avg_obs_fq_helper", "aten::fused_moving_avg_obs_fake_quant"}
 )
-
-
-def is_composite(func: OpOverload) -> bool:
-    """Whether torch's CPU has no kernel for the op and computes it by other ops."""
-    has, key = func.has_kernel_for_dispatch_key, torch.DispatchKey
-    return has(key.CompositeImplicitAutograd) and not has(key.CPU)
 
 
 def _is_tensor(kind: Any) -> bool:

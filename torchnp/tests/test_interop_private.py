@@ -32,6 +32,7 @@ NEEDED_BY = {
     "_C._set_throw_on_mutable_data_ptr": {"handles", "views", "lazy", "decomposed"},
     "_C._set_conj": {"lazy"},
     "_C._set_neg": {"lazy"},
+    "_C._dispatch_has_kernel_for_dispatch_key": {"mode", "operators", "handles", "views", "lazy", "decomposed"},
 }
 
 # Each name is taken away in a process of its own, which is forked after torch has been imported.

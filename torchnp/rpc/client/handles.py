@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchnp.errors import output_shape
-from torchnp.interop._private import forbid_pointer, is_recorded, make_handle, no_torch_function
+from torchnp.interop._private import decomposed, forbid_pointer, is_recorded, make_handle, no_torch_function
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
 from torchnp.rpc.client.on_wire import constants, lower, lower_named, one_session
 from torchnp.rpc.client.other_memory import change_metadata, extent, storage
-from torchnp.rpc.client.place import called_by_torch
 from torchnp.rpc.client.plain import (
     asks_for_shape,
     check_length,
@@ -159,15 +158,15 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         self._spec, self._object = value._spec, value._object
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """dtype and memory format as for any tensor; a device is refused, as a handle's values stay where they are.
+        """A cast or a copy as of any tensor, and itself where there is nothing to do, as on the device that a handle names.
 
-        torch's own code (gradient clipping, optimizers) may name the device that it saw on a handle.
+        Another device is refused: a handle's values stay where they are.
         """
-        device = kwargs.get("device", args[0] if args else None)
+        device = args[0] if args else kwargs.get("device", kwargs.get("tensor"))
         if isinstance(device, torch.Tensor):
-            device = device.device if device.device.type != "cpu" else None
-        if isinstance(device, (str, int, torch.device)) and not (device_is_cpu(device) and called_by_torch()):
-            self._no_values(".to(device)")
+            device = device.device
+        if isinstance(device, (str, int, torch.device)) and not device_is_cpu(device):
+            self._no_values(f".to({str(device)!r})")
         return super().to(*args, **kwargs)
 
 
@@ -335,7 +334,7 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
     x = _first_handle(args, kwargs)
     match plan.special:
         case "decompose":
-            return plan.func.decompose(*args, **kwargs)
+            return decomposed(plan.func)(*args, **kwargs)
         case "values":
             x._no_values(".item()" if plan.base == "_local_scalar_dense" else f"torch.{plan.base}")
         case "dynamic":

@@ -43,12 +43,6 @@ def caller(depth: int = 1) -> Where:
     return None
 
 
-def called_by_torch() -> bool:
-    """Whether the caller's caller is torch's own code; module.to(device) is the user's."""
-    filename = sys._getframe(2).f_code.co_filename
-    return filename.startswith(_TORCH) and not filename.endswith(os.path.join("nn", "modules", "module.py"))
-
-
 def file_of_torch() -> str:
     """The file of torch's, as a path below torch/, that the innermost frame outside torchnp is in, or ""."""
     frame = sys._getframe(1)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import torchnp
-from torchnp.interop._private import OpOverload, decompositions, schema_of
+from torchnp.interop._private import OpOverload, decompositions, is_composite, schema_of
 from torchnp.libraries import OWN
 from torchnp.rpc import wire
 
@@ -125,7 +125,7 @@ class Plan:
         return "view"
 
     def _special(self, func: OpOverload) -> str:
-        schema, tags = schema_of(func), func.tags
+        tags = func.tags
         if self.base in ("_local_scalar_dense", "item", "equal", "is_nonzero", "allclose") or (
             torch.Tag.data_dependent_output in tags
         ):
@@ -134,7 +134,9 @@ class Plan:
             return "known"
         if self.base == "_ctc_loss" and not self.is_out:
             return "" if self.name == "aten::_ctc_loss" else "lengths"
-        if (torch.Tag.dynamic_output_shape in tags and self.base != "index") or self.base in wire.DYNAMIC:
+        # Masks of an index, and a one_hot that counts the classes, are refused where they are met.
+        dynamic = torch.Tag.dynamic_output_shape in tags and self.base not in ("index", "one_hot")
+        if dynamic or self.base in wire.DYNAMIC:
             return "dynamic"
         if self.base in ("set_", "resize_", "resize_as_", "_resize_output_", "set_data", "record_stream") or (
             self.name == "prims::resize"
@@ -152,12 +154,7 @@ class Plan:
             return "batch_norm"
         if self.base == "index":
             return "index"
-        if (
-            func.has_kernel_for_dispatch_key(torch.DispatchKey.CompositeImplicitAutograd)
-            and schema.name != "aten::_unsafe_view"
-        ):
-            return "decompose"
-        return ""
+        return "decompose" if is_composite(func) else ""
 
 
 _PLANS: dict[int, Plan] = {}  # by the id() of overloads, which the plans keep: the hash of one is a call into Python

@@ -1,0 +1,94 @@
+"""What a layer of oneDNN keeps for its gradient: a tensor without memory, whose reader is the table's kernel and not torch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import torch
+
+import torchnp
+from torchnp.interop import convert, running
+from torchnp.interop._private import OpOverload, forbid_pointer, make_handle, no_torch_function, schema_of
+
+Run = running.Run
+_FORWARD, _BACKWARD = "aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward"
+KEEPERS = frozenset({_FORWARD, f"{_FORWARD}.out", _BACKWARD, f"{_BACKWARD}.out"})
+"""Operators that make a workspace or take one."""
+
+
+class Workspace(torch.Tensor):
+    """In place of oneDNN's workspace, which is opaque memory that torch's own gradient reads without a look.
+
+    It is known to Python alone: the gradient of a layer that ran under the mode is computed by the kernel, which runs the layer
+    again, also where the mode is off by then. Nothing else can be done with it but passing it on.
+    """
+
+    __torch_function__ = no_torch_function
+
+    _backward: Run
+
+    @classmethod
+    def made(cls, backward: Run) -> Any:
+        """One whose gradient is computed by a function of the arguments of ``mkldnn_rnn_layer_backward``."""
+        workspace = make_handle(cls, (0,), dtype=torch.uint8)
+        forbid_pointer(workspace)
+        workspace._backward = backward
+        return workspace
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        found = next((x for x in (*args, *(kwargs or {}).values()) if isinstance(x, cls)), None)
+        if found is not None and func.name() == _BACKWARD:
+            return found._backward(args, kwargs or {})
+        if found is not None and func.name() in ("aten::detach", "aten::alias", "aten::clone"):
+            return cls.made(found._backward)
+        raise RuntimeError(
+            f"{func.name()}: the workspace of an LSTM's layer that ran under NumpyMode has no memory, as oneDNN's would: only the "
+            "gradient of the layer takes it"
+        )
+
+    def untyped_storage(self) -> NoReturn:
+        """Raises: there is no memory."""
+        raise RuntimeError("the workspace of an LSTM's layer that ran under NumpyMode has no memory")
+
+    def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
+        return "Workspace()"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise RuntimeError("the workspace of an LSTM's layer that ran under NumpyMode cannot be saved or pickled")
+
+
+def keeping(func: OpOverload, run: Run, table: Mapping[str, Callable[..., Any]]) -> Run:
+    """The run of an op of `KEEPERS`, from that of its kernel, and the table that has the kernel of the gradient."""
+    if func.name() == _FORWARD:
+        gradient = torch.ops.aten.mkldnn_rnn_layer_backward.default
+        kernel = table.get(_BACKWARD) or torchnp.table[_BACKWARD]
+        backward = keeping(gradient, running.Runner(convert).run_of(gradient, kernel), table)
+
+        def forward(args: tuple, kwargs: dict[str, Any]) -> Any:
+            *results, _ = run(args, kwargs)
+            return (*results, Workspace.made(backward) if torch.is_grad_enabled() else None)  # as torch has one
+
+        return forward
+    if func.name() == f"{_FORWARD}.out":
+
+        def into(args: tuple, kwargs: dict[str, Any]) -> Any:
+            if torch.is_grad_enabled():
+                raise RuntimeError(
+                    f"{func.name()}: under NumpyMode there is no workspace that could be written into out3"
+                )
+            return run(args, kwargs)
+
+        return into
+    place = [a.name for a in schema_of(func).arguments].index("workspace")
+
+    def without(args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The kernel has no use for what oneDNN keeps."""
+        if len(args) > place:
+            return run((*args[:place], None, *args[place + 1 :]), kwargs)
+        return run(args, {**kwargs, "workspace": None})
+
+    return without

@@ -1,0 +1,117 @@
+"""The client takes an operator apart where torch's dispatcher does on the CPU, and by the same function, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import torchnp  # noqa: F401  the rows of its libraries
+from torchnp import rpc
+from torchnp.rpc.client.plan import plan_of
+
+# Composite operators that the client answers, or refuses, as they are; the others it takes apart.
+TREATED = {
+    "aten::set_.source_Tensor_storage_offset",
+    "aten::set_data",
+    "aten::argwhere",
+    "aten::item",
+    "aten::is_nonzero",
+    "aten::swapdims_",
+    "aten::swapaxes_",
+}
+
+
+def overloads():
+    for name in torch._C._dispatch_get_all_op_names():
+        space, _, rest = name.partition("::")
+        if space in ("aten", "prims"):
+            packet, _, overload = rest.partition(".")
+            func = getattr(getattr(getattr(torch.ops, space), packet), overload or "default", None)
+            if func is not None:  # TorchScript's own overloads on Python numbers and strings
+                yield name, func
+
+
+def test_what_is_taken_apart_is_what_the_cpu_takes_apart():
+    """By the dispatcher's own table: a composite kernel, which it calls a math kernel, is what runs on the CPU."""
+    theirs, ours = set(), set()
+    for name, func in overloads():
+        if re.search(r"^CPU: .*\[math kernel\]$", torch._C._dispatch_dump_table(name), re.MULTILINE):
+            theirs.add(name)
+        if plan_of(func).special == "decompose":
+            ours.add(name)
+    assert len(theirs) > 700
+    assert ours <= theirs and theirs - ours == TREATED
+
+
+@pytest.fixture(scope="module")
+def session():
+    with rpc.local() as made:
+        yield made
+
+
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_nearest_upsampling_by_any_factor(session, dims, mode, inference):
+    """Sizes that come out as n and 2n are where torch's decomposition for tracing takes other pixels than its CPU."""
+    for n in (3, 5, 12):
+        x = torch.arange(2.0 * n**dims).reshape(1, 2, *[n] * dims)
+        h = session.send(x)
+        for factor in (0.34, 0.99, 1.01, 1.3, 1.9, 2.05, 2.1, 2.4):
+            if int(n * factor) == 0:
+                continue
+            for recomputed in (None, True):
+                options = {"scale_factor": factor, "mode": mode, "recompute_scale_factor": recomputed}
+                with torch.inference_mode(inference):
+                    found, want = F.interpolate(h, **options), F.interpolate(x, **options)
+                assert found.stride() == want.stride()
+                assert torch.equal(found.publish(), want), (n, factor, recomputed)
+
+
+def test_gradients_of_nearest_upsampling(session):
+    x = torch.arange(50.0).reshape(1, 2, 5, 5)
+    weight = torch.arange(200.0).reshape(1, 2, 10, 10)
+    grads = []
+    for leaf, w in ((x.clone(), weight), (session.send(x), session.send(weight))):
+        leaf.requires_grad_()
+        (F.interpolate(leaf, scale_factor=2.05, mode="nearest") * w).sum().backward()
+        grads.append(leaf.grad)
+    assert torch.equal(grads[1].publish(), grads[0])
+
+
+# Operators of which Python registers a decomposition beside the dispatcher's own; inference mode leaves them to the client.
+BOTH = {
+    "matmul": (lambda x: torch.matmul(x, x.mT), (2, 3, 4)),
+    "bilinear": (lambda x: F.interpolate(x, scale_factor=1.3, mode="bilinear"), (1, 2, 5, 5)),
+    "bicubic": (lambda x: F.interpolate(x, scale_factor=1.3, mode="bicubic"), (1, 2, 5, 5)),
+    "antialiased": (lambda x: F.interpolate(x, scale_factor=0.7, mode="bicubic", antialias=True), (1, 2, 5, 5)),
+    "trilinear": (lambda x: F.interpolate(x, scale_factor=1.3, mode="trilinear"), (1, 2, 3, 4, 5)),
+    "linear": (lambda x: F.interpolate(x, scale_factor=1.3, mode="linear"), (1, 2, 5)),
+    "stft": (lambda x: torch.stft(x, 8, 2, return_complex=True, window=torch.ones(8)), (2, 32)),
+    "one_hot": (lambda x: F.one_hot(x.long() % 5, 5), (2, 3)),
+    "broadcast": (lambda x: torch.broadcast_tensors(x, x[:1])[1], (2, 3)),
+    "unsafe_chunk": (lambda x: x.unsafe_chunk(2)[1], (4, 3)),
+    "tensor_split": (lambda x: torch.tensor_split(x, torch.tensor([1, 3]))[1], (4, 3)),
+    "dropout": (lambda x: F.dropout(x, 0.5, training=False), (4, 3)),
+    "gelu": (lambda x: F.mish(F.silu(x)), (4, 3)),
+}
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_in_inference_mode_too(session, name):
+    run, shape = BOTH[name]
+    x = torch.arange(float(torch.Size(shape).numel())).reshape(shape) / 7
+    want = run(x)
+    for inference in (False, True):
+        with torch.inference_mode(inference):
+            found = run(session.send(x))
+        torch.testing.assert_close(found.publish(), want)
+        assert found.stride() == want.stride()
+
+
+def test_one_hot_without_classes_is_refused_in_inference_mode(session):
+    with torch.inference_mode(), pytest.raises(rpc.ValueAccessError, match="num_classes="):
+        F.one_hot(session.send(torch.tensor([0, 2])))
