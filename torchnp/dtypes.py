@@ -16,6 +16,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from torchnp.float_to_integer import to_integer
+
 ndarray = np.ndarray
 
 # ---------------------------------------------------------------- the dtypes
@@ -378,7 +380,8 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
 
     Integers wrap; complex to real drops the imaginary part; float64 and integers reach the half types
     and float8s by way of float32 (two roundings, as c10::Half does); float8_e4m3fn saturates.
-    Not fixed by torch, and so not promised: floats that do not fit the integer type, NaN to integers.
+    A float that does not fit an integer type, or NaN, gives what x86's instruction for one number does, on every
+    processor: `float_to_integer`. torch has the same there, except where its vectors convert to uint32 and uint64.
     """
     source = x.dtype
     if source is dtype:
@@ -402,11 +405,15 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
         return _to_float8(x, dtype) if dtype in FLOAT8S else x.astype(dtype)
     if source in _OPMATH:
         x = x.astype(float32)
-        if source in (float8_e4m3fnuz, float8_e5m2fnuz) and dtype.kind in "iu":
+        if source in _NAN_IS_ZERO and dtype.kind in "iu":
             x = np.where(np.isnan(x), np.float32(0), x)
+    if x.dtype.kind == "f" and dtype.kind in "iu":
+        return to_integer(x, dtype)
     return x.astype(dtype, copy=False)
 
 
+# Of which torch makes 0 where an integer is asked for.
+_NAN_IS_ZERO = (float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu)
 # Floats that NumPy converts as torch does; float64 reaches a half type by way of float32.
 _PLAINLY = frozenset((a, b) for a in FLOATS for b in FLOATS if a is not b and not (a is float64 and b in HALVES))
 

@@ -87,13 +87,21 @@ def check_target(target: ndarray) -> None:
         raise RuntimeError(SELF_OVERLAP)
 
 
-def check_apart(target: ndarray, x: ndarray) -> None:
-    """Refuse to read what shares memory with the target without being the same view of it."""
+def check_apart(target: ndarray, x: ndarray) -> bool:
+    """Refuse to read what shares memory with the target without being the same view of it.
+
+    Returns
+    -------
+    bool
+        Whether the two may share memory where torch does not look, as one of them is not dense.
+    """
     # Arrays that own their memory share none: looking at that first is what makes this cheap.
     if x is target or (x.base is None and target.base is None):
-        return
-    if overlap(target, x) == "partial":
+        return False
+    found = overlap(target, x)
+    if found == "partial":
         raise RuntimeError(OVERLAP)
+    return not found and np.may_share_memory(target, x) and not is_same(target, x)
 
 
 def check_written_at(target: ndarray, operands: Iterable[Any]) -> None:

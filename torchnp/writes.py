@@ -57,6 +57,10 @@ class Writes:
         and the result's, twice. Others are silent.
     unlooked : bool
         ``out`` looks at the memory of what is written itself.
+    vectors : bool
+        Its elementwise loop computes with vectors where memory is contiguous; of bool none does but that of a copy.
+    number_first : bool
+        A half precision operand of one element is read before that loop.
     counted : str
         torch's words where an ``out=`` list has another length: ``{}`` stands for the length it should have, and its own.
     """
@@ -75,11 +79,13 @@ class Writes:
     resizes: bool = False
     resizing: str = ""
     unlooked: bool = False
+    vectors: bool = True
+    number_first: bool = False
     counted: str = "out should have one tensor per result: expected {}, got {}"
 
 
 NOTHING = Writes()
-PREDICATE = Writes(predicate=True)
+NO_VECTORS = Writes(vectors=False)
 
 
 def in_common(*names: str) -> Writes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from torchnp.checks import check
 from torchnp.derived.calls import bind, by_name, call, guarded
 from torchnp.derived.casts import Rule, check_fits, inplace_rule, lacking
+from torchnp.derived.element_order import in_order
 from torchnp.derived.lists import check_lists
 from torchnp.derived.targets import exceptions_of, refuse_otherwise, write_expanded
 from torchnp.dtypes import (
@@ -60,7 +61,8 @@ def make_inplace(
         source = by_name(schema, source, source_schema)
     name = schema.args[0].name
     rule = inplace_rule(schema)
-    looks_at_all = not writes.free
+    looks_at_all, looked_at = not writes.free, _looking(schema, writes)
+    ordered = in_order(schema, rule, writes)
     prepare, write = _preparation(schema, rule, writes), _writing(schema, rule, writes)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -76,17 +78,18 @@ def make_inplace(
                     bound["dtype"] = target.dtype
                 write_expanded(schema, target, bound, lambda b: call(source, schema, b), rule, writes)
                 return target
-            for x in args if looks_at_all else _looked_at(schema, args, writes):
-                if type(x) is ndarray and x is not target:
-                    try:
-                        check_apart(target, x)
-                    except RuntimeError:  # before which torch refuses what it refuses whatever the memory
-                        bound = bind(schema, args, kwargs)
-                        refuse_otherwise(target, bound, lambda b: call(source, schema, b), rule, writes.code_first)
-                        raise
+            try:
+                shared = _shares(target, (*args, *kwargs.values()) if looks_at_all else looked_at(args, kwargs))
+            except RuntimeError:  # before which torch refuses what it refuses whatever the memory
+                bound = bind(schema, args, kwargs)
+                refuse_otherwise(target, bound, lambda b: call(source, schema, b), rule, writes.code_first)
+                raise
             if prepare is not None:
                 args, kwargs = prepare(target, args, kwargs)
-            write(target, source(*args, **kwargs), (args, kwargs))
+            value = source(*args, **kwargs)
+            # Of an operand in the same memory torch may read what it has written.
+            if not (shared and ordered(target, value, bind(schema, args, kwargs), lambda b: call(source, schema, b))):
+                write(target, value, (args, kwargs))
         except FAILURES as error:
             raise_mismatch(schema, args, kwargs)
             if rule.sized:
@@ -143,9 +146,23 @@ def _writing(schema: Schema, rule: Rule, writes: Writes) -> Callable[[ndarray, n
     return write
 
 
-def _looked_at(schema: Schema, args: tuple, writes: Writes) -> list[Any]:
-    """The arguments whose memory torch looks at."""
-    return [x for x, a in zip(args, schema.args, strict=False) if a.name not in writes.free]
+def _looking(schema: Schema, writes: Writes) -> Callable[[tuple, dict[str, Any]], list[Any]]:
+    """What gives the arguments whose memory torch looks at."""
+
+    def looked_at(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+        named = [x for name, x in kwargs.items() if name not in writes.free]
+        return [x for x, a in zip(args, schema.args, strict=False) if a.name not in writes.free] + named
+
+    return looked_at
+
+
+def _shares(target: ndarray, arguments: Iterable[Any]) -> bool:
+    """Whether a target may share memory with an argument where torch does not look; what torch sees is refused."""
+    shared = False
+    for x in arguments:
+        if type(x) is ndarray and x is not target:
+            shared |= check_apart(target, x)
+    return shared
 
 
 def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Writes) -> None:
@@ -213,6 +230,7 @@ def _make_inplace_list(
     numbers = next((a.name for a in schema.args if a.name in ("scalar", "scalars")), "")
     rounds = bool(writes.rounds_number and numbers)
     writes_expanded = bool(exceptions_of(schema))
+    ordered = in_order(schema, rule, writes)
 
     def run(bound: Bound) -> list[ndarray] | None:
         targets = bound[schema.args[0].name]
@@ -235,8 +253,7 @@ def _make_inplace_list(
                 compute = lambda given: call(source, source_schema, given)[0]
                 refuse_otherwise(into[0], step, compute, rule, writes.code_first)
                 check_target(into[0])
-            for x in (x for value in step.values() for x in tensors_of(value)):
-                check_apart(into[0], x)
+            shared = _shares(into[0], (x for value in step.values() for x in tensors_of(value)))
         if narrow:
             step[numbers] = _all_rounded(step[numbers], into[0])
         try:
@@ -250,6 +267,8 @@ def _make_inplace_list(
                 operands = [x for k, v in step.items() if k != "scalars" for x in tensors_of(v)]
                 _raise_sooner(error, into[0], operands, writes)
             raise
+        if len(into) == 1 and shared and ordered(into[0], values[0], step, lambda b: call(source, source_schema, b)[0]):
+            return
         for target, value in zip(into, values, strict=True):
             rule.write_inplace(target, value)
 

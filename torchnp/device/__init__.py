@@ -16,14 +16,17 @@ from __future__ import annotations
 
 import torch
 
-from torchnp.device import autocast, extension, kernels, module, storages
+from torchnp.device import autocast, dlpack, extension, kernels, management, module, storages
 from torchnp.device._private import DeviceGuard, DeviceHooks, set_up_device
 
 NAME = storages.DEVICE
 
-set_up_device(NAME, module.Module(), DeviceHooks(), DeviceGuard())
+_module = module.Module()
+set_up_device(NAME, _module, DeviceHooks(), DeviceGuard())
 extension.guard()
 module.storages_here()
+management.serve_accelerator(_module)
+dlpack.share_with_others()
 _libraries = kernels.register() + autocast.register()
 
 

@@ -44,6 +44,7 @@ class _Both:
 
     DEVICE, SPOKEN = storages.DEVICE, storages.SPOKEN
     share = to_numpy = staticmethod(storages.share_any)
+    check_index = staticmethod(storages.check_index)
     wrap, to_torch, address = (
         staticmethod(storages.wrap),
         staticmethod(storages.to_torch),

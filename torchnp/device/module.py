@@ -10,9 +10,11 @@ import numpy as np
 import torch
 
 from torchnp.device import kernels, storages
+from torchnp.device.management import Management
+from torchnp.device.storages import check_index
 
 
-class Module(types.ModuleType):
+class Module(Management, types.ModuleType):
     """Registered as ``torch.np``. There is one device, with no streams, and its generator is the CPU's."""
 
     def __init__(self) -> None:
@@ -25,15 +27,6 @@ class Module(types.ModuleType):
     def is_available(self) -> bool:
         return True
 
-    def current_device(self) -> int:
-        return 0
-
-    def device_count(self) -> int:
-        return 1
-
-    def synchronize(self, device: Any = None) -> None:
-        """Kernels have ended when they return."""
-
     def _is_in_bad_fork(self) -> bool:
         return False
 
@@ -43,9 +36,11 @@ class Module(types.ModuleType):
     manual_seed = manual_seed_all
 
     def get_rng_state(self, device: Any = None) -> torch.Tensor:
+        check_index(device)
         return torch.get_rng_state()
 
     def set_rng_state(self, state: torch.Tensor, device: Any = None) -> None:
+        check_index(device)
         torch.set_rng_state(state)
 
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
@@ -65,7 +60,7 @@ class device:  # torch's name of what makes a device the current one
     """``with torch.np.device(0):`` makes the only device the current one."""
 
     def __init__(self, device: Any = None) -> None:
-        self.idx = 0
+        self.idx = check_index(device)
 
     def __enter__(self) -> None:
         pass
@@ -81,6 +76,7 @@ def storages_here() -> None:
     def new(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:
         if device is None or torch.device(device).type != storages.DEVICE:
             return make(cls, *args, **kwargs if device is None else kwargs | {"device": device})
+        check_index(device)
         size = args[0] if args else 0
         given = None if isinstance(size, int) else list(size)
         array = np.zeros(size, np.uint8) if given is None else np.array(given, np.uint8)

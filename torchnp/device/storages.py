@@ -29,6 +29,36 @@ _storage = torch.Tensor.untyped_storage
 _NOTHING = np.empty(0, np.uint8)
 
 
+Device = int | str | torch.device | None
+
+
+def check_index(device: Device) -> int:
+    """The index of a device, which is 0.
+
+    Parameters
+    ----------
+    device : int, str, torch.device or None
+        An index, ``"np"`` or ``"np:0"``; None is the current one.
+
+    Raises
+    ------
+    RuntimeError
+        There is no device of that index.
+    ValueError
+        It is a device of another type.
+    """
+    if isinstance(device, str):
+        device = torch.device(device)
+    if isinstance(device, torch.device):
+        if device.type != DEVICE:
+            raise ValueError(f"Expected a {DEVICE} device, but got: {device}")
+        device = device.index
+    index = 0 if device is None else int(device)
+    if index != 0:
+        raise RuntimeError(f"{DEVICE} error: invalid device ordinal {index}: there is one device, {DEVICE}:0")
+    return index
+
+
 def share(tensor: torch.Tensor) -> np.ndarray:
     """The memory of a tensor of the device; a 0-d tensor of the CPU is a number, and may stand beside them."""
     if tensor.is_conj() or tensor.is_neg():

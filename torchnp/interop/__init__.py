@@ -1,7 +1,8 @@
 """Everything that joins torchnp to torch itself: conversion on shared memory, and the mode that runs torch on it."""
 
 try:
-    from torchnp.interop.convert import to_numpy, to_torch
+    from torchnp.interop.convert import to_torch
+    from torchnp.interop.elsewhere import to_numpy
     from torchnp.interop.mode import CrossCheckError, MissingKernelError, NumpyMode
 except ModuleNotFoundError as error:
     from torchnp.extras import explained

@@ -29,6 +29,11 @@ NATIVE = {dt: t for dt, t in TORCH_DTYPE.items() if dt not in _FROM_BITS}
 DEVICE = "cpu"
 SPOKEN = "the CPU"
 
+
+def check_index(device: torch.device) -> None:
+    """torch takes any index of the CPU."""
+
+
 PLAIN_TENSORS = {torch.Tensor, torch.nn.Parameter, torch.nn.Buffer}
 _numpy = torch.Tensor.numpy
 _view = torch.Tensor.view
@@ -36,30 +41,7 @@ _from_numpy = torch.from_numpy
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """Return the tensor's memory as an array of the same shape and strides.
-
-    Nothing is copied, so a write on either side is seen on the other. Expanded tensors give arrays with a stride
-    of 0, which are writable as in torch. The one exception: a tensor whose conjugate or negative bit is set (as
-    ``z.conj()`` and ``z.conj().imag`` have it) is resolved first, and so gives a copy.
-
-    Parameters
-    ----------
-    tensor : torch.Tensor
-        A dense CPU tensor of any shape, with or without ``requires_grad`` (the array takes no part in autograd).
-
-    Returns
-    -------
-    numpy.ndarray
-        Always an array (0-d for a 0-d tensor); bfloat16, complex32 and float8 become ml_dtypes' types.
-
-    Raises
-    ------
-    TypeError
-        If ``tensor`` is not a tensor, is a tensor subclass that handles its own operators, is sparse, quantized
-        or nested, or has a dtype that NumPy and ml_dtypes lack.
-    RuntimeError
-        If its data is not in CPU memory (other devices, ``meta``, tensors inside ``vmap`` or ``grad``).
-    """
+    """`torchnp.interop.to_numpy` of the CPU's tensors alone."""
     if type(tensor) not in PLAIN_TENSORS:
         tensor = _plain(tensor)
     try:

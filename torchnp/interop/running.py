@@ -46,6 +46,10 @@ class Memory(Protocol):
     SPOKEN: str
     """The device in a sentence."""
 
+    def check_index(self, device: torch.device) -> Any:
+        """RuntimeError where there is no device of that index."""
+        ...
+
     def share(self, tensor: Tensor) -> ndarray:
         """The memory of a plain tensor of the device, quickly; TypeError or RuntimeError where there is more to do."""
         ...
@@ -216,6 +220,7 @@ class Runner:
             raise OnMeta
         if device.type != self.memory.DEVICE:
             raise Foreign(f"device {device} is not {self.memory.SPOKEN}")
+        self.memory.check_index(device)
         return "cpu"
 
     # ------------------------------------------------------------ results

@@ -151,10 +151,13 @@ _, rsub_scalar = rows(
 
 _OF_PRODUCT: dict[str, Any] = {
     "cpu": "mul_cpu", "takes": el.ALL, "exact_scalar": True, "doc": "Product; for bool, and.",
-    "writes": Writes(rounds_number=True),  # torch multiplies number * self in place, in their common dtype
+    "writes": Writes(rounds_number=True, number_first=True),  # torch multiplies number * self in place, in their common dtype
 }  # fmt: skip
 mul = el.binary("mul.Tensor mul.Scalar", np.multiply, differs=[*PROMOTION, "half-opmath"], **_OF_PRODUCT)
 el.binary("multiply.Tensor multiply.Scalar", np.multiply, differs=PROMOTION, **_OF_PRODUCT)
+
+
+_NUMBER_FIRST = Writes(number_first=True)
 
 
 def _trunc_divide(a: ndarray, b: ndarray) -> ndarray:
@@ -191,11 +194,13 @@ div = el.binary(
     "div.Tensor div.Scalar divide.Tensor divide.Scalar true_divide.Tensor true_divide.Scalar", np.true_divide,
     el.int_to_float, cpu="div_cpu", takes=el.FLOATS | el.COMPLEX, exact_scalar=True,
     differs=[*(d for d in PROMOTION if d != "number-wraps"), "int-to-default-float"], doc="True quotient.",
+    writes=_NUMBER_FIRST,
 )  # fmt: skip
 floor_divide = el.binary(
     "floor_divide floor_divide.Scalar", np.floor_divide, cpu="div_floor_cpu", takes=REAL, integer=_checked(np.floor_divide),
     float=_floor_divide, exact_scalar=True, stepwise=True,
     differs=[*OF_REALS, "integer-division-by-zero", "no-bool-remainder", "half-opmath"], doc="Quotient rounded down.",
+    writes=_NUMBER_FIRST,
 )  # fmt: skip
 _div_trunc = el.binary(
     "", lambda a, b: np.trunc(a / b), cpu="div_trunc_cpu", takes=REAL, integer=_checked(_trunc_divide),
@@ -209,6 +214,7 @@ _div_trunc = el.binary(
         *PROMOTION, "int-to-default-float", "integer-division-by-zero", "div-trunc-of-integers", "half-opmath",
         "no-bool-remainder",
     ],
+    writes=_NUMBER_FIRST,
 )  # fmt: skip
 def div_mode(self: ndarray, other: Any, *, rounding_mode: str | None) -> ndarray:
     """Quotient, rounded as ``rounding_mode`` says: not at all, toward zero ("trunc") or down ("floor")."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp.kernels._elementwise import BOOL, INTS, UNSIGNED, binary, unary
+from torchnp.writes import NO_VECTORS
 
 ndarray = np.ndarray
 
@@ -55,4 +56,4 @@ def _lcm(a: ndarray, b: ndarray) -> ndarray:
 
 _OF_SMALLEST = ["three-tier-promotion", "missing-kernel", "gcd-of-smallest"]
 for _name, _formula, _like in (("gcd", _gcd, np.gcd), ("lcm", _lcm, np.lcm)):
-    binary(_name, _formula, cpu=f"{_name}_cpu", takes=INTS, like=_like, differs=_OF_SMALLEST)
+    binary(_name, _formula, cpu=f"{_name}_cpu", takes=INTS, like=_like, differs=_OF_SMALLEST, writes=NO_VECTORS)

@@ -23,7 +23,7 @@ from torchnp.quick import exact
 from torchnp.registry import kernel
 from torchnp.scalars import single, tensor
 from torchnp.settle import is_plain
-from torchnp.writes import PREDICATE
+from torchnp.writes import Writes
 
 ndarray = np.ndarray
 _ORDERED = BOOL | INTS | FLOATS
@@ -52,7 +52,7 @@ def _logical(self: ndarray, other: ndarray, *, op: str, of: np.ufunc) -> ndarray
     return of(dt.cast(operand(self, common), dt.bool_), dt.cast(operand(other, common), dt.bool_))
 
 
-_DOC, _GIVEN = "The logical operation on the truth of each element.", {"writes": PREDICATE}
+_DOC, _GIVEN = "The logical operation on the truth of each element.", {"writes": Writes(predicate=True, vectors=False)}
 for _of in (np.logical_and, np.logical_or, np.logical_xor):
     rows(_of.__name__, _logical, _DOC, of=_of, like=_of, **_GIVEN)
 

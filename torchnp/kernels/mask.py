@@ -42,7 +42,7 @@ def _check_mask(mask: ndarray) -> None:
     "masked_fill.Scalar",
     like=np.where,
     differs=["masked-fill-truncates", "fill-overflow"],
-    writes=Writes(inplace=_look_at_mask),
+    writes=Writes(inplace=_look_at_mask, vectors=False),
 )
 def masked_fill(self, mask, value):
     """The tensor with one number where the mask is true."""
@@ -64,7 +64,7 @@ def masked_fill(self, mask, value):
     "masked_fill.Tensor",
     like=np.where,
     differs=["masked-fill-truncates", "fill-overflow", "fill-0d"],
-    writes=Writes(inplace=_look_at_mask, free=("value",)),
+    writes=Writes(inplace=_look_at_mask, free=("value",), vectors=False),
 )
 def masked_fill_tensor(self, mask, value):
     """The tensor with the number of a 0-d tensor where the mask is true."""

@@ -18,7 +18,7 @@ from torchnp.kernels.numerics.loops import AVX512, in_vectors
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar, whole
-from torchnp.writes import Bound, Writes, store
+from torchnp.writes import NO_VECTORS, Bound, Writes, store
 
 ndarray = np.ndarray
 REAL = el.INTS | el.FLOATS
@@ -206,7 +206,7 @@ _of_floats(
 _of_floats("logaddexp2", np.logaddexp2, cpu="logaddexp2_cpu")
 # Of two equal zeros the second, as C has it; NumPy's loop for halves gives the first.
 _nextafter = lambda a, b: np.where(a == b, b, np.nextafter(a, b))
-_of_floats("nextafter", _nextafter, like=np.nextafter, cpu="nextafter_cpu", compute=el.same)
+_of_floats("nextafter", _nextafter, like=np.nextafter, cpu="nextafter_cpu", compute=el.same, writes=NO_VECTORS)
 # nan counts as not positive.
 _step = lambda x, values: np.where(x == 0, values, (x > 0).astype(x.dtype))
 _heaviside_row = el.binary("", _step, cpu="heaviside_cpu", takes=el.BOOL | REAL)
@@ -225,7 +225,9 @@ def _look_step(bound: Bound, targets: list[ndarray]) -> None:
         check_fits(values, targets[0])
 
 
-_STEP = Writes(inplace=_look_step, out=lambda bound, outs: _check_real(bound["self"], bound["values"], *outs))
+_STEP = Writes(
+    inplace=_look_step, out=lambda bound, outs: _check_real(bound["self"], bound["values"], *outs), vectors=False
+)
 
 
 @kernel(
@@ -266,7 +268,8 @@ def _is_wide(x: ndarray) -> bool:
 
 
 # In place torch raises 2 to the power before it looks at the target.
-_LDEXP = Writes(inplace=_look_ldexp, out=_look_inexact, code_first=True)
+# The power of two is memory of its own.
+_LDEXP = Writes(inplace=_look_ldexp, out=_look_inexact, code_first=True, free=("other",))
 
 
 @kernel(

@@ -17,7 +17,7 @@ from torchnp.kernels.numerics.erf import scipy_special
 from torchnp.kernels.numerics.fma import fast_fma, horner
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar
-from torchnp.writes import Bound, Writes
+from torchnp.writes import NO_VECTORS, Bound, Writes
 
 ndarray = np.ndarray
 _FLOAT = ["int-to-default-float", "half-opmath"]
@@ -253,6 +253,7 @@ def _with_log(name: str, log: Callable[[ndarray], ndarray], also: str = "") -> C
     return binary(
         f"{also}special_{name} special_{name}.other_scalar special_{name}.self_scalar", product,
         int_to_float, cpu=f"{name}_cpu", takes=FLOATS, compute=same, like=scipy_special(name), differs=_DOUBLE,
+        writes=NO_VECTORS,
     )  # fmt: skip
 
 

@@ -1,0 +1,275 @@
+"""Elementwise writes into memory that an operand shares: element after element, in the order of torch's loops.
+
+torch refuses operands that share memory only where both are dense. Else an element that is read after it was written has
+its new value: ``x[:, 1:] = x[:, :-1]`` fills each row with its first element, where NumPy copies the operand beforehand.
+
+The order is that of TensorIterator: dimensions sorted by strides, from the innermost outwards, neighbours merged where
+all operands lie without gaps. Where the innermost dimension is contiguous most loops read `VECTOR` bytes before they
+write any, and the rest of a row element by element. The vectors are those of a processor with AVX2: others have half
+or twice as many bytes, and from 32768 elements on torch may share a call among threads. There torch promises no values,
+and these are those of one thread with AVX2, whatever processor NumPy runs on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from torchnp.derived.casts import Rule
+from torchnp.dtypes import HALVES, bool_, cast, result_type
+from torchnp.layout import cloned, expanded, layout_of, order_of
+from torchnp.overlap import tensors_of
+from torchnp.schema import Schema
+from torchnp.writes import Bound, Writes
+
+ndarray = np.ndarray
+InOrder = Callable[[ndarray, ndarray, Bound, Callable[[Bound], ndarray]], bool]
+Compute = Callable[[list[ndarray]], ndarray]  # from the target's elements and those of each operand, to the result
+
+VECTOR = 64  # bytes that a vector loop reads before it writes: two vectors of AVX2
+
+# Arguments that are read element by element, beside the target, and those of which one number is read before all else.
+_READ = frozenset(
+    ("other", "exponent", "tensor1", "tensor2", "tensors1", "end", "weight", "weights", "min", "max", "mask", "src", "values")
+)  # fmt: skip
+_NUMBERS = frozenset(("value", "scalars"))
+
+
+def read_by_element(schema: Schema, writes: Writes) -> tuple[str, ...]:
+    """The arguments that an in-place op reads element by element beside its target; none if it is not elementwise."""
+    names = [a.name for a in schema.args[1:] if "Tensor" in a.type and a.name not in _NUMBERS]
+    return tuple(n for n in names if n not in writes.free) if _READ.issuperset(names) else ()
+
+
+def in_order(schema: Schema, rule: Rule, writes: Writes) -> InOrder:
+    """How an in-place op writes a target that shares memory with an operand, if it is elementwise.
+
+    Returns
+    -------
+    callable
+        Of the target, the result of operands read beforehand, the arguments by name (lists hold one tensor), and what
+        computes a result of them: whether it has written, which it leaves to others where the order does not matter.
+    """
+    names, first = read_by_element(schema, writes), schema.args[0].name
+    copies = names == ("src",)
+
+    def write(target: ndarray, value: ndarray, bound: Bound, result: Callable[[Bound], ndarray]) -> bool:
+        if not names or value.shape != target.shape or not target.size:
+            return False
+        rule.check(value.dtype, target.dtype, target.dtype)
+        given = {name: tensors_of(bound[name]) for name in names}
+        read = {name: found[0] for name, found in given.items() if found}
+        if copies:
+            return copy_in_order(target, *read.values())
+        if result_type(target, *(x for name, x in read.items() if name != "mask")) != target.dtype:
+            return False  # torch computes in memory of its own
+        # What has to be converted is so before the loop.
+        operands = [x if name == "mask" or x.dtype == target.dtype else cloned(x) for name, x in read.items()]
+
+        def compute(values: list[ndarray]) -> ndarray:
+            named = dict(zip((first, *read), values))
+            return result(bound | {k: [x] if isinstance(bound[k], (list, tuple)) else x for k, x in named.items()})
+
+        once = target.dtype in HALVES and writes.number_first
+        vectors = writes.vectors and target.dtype != bool_
+        return write_in_order(target, operands, compute, reads_target=True, vectors=vectors, once=once)
+
+    return write
+
+
+class _Loop(NamedTuple):
+    """How torch's iterator goes through a target and its operands."""
+
+    shape: tuple[int, ...]
+    order: list[int]  # dimensions from the outermost to the innermost
+    row: int  # elements of the innermost dimension, after neighbours are merged
+    steps: list[int]  # bytes from one of them to the next: of the target, and of each operand
+
+    def flat(self, x: ndarray) -> ndarray:
+        """The elements in the order in which they are read."""
+        return np.broadcast_to(x, self.shape).transpose(self.order).reshape(-1)
+
+    def places(self, x: ndarray, strides: Sequence[int]) -> ndarray:
+        """The addresses of the elements in that order."""
+        found = np.full(1, x.__array_interface__["data"][0], np.int64)
+        for d in self.order:
+            found = np.add.outer(found, np.arange(self.shape[d]) * strides[d]).reshape(-1)
+        return found
+
+
+def _loop(target: ndarray, strides: list[tuple[int, ...]]) -> _Loop:
+    shape = target.shape
+    order = order_of(shape, strides)
+    row, steps = 1, [0] * len(strides)
+    for d in reversed(order):
+        n, here = shape[d], [s[d] for s in strides]
+        if row == 1:
+            steps = here
+        elif n != 1 and any(row * a != b for a, b in zip(steps, here)):
+            break
+        row *= n
+    return _Loop(shape, order, row, steps)
+
+
+def _strides(x: ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(s * x.itemsize for s in expanded(layout_of(x), shape))
+
+
+def _seen_from(loop: _Loop, size: int, step: int, vectors: int) -> ndarray:
+    """For each element in order the first whose write the read of an operand does not see.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of an element of the target.
+    step : int
+        Bytes from one element of the operand to the next in a row.
+    vectors : int
+        Bytes that are read before they are written; 0 where each element is for itself.
+    """
+    n = int(np.prod(loop.shape))
+    each = np.arange(n)
+    block = vectors // size
+    # One operand may be a single number in a row: it is read once for all vectors of the row.
+    rest = [s for s in loop.steps[1:] if s != size]
+    if block < 2 or loop.steps[0] != size or any(rest) or len(rest) > 1 or loop.row < block:
+        return each
+    place = each % loop.row
+    before = each - (place if step == 0 else place % block)
+    return np.where(place < loop.row // block * block, before, each)
+
+
+def _writers(loop: _Loop, at: ndarray, read: ndarray, seen: ndarray, size: int) -> ndarray | None:
+    """For each element in order the one before it that wrote what it reads, -1 where none did; None if that is not plain."""
+    low = int(at.min())
+    place = (at - low) // size
+    last = np.full(int(place.max()) + 1, -1)
+    last[place] = np.arange(at.size)
+    if (int(read[0]) - low) % size or not np.array_equal(last[place], np.arange(at.size)):
+        return None
+    where = (read - low) // size
+    inside = (where >= 0) & (where < last.size)
+    found = np.where(inside, last[np.where(inside, where, 0)], -1)
+    return np.where(found < seen, found, -1)
+
+
+def write_in_order(
+    target: ndarray, operands: list[ndarray], compute: Compute, *, reads_target: bool, vectors: bool, once: bool = False
+) -> bool:
+    """Write an elementwise result into a target that shares memory with operands; False if the order does not matter.
+
+    Parameters
+    ----------
+    target : ndarray
+        What is written.
+    operands : list of ndarray
+        What is read element by element, in the order of the schema; each broadcasts to the target.
+    compute : callable
+        Of the list of the target and the operands, flat and of one length, or 0-d where they are so: the result, flat.
+    reads_target : bool
+        Whether the target is an operand too.
+    vectors : bool
+        Whether the loop computes with vectors where memory is contiguous.
+    once : bool
+        Whether an operand of one element is read before the loop.
+    """
+    found = _dependences(target, operands, reads_target, VECTOR if vectors else 0, once)
+    if found is None:
+        return False
+    loop, writers = found
+    if writers is None:
+        _one_by_one(loop, target, operands, compute)
+        return True
+    flat = [x if x.ndim == 0 else loop.flat(x) for x in (target, *operands)]
+    out = np.empty(target.size, target.dtype)
+    for group in _groups(list(writers.values())):
+        given = []
+        for i, x in enumerate(flat):
+            values = x if x.ndim == 0 and i - 1 not in writers else np.broadcast_to(x, out.shape)[group]
+            if i - 1 in writers:
+                by = writers[i - 1][group]
+                values = np.where(by >= 0, out[by], values)
+            given.append(values)
+        out[group] = cast(compute(given), target.dtype)
+    _store(loop, target, out)
+    return True
+
+
+def copy_in_order(target: ndarray, source: ndarray) -> bool:
+    """`write_in_order` of a copy: each element has the value at the end of its chain of copies."""
+    found = _dependences(target, [source], False, VECTOR, False)
+    if found is None:
+        return False
+    loop, writers = found
+    if writers is None:
+        _one_by_one(loop, target, [source], lambda given: given[1])
+        return True
+    by = writers[0]
+    first = np.where(by >= 0, by, np.arange(by.size))
+    while not np.array_equal(further := first[first], first):
+        first = further
+    _store(loop, target, loop.flat(source)[first])
+    return True
+
+
+def _operand_strides(target: ndarray, operands: list[ndarray], reads_target: bool) -> list[tuple[int, ...]]:
+    return [_strides(x, target.shape) for x in (target, *([target] if reads_target else []), *operands)]
+
+
+def _dependences(
+    target: ndarray, operands: list[ndarray], reads_target: bool, vectors: int, once: bool
+) -> tuple[_Loop, dict[int, ndarray] | None] | None:
+    """The loop, and by operand who wrote what is read; None where nothing is read after it was written."""
+    strides = _operand_strides(target, operands, reads_target)
+    loop = _loop(target, strides)
+    strides = strides[-len(operands) :]
+    at = loop.places(target, _strides(target, target.shape))
+    writers: dict[int, ndarray] = {}
+    for i, x in enumerate(operands):
+        if (once and x.size == 1) or not np.may_share_memory(target, x):
+            continue
+        if x.dtype.itemsize != target.dtype.itemsize or (x.dtype != target.dtype):
+            return loop, None
+        seen = _seen_from(loop, target.itemsize, loop.steps[len(loop.steps) - len(operands) + i], vectors)
+        by = _writers(loop, at, loop.places(x, strides[i]), seen, target.itemsize)
+        if by is None:
+            return loop, None
+        if (by >= 0).any():
+            writers[i] = by
+    return (loop, writers) if writers else None
+
+
+def _groups(writers: list[ndarray]) -> list[ndarray]:
+    """The elements in groups, each of which reads nothing that it writes, or that a later one does."""
+    n = writers[0].size
+    if len(writers) == 1:  # the lengths of chains, by doubling
+        by = np.append(writers[0], -1)  # -1 is the element behind the last
+        depth = (by >= 0).astype(np.int64)
+        while (by >= 0).any():
+            depth = depth + depth[by]
+            by = by[by]
+        depth = depth[:n]
+    else:
+        depth = np.zeros(n, np.int64)
+        while True:
+            further = np.max([np.where(by >= 0, depth[by] + 1, 0) for by in writers], axis=0)
+            if np.array_equal(further, depth):
+                break
+            depth = further
+    order = np.argsort(depth, kind="stable")
+    return np.split(order, np.searchsorted(depth[order], np.arange(1, int(depth.max()) + 1)))
+
+
+def _one_by_one(loop: _Loop, target: ndarray, operands: list[ndarray], compute: Compute) -> None:
+    """Each element for itself: for operands of another dtype in one memory."""
+    turned = [np.broadcast_to(x, loop.shape).transpose(loop.order) for x in (target, *operands)]
+    writable = target.transpose(loop.order)
+    for place in np.ndindex(writable.shape):
+        writable[place] = cast(compute([np.array(x[place]).reshape(1) for x in turned]), target.dtype)[0]
+
+
+def _store(loop: _Loop, target: ndarray, values: ndarray) -> None:
+    turned = target.transpose(loop.order)
+    turned[...] = values.reshape(turned.shape)

@@ -1,0 +1,48 @@
+"""Tensors of the device as what they are for other libraries: memory of the CPU, shared without a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchnp.device import storages
+from torchnp.interop import convert, elsewhere
+
+_CPU = (1, 0)  # kDLCPU, and its only index
+
+
+def share_with_others() -> None:
+    """Let ``np.from_dlpack``, ``torch.from_dlpack`` and `torchnp.interop.to_numpy` take tensors of the device."""
+    elsewhere.READERS[storages.DEVICE] = storages.to_numpy
+    Tensor: Any = torch.Tensor
+    whose, export = Tensor.__dlpack_device__, Tensor.__dlpack__
+
+    def __dlpack_device__(self: torch.Tensor) -> Any:
+        if type(self) in convert.PLAIN_TENSORS and self.device.type == storages.DEVICE:
+            return (type(whose(_NOTHING)[0])(_CPU[0]), _CPU[1])
+        return whose(self)
+
+    def __dlpack__(self: torch.Tensor, **given: Any) -> Any:
+        if type(self) in convert.PLAIN_TENSORS and self.device.type == storages.DEVICE:
+            return export(_on_cpu(self), **given)
+        return export(self, **given)
+
+    for name, function, theirs in (
+        ("__dlpack_device__", __dlpack_device__, whose),
+        ("__dlpack__", __dlpack__, export),
+    ):
+        function.__doc__ = theirs.__doc__
+        setattr(Tensor, name, function)
+
+
+_NOTHING = torch.empty(0)
+
+
+def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of the CPU on the same memory; as torch does of its own, what requires grad or is conjugated is refused."""
+    if tensor.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if tensor.is_conj():
+        raise BufferError("Can't export tensors with the conjugate bit set")
+    return convert.to_torch(storages.physical(tensor))

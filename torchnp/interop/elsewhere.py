@@ -1,0 +1,46 @@
+"""The memory of tensors as arrays, on the CPU or on a device whose memory is in this process too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from torchnp.interop import convert
+
+READERS: dict[str, Callable[[torch.Tensor], np.ndarray]] = {}
+"""By type of a device what gives its tensors' memory; a device adds its own."""
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """Return the tensor's memory as an array of the same shape and strides.
+
+    Nothing is copied, so a write on either side is seen on the other. Expanded tensors give arrays with a stride
+    of 0, which are writable as in torch. The one exception: a tensor whose conjugate or negative bit is set (as
+    ``z.conj()`` and ``z.conj().imag`` have it) is resolved first, and so gives a copy.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        A dense tensor of any shape, on the CPU or on the device ``np``, with or without ``requires_grad`` (the array
+        takes no part in autograd).
+
+    Returns
+    -------
+    numpy.ndarray
+        Always an array (0-d for a 0-d tensor); bfloat16, complex32 and float8 become ml_dtypes' types.
+
+    Raises
+    ------
+    TypeError
+        If ``tensor`` is not a tensor, is a tensor subclass that handles its own operators, is sparse, quantized
+        or nested, or has a dtype that NumPy and ml_dtypes lack.
+    RuntimeError
+        If its data is not in CPU memory (other devices, ``meta``, tensors inside ``vmap`` or ``grad``).
+    """
+    if type(tensor) in convert.PLAIN_TENSORS and tensor.layout is torch.strided:
+        reader = READERS.get(tensor.device.type)
+        if reader is not None:
+            return reader(tensor)
+    return convert.to_numpy(tensor)
