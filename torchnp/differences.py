@@ -120,7 +120,9 @@ def evaluate(expression: str, **names: Any) -> str:
 
 
 # What a refusal of dtypes speaks of, in any of torch's wordings.
-_OF_DTYPES = re.compile(r"(?i)d?types?\b|not implemented for|floating|complex|bool|integ|\b(long|float|double|half|byte)\b")
+_OF_DTYPES = re.compile(
+    r"(?i)d?types?\b|not implemented for|floating|complex|bool|integ|\b(long|float|double|half|byte)\b"
+)
 # Of these NumPy refuses some calls and computes others: an axis of a 0-d array, a number out of range.
 _NUMPY_VARIES = ("zero-dim-axis", "number-wraps", "fill-overflow")
 
