@@ -16,7 +16,7 @@ from name_pages import LIBRARIES, place_of, public_names
 from op_pages import PLACES, page_name
 
 from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import facts, ranking, spellings
+from torchnp.lookup import argument_names, facts, ranking, spellings
 from torchnp.lookup.meaning import SPELLED, Meaning, meaning_of, module_name
 from torchnp.lookup.telling import told
 from torchnp.lookup.topics import TOPICS
@@ -94,10 +94,10 @@ def _spelt() -> Iterator[str]:
         yield from (n.removeprefix("aten::") for n in (op, *overloads))
     yield from (like.replace("numpy.", "np.", 1) for like in facts.ops_like())
     yield from (name for name in (f"nn.{c}" for c in dir(torch.nn)) if module_name(name))
-    own = (spellings.PYTHON, spellings.ALSO, spellings.TORCH, spellings.NUMPY, spellings.ARGUMENTS, TOPICS)
+    own = (spellings.PYTHON, spellings.ALSO, spellings.TORCH, spellings.NUMPY, argument_names.ARGUMENTS, TOPICS)
     for known in (*own, CATALOGUE):
         yield from known
-    yield from (f"{argument}=" for argument in spellings.ARGUMENTS)
+    yield from (f"{argument}=" for argument in argument_names.ARGUMENTS)
     yield from (e.hit.name for e in ranking.entries() if e.hit.kind == "name")
 
 

@@ -2,7 +2,7 @@
 
     python scripts/make_lookup.py [--check] [--examples]
 
-These are ops.json, differences.json, callers.tsv and examples.tsv. Run it after a change of ``like=``, ``differs=``, a docstring
+These are ops.json, differences.json, callers.tsv, torch_names.txt and examples.tsv. Run it after a change of ``like=``, ``differs=``, a docstring
 of a kernel, the catalogue or what the proof counted; a test compares. ``--examples`` asks torch again for the example that
 each operator has of each of its differences, and the proof where the catalogue's do not fit, which takes some minutes; without it the examples of pairs that are no longer
 declared are dropped, and those of new pairs are added.
@@ -11,6 +11,7 @@ declared are dropped, and those of new pairs are added.
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -67,9 +68,31 @@ def callers_lines() -> list[str]:
     return ["# by scripts/make_lookup.py: op, its public name", *("\t".join(pair) for pair in sorted(found.items()))]
 
 
+def names_lines() -> list[str]:
+    """The public names of torch, a line for each module or class."""
+    import torch
+
+    spaces = {
+        "torch": torch, "Tensor": torch.Tensor, "F": torch.nn.functional, "torch.linalg": torch.linalg, "torch.fft": torch.fft,
+        "torch.special": torch.special,
+    }  # fmt: skip
+    rows = ["# by scripts/make_lookup.py: a module or class of torch's, and its public names"]
+    for name, space in spaces.items():
+        public = (n for n in dir(space) if not n.startswith("_") or n.startswith("__"))
+        rows.append(f"{name}\t{' '.join(n for n in public if not isinstance(_found(space, n), ModuleType))}")
+    return rows
+
+
+def _found(space: Any, name: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return getattr(space, name, None)
+
+
 def main() -> int:
     stale = []
     asked = {
+        "torch_names.txt": names_lines,  # first: the others look names up in it
         "ops.json": ops_lines,
         "differences.json": differences_lines,
         "callers.tsv": callers_lines,

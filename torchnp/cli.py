@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if argv[:1] == ["conform"]:
             return conform(argv[1:])
+        if argv[:1] == ["explain"]:
+            argv = _names_last(argv)
         args = parser().parse_args(argv)
         status = args.run(args) or 0
         sys.stdout.flush()
@@ -42,6 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has left: nothing more to say, at exit neither
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0 if argv[0] in ("ops", "explain", "differences") else 1  # the others had not come to their verdict
+
+
+def _names_last(argv: list[str]) -> list[str]:
+    """The command with its options first, so that ``-x`` is what is asked for."""
+    options = [a for a in argv[1:] if a in ("-h", "--help", "--json")]
+    names = [a for a in argv[1:] if a not in (*options, "--")]
+    return [argv[0], *options, *(["--", *names] if names else [])]
 
 
 def _versions() -> str:

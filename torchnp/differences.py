@@ -119,6 +119,29 @@ def evaluate(expression: str, **names: Any) -> str:
             return show(error)
 
 
+# What a refusal of dtypes speaks of, in any of torch's wordings.
+_OF_DTYPES = re.compile(
+    r"(?i)d?types?\b|not implemented for|floating|complex|bool|integ|\b(long|float|double|half|byte)\b"
+)
+# Of these NumPy refuses some calls and computes others: an axis of a 0-d array, a number out of range.
+_NUMPY_VARIES = ("zero-dim-axis", "number-wraps", "fill-overflow")
+
+
+def shows(difference: Difference, torch_value: str, numpy_value: str) -> bool:
+    """Whether two values part in the manner of a difference: both raise where its own do, and for a reason of its kind."""
+    refused = ["Error:" in v for v in (torch_value, numpy_value)]
+    own = ["Error:" in v for v in (difference.torch_value, difference.numpy_value)]
+    if refused[0] != own[0] or (refused[1] != own[1] and difference.id not in _NUMPY_VARIES):
+        return False
+    words = [value.partition(":")[2] for value in (difference.torch_value, torch_value)]
+    of_shapes_too = difference.id == "prims-no-promotion"
+    if own[0] and _OF_DTYPES.search(words[0]) and not _OF_DTYPES.search(words[1]) and not of_shapes_too:
+        return False
+    # A tuple of one array beside that array shows how results are packed, and nothing else.
+    packed = re.fullmatch(r"\((.*)\)", torch_value)
+    return not (packed and packed[1] == numpy_value and difference.torch_value[:1] != "(")
+
+
 def run(difference: Difference, which: Iterable[str] = ("torch", "numpy", "kernel")) -> dict[str, str]:
     """Evaluate a difference's expressions, by their fields' names; without torch's ``which`` needs no torch."""
     import torchnp

@@ -47,10 +47,11 @@ def from_numpy(case: Case, outcome: str, want: Seen, mine: Seen) -> str:
     import torchnp
 
     row = torchnp.table.get(case.op)
-    like = getattr(row, "like", None)
-    if not callable(like):
+    if not callable(getattr(row, "like", None)):
         return ""
-    for call in obvious_calls(case, like):
+    namesake = getattr(np, case.op.partition("::")[2].partition(".")[0], None)  # np.repeat is no Tensor.repeat
+    likes = dict.fromkeys((row.like, namesake if callable(namesake) else row.like))
+    for call in (call for like in likes for call in obvious_calls(case, like)):
         if matches(call, outcome, want, mine, case):
             found = explaining(row, outcome, case, rounds=not mine.error and rounds(want, mine))
             return "matches NumPy, not torch" + (

@@ -35,12 +35,18 @@ def pieces_rounded_up(call: Call) -> Any:
 def splits_by_sizes(call: Call) -> Any:
     name = "split_size" if "split_size" in call.given else "split_sizes"
     sizes, extent = call.given[name], call.first.shape[call.full()["dim"]]
-    if isinstance(sizes, int):
-        call.given[name] = np.arange(sizes, extent, sizes)
-        return "arange" not in call.template.text
     if sum(sizes) != extent:
         return refuse(call)
     call.given[name] = tuple(np.cumsum(sizes)[:-1].tolist())
+    return True
+
+
+@amends("split-by-size", stage=2)
+def splits_by_one_size(call: Call) -> Any:
+    size, extent = call.given["split_size"], call.first.shape[call.full()["dim"]]
+    if size == 0 and extent:
+        return refuse(call)
+    call.given["split_size"] = np.arange(size, extent, size) if size else ()
     return True
 
 
@@ -49,7 +55,7 @@ def repeats_the_whole(call: Call) -> Any:
     repeats = call.given["repeats"]
     if len(repeats) < call.first.ndim:
         return refuse(call)
-    call.f = np.tile
+    call.f, call.template = np.tile, parsed("f(self, repeats)")
     return True
 
 

@@ -151,8 +151,6 @@ MAPPING: dict[str, tuple[str, ...]] = {
     "numpy.atleast_2d": ("f(self)", "f(*tensors)"),
     "numpy.atleast_3d": ("f(self)", "f(*tensors)"),
     "numpy.split": (
-        "f(self, np.arange(split_size, sizes_of(self, dim), split_size), axis=dim)",
-        "f(self, np.arange(split_size, len(self), split_size))",
         "f(self, split_size, axis=dim)",
         "f(self, split_sizes, axis=dim)",
     ),
@@ -395,7 +393,7 @@ MAPPING: dict[str, tuple[str, ...]] = {
 SPELLINGS = {
     "descending-by-negation": "f(-self, axis=dim, stable=stable) if descending else None",
     "bool-power-is-int64": "self ** exponent",
-    "split-takes-sizes": "f(self, split_size, axis=dim)",
+    "repeat-is-tile": "np.repeat(self, repeats)",
     "memory-format": "self.copy()",
     "index-int-not-advanced": "f(self[None], (0, *index_of(indices)))",
     "nonzero-rows": "np.nonzero(self)",

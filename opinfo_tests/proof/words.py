@@ -109,10 +109,6 @@ def contracted(path: tuple) -> Any:
     return ["einsum_path", *pairs_of(path)] if len(path) > 1 else False
 
 
-def sizes_of(x: np.ndarray, dim: int) -> int:
-    return x.shape[dim]
-
-
 def slot(dim: int, index: Any) -> tuple[Any, ...]:
     """Return an index along one dimension, counted from the front or from the end."""
     return (*(slice(None),) * dim, index) if dim >= 0 else (..., index, *(slice(None),) * (-1 - dim))
@@ -181,7 +177,7 @@ def periodic_of(window: np.ndarray, periodic: bool) -> np.ndarray:
 
 HELPERS: dict[str, Any] = {
     f.__name__: f
-    for f in (wrote, untold, itself, inside, beneath, shaped_as, stored, limit_of, divided, added_axes, several, side_of, reversed_along, kth, pairs_of, contracted, sizes_of, slot, along, slot_index,
+    for f in (wrote, untold, itself, inside, beneath, shaped_as, stored, limit_of, divided, added_axes, several, side_of, reversed_along, kth, pairs_of, contracted, slot, along, slot_index,
               index_of, added, complex_of, real_of, norm_of, with_zeros, spans, spaced, reduction, periodic_of)
 } | {"np": np, "given": given_or}  # fmt: skip
 WORDS = frozenset({*HELPERS, "f", "_", "int", "len", "tuple", "list", "slice"})

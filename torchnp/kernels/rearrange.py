@@ -106,7 +106,7 @@ def _roll1(x: ndarray, shift: int, dim: int) -> ndarray:
 # ---------------------------------------------------------------- repeat
 
 
-@kernel("repeat", like=np.repeat, differs=["repeat-is-tile"])
+@kernel("repeat", like=np.tile, differs=["repeat-is-tile"])
 def repeat(self, repeats):
     """The whole tensor several times along each dimension."""
     extra = len(repeats) - self.ndim

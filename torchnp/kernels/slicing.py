@@ -124,7 +124,7 @@ def _pieces(x: ndarray, dim: int, sizes: Iterable[int]) -> list[ndarray]:
 
 
 @kernel(
-    "split.Tensor", "unsafe_split.Tensor", like=np.split, differs=["split-takes-sizes"],
+    "split.Tensor", "unsafe_split.Tensor", like=np.split, differs=["split-by-size"],
     writes=Writes(counted=_COUNTED.format("split_copy_Tensor_out()")),
 )  # fmt: skip
 def split(self, split_size, dim=0):

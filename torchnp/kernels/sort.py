@@ -90,7 +90,7 @@ rows(
     like=np.sort, differs=[*_ORDER, "sort-with-indices"], quick=exact(_quick_sort),
 )  # fmt: skip
 rows(
-    "argsort argsort.stable", _sorted, "Indices that sort along a dimension; equal elements keep their order.", part=1,
+    "argsort argsort.stable", _sorted, "Indices that sort along a dimension; equal elements keep their order if ``stable`` is set.", part=1,
     like=np.argsort, differs=[*_ORDER, "descending-by-negation"],
 )  # fmt: skip
 rows(
@@ -186,7 +186,7 @@ for _skips, _like, _word in ((False, np.median, "; {} NaN if there is one."), (T
 
 @kernel("mode", differs=["mode-index"])
 def mode(self, dim=-1, keepdim=False):
-    """The most frequent element along a dimension, of several the smallest, and the index of its last occurrence."""
+    """The most frequent element along a dimension, the smallest of several, and the index of one of its occurrences."""
     return taken("mode", self, dim, keepdim, _most_frequent)
 
 

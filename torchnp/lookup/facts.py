@@ -161,6 +161,13 @@ def callers() -> dict[str, str]:
     return dict(line.split("\t") for line in _lines("callers.tsv"))
 
 
+@functools.cache
+def torch_names() -> frozenset[str]:
+    """Every public name of torch's main modules and of its tensors: ``torch.var``, ``Tensor.add_``, ``F.relu``."""
+    spaces = (line.split("\t") for line in _lines("torch_names.txt"))
+    return frozenset(f"{space}.{name}" for space, names in spaces for name in names.split())
+
+
 def _lines(name: str) -> list[str]:
     return (DATA / name).read_text(encoding="utf-8").splitlines()[1:]
 

@@ -5,6 +5,11 @@ A group is a reason and the names that it covers, as globs of ``torch.*``, ``Ten
 
 from __future__ import annotations
 
+MODULES = (
+    "amp", "ao", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fx", "hub", "jit", "mps", "multiprocessing",
+    "onnx", "optim", "package", "profiler", "quantization", "utils", "xpu",
+)  # fmt: skip
+
 GROUPS = (
     (
         "is a setting of torch's (gradients, autocast, determinism, threads, printing), and no function of tensors",
@@ -33,13 +38,22 @@ GROUPS = (
     (
         "asks about Python objects or dtypes, and runs no operator",
         "torch.is_storage torch.is_tensor torch.get_default_dtype torch.set_default_dtype torch.broadcast_shapes "
-        "torch.finfo torch.iinfo torch.to_dlpack Tensor.numpy Tensor.as_subclass Tensor.data_ptr "
+        "torch.finfo torch.iinfo torch.to_dlpack Tensor.as_subclass Tensor.data_ptr "
         "Tensor.const_data_ptr Tensor.dim_order Tensor.element_size Tensor.itemsize Tensor.nbytes Tensor.storage "
         "Tensor.storage_type Tensor.untyped_storage Tensor.is_shared",
     ),
+    ("gives a NumPy array in the tensor's own memory, and runs no operator", "Tensor.numpy"),
     (
         "belongs to autograd or to modules",
         "Tensor.backward Tensor.register_* Tensor.reinforce Tensor.requires_grad Tensor.grad* Tensor.retain_grad Tensor.volatile Tensor.name",
+    ),
+    (
+        "is a part of torch for other things than functions of tensors",
+        " ".join(f"torch.{module} torch.{module}.* torch.{module}.*.*" for module in MODULES),
+    ),
+    (
+        "is a module of NumPy's for other things than plain arrays of numbers, and torch has none like it",
+        "np.ma np.ma.* np.char np.char.* np.rec np.rec.* np.strings np.strings.* np.testing np.testing.* np.ctypeslib np.typing",
     ),
     ("calls a Python function for every element, slowly", "Tensor.apply_ Tensor.map_ Tensor.map2_"),
     (

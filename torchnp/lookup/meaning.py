@@ -6,11 +6,13 @@ import contextlib
 import functools
 import importlib
 import re
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import alike, facts, instead, left_out, spellings
+from torchnp.lookup import alike, argument_names, facts, instead, left_out, snippets, spellings
 from torchnp.lookup.instead import Instead
 from torchnp.lookup.naming import public_name
 from torchnp.lookup.topics import TOPICS
@@ -45,12 +47,54 @@ def meaning_of(asked: str) -> Meaning | None:
     """What a name means, in any of the spellings that Python code has for it; None if nothing has that name."""
     name = " ".join(asked.split())
     called = re.sub(CALL, "", name)
-    for find in (_python, _overload, _torch, _numpy, _argument, _difference, _library):
-        found = find(name if find is _python else called)
+    hidden = called.isidentifier() and not is_called(f"aten::{called}")  # np.copy is meant, and not aten::copy
+    first = (
+        _exactly,
+        _keyword,
+        _topic,
+        *(() if hidden else (_overload,)),
+        _code,
+        _python,
+        _torch,
+        _numpy,
+        _argument,
+        _difference,
+    )
+    for find in (*first, _overload, _library, _elsewhere):
+        found = find(name if find in _AS_WRITTEN else called)
         if found is not None:
             return found
-    topic = TOPICS.get(name.lower())
-    return meaning_of(topic) if topic else None
+    return None
+
+
+def is_called(op: str) -> bool:
+    """Whether Python code has a name for an operator."""
+    return facts.callers().get(op, "").rpartition(".")[2][:1] not in ("", "_")
+
+
+def meanings_of(asked: str) -> tuple[list[Meaning], list[str]]:
+    """What one name means, a topic, or each of several names, with commas, spaces or "and" between; and those that nothing has."""
+    name = " ".join(asked.split())
+    topic = TOPICS.get(name.lower().rstrip("?"))
+    alone = None if topic else meaning_of(name)
+    if alone is not None:
+        return [alone], []
+    topic = topic or _topic_within(name)
+    parts = topic or [p for p in re.split(r",\s*|;\s*|\s+(?:and|or|vs\.?|versus)\s+", name) if p]
+    if not topic and any(meaning_of(p) is None for p in parts):
+        parts = name.replace(",", " ").replace(";", " ").split()
+    found = {p: meaning_of(p) for p in parts if topic or p.lower() not in ("and", "or", "vs", "versus")}
+    known = list(dict.fromkeys(m for m in found.values() if m is not None))
+    unknown = [p for p, meaning in found.items() if meaning is None]
+    return ([], [name]) if unknown and "." not in name else (known, unknown)
+
+
+def _topic_within(phrase: str) -> tuple[str, ...]:
+    """The names of the longest topic that a phrase of words contains."""
+    if not re.fullmatch(r"[\w' ?-]+", phrase) or " " not in phrase:
+        return ()
+    text = f" {phrase.lower().rstrip('?')} "
+    return TOPICS.get(max((t for t in TOPICS if f" {t} " in text), key=len, default=""), ())
 
 
 # How names begin, and how this package spells that. The site's search reads the same patterns in JavaScript.
@@ -81,6 +125,28 @@ def spelled(name: str) -> str:
 
 
 # ---------------------------------------------------------------- Python's own spellings
+
+
+def _exactly(name: str) -> Meaning | None:
+    return _python(name) if name in spellings.PYTHON or name in spellings.ALSO else None
+
+
+def _topic(name: str) -> Meaning | None:
+    names = TOPICS.get(name.lower().rstrip("?"))
+    return meaning_of(names[0]) if names else None
+
+
+def _code(name: str) -> Meaning | None:
+    """A piece of code: an index, an operator, a call of a method."""
+    known = snippets.name_of(name)
+    if not known or known == name or (known.startswith("x.") and _of_a_library(name)):
+        return None
+    return meaning_of(known)
+
+
+def _of_a_library(name: str) -> bool:
+    space = name.partition(".")[0]
+    return space not in snippets.LIBRARIES and bool(facts.libraries_like(space))
 
 
 def _python(name: str) -> Meaning | None:
@@ -129,6 +195,8 @@ def torch_ops(name: str) -> tuple[str, ...]:
     """The operators that a public name of torch runs, by data or by rule; none for a name that runs none."""
     if name in spellings.TORCH:
         return _ops(spellings.TORCH[name])
+    if name not in facts.torch_names():
+        return ()
     space, _, base = name.rpartition(".")
     prefix = f"{space.removeprefix('torch.')}_" if space in ("torch.linalg", "torch.fft", "torch.special") else ""
     if space not in ("torch", "Tensor", "F") and not prefix:
@@ -154,13 +222,13 @@ def _torch(name: str) -> Meaning | None:
     if "." not in known:
         return None
     # Overloads of an op under a name of Python's: torch.var.dim is var.dim.
-    return (
-        _overload(known.removeprefix("torch.").removeprefix("Tensor.")) if known != name or "torch." in name else None
-    )
+    overload = known.removeprefix("torch.").removeprefix("Tensor.")
+    return _overload(overload) if "." in overload and (known != name or "torch." in name) else None
 
 
 def _public_of_torch(name: str) -> Meaning | None:
-    if reason := reason_left_out(name):
+    exists = name in facts.torch_names() or name.partition(".")[2].partition(".")[0] in left_out.MODULES
+    if exists and (reason := reason_left_out(name)):
         return Meaning(name, "left out", calls=calls_of(name), says=reason)
     ops = torch_ops(name)
     return Meaning(name, "torch", ops, _calls_of_torch(name, ops)) if ops else None
@@ -207,18 +275,30 @@ def numpy_ops(name: str) -> tuple[str, ...]:
 
 def _public(name: str) -> str:
     """The public name of what a name stands for, which may be another: that of np.abs is numpy.absolute."""
+    value = _in_numpy(name)
+    return public_name(value) if callable(value) else ""
+
+
+def _in_numpy(name: str) -> Any:
     value: Any = importlib.import_module("numpy")
     for part in name.split(".")[1:]:
         value = getattr(value, part, None)
-        if value is None:
-            return ""
-    return public_name(value) if callable(value) else ""
+    return value
+
+
+def exists_in_numpy(name: str) -> bool:
+    """Whether NumPy has a name: ``np.linalg.det``."""
+    if not name.startswith("np."):
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is deprecated
+        return _in_numpy(name) is not None
 
 
 def _numpy(name: str) -> Meaning | None:
     if name.startswith("scipy."):
-        ops = tuple(facts.ops_like().get(name, ()))
-        return Meaning(name, "numpy", ops) if ops else None
+        ops = _ops(spellings.SCIPY[name]) if name in spellings.SCIPY else tuple(facts.ops_like().get(name, ()))
+        return Meaning(name, "numpy", ops, calls_of(ops[0].partition("::")[2])) if ops else None
     known = numpy_name(name)
     if known is None:
         if "." in name or not name.isidentifier():
@@ -233,7 +313,9 @@ def _numpy(name: str) -> Meaning | None:
     calls = calls or calls_of(spellings.COUNTERPARTS.get(known, ""))
     if ops or calls:
         bases = [op.partition("::")[2] for op in ops]
-        also = next(filter(None, map(calls_of, bases)), ()) if not calls or known == "np.pad" else ()
+        also = (
+            next(filter(None, map(calls_of, bases)), ()) if all(" " in row.name for row in calls) else ()
+        )  # np.pad mode=
         return Meaning(known, "numpy", ops, (*also, *calls))
     if reason := reason_left_out(known):
         return Meaning(known, "left out", says=reason)
@@ -242,14 +324,53 @@ def _numpy(name: str) -> Meaning | None:
 
 # ---------------------------------------------------------------- the rest
 
+OF_TORCH = ("torch", "Tensor", "F", "torch.linalg", "torch.special", "torch.fft")
+OF_NUMPY = ("np", "np.ndarray", "np.linalg", "np.fft", "np.random")
+
+
+def _elsewhere(name: str) -> Meaning | None:
+    """What a name means that is not where it was looked for: torch.repeat is Tensor.repeat, np.cat is torch.cat."""
+    known = spelled(name)
+    space, _, base = known.rpartition(".")
+    if space not in (*OF_TORCH, *OF_NUMPY) or not base.isidentifier() or exists_in_numpy(known):
+        return None
+    mine, others = (OF_TORCH, OF_NUMPY) if space in OF_TORCH else (OF_NUMPY, OF_TORCH)
+    for spelling in [f"{there}.{base}{end}" for end in ("", "_") for there in (*mine, *others)]:
+        is_torchs = spelling.rpartition(".")[0] in OF_TORCH
+        exists = spelling in facts.torch_names() if is_torchs else exists_in_numpy(spelling)
+        found = (_public_of_torch if is_torchs else _numpy)(spelling) if exists else None
+        if found is not None:
+            return replace(found, says=found.says or f"There is no {known}")
+    op = _overload(base) if space in OF_TORCH else None
+    return op and replace(op, says=f"There is no {known}")
+
+
+def _keyword(name: str) -> Meaning | None:
+    """An argument with its value: ``axis=0``."""
+    return _argument(argument) if (argument := snippets.argument_of(name)) else None
+
 
 def _argument(name: str) -> Meaning | None:
     word = name.rstrip("=")
-    if word in spellings.ARGUMENTS:
+    if word not in argument_names.ARGUMENTS and word in _takers() and (len(word) > 1 or name.endswith("=")):
+        return Meaning(f"{word}=", "argument", _takers()[word], calls_of(f"{word}="))
+    if word in argument_names.ARGUMENTS:
         quoted = tuple(row for row in instead.ROWS if f"'{word}'" in f"{row.numpy} {row.torch}")
         calls = (*calls_of(f"{word}="), *quoted)
-        return Meaning(f"{word}=", "argument", _ops(spellings.ARGUMENTS[word]), calls)
+        return Meaning(f"{word}=", "argument", _ops(argument_names.ARGUMENTS[word]), calls)
     return None
+
+
+@functools.cache
+def _takers() -> dict[str, tuple[str, ...]]:
+    """The public operators that take an argument of each name, core ones first."""
+    found: dict[str, dict[str, None]] = {}
+    for op, names in facts.overloads().items():
+        if op in facts.callers():
+            for argument in (a.name for n in names for a in facts.schemas()[n].args if not a.is_out):
+                found.setdefault(argument, {})[op] = None
+    order = lambda op: (not facts.is_core(op), op.endswith("_"), len(op), op)
+    return {argument: tuple(sorted(ops, key=order)[:8]) for argument, ops in found.items()}
 
 
 def _difference(name: str) -> Meaning | None:
@@ -291,3 +412,6 @@ def _glob(pattern: str) -> str:
 
 def _ops(bases: str) -> tuple[str, ...]:
     return tuple(f"aten::{base}" for base in bases.split())
+
+
+_AS_WRITTEN: tuple[Callable[[str], Meaning | None], ...] = (_exactly, _keyword, _topic, _code, _python)

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import alike, facts, instead, spellings
+from torchnp.lookup import alike, argument_names, facts, instead, spellings
 from torchnp.lookup.meaning import meaning_of, spelled
 
 KINDS = ("name", "argument", "description", "difference", "advice", "example")
@@ -17,8 +17,9 @@ BARE = r"^(?:np|torch|aten|prims)(?:\.|::)"  # what a name is compared without
 
 # Words of a question that name nothing: "what does torch.unique do in NumPy".
 FILLERS = {
-    "a", "become", "counterpart", "do", "does", "equivalent", "for", "how", "i", "in", "is",
-    "numpy", "of", "pytorch", "say", "the", "to", "torch", "use", "what", "write",
+    "a", "an", "array", "arrays", "tensor", "tensors", "are", "become", "between", "can", "counterpart", "difference", "differences", "differ", "do", "does", "equivalent", "explain",
+    "for", "from", "how", "i", "in", "is", "mean", "meaning", "my", "numpy", "of", "pytorch", "say", "the", "to", "torch", "use", "using",
+    "what", "what's", "why", "with", "write",
 }  # fmt: skip
 
 
@@ -132,10 +133,10 @@ def _arguments() -> list[Entry]:
     for ops in takers.values():
         ops.sort(key=lambda op: (not facts.is_core(op), op.endswith("_"), len(op), op))
         del ops[8:]
-    for argument, bases in spellings.ARGUMENTS.items():
+    for argument, bases in argument_names.ARGUMENTS.items():
         takers[argument] = [f"aten::{b}" for b in bases.split()]
     return [
-        _entry(f"{name}=" if name in spellings.ARGUMENTS else ops[0].partition("::")[2], "argument", tuple(ops), name, (0, 0, 0, 0, len(name), name))
+        _entry(f"{name}=" if name in argument_names.ARGUMENTS else ops[0].partition("::")[2], "argument", tuple(ops), name, (0, 0, 0, 0, len(name), name))
         for name, ops in takers.items()
         if ops
     ]  # fmt: skip

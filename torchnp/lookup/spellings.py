@@ -39,6 +39,7 @@ PYTHON = {
     "//=": "floor_divide_",
     "%=": "remainder_",
     "**=": "pow_",
+    "@=": "matmul",
     "&=": "bitwise_and_",
     "|=": "bitwise_or_",
     "^=": "bitwise_xor_",
@@ -49,9 +50,15 @@ PYTHON = {
     "x[None]": "unsqueeze",
     "x[...]": "slice select",
     "x[mask]": "index",
+    "x[mask, :]": "index",
     "x[index]": "index",
+    "x[index, :]": "index",
+    "x[:, index]": "index",
+    "x[i, j]": "select index",
+    "x[rows, cols]": "index",
     "x[i, :, j]": "index",
     "x[i] = v": "copy_ select",
+    "x[i, j] = v": "copy_ index_put_",
     "x[a:b] = v": "copy_ slice",
     "x[mask] = v": "index_put_ masked_fill_",
     "x[index] = v": "index_put_",
@@ -67,6 +74,7 @@ PYTHON = {
     "x.mT": "mT",
     "x.shape": "size",
     "x.size": "numel size",
+    "x.astype(int)": "to",
 }
 
 # How else they are written, word for word.
@@ -88,6 +96,7 @@ ALSO = {
 
 # And with other operands and indices, as patterns in this order; the site's search reads the same in JavaScript.
 _OPERAND = r"[-~]?[\w.]+(?:\([^()]*\)|\[[^\[\]]*\])*"
+_POSITIONS = r"\w*(?:idx|index|indices|inds|ids|perm|order|rows|cols)\w*"
 _PART = r"[^:\[\],]*(?::[^:\[\],]*)?"  # of an index: a slice without a step, a number or a name
 
 
@@ -105,16 +114,26 @@ WRITTEN = (
     (r"^\w+\[.*\[.*\].*\] ?=[^=].*$", "x[index] = v"),
     (rf"^\w+\[(?=[^\]]*:){_PART}(?:,{_PART})*\] ?=[^=].*$", "x[a:b] = v"),
     (r"^\w+\[-?\d+(?:, ?-?\d+)*\] ?=[^=].*$", "x[i] = v"),
+    (r"^\w+\[[a-z], ?[a-z]\] ?=[^=].*$", "x[i, j] = v"),
     (r"^\w+\[[^\[\]]*[<>=&|~][^\[\]]*\]$", "x[mask]"),
     (r"^\w+\[[^\[\]]*:[^\[\],]*:-[^\[\]]*\]$", "x[::-1]"),
     (r"^\w+\[[^\[\]]*:[^\[\],]*:\w[^\[\]]*\]$", "x[::2]"),
     (r"^\w+\[(?=.*\b(?:None|newaxis)\b)[^\[\]]*\]$", "x[None]"),
     (r"^\w+\[[^\[\]]*\.\.\.[^\[\]]*\]$", "x[...]"),
+    (r"^\w+\[(?:[^\[\]]*[, ])?\w*(?:mask|valid|keep|cond)\w*,[^\[\]]*\]$", "x[mask, :]"),
+    (rf"^\w+\[{_POSITIONS}, ?:\]$", "x[index, :]"),
+    (rf"^\w+\[:, ?(?:{_POSITIONS}|\[.*\])\]$", "x[:, index]"),
     (rf"^\w+\[(?=.*:){_PART}(?:,{_PART})+\]$", "x[...]"),
     (r"^\w+\[[^:\[\],]*:[^:\[\],]*\]$", "x[a:b]"),
     (r"^\w+\[[^\[\]]+,.*\[.*\]\]$", "x[i, :, j]"),
+    (r"^\w+\[\[[^\[\]]*\], ?\[[^\[\]]*\]\]$", "x[rows, cols]"),
+    (rf"^\w+\[{_POSITIONS}, ?{_POSITIONS}\]$", "x[rows, cols]"),
+    (r"^\w+\[[a-z], ?[a-z]\]$", "x[i, j]"),
+    (rf"^\w+\[{_POSITIONS}\]$", "x[index]"),
     (r"^\w+\[\[.*\]\]$", "x[index]"),
     (r"^\w+\[-?\d+(?:, ?-?\d+)*\]$", "x[i]"),
+    (r"^~[A-Za-z_][\w.]*$", "~"),
+    (r"^-[A-Za-z_][\w.]*$", "-x"),
 )
 
 TORCH = {
@@ -266,6 +285,15 @@ NUMPY = {
     "np.matvec": "mv matmul",
     "np.in1d": "isin",
     "np.nonzero": "nonzero nonzero_numpy",
+    "np.add.at": "index_add scatter_add",
+    "np.array_split": "tensor_split",
+    "np.astype": "to",
+    "np.fill_diagonal": "fill_diagonal_",
+    "np.ndim": "dim",
+    "np.repeat": "repeat_interleave",
+    "np.rint": "round",
+    "np.take_along_axis": "take_along_dim gather",
+    "np.tile": "tile repeat",
     "np.radians": "deg2rad",
     "np.shape": "size",
     "np.size": "numel",
@@ -306,6 +334,22 @@ NUMPY = {
     "np.random.permuted": "randperm",
 }
 
+# Functions of SciPy that no row names as its counterpart.
+SCIPY = {
+    "scipy.linalg.block_diag": "block_diag",
+    "scipy.linalg.cho_solve": "cholesky_solve",
+    "scipy.linalg.expm": "matrix_exp",
+    "scipy.linalg.solve_triangular": "linalg_solve_triangular",
+    "scipy.signal.correlate2d": "conv2d",
+    "scipy.signal.stft": "stft",
+    "scipy.spatial.distance.cdist": "cdist",
+    "scipy.spatial.distance.pdist": "pdist",
+    "scipy.special.log_softmax": "log_softmax",
+    "scipy.special.logsumexp": "logsumexp",
+    "scipy.special.softmax": "softmax",
+    "scipy.stats.mode": "mode",
+}
+
 # Names whose counterpart is not that of the operators that they run, or which run none.
 COUNTERPARTS = {
     "torch.tensor": "np.array",
@@ -313,6 +357,27 @@ COUNTERPARTS = {
     "torch.asarray": "np.asarray",
     "torch.from_numpy": "np.asarray",
     "np.array": "torch.tensor",
+    "np.ndarray": "torch.Tensor",
+    "np.newaxis": "torch.newaxis",
+    "np.pi": "torch.pi",
+    "np.e": "torch.e",
+    "np.inf": "torch.inf",
+    "np.nan": "torch.nan",
+    "np.finfo": "torch.finfo",
+    "np.iinfo": "torch.iinfo",
+    "np.dtype": "torch.dtype",
+    "np.broadcast_shapes": "torch.broadcast_shapes",
+    "np.frombuffer": "torch.frombuffer",
+    "np.from_dlpack": "torch.from_dlpack",
+    "np.unravel_index": "torch.unravel_index",
+    "np.vectorize": "torch.vmap",
+    "np.random.seed": "torch.manual_seed",
+    "np.random.default_rng": "torch.Generator",
+    "np.random.Generator": "torch.Generator",
+    "np.random.get_state": "torch.get_rng_state",
+    "np.random.set_state": "torch.set_rng_state",
+    "np.percentile": "torch.quantile",
+    "np.nanpercentile": "torch.nanquantile",
     "np.asarray": "torch.as_tensor",
     "np.bool_": "torch.bool",
     "np.half": "torch.half",
@@ -351,45 +416,4 @@ COUNTERPARTS = {
         "complex128",
     ]
     for name, counterpart in ((f"np.{dtype}", f"torch.{dtype}"), (f"torch.{dtype}", f"np.{dtype}"))
-}
-
-# Arguments by the name that the other library does not know; those without an operator it has in no function.
-ARGUMENTS = {
-    "ddof": "var std cov",
-    "correction": "var std cov",
-    "unbiased": "var std var_mean std_mean",
-    "axis": "sum",
-    "dim": "sum",
-    "endpoint": "linspace",
-    "keepdim": "sum",
-    "keepdims": "sum",
-    "label_smoothing": "cross_entropy_loss",
-    "largest": "topk",
-    "replacement": "multinomial",
-    "out": "add",
-    "where": "",
-    "order": "",
-    "descending": "sort argsort",
-    "stable": "sort argsort",
-    "kind": "sort argsort",
-    "indexing": "meshgrid",
-    "interpolation": "quantile",
-    "rowvar": "cov",
-    "align_corners": "upsample_linear1d upsample_bilinear2d",
-    "rounding_mode": "div",
-    "return_counts": "_unique2",
-    "return_inverse": "_unique2",
-    "minlength": "bincount",
-    "rcond": "linalg_pinv linalg_lstsq",
-    "full_matrices": "linalg_svd",
-    "UPLO": "linalg_eigh",
-    "casting": "can_cast",
-    "weights": "bincount",
-    "prepend": "diff",
-    "side": "searchsorted",
-    "edge": "pad",
-    "wrap": "pad",
-    "symmetric": "pad",
-    "replicate": "pad",
-    "circular": "pad",
 }

@@ -12,14 +12,17 @@ from torchnp.differences import Difference
 from torchnp.lookup import alone, facts, spellings
 from torchnp.lookup.facts import Fact
 from torchnp.lookup.instead import EXAMPLE
-from torchnp.lookup.meaning import Meaning
+from torchnp.lookup.meaning import Meaning, is_called
 
 SHOWN = 6  # operators beside the first that are named
+RUN = ("torch", "python")  # kinds of names whose operators are those that they run, public or not
 
 
 def told(meaning: Meaning) -> dict[str, Any]:
     """Everything that is known under a name, as JSON has it."""
     ops = [op for op in meaning.ops if op.startswith("aten::")] or list(meaning.ops)
+    if meaning.kind == "difference":
+        ops.sort(key=lambda op: not is_called(op.partition(".")[0]))
     main = ops[0] if ops else ""
     body, known = _body(main), spellings.COUNTERPARTS.get(meaning.name, "")
     return {
@@ -38,7 +41,7 @@ def told(meaning: Meaning) -> dict[str, Any]:
         "op": main,
         "torch": facts.callers().get(main.partition(".")[0], ""),
         "overloads": [_overload(n) for n in _overloads(main)] if meaning.kind != "difference" else [],
-        "also": [*ops[1:]],
+        "also": [op for op in ops[1:] if meaning.kind in RUN or is_called(op.partition(".")[0])],
     }
 
 
@@ -134,12 +137,15 @@ def _head(told: dict[str, Any], bold: Callable[[str], str]) -> str:
     if kind == "difference":
         return f"{title}  {told['differences'][0]['title']}."
     if kind == "argument" and not op:
-        return f"{title}  is an argument of NumPy's functions, and of none of torch's"
+        torchs = any(told["name"] in call["torch"] and told["name"] not in call["numpy"] for call in told["calls"])
+        mine, others = ("torch", "NumPy") if torchs else ("NumPy", "torch")
+        return f"{title}  is an argument of {mine}'s functions, and of none of {others}'s"
     if kind == "argument":
-        return f"{title}  of {', '.join(_spoken(o) for o in [op, *told['also']])}"
+        return f"{title}  of {', '.join(dict.fromkeys(_spoken(o) for o in [op, *told['also']]))}"
     counterparts = " or ".join(name for name in told["numpy"] if not name.endswith("__"))
     if kind == "numpy":
-        called = f"is {told['counterpart'] or _spoken(op)}" if op else "has no counterpart of its own in torch"
+        theirs = told["counterpart"] or (_spoken(op) if op else "")
+        called = f"is {theirs}" if theirs else "has no counterpart of its own in torch"
     elif kind == "python":
         called = f"runs {_spoken(op)}" + (f", {counterparts} in NumPy" if counterparts else "")
     else:
@@ -153,12 +159,15 @@ def _head(told: dict[str, Any], bold: Callable[[str], str]) -> str:
         right = f"{mine} is right on {tried['right']:,} of {tried['calls']:,}"
         does += f"\n  {right} calls that the tests made."
     runs = "" if told["name"] in (op, op.partition("::")[2]) else f"\n  It runs {op}."
-    return f"{title}  {called}{does}{runs if kind == 'torch' else ''}"
+    missing = f"\n  {told['says']}." if told["says"] else ""
+    return f"{title}  {called}{missing}{does}{runs if kind == 'torch' else ''}"
 
 
 def _spoken(op: str) -> str:
     """An op by the name that Python code has for it, if any."""
-    return facts.callers().get(op, op)
+    return facts.callers().get(op) or (
+        "F.interpolate" if op.partition("::")[2] in spellings.TORCH["F.interpolate"].split() else op
+    )
 
 
 def _calls(told: dict[str, Any], bold: Callable[[str], str]) -> str:
@@ -215,11 +224,12 @@ def _schemas(told: dict[str, Any], bold: Callable[[str], str], faint: Callable[[
 
 def _also(told: dict[str, Any]) -> str:
     named = told["name"], _spoken(told["op"])
-    names = [name for op in told["also"] if (name := _spoken(op)) not in named]
+    spoken = _spoken if told["kind"] != "torch" else str
+    names = [name for op in told["also"] if (name := spoken(op)) not in named]
     if not names:
         return ""
     more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    word = "Of" if told["kind"] == "difference" else "See also"
+    word = {"difference": "Of", "torch": "It also runs"}.get(told["kind"], "See also")
     first = [_spoken(told["op"])] if told["kind"] == "difference" else []
     return f"{word}: {', '.join([*first, *names[:SHOWN]])}{more}"
 

@@ -7,11 +7,12 @@ import fnmatch
 import json
 import os
 import pydoc
+import re
 import sys
 from collections.abc import Callable
 
 from torchnp.lookup import facts, published, telling
-from torchnp.lookup.meaning import meaning_of
+from torchnp.lookup.meaning import Meaning, meaning_of, meanings_of
 from torchnp.lookup.ranking import asked, near
 
 STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
@@ -27,24 +28,36 @@ class NotFound(Exception):
 def explain(args: argparse.Namespace) -> int:
     """What is known under a name; text with colour and a pager on a terminal, or JSON."""
     name = " ".join(args.name)
+    told = [telling.told(meaning) for meaning in _meant(name)]
+    if args.json:
+        print(json.dumps(told if len(told) > 1 else told[0], indent=1, ensure_ascii=False))
+    elif sys.stdout.isatty():
+        marks = (_sgr(1), _sgr(2)) if "NO_COLOR" not in os.environ else ()
+        os.environ.setdefault("LESS", "FRX")  # no pager where it fits, colours as they are, and the text stays
+        pydoc.pager(BETWEEN.join(telling.as_text(row, *marks) for row in told))
+    else:
+        print(BETWEEN.join(map(telling.as_text, told)))
+    return 0
+
+
+BETWEEN = f"\n\n{'-' * 72}\n\n"  # of the answers to several names
+
+
+def _meant(name: str) -> list[Meaning]:
+    """What a name or several mean, of a question without the words that name nothing."""
     try:
-        found = meaning_of(name) or meaning_of(asked(name))
+        found, unknown = meanings_of(name)
+        if unknown:
+            shorter = asked(name)
+            found, unknown = meanings_of(shorter) if shorter else ([], [name])
     except ImportError as error:  # of a package that has rows of the namespace
         raise NotFound(str(error)) from error
-    if found is None:
-        if set(name) & set("*?["):
-            raise NotFound(f"one name at a time; torchnp ops {name!r} lists what a pattern matches")
-        raise NotFound(f"no name {name!r} is known{_nearest(name)}")
-    told = telling.told(found)
-    if args.json:
-        print(json.dumps(told, indent=1, ensure_ascii=False))
-    elif sys.stdout.isatty():
-        colour = "NO_COLOR" not in os.environ
-        os.environ.setdefault("LESS", "FRX")  # no pager where it fits, colours as they are, and the text stays
-        pydoc.pager(telling.as_text(told, _sgr(1), _sgr(2)) if colour else telling.as_text(told))
-    else:
-        print(telling.as_text(told))
-    return 0
+    if not unknown:
+        return found
+    if re.search(r"[*?]|\[[^\]]*\]\w|^\[", name) and not found:
+        raise NotFound(f"no name {name!r} is known; torchnp ops {name!r} lists what a pattern matches")
+    missing = name if not found else ", ".join(unknown)
+    raise NotFound(f"no name {missing!r} is known{_nearest(missing)}")
 
 
 def _sgr(code: int) -> Callable[[str], str]:

@@ -46,11 +46,17 @@ class NoValues:
 
     def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> NoReturn:
         """``np.sum(handle)``: NumPy would call the tensor's methods with arguments of its own."""
-        name = func.__name__
-        way = f"torch.{name}" if hasattr(torch, name) else "a function of torch's"
+        from torchnp.lookup.advice import in_torch
+        from torchnp.lookup.naming import public_name
+
+        name = public_name(func).replace("numpy.", "np.", 1) or f"np.{func.__name__}"
+        way, words = in_torch(func)
+        use = f"use {way}, which runs there" if way else "use functions of torch's, which run there"
+        if words:
+            use += f" and differs: {words}" if way else f": {words}"
         raise TypeError(
-            f"np.{name} takes arrays, and this tensor of shape {tuple(self.shape)} is {self._session.where}: "
-            f"use {way}, which runs there, or give it what .publish() gives"
+            f"{name} takes arrays, and this tensor of shape {tuple(self.shape)} is {self._session.where}: "
+            f"{use.rstrip('.')}. Or give {name} what .publish() gives; torchnp explain {name} tells more"
         )
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:

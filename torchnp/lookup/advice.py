@@ -1,0 +1,63 @@
+"""What to call in torch in the place of a function of NumPy, and how that differs, in a few words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from torchnp.catalogue import CATALOGUE
+from torchnp.lookup import facts, spellings, telling
+from torchnp.lookup.meaning import Meaning, is_called, meaning_of
+from torchnp.lookup.naming import public_name
+
+
+def in_torch(function: Any) -> tuple[str, str]:
+    """The function of torch that is the counterpart of one of NumPy's, and how the two differ.
+
+    Parameters
+    ----------
+    function : callable
+        ``np.std``, ``np.linalg.inv``.
+
+    Returns
+    -------
+    name, words : str
+        ``"torch.std"`` and what differs: the first difference in words, the others by their ids. Where there is no
+        counterpart the name is ``""``, and the words say what to write, if anything does.
+    """
+    asked = public_name(function).replace("numpy.", "np.", 1)
+    meaning = meaning_of(asked) if asked else None
+    if meaning is None:
+        return "", ""
+    name, says = _counterpart(meaning), next((call.say for call in meaning.calls if call.say), "").rstrip(".")
+    differences = _differences(name)
+    words = [_lower(CATALOGUE[i].title) for i in differences[:1]]
+    words += [_lower(says) if words else says] if says else []
+    words += [f"also {', '.join(differences[1:])}"] if differences[1:] else []
+    for other in dict.fromkeys(re.findall(r"torch(?:\.[a-z]\w*)+", says)):  # which differ from NumPy, too
+        if other != name and (listed := _differences(other)):
+            words.append(f"of {other} {', '.join(listed)}")
+    return name, "; ".join(words)
+
+
+def _differences(name: str) -> list[str]:
+    """The differences of a public name of torch's: those that are silent, and of the calls that people make, first."""
+    meaning = meaning_of(name) if name else None
+    if meaning is None or not meaning.ops:
+        return []
+    return [row["id"] for row in telling.told(replace(meaning, ops=meaning.ops[:1]))["differences"]]
+
+
+def _counterpart(meaning: Meaning) -> str:
+    """The public name in torch of what a name of NumPy means, or ""."""
+    known = spellings.COUNTERPARTS.get(meaning.name, "")
+    if known or not meaning.ops or not is_called(meaning.ops[0]):
+        return known
+    return facts.callers()[meaning.ops[0]]
+
+
+def _lower(title: str) -> str:
+    """A title within a sentence."""
+    is_name = re.match(r"[A-Z]\S*[A-Z.]|Fourier|Python|Bessel|Dirichlet", title)
+    return title if is_name else title[:1].lower() + title[1:]
