@@ -74,6 +74,8 @@ def register() -> list[torch.library.Library]:
     for name, function in _OWN.items():
         _spaces["aten"].impl(name, function, KEY)
     _spaces["aten"].impl("_pin_memory", _pinned, "CPU")
+    for key in (KEY, f"Autograd{KEY}"):
+        _spaces["aten"].impl("_has_compatible_shallow_copy_type", _may_take_data, key)
     for bit in ("Conjugate", "Negative"):  # the schema does not mark the target, which torch would resolve to a copy
         _spaces["aten"].impl("_copy_from", torch.library.fallthrough_kernel, bit)
     everything = torch.library.Library("_", "IMPL")
@@ -194,7 +196,7 @@ def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     if target.device.type == "cpu":
-        target.copy_(convert.wrap(np.ascontiguousarray(storages.to_numpy(source)).reshape(source.shape)))
+        target.copy_(convert.wrap(np.asarray(storages.to_numpy(source), order="C")))
     else:
         seen = storages.seen_through(target, storages.share_any(source))
         torchnp.table["aten::copy_"](storages.physical(target), seen)
@@ -255,6 +257,14 @@ def _pack(tensor: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tup
         storages.share_any(tensor), storages.share_any(lengths), batch_first
     )
     return storages.wrap(data), convert.wrap(sizes)
+
+
+def _may_take_data(tensor: torch.Tensor, data: torch.Tensor) -> bool:
+    """Whether ``tensor.data = data`` is possible: between the CPU and the device, as between the CPU and CUDA.
+
+    torch's list of such devices leaves PrivateUse1 out, and ``Module.to`` would make new parameters.
+    """
+    return {tensor.device.type, data.device.type} <= {"cpu", storages.DEVICE} and tensor.layout == data.layout
 
 
 _FLOAT_HISTC = _lazy("aten::histc")
