@@ -177,6 +177,33 @@ def data_is_set_between_devices():
     raises(RuntimeError, "incompatible tensor type", lambda: setattr(p, "data", torch.empty(3, device="meta")))
 
 
+def results_are_freed_without_a_backward():
+    w = torch.rand(4, 5, device=D, requires_grad=True)
+    gc.collect()
+    gc.disable()
+    try:
+        for name in (
+            "exp",
+            "relu",
+            "sigmoid",
+            "tanh",
+            "sqrt",
+            "softmax",
+            "cumprod",
+            "logsumexp",
+            "amax",
+            "prod",
+            "silu",
+        ):
+            function = F.silu if name == "silu" else getattr(torch, name)
+            result = function(w, 1) if name in ("softmax", "cumprod", "logsumexp") else function(w)
+            storage = weakref.ref(result.untyped_storage())
+            del result
+            assert storage() is None, name
+    finally:
+        gc.enable()
+
+
 # ---------------------------------------------------------------- torch.__future__, state dicts
 
 
