@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import torch
 
-from torchnp.device import autocast, extension, kernels, module, storages
+from torchnp.device import autocast, extension, kernels, module, nested, storages
 from torchnp.device._private import DeviceGuard, DeviceHooks, set_up_device
 
 NAME = storages.DEVICE
@@ -24,6 +24,7 @@ NAME = storages.DEVICE
 set_up_device(NAME, module.Module(), DeviceHooks(), DeviceGuard())
 extension.guard()
 module.storages_here()
+nested.encode_without()
 _libraries = kernels.register() + autocast.register()
 
 

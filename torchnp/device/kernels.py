@@ -18,7 +18,7 @@ import torch
 
 import torchnp
 from torchnp import layout, libraries
-from torchnp.device import storages
+from torchnp.device import nested, storages
 from torchnp.device._private import by_cpu, has_kernel, is_overload
 from torchnp.dtypes import default_dtype, get_default_dtype
 from torchnp.interop import bookkeeping, convert, running
@@ -290,6 +290,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "aten::set_.source_Tensor": _set_source,
     "aten::set_": _set_to_nothing,
     "aten::_fused_sdp_choice": lambda *args, **kwargs: 0,  # the form of plain operators
+    "aten::_nested_tensor_from_mask": nested.nested_tensor_from_mask,
     "aten::is_pinned": lambda tensor, device=None: False,
     "aten::record_stream": lambda tensor, stream: None,
 }

@@ -266,5 +266,32 @@ def parametrized_and_normed():
         assert all(p.grad.device.type == D for p in parameters if p.grad is not None)
 
 
+# ---------------------------------------------------------------- transformers in eval
+
+
+def encoders_of_padded_sequences():
+    torch.manual_seed(0)
+    x = torch.randn(2, 5, 16)
+    left = torch.tensor([[False, False, False, True, True], [False, False, False, False, True]])
+    gaps = torch.tensor([[False, True, False, True, True], [False, False, False, False, True]])
+    padding = left, torch.zeros(2, 5).masked_fill(left, float("-inf")), gaps, torch.zeros(2, 5, dtype=torch.bool), None
+    for options in ({}, {"mask_check": False}, {"enable_nested_tensor": False}, {"norm": nn.LayerNorm(16)}):
+        layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, activation="gelu")
+        here = nn.TransformerEncoder(layer, 2, **options).eval()
+        there = copy.deepcopy(here).to(D)
+        for grad in (torch.no_grad, torch.inference_mode, torch.enable_grad):
+            for mask in padding:
+                with grad():
+                    want = here(x, src_key_padding_mask=mask)
+                    got = there(x.to(D), src_key_padding_mask=None if mask is None else mask.to(D))
+                same(got.cpu(), want, rtol=1e-5, atol=1e-5)
+        assert there.use_nested_tensor == here.use_nested_tensor and (there.norm is None) == (here.norm is None)
+
+
+def nested_tensors_are_refused():
+    x, mask = torch.ones(2, 3, 4, device=D), torch.ones(2, 3, dtype=torch.bool, device=D)
+    raises(RuntimeError, "the device np has no nested tensors", lambda: torch._nested_tensor_from_mask(x, mask))
+
+
 if __name__ == "__main__":
     run(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import warnings
 import weakref
@@ -21,6 +22,51 @@ def no_collector():
     gc.disable()
     yield
     gc.enable()
+
+
+def undefined(result):
+    return torch._C._functions.UndefinedGrad()(result)
+
+
+def test_gradients_that_are_undefined():
+    q = torch.randn(1, 2, 3, 4, dtype=torch.float64, requires_grad=True)
+    with NumpyMode():
+        attended = undefined(torch.nn.functional.scaled_dot_product_attention(q, q, q))
+        assert torch.autograd.grad(attended, q, torch.zeros_like(attended), allow_unused=True) == (None,)
+        inputs = [torch.randn(3, 2, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+        module = torch.nn.MultiheadAttention(4, 2, dtype=torch.float64)
+        assert torch.autograd.gradcheck(lambda *args: module(*args, need_weights=False)[0], inputs)
+
+
+def backward_with(op, sample, defined, mode):
+    """The gradients of a sample when only some results have one: dtype, shape and whether there is one."""
+    inputs = [sample.input, *sample.args, *sample.kwargs.values()]
+    leaves = [t for t in tensors_of(inputs) if t.requires_grad]
+    with mode:
+        results = [t for t in tensors_of(op(sample.input, *sample.args, **sample.kwargs)) if t.requires_grad]
+        given = [t if i in defined else undefined(t) for i, t in enumerate(results)]
+        grads = torch.autograd.grad(given, leaves, [torch.ones_like(t) for t in given], allow_unused=True)
+    return [None if g is None else (g.dtype, g.shape) for g in grads]
+
+
+def test_every_backward_with_undefined_gradients():
+    differing, tried = [], 0
+    for op in op_db:
+        if not op.supports_autograd or torch.float32 not in op.dtypes or "sparse" in op.name:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sample = next(iter(op.sample_inputs("cpu", torch.float32, requires_grad=True)))
+            for defined in ((), (0,), (1,)):
+                try:
+                    want = backward_with(op, sample, defined, contextlib.nullcontext())
+                except RuntimeError:  # what torch refuses itself
+                    continue
+                tried += 1
+                if backward_with(op, sample, defined, NumpyMode()) != want:
+                    differing.append((op.name, defined))
+    assert tried > 1000
+    assert not differing
 
 
 def tensors_of(x):
