@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import torch
 
-from torchnp.device import autocast, dlpack, extension, kernels, management, module, storages
+from torchnp.device import autocast, dlpack, extension, kernels, management, module, nested, storages
 from torchnp.device._private import DeviceGuard, DeviceHooks, set_up_device
 
 NAME = storages.DEVICE
@@ -27,6 +27,7 @@ extension.guard()
 module.storages_here()
 management.serve_accelerator(_module)
 dlpack.share_with_others()
+nested.encode_without()
 _libraries = kernels.register() + autocast.register()
 
 

@@ -18,7 +18,7 @@ import torch
 
 import torchnp
 from torchnp import layout, libraries
-from torchnp.device import storages
+from torchnp.device import nested, storages
 from torchnp.device._private import by_cpu, is_overload
 from torchnp.dtypes import default_dtype, get_default_dtype
 from torchnp.interop import bookkeeping, convert, running
@@ -75,6 +75,8 @@ def register() -> list[torch.library.Library]:
     for name, function in _OWN.items():
         _spaces["aten"].impl(name, function, KEY)
     _spaces["aten"].impl("_pin_memory", _pinned, "CPU")
+    for key in (KEY, f"Autograd{KEY}"):
+        _spaces["aten"].impl("_has_compatible_shallow_copy_type", _may_take_data, key)
     for bit in ("Conjugate", "Negative"):  # the schema does not mark the target, which torch would resolve to a copy
         _spaces["aten"].impl("_copy_from", torch.library.fallthrough_kernel, bit)
     everything = torch.library.Library("_", "IMPL")
@@ -195,7 +197,7 @@ def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     if target.device.type == "cpu":
-        target.copy_(convert.wrap(np.ascontiguousarray(storages.to_numpy(source)).reshape(source.shape)))
+        target.copy_(convert.wrap(np.asarray(storages.to_numpy(source), order="C")))
     else:
         seen = storages.seen_through(target, storages.share_any(source))
         torchnp.table["aten::copy_"](storages.physical(target), seen)
@@ -258,6 +260,14 @@ def _pack(tensor: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tup
     return storages.wrap(data), convert.wrap(sizes)
 
 
+def _may_take_data(tensor: torch.Tensor, data: torch.Tensor) -> bool:
+    """Whether ``tensor.data = data`` is possible: between the CPU and the device, as between the CPU and CUDA.
+
+    torch's list of such devices leaves PrivateUse1 out, and ``Module.to`` would make new parameters.
+    """
+    return {tensor.device.type, data.device.type} <= {"cpu", storages.DEVICE} and tensor.layout == data.layout
+
+
 _FLOAT_HISTC = _lazy("aten::histc")
 
 
@@ -281,6 +291,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "aten::set_.source_Tensor": _set_source,
     "aten::set_": _set_to_nothing,
     "aten::_fused_sdp_choice": lambda *args, **kwargs: 0,  # the form of plain operators
+    "aten::_nested_tensor_from_mask": nested.nested_tensor_from_mask,
     "aten::is_pinned": lambda tensor, device=None: False,
     "aten::record_stream": lambda tensor, stream: None,
 }

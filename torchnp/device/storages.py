@@ -93,7 +93,8 @@ def _without_owner(tensor: torch.Tensor) -> np.ndarray:
             storage.array = bytes_of(storage)
             return physical(tensor)
         dtype = NUMPY_DTYPE[tensor.dtype]
-        return np.ndarray(tensor.shape, dtype, _NOTHING, strides=[s * dtype.itemsize for s in tensor.stride()])
+        # an uninitialized parameter refuses to tell its shape by attribute
+        return np.ndarray(tensor.size(), dtype, _NOTHING, strides=[s * dtype.itemsize for s in tensor.stride()])
     if tensor.dim() and not tensor.is_meta:
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE}:0 and "

@@ -627,19 +627,22 @@ def fallbacks():
         torch.np.fallback(False)
 
 
-PROBES = {
-    n: f
-    for n, f in globals().items()
-    if inspect.isfunction(f) and f.__module__ == __name__ and n[0] != "_" and n not in ("raises", "main")
-}
-
-
-def main() -> None:
+def run(names: dict) -> None:
+    """Run the probes among a module's names, or those that the command line asks for, and print what each gave."""
+    own, probes = names["__name__"], {}
+    for name, function in names.items():
+        if (
+            inspect.isfunction(function)
+            and function.__module__ == own
+            and name[0] != "_"
+            and name not in ("raises", "run")
+        ):
+            probes[name] = function
     found = {}
     warnings.simplefilter("ignore")
-    for name in sys.argv[1:] or PROBES:
+    for name in sys.argv[1:] or probes:
         try:
-            PROBES[name]()
+            probes[name]()
             found[name] = ""
         except Exception:
             found[name] = traceback.format_exc()
@@ -647,4 +650,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(globals())

@@ -361,10 +361,10 @@ def test_same_as_torch(run, crosscheck, table):
         got = run()
     assert mode.calls or run is parts_of_chunk_refuse_in_place_writes_under_autograd
     assert not mode.fallbacks
-    _same(got, expected)
+    same(got, expected)
 
 
-def _same(got, expected):
+def same(got, expected):
     if isinstance(expected, torch.Tensor):
         torch.testing.assert_close(got, expected)
         assert got.stride() == expected.stride()
@@ -372,7 +372,7 @@ def _same(got, expected):
     elif isinstance(expected, (list, tuple)):
         assert len(got) == len(expected)
         for g, e in zip(got, expected, strict=True):
-            _same(g, e)
+            same(g, e)
     else:
         assert got == expected
 
@@ -412,7 +412,7 @@ def test_fallback_keeps_random_streams_in_step():
     with NumpyMode(table=table, fallback=True) as mode:
         got = torch.randn(2), torch.rand(2), torch.randn(2)
     assert mode.fallbacks == {"aten::rand": 1}
-    _same(got, expected)
+    same(got, expected)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -446,7 +446,7 @@ def test_subclasses_that_handle_their_operators_go_first():
         y = x + 1
     assert isinstance(y, TwoTensor)
     assert mode.calls["aten::add.Tensor"] == 2
-    _same([y.a, y.b], [torch.full((2,), 2.0), torch.ones(2)])
+    same([y.a, y.b], [torch.full((2,), 2.0), torch.ones(2)])
 
 
 def test_composites_without_a_row_are_taken_apart():
@@ -479,7 +479,7 @@ def test_seeding_torchnp_has_no_effect_on_torchs_stream():
     with NumpyMode():
         first = torch.rand(2)
         manual_seed(0)
-        _same([first, torch.rand(2)], list(expected))
+        same([first, torch.rand(2)], list(expected))
 
 
 def test_settings_come_back():

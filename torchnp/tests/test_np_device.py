@@ -1,4 +1,4 @@
-"""The device ``np``: each probe of on_device.py, which runs in one process of its own, and what a torch without a name says."""
+"""The device ``np``: each probe of the files on_device*.py, which run in a process each, and what a torch without a name says."""
 
 import ast
 import json
@@ -14,10 +14,12 @@ torch = pytest.importorskip("torch")
 from torch.utils import cpp_extension  # noqa: E402
 
 HERE = Path(__file__).parent
+FILES = sorted(path.stem for path in HERE.glob("on_device*.py"))
 PROBES = [
-    f.name
-    for f in ast.parse((HERE / "on_device.py").read_text(encoding="utf-8")).body
-    if isinstance(f, ast.FunctionDef) and f.name[0] != "_" and f.name not in ("raises", "main")
+    (file, f.name)
+    for file in FILES
+    for f in ast.parse((HERE / f"{file}.py").read_text(encoding="utf-8")).body
+    if isinstance(f, ast.FunctionDef) and f.name[0] != "_" and f.name not in ("raises", "run")
 ]
 PRIVATE = HERE.parent / "device" / "_private.py"
 NEEDED = sorted(
@@ -35,17 +37,20 @@ def with_extension(asked: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module", params=["0", "1"], ids=["python", "extension"])
-def found(request) -> dict[str, str]:
-    command = [sys.executable, "-W", "ignore", "-m", "torchnp.tests.on_device"]
+def found(request) -> dict[tuple[str, str], str]:
+    results = {}
     environment = with_extension(request.param)
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout.splitlines()[-1])
+    for file in FILES:
+        command = [sys.executable, "-W", "ignore", "-m", f"torchnp.tests.{file}"]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
+        assert ran.returncode == 0, ran.stderr
+        results |= {(file, name): error for name, error in json.loads(ran.stdout.splitlines()[-1]).items()}
+    return results
 
 
-@pytest.mark.parametrize("name", PROBES)
-def test_device(name, found):
-    assert not found[name], found[name]
+@pytest.mark.parametrize(("file", "name"), PROBES)
+def test_device(file, name, found):
+    assert not found[file, name], found[file, name]
 
 
 GENERATORS = """

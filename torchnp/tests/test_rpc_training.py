@@ -341,6 +341,19 @@ def test_the_server_holds_nothing_that_the_client_dropped(session):
     assert later.object_bytes == 12 * parameters + x.numel() * 4 + y.numel() * 8
 
 
+def test_results_that_autograd_saves_are_dropped_without_a_backward(session):
+    h = session.send(torch.rand(4, 5)).requires_grad_()
+    before = session.sync().objects
+    gc.collect()
+    gc.disable()
+    try:
+        for function in (torch.exp, F.relu, torch.sigmoid, torch.tanh, torch.sqrt, F.silu, lambda x: x.softmax(1)):
+            function(h)
+        assert session.sync().objects == before
+    finally:
+        gc.enable()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_two_hundred_steps_leave_objects_and_memory_as_they_were():
     torch.manual_seed(0)

@@ -1,0 +1,49 @@
+"""Nested tensors, which the device has not: what torch's transformer encoder computes by them is computed on padded ones."""
+
+from __future__ import annotations
+
+import copy
+from functools import wraps
+from typing import Any, NoReturn
+
+import torch
+
+from torchnp.interop.mode import MissingKernelError
+
+
+class NestedTensorError(MissingKernelError):
+    """A nested tensor was asked for on the device."""
+
+
+def nested_tensor_from_mask(tensor: torch.Tensor, mask: torch.Tensor, mask_check: bool = True) -> NoReturn:
+    """``_nested_tensor_from_mask``."""
+    raise NestedTensorError("aten::_nested_tensor_from_mask: the device np has no nested tensors")
+
+
+def encode_without() -> None:
+    """Let ``nn.TransformerEncoder`` compute on padded tensors where it decides for a nested one, before its first layer."""
+    forward = torch.nn.TransformerEncoder.forward
+
+    @wraps(forward)
+    def encode(
+        self: torch.nn.TransformerEncoder,
+        src: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        src_key_padding_mask: torch.Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> torch.Tensor:
+        try:
+            return forward(self, src, mask, src_key_padding_mask, is_causal)
+        except NestedTensorError:
+            assert src_key_padding_mask is not None
+            lengths = src_key_padding_mask.logical_not().sum(-1, keepdim=True)
+            padding = (
+                torch.arange(src.shape[1], device=src.device) >= lengths
+            )  # a nested tensor has the first of each row
+            padded: Any = copy.copy(self)
+            padded.use_nested_tensor = False
+            padded._modules = self._modules | {"norm": None}
+            found = forward(padded, src, mask, padding, is_causal).masked_fill(padding[..., None], 0.0)
+            return found if self.norm is None else self.norm(found)
+
+    torch.nn.TransformerEncoder.forward = encode  # type: ignore[method-assign]
