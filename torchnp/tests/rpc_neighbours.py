@@ -83,7 +83,8 @@ class Neighbours(Player):
 
     def _send(self, frame: Any) -> list:
         raw = wire.encode(frame)
-        return [[wire.decode_reply(bytes(r)) for r in side.handle(raw)] for side in self.sides][0]
+        one, _ = [[wire.decode_reply(bytes(r)) for r in side.handle(raw)] for side in self.sides]
+        return one
 
     def play(self, ops: int) -> None:
         for _ in range(ops):
