@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from torchnp.rpc import wire
-from torchnp.rpc.server import pace, protocol, rowlabels
+from torchnp.rpc.server import pace, protocol
 from torchnp.rpc.server.pace import REGAIN, TRUST, Late, Pace
 from torchnp.rpc.server.protocol import Connection
-from torchnp.rpc.server.rowlabels import Rows
 from torchnp.rpc.server.service import Service
 
 
@@ -110,24 +109,3 @@ def test_a_kernel_s_time_does_not_say_what_its_values_are(monkeypatch):
     assert len(zeros) == len(ones) == 8
     # By then what is quick waits as long; a pause of the machine can make one reply late, and those after it.
     assert min(zeros) == min(ones) or max(zeros) == max(ones), slots
-
-
-def test_rows_that_fail_are_found_by_halves():
-    calls = []
-
-    def divided(args, kwargs):
-        calls.append(len(args[0]))
-        if (args[1] == 0).any():
-            raise ZeroDivisionError("ZeroDivisionError")
-        return [args[0] // args[1]]
-
-    n, rows = 1000, Rows("x", 0)
-    a, b = np.arange(n) + 7, np.ones(n, np.int64)
-    b[[3, 500, 501]] = 0
-    found = [np.zeros(n, np.int64)]
-    rowlabels.by_parts([a, b], {}, [rows, rows], [rows], found, divided)
-    assert found[0].tolist() == [0 if i in (3, 500, 501) else i + 7 for i in range(n)]
-    assert len(calls) < 60
-    one = [np.zeros(1, np.int64)]
-    rowlabels.by_parts([a[:1], b[3:4]], {}, [rows, rows], [rows], one, divided)
-    assert one[0].tolist() == [0]

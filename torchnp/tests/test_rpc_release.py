@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,8 @@ import torch
 from scipy import stats
 
 from torchnp import rpc
-from torchnp.rpc.server import accountant
+from torchnp.rpc.exceptions import PrivacyError
+from torchnp.rpc.server import accountant, gate
 from torchnp.rpc.server.ledger import Ledger
 from torchnp.rpc.server.noise import discrete_gaussian
 from torchnp.rpc.server.release import draw, lattice_rows, plan
@@ -271,3 +273,19 @@ def test_a_server_process_keeps_a_ledger(path, tmp_path):
     ledger = Ledger(path)
     assert [e.kind for e in ledger.entries()] == ["budget", "grant", "debit", "result"]
     ledger.verify()
+
+
+@pytest.mark.parametrize("terms", [(1e-9, 1.0, None), (1e-300, 1e-6, None), (1.0, 1e7, None)])
+def test_a_release_whose_rows_vanish_is_refused(terms):
+    """Rows of norm 0 in the units of the noise cost nothing: there would be no end of such releases."""
+    clip, sigma, epsilon = terms
+    with pytest.raises(PrivacyError, match="vanish in noise"):
+        plan(Rows("d", 0), np.ones((5, 2)), "sum", clip, sigma, epsilon, 1e-6)
+
+
+def test_each_release_costs_a_unit_at_least():
+    made = plan(Rows("d", 0), np.ones((5, 2)), "sum", 1.0, 2.0**20.9, None, 1e-6)
+    assert made.bound == 1 and gate._units(made) >= 1
+    vanishing = replace(made, noise=made.noise << 200)
+    assert accountant.units_up(vanishing.rho) <= 1 and gate._units(vanishing) == 1
+    assert gate._units(replace(made, bound=0)) == 1

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from torchnp.registry import FAILURES
 from torchnp.rpc.server import rowkernels, rowlosses, rowmoves, rowreductions  # the last two fill the list
 from torchnp.rpc.server.rowarray import RowArray, Unlabelled, canonical, to, values_of
 from torchnp.rpc.server.rowkernels import KERNELS, STORED, Results
 from torchnp.rpc.server.rowlabels import Label, Mixed, Rows, common
 
 LISTS = (rowkernels, rowlosses, rowmoves, rowreductions)
+RAISED = (*FAILURES, AssertionError, AttributeError)
 
 
 class Shaped(NamedTuple):
@@ -62,11 +64,11 @@ def labels(call: Any, results: Sequence[Shaped]) -> list[Label]:
         return mixed
     try:
         if _moves(call, given):
-            return rowmoves.labels(call, given, rows, [r.shape for r in results])
+            return rowmoves.labels(call, given, rows, results)
         found = _computed(call, given, [np.zeros(e.array.shape, e.array.dtype) for e in call.entries], results)
     except MemoryError:
         raise
-    except Exception:  # what the kernel is not made for; no value was there to bring it about
+    except RAISED:  # by what the kernel is not made for; no value was there to bring it about
         return mixed
     return [Rows(rows.dataset, f.axis, rows.order) if f is not None else m for f, m in zip(found, mixed)]
 

@@ -50,6 +50,9 @@ def add_owner_commands(parser: argparse.ArgumentParser) -> None:
     sub = command("freeze", _freeze, "Stop all releases of a dataset.")
     sub.add_argument("dataset")
     sub.add_argument("--off", action="store_true", help="allow them again")
+    text = "List the operators that keep a row label: what has rows can be released, and all else is mixed."
+    sub = commands.add_parser("ops", help=text, description=text, allow_abbrev=False)
+    sub.add_argument("--json", action="store_true", help="an object of names and rules")
     text = "Make a token for a client; prints it, which is the only time, and what server.toml keeps of it."
     sub = commands.add_parser("token", help=text, description=text, allow_abbrev=False)
     sub.add_argument("name", help="the client's, as in the ledger")
@@ -65,6 +68,11 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.owner_command == "token":
         return _token(args.name)
+    if args.owner_command == "ops":
+        from torchnp.rpc.server.owner_ops import shown
+
+        print(shown(args.json))
+        return 0
     if not args.ledger:
         raise ValueError("name the ledger with --ledger FILE or $TORCHNP_LEDGER")
     ledger = Ledger(args.ledger, create=args.owner_command == "budget" and args.dataset is not None)

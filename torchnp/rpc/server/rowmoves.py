@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.rpc.server.rowarray import RowArray, Unlabelled, canonical, to, values_of
+from torchnp.rpc.server.rowarray import DTYPES, RowArray, Unlabelled, canonical, to, values_of
 from torchnp.rpc.server.rowlabels import Label, Mixed, Rows
 
 MOVE = "moves elements: each row as a whole, and once"
@@ -61,7 +61,7 @@ def moved(schema: Any) -> tuple[str, ...]:
     return _SELF if copies and "view_copy" in schema.tags else ()
 
 
-def labels(call: Any, given: Sequence[Label], rows: Rows, shapes: Sequence[tuple[int, ...]]) -> list[Label]:
+def labels(call: Any, given: Sequence[Label], rows: Rows, results: Sequence[Any]) -> list[Label]:
     """The labels of the results.
 
     Parameters
@@ -71,16 +71,20 @@ def labels(call: Any, given: Sequence[Label], rows: Rows, shapes: Sequence[tuple
         Of its objects.
     rows : Rows
         What the labels have in common.
-    shapes : sequence of tuple
-        Of the results.
+    results : sequence
+        The shape and dtype of each.
     """
+    shapes = [tuple(r.shape) for r in results]
     mixed: list[Label] = [Mixed(call.row.name)] * len(shapes)
+    dtypes = {r.dtype for r in results} | {e.array.dtype for e in call.entries}
+    if not call.row.views and not dtypes <= DTYPES:
+        return mixed
     first = next(label.dim for label in given if isinstance(label, Rows))
     if call.row.schema.base in _OF_PARTS:
         return [Rows(rows.dataset, first, rows.order)] * len(shapes)
     numbers = [_rows_of(e.array, label) for e, label in zip(call.entries, given)]
     found = _moved(call, given, numbers)
-    if [f.shape for f in found] != list(shapes):
+    if [f.shape for f in found] != shapes:
         return mixed
     return [_followed(rows.dataset, f, first) or m for f, m in zip(found, mixed)]
 
