@@ -16,6 +16,7 @@ from torchnp.rpc.server import privacy, rowlabels
 from torchnp.rpc.server.arguments import END, MOST
 from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.books import Entry, Failure, Store
+from torchnp.rpc.server.bounded_cache import BoundedCache
 from torchnp.rpc.server.counters import Count
 from torchnp.rpc.server.error_text import error_text
 from torchnp.rpc.server.one_call import Call, results
@@ -52,8 +53,8 @@ class Executor:
         self.pace = Pace(service.bucket, service.late)
         self._generator = Generator()  # seeded for each operator: no operator moves another's numbers
         self._rows: dict[int, Served] = {}
-        self._foreseen: dict[tuple, Outcome] = {}
-        self._labels: dict[tuple, list[rowlabels.Label]] = {}
+        self._foreseen: BoundedCache[Outcome] = BoundedCache()
+        self._labels: BoundedCache[list[rowlabels.Label]] = BoundedCache()
 
     def run_all(
         self,
@@ -169,7 +170,7 @@ class Executor:
 
     def _failed(self, op: wire.Op, row: Served, problem: Exception, seq: int) -> Failure:
         failure = _failure(row, problem, seq)
-        self._poison(op, self._targets(op, row), failure)
+        self._poison(op, self._targets(op, row), self.store.remembered(failure))
         return failure
 
     def _values(self, given: Iterable[Any], entries: list[Entry]) -> list:
@@ -267,9 +268,7 @@ class Executor:
             outcome = privacy.foresee(
                 entries, row.whole, lambda arrays: [a for a, _ in call.on(guarded(arrays)).results(Generator(0))]
             )
-            if len(self._foreseen) >= privacy.REMEMBERED:
-                self._foreseen.clear()
-            self._foreseen[key] = outcome
+            self._foreseen.keep(key, outcome)
         if outcome.problem is not None:
             return outcome.problem
         store.check_bytes(sum(f.nbytes for f in outcome.results))
@@ -309,9 +308,7 @@ class Executor:
         made = None if public and call.row.rule in ("lookup", "move") else self._labels.get(key)
         if made is None:
             made = rowlabels.labels(call.row, call.args, call.kwargs, given, shapes, call.plainly)
-            if len(self._labels) >= privacy.REMEMBERED:
-                self._labels.clear()
-            self._labels[key] = made
+            self._labels.keep(key, made)
         return made
 
     # ------------------------------------------------------------ results

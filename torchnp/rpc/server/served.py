@@ -6,6 +6,7 @@ from typing import Any
 
 from torchnp.rpc import wire
 from torchnp.rpc.server.arguments import checker
+from torchnp.rpc.server.bounded_cache import Room
 from torchnp.rpc.server.rowlabels import rule_of
 
 # They see the memory around their arguments.
@@ -42,9 +43,9 @@ class Served:
         "returns", "revealing", "rule", "run", "schema", "single", "sized", "view", "views", "whole", "written",
     )  # fmt: skip
 
-    def __init__(self, name: str, kernel: Any, schema: Any) -> None:
+    def __init__(self, name: str, kernel: Any, schema: Any, room: Room | None = None) -> None:
         self.name, self.run = name, kernel
-        self.problem, self.good = checker(schema)
+        self.problem, self.good = checker(schema, room)
         unmarked = _UNMARKED.get(schema.base, ())
         self.written = frozenset(
             key
