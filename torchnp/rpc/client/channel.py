@@ -23,6 +23,7 @@ from torchnp.rpc.client.quotes import Quote
 from torchnp.rpc.client.sent import Defined, Sent
 from torchnp.rpc.client.tasks import (
     ANSWERS,
+    Announced,
     Forgetting,
     Opening,
     Playable,
@@ -34,7 +35,7 @@ from torchnp.rpc.client.tasks import (
     Where,
 )
 from torchnp.rpc.client.transport import Transport, greeted
-from torchnp.rpc.exceptions import ConnectionLost, RPCError, SessionClosed
+from torchnp.rpc.exceptions import ConnectionLost, ProtocolError, RPCError, SessionClosed
 from torchnp.rpc.wire import Agreement
 
 LEAVE_SECONDS = 5.0  # that closing waits for the thread
@@ -243,14 +244,17 @@ class Channel:
         reply = self._ask(Request(wire.Quote, id_, terms))
         return Quote(*[getattr(reply, name) for name in Quote.__dataclass_fields__])
 
-    def publish(self, id_: int, terms: wire.Terms | None = None) -> tuple[str, list[int], Any]:
+    def publish(self, id_: int, terms: Any = None, announced: Announced | None = None) -> tuple[str, list[int], Any]:
         """The dtype's name, the shape and the bytes of an object, or of a release of it, in C order.
 
-        Raises the failure that the object depends on, and no other: values that did not depend on it are right.
+        Raises the failure that the object depends on, and no other, and ProtocolError for what was not announced.
         """
         asked = id_, repr(terms), self.ops_sent
-        request = Request(wire.Publish, id_, *(() if terms is None else (self._unanswered.key_of(asked), terms)))
+        more = () if terms is None else (self._unanswered.key_of(asked), terms)
+        request = Request(wire.Publish, id_, *more, announced=announced)
         reply = self._ask(request, lambda: self._unanswered.answered(asked))
+        if request.problem:
+            raise ProtocolError(request.problem)
         return reply.dtype, reply.shape, request.raw
 
     # ------------------------------------------------------------ the thread's side, which it alone calls
@@ -326,26 +330,24 @@ class Channel:
         self._send(frames)
 
     def _perform(self, task: Any) -> None:
+        seq = self._sent.seq
         if type(task) is Request:
             self._answer(task)
-            return
-        seq = self._sent.seq
-        if type(task) is Forgetting:
+        elif type(task) is Forgetting:
             self._send(self._defined.forgotten(task.name, seq))
-            return
-        if type(task) is Playing:
+        elif type(task) is Playing:
             self._sent.add(task.program.places)
             self._send(self._defined.frames(task, seq))
-            return
-        self._sent.add([task.where])
-        if type(task) is Opening:
-            self.transport.send([wire.encode(wire.Open(seq, task.id, task.name))])
         else:
-            for offset, part in wire.chunks(memoryview(task.raw)):
-                data = wire.Data(seq, task.id, task.dtype, task.shape, task.order, offset, part)
-                self.transport.send([wire.encode(data)])
-                self._take_all()
-        self._take_all()
+            self._sent.add([task.where])
+            if type(task) is Opening:
+                self.transport.send([wire.encode(wire.Open(seq, task.id, task.name))])
+            else:
+                for offset, part in wire.chunks(memoryview(task.raw)):
+                    data = wire.Data(seq, task.id, task.dtype, task.shape, task.order, offset, part)
+                    self.transport.send([wire.encode(data)])
+                    self._take_all()
+            self._take_all()
 
     def _send(self, frames: list[bytes]) -> None:
         if not frames:

@@ -51,6 +51,7 @@ class Grpc:
         self.bytes_sent = self.bytes_received = 0
         self._pid = os.getpid()
         self._left = False
+        self._waiting, self._room = 0, threading.Condition()  # bytes that nobody has asked for yet
         self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[bytes | RPCError] = queue.SimpleQueue()
         self._lost: RPCError | None = None
@@ -70,10 +71,15 @@ class Grpc:
             self.bytes_sent += len(message)
 
     def _read(self) -> None:
-        """Take what comes; the window bounds how much that is."""
+        """Take what comes, and no more of it than a window's worth before it is asked for: the rest waits at the server."""
         try:
             for message in self._call:
+                if self._left:
+                    continue
                 self._replies.put(message)
+                with self._room:
+                    self._waiting += len(message)
+                    self._room.wait_for(lambda: self._waiting <= wire.WINDOW or self._left)
             self._replies.put(ConnectionLost(self._words("the server closed it")))
         except grpc.RpcError:
             self._replies.put(self._why(self._call.code(), self._call.details() or ""))
@@ -116,10 +122,15 @@ class Grpc:
             self._lost = reply
             raise reply
         self.bytes_received += len(reply)
+        with self._room:
+            self._waiting -= len(reply)
+            self._room.notify()
         return reply
 
     def leave(self, last: bytes) -> None:
-        self._left = True
+        with self._room:
+            self._left = True
+            self._room.notify()
         self._out.put(last)
         self._out.put(None)
         self._replies.put(ConnectionLost(self._words("the session is closed")))
@@ -129,6 +140,9 @@ class Grpc:
             return
         if self._left:
             self._ended.wait(LINGER_SECONDS)
+        with self._room:
+            self._left = True  # nobody waits for more
+            self._room.notify()
         with contextlib.suppress(ValueError):
             self._call.cancel()
             self._channel.close()

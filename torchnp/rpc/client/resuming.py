@@ -19,6 +19,9 @@ log = logging.getLogger("torchnp.rpc")
 
 TELL = wire.WINDOW // 4  # cost of replies after which the server is told that they are here
 SILENCE_SECONDS = 600.0
+MAX_WAITING = (
+    64 << 20
+)  # cost of replies that wait while frames are sent: failures of as many operators as fit in a window
 FIRST_WAIT, LAST_WAIT = 0.05, 1.0  # seconds between attempts to connect again
 
 
@@ -63,6 +66,7 @@ class Link:
         self._untold = 0
         self._due = 1  # the number of the next reply
         self._replies: deque[wire.Bytes] = deque()
+        self._waiting = 0  # cost of the replies
         self._hello: wire.Hello | None = None
         self._resume = ""
         self._over = False  # whether the server has ended the session
@@ -119,7 +123,9 @@ class Link:
                 raise ConnectionLost(f"{self.name} has ended the session; its handles have no values any more")
             if not self._pull(None if end is None else max(end - time.monotonic(), 0.0)):
                 return None
-        return self._replies.popleft()
+        frame = self._replies.popleft()
+        self._waiting -= len(frame) + wire.OVERHEAD
+        return frame
 
     def interrupt(self) -> None:
         self._left.set()
@@ -163,12 +169,20 @@ class Link:
             raise ProtocolError(f"{self.name} sent frame {number} where {self._due} was due")
         elif number == self._due:  # what came before is not applied again
             self._due += 1
-            self._replies.append(frame)
+            self._keep(frame)
             self._untold += len(frame) + wire.OVERHEAD
             if self._untold >= TELL:
                 self._untold = 0
                 self._say([wire.numbered(0, wire.encode(wire.Credit(self._due)))])
         return True
+
+    def _keep(self, frame: wire.Bytes) -> None:
+        """Keep a reply until somebody asks for it; ProtocolError where far more come than there is to answer."""
+        self._waiting += len(frame) + wire.OVERHEAD
+        if self._waiting > MAX_WAITING:
+            self._over = True
+            raise ProtocolError(f"{self.name} sent more than {MAX_WAITING:,} bytes that nobody had asked for")
+        self._replies.append(frame)
 
     def _control(self, frame: wire.Bytes) -> None:
         control = wire.decode_control(frame)
@@ -178,7 +192,7 @@ class Link:
             self._over = True
         elif type(control) is wire.Err:
             self._over = True
-            self._replies.append(frame)
+            self._keep(frame)
         else:
             raise ProtocolError(f"{self.name} sent a second ticket")
 

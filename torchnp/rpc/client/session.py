@@ -27,11 +27,11 @@ from torchnp.rpc.client.quotes import Quote, terms_of
 from torchnp.rpc.client.recording import Recording
 from torchnp.rpc.client.rpctensor import RPCTensor
 from torchnp.rpc.client.specs import spec_of
-from torchnp.rpc.client.tasks import check_seconds
+from torchnp.rpc.client.tasks import Announced, check_seconds
 from torchnp.rpc.client.tracing import refuse_recording
 from torchnp.rpc.client.transport import InProcess, Transport
 from torchnp.rpc.client.trees import mapped
-from torchnp.rpc.exceptions import HandleError, ProtocolError
+from torchnp.rpc.exceptions import HandleError
 from torchnp.rpc.server.protocol import Connection, Service
 from torchnp.rpc.server.session_limits import Limits
 from torchnp.rpc.wire import Agreement, agreement
@@ -247,12 +247,10 @@ class Session(Engine):
 
     def _publish(self, handle: RPCTensor, terms: wire.Terms | None = None) -> torch.Tensor:
         refuse_recording("publish()")
-        dtype, shape, raw = self.channel.publish(handle._object.id, terms)
-        if terms is None and (tuple(shape) != tuple(handle.shape) or getattr(torch, dtype) != handle.dtype):
-            raise ProtocolError(
-                f"{self.name} holds a {dtype} of shape {tuple(shape)} where the client expects {handle.dtype} of shape "
-                f"{tuple(handle.shape)}: a kernel and torch's shape rules differ"
-            )
+        own = str(handle.dtype).removeprefix("torch.")
+        dtypes = (own,) if terms is None or handle.dtype.is_floating_point else ("float64",)
+        announced = Announced(self.name, dtypes, tuple(handle.shape), terms is not None)
+        dtype, shape, raw = self.channel.publish(handle._object.id, terms, announced)
         if not raw.size:
             return torch.empty(shape, dtype=getattr(torch, dtype))
         return torch.from_numpy(raw).view(getattr(torch, dtype)).reshape(shape)

@@ -121,20 +121,65 @@ class Unanswered:
         self._keys.pop(asked, None)
 
 
+class Announced(NamedTuple):
+    """What the client knows of a tensor that it asks for.
+
+    Attributes
+    ----------
+    name : str
+        The server as messages name it.
+    dtypes : tuple of str
+        Those that it may have.
+    shape : tuple of int
+        The handle's.
+    fewer : bool
+        Whether the tensor has all of its dimensions but one, as a release has.
+    """
+
+    name: str
+    dtypes: tuple[str, ...]
+    shape: tuple[int, ...]
+    fewer: bool = False
+
+    def wrong(self, dtype: str, shape: list[int]) -> str:
+        """What of a tensor is not as announced, or ""."""
+        shapes = [self.shape]
+        if self.fewer:
+            shapes = [self.shape[:i] + self.shape[i + 1 :] for i in range(len(self.shape))]
+        if dtype in self.dtypes and tuple(shape) in shapes:
+            return ""
+        if self.fewer:
+            return (
+                f"{self.name} released a {dtype} of shape {tuple(shape)} of a handle of shape {self.shape}: that is not "
+                f"one of its dimensions less, or not {' or '.join(self.dtypes)}"
+            )
+        return (
+            f"{self.name} holds a {dtype} of shape {tuple(shape)} where the client expects torch.{self.dtypes[0]} of shape "
+            f"{self.shape}: a kernel and torch's shape rules differ"
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the largest tensor that may come."""
+        return max(wire.nbytes_of(wire.dtype_of(d), self.shape) for d in self.dtypes)
+
+
 class Request(Task):
     """SYNC, PUBLISH or QUOTE, and what the frame says beside its numbers.
 
-    ``reply`` is the last frame of the answer and ``raw`` the bytes of a tensor.
+    ``reply`` is the last frame of the answer, ``raw`` the bytes of a tensor, and ``problem`` why they were not kept.
     """
 
-    __slots__ = ("_done_bytes", "kind", "raw", "reply", "values")
+    __slots__ = ("_announced", "_done_bytes", "_first", "_size", "kind", "problem", "raw", "reply", "values")
 
-    def __init__(self, kind: type, *values: Any) -> None:
+    def __init__(self, kind: type, *values: Any, announced: Announced | None = None) -> None:
         super().__init__()
         self.kind, self.values = kind, values
         self.raw: Any = None
         self.reply: Any = None
-        self._done_bytes = 0
+        self.problem = ""
+        self._announced, self._first = announced, None
+        self._done_bytes = self._size = 0
 
     def wait_for(self, name: str, seconds: float | None) -> None:
         """`wait` for the server of that name; DeadlineExceeded after so many seconds."""
@@ -149,18 +194,41 @@ class Request(Task):
     def whole(self) -> bool:
         """Whether the reply has come to its end."""
         if type(self.reply) is wire.Result:
-            return bool(self._done_bytes == self.raw.size)
+            return bool(self._done_bytes == self._size)
         return self.reply is not None
 
     def take(self, reply: Any) -> None:
-        """Take a part of the answer; that to PUBLISH comes in several."""
+        """Take a part of the answer; that to PUBLISH comes in several.
+
+        Raises
+        ------
+        ProtocolError
+            It does not fit to what came before, or is far longer than what was asked for: nothing of it is kept.
+        """
         self.reply = reply
         if type(reply) is not wire.Result:
             return
-        if self.raw is None:
-            self.raw = np.empty(wire.nbytes_of(wire.dtype_of(reply.dtype), reply.shape), np.uint8)
-        raw, done = self.raw, self._done_bytes
-        if reply.offset != done or done + len(reply.raw) > raw.size or (raw.size > done and not reply.raw):
+        if self._first is None:
+            self._begin(reply)
+        done = self._done_bytes
+        end = done + len(reply.raw)
+        fits = (reply.dtype, reply.shape, reply.offset) == (*self._first, done)  # type: ignore[misc]
+        if not fits or end > self._size or (self._size > done and not reply.raw):
             raise ProtocolError("the chunks of a published tensor do not fit together")
-        raw[done : done + len(reply.raw)] = np.frombuffer(reply.raw, np.uint8)
-        self._done_bytes += len(reply.raw)
+        if self.raw is not None:
+            self.raw[done:end] = np.frombuffer(reply.raw, np.uint8)
+        self._done_bytes = end
+
+    def _begin(self, reply: wire.Result) -> None:
+        """Look at what is about to come, before any of it is kept.
+
+        Another tensor than was asked for is taken to its end and dropped, so that the session can go on, if that is not
+        far longer.
+        """
+        self._first, self._size = (reply.dtype, reply.shape), wire.nbytes_of(wire.dtype_of(reply.dtype), reply.shape)
+        if self._announced is not None:
+            self.problem = self._announced.wrong(reply.dtype, reply.shape)
+            if self.problem and self._size > self._announced.nbytes + wire.CHUNK:
+                raise ProtocolError(self.problem)
+        if not self.problem:
+            self.raw = np.empty(self._size, np.uint8)

@@ -247,6 +247,7 @@ class Tcp:
         self._woken, self._wake = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._replies: deque[bytes] = deque()
+        self._waiting = 0  # bytes that have come and are no reply that was taken
 
     def send(self, messages: list[bytes]) -> None:
         # What an interrupt leaves unsent goes out first the next time: a message is never cut in two.
@@ -255,7 +256,9 @@ class Tcp:
             try:
                 self._send_part()
             except _BLOCKED:
-                if self._wait(selectors.EVENT_READ | selectors.EVENT_WRITE) & selectors.EVENT_READ:
+                # Of more than the window a server that keeps to it says nothing.
+                listens = selectors.EVENT_READ if self._waiting < 2 * wire.WINDOW else 0
+                if self._wait(listens | selectors.EVENT_WRITE) & selectors.EVENT_READ:
                     self._read()
             except OSError as error:
                 self._read_last_words()
@@ -282,7 +285,9 @@ class Tcp:
                 return None
             if self._wait(selectors.EVENT_READ, left):
                 self._read(one=True)
-        return self._replies.popleft()
+        reply = self._replies.popleft()
+        self._waiting -= len(reply) + 4
+        return reply
 
     def _wait(self, events: int, timeout: float | None = None) -> int:
         """Wait until one of some events is there; those that are."""
@@ -328,8 +333,12 @@ class Tcp:
             self._read()
 
     def _read(self, one: bool = False) -> None:
-        """Take what has arrived, without waiting; ``one`` stops at a reply, so that a large tensor is not held twice."""
-        while True:
+        """Take what has arrived, without waiting; ``one`` stops at a reply, so that a large tensor is not held twice.
+
+        A server that says no end is not listened to for ever: what there is after a window's worth is for the next time.
+        """
+        end = self.bytes_received + wire.WINDOW
+        while self.bytes_received < end:
             try:
                 with self._lock:
                     part = self._socket.recv(1 << 18)
@@ -346,6 +355,7 @@ class Tcp:
             if not self.bytes_received and part.startswith(_ALERT):
                 raise ProtocolError(f"{self.name} speaks TLS: connect to tls://{self.name.removeprefix('tcp://')}")
             self.bytes_received += len(part)
+            self._waiting += len(part)
             self._buffer += part
             self._split()
             if one and self._replies:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from torchnp.rpc.server.bounded_cache import Room, size_of
 from torchnp.rpc.wire import Complex, Dtype, Handle, Ints, Items
 from torchnp.schema import Schema, spoken
 
@@ -17,7 +18,7 @@ Kind = type | frozenset[type]
 MOST = 2**63 - 1
 _INTS = frozenset({int})
 END = "end"
-REMEMBERED = 1024  # patterns of one operator; a client that makes up more pays for each look
+REMEMBERED = 16 << 20  # bytes of patterns of all operators; a client that makes up more pays for each look
 
 
 class Huge:
@@ -68,8 +69,8 @@ def takes(type_: str, kind: Kind) -> bool:
 Good = dict[Any, Any]
 
 
-def checker(schema: Schema) -> tuple[Callable[[list, dict[str, Any]], str | None], Good]:
-    """What looks at the arguments of a frame, and what it has found good.
+def checker(schema: Schema, room: Room | None = None) -> tuple[Callable[[list, dict[str, Any]], str | None], Good]:
+    """What looks at the arguments of a frame, and what it has found good, as long as there is room.
 
     Returns
     -------
@@ -79,7 +80,7 @@ def checker(schema: Schema) -> tuple[Callable[[list, dict[str, Any]], str | None
         Leads by the type of each argument in turn to ``END`` where arguments by position alone were good that say no
         more than their types, but for integers of 64 bits or less.
     """
-    wrong = _comparison(schema)
+    wrong, room = _comparison(schema), room or Room(REMEMBERED)
     good: set[tuple] = set()
     paths: Good = {}
 
@@ -89,7 +90,7 @@ def checker(schema: Schema) -> tuple[Callable[[list, dict[str, Any]], str | None
         if kinds in good:
             return None
         words = wrong([*map(kind_of, args)], {name: kind_of(x) for name, x in kwargs.items()})
-        if words is None and len(good) < REMEMBERED:
+        if words is None and room.take(size_of(kinds) + 256 * len(kinds)):  # a level of paths for each
             good.add(kinds)
             types = [*map(type, args)]
             if not kwargs and Items not in types and Huge not in kinds:

@@ -7,14 +7,14 @@ written through one of them is in all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
-from torchnp.rpc.server.rowlabels import Label, Mixed
+from torchnp.rpc.server.rowlabels import Label, Mixed, Rows
 from torchnp.rpc.server.session_limits import Limits
 
 
@@ -30,6 +30,8 @@ class Failure:
 
 
 SPARE = 256 << 20  # bytes that a session keeps of a shared budget without using them
+FAILURE_BYTES = 16 << 20  # of the texts of failures that a session's objects keep whole
+SHORT = 100  # characters that are kept of others
 OVERRUN = 1 << 16  # failed objects over the limit: a client learns of its quota only at the next reply
 
 
@@ -108,6 +110,8 @@ class Store:
         self.buffers: dict[int, Buffer] = {}
         self.nbytes = 0
         self.last_id = -1
+        self._orders: dict[bytes, list] = {}  # of labels: the one copy of each, and how many objects have it
+        self._failure_bytes = 0
         # Where sessions share a budget: asks it for room for so many bytes, and gives how many there are then.
         self.grow: Callable[[int], int] | None = None
         self._granted = 0  # bytes, up to which nothing need be asked
@@ -194,11 +198,13 @@ class Store:
         if buffer is not None and not view:
             array = array.copy(order="K")  # in the order that the client believes
             owner, nbytes, buffer = array, array.nbytes, None
+        if buffer is not None or readonly:
+            nbytes = 0  # an owner's dataset is there anyway
+        if rows is not None:
+            rows = self._with_order(rows, nbytes)
+        elif self.nbytes + nbytes > self._granted:
+            self.check_bytes(nbytes)
         if buffer is None:
-            if readonly:
-                nbytes = 0  # an owner's dataset is there anyway
-            if self.nbytes + nbytes > self._granted:
-                self.check_bytes(nbytes)
             buffer = self.buffers[id(owner)] = Buffer(owner, nbytes, public, readonly, 1)
             self.nbytes += nbytes
         else:
@@ -208,6 +214,34 @@ class Store:
         # An array that does not own its memory cannot be resized, so no kernel can pull it from under its views.
         entry = self.entries[id_] = Entry(array.view() if owner is array else array, buffer, None, rows)
         return entry
+
+    def _with_order(self, rows: Label, nbytes: int) -> Label:
+        """A label of an object that is stored with so many bytes: equal orders of rows are kept once, and counted.
+
+        Raises
+        ------
+        QuotaError
+            There is no room for both, and nothing was counted.
+        """
+        if type(rows) is not Rows or not rows.order:
+            self.check_bytes(nbytes)
+            return rows
+        held = self._orders.get(rows.order)
+        self.check_bytes(nbytes + (len(rows.order) if held is None else 0))
+        if held is None:
+            held = self._orders[rows.order] = [rows.order, 0]
+            self.nbytes += len(rows.order)
+        held[1] += 1
+        return rows if rows.order is held[0] else Rows(rows.dataset, rows.dim, held[0])
+
+    def _without_order(self, rows: Label) -> None:
+        """An object with a label is there no more."""
+        if type(rows) is Rows and rows.order:
+            held = self._orders[rows.order]
+            held[1] -= 1
+            if not held[1]:
+                del self._orders[rows.order]
+                self.nbytes -= len(rows.order)
 
     def add(self, id_: int, array: np.ndarray) -> None:
         """Store a public array that owns its memory under a claimed id: `put`, where nothing is to be considered."""
@@ -222,6 +256,13 @@ class Store:
             entries[id_] = Entry(array.view(), buffer)
         else:
             self.put(id_, array, True, view=False)
+
+    def remembered(self, failure: Failure) -> Failure:
+        """A new failure as objects keep it: without most of its text, where there have been many long ones."""
+        self._failure_bytes += len(failure.text)
+        if self._failure_bytes <= FAILURE_BYTES or len(failure.text) <= SHORT:
+            return failure
+        return replace(failure, text=f"{failure.text[:SHORT]}...")
 
     def put_failure(self, id_: int, failure: Failure) -> None:
         """Store a failure in the place of an array; ProtocolError from a client that goes on far over its quota."""
@@ -244,10 +285,13 @@ class Store:
                 else:
                     del buffers[id(buffer.root)]
                     self.nbytes -= buffer.nbytes
+                if entry.rows is not None:
+                    self._without_order(entry.rows)
         if self.grow is not None and self._granted > self.nbytes + SPARE:
             self._ask(self.nbytes)
 
     def clear(self) -> None:
         self.entries.clear()
         self.buffers.clear()
+        self._orders.clear()
         self.nbytes = 0

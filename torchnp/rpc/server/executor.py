@@ -17,6 +17,7 @@ from torchnp.rpc.server import by_rows, privacy, rowlabels
 from torchnp.rpc.server.arguments import END, MOST
 from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.books import Entry, Failure, Store
+from torchnp.rpc.server.bounded_cache import BoundedCache
 from torchnp.rpc.server.counters import Count
 from torchnp.rpc.server.error_text import error_text
 from torchnp.rpc.server.one_call import Call, results
@@ -53,8 +54,8 @@ class Executor:
         self.pace = Pace(service.bucket, service.late)
         self._generator = Generator()  # seeded for each operator: no operator moves another's numbers
         self._rows: dict[int, Served] = {}
-        self._foreseen: dict[tuple, Outcome] = {}
-        self._labels: dict[tuple, tuple[list[rowlabels.Label], float]] = {}
+        self._foreseen: BoundedCache[Outcome] = BoundedCache()
+        self._labels: BoundedCache[tuple[list[rowlabels.Label], float]] = BoundedCache()
 
     def run_all(
         self,
@@ -185,7 +186,7 @@ class Executor:
         call = self._bound(op, row)
         # What makes and writes nothing is a check: of what it was asked about, and of all that was made with that.
         checked = [] if row.returns or row.written else [e for x in call.entries for e in (x, *self._siblings(x))]
-        self._poison(op, call.targets + checked, failure)
+        self._poison(op, call.targets + checked, self.store.remembered(failure))
         return failure
 
     def _join(self, call: Call) -> None:
@@ -276,9 +277,7 @@ class Executor:
             outcome = privacy.foresee(
                 entries, row.whole, lambda arrays: [a for a, _ in call.on(guarded(arrays)).results(Generator(0))]
             )
-            if len(self._foreseen) >= privacy.REMEMBERED:
-                self._foreseen.clear()
-            self._foreseen[key] = outcome
+            self._foreseen.keep(key, outcome)
         if outcome.problem is not None:
             return outcome.problem
         store.check_bytes(sum(f.nbytes for f in outcome.results))
@@ -351,9 +350,7 @@ class Executor:
             start = time.perf_counter()
             found = by_rows.labels(call, results)
             made = found, time.perf_counter() - start
-            if len(self._labels) >= privacy.REMEMBERED:
-                self._labels.clear()
-            self._labels[key] = made
+            self._labels.keep(key, made)
         return made
 
     # ------------------------------------------------------------ results

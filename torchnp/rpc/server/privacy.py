@@ -25,8 +25,6 @@ from torchnp.rpc.server.books import Entry, root_of
 # RecursionError, a RuntimeError: it nested too deeply, and the stack is unwound. All else is the process's.
 RAISED = (*FAILURES, AssertionError, ImportError, MemoryError, Warning, RPCError)
 
-REMEMBERED = 1 << 14  # outcomes; a client that makes up more pays for each
-
 
 def release(entry: Entry) -> np.ndarray:
     """The exact values of an object.
@@ -143,7 +141,7 @@ def foresee(entries: Sequence[Entry], whole: bool, run: Callable[[list[np.ndarra
         except MemoryError:
             raise
         except RAISED as error:
-            problem = problem or error.with_traceback(None)  # whose frames have arrays in them
+            problem = problem or _alone(error)
         else:
             if any((a.shape, a.strides) != _laid(e.array) for a, e in zip(arrays, entries)):
                 return Outcome(
@@ -154,6 +152,12 @@ def foresee(entries: Sequence[Entry], whole: bool, run: Callable[[list[np.ndarra
             # The first call of a kernel may load what it needs.
             return Outcome(None, fresh, min(first, _timed(run, _stand_ins(entries, whole, number, pattern))[1]))
     return Outcome(problem, [])
+
+
+def _alone(error: Exception) -> Exception:
+    """The error without its frames, and those of errors before it, which have arrays in them."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _laid(array: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from torchnp.rpc import wire
 from torchnp.rpc.server.arguments import checker
+from torchnp.rpc.server.bounded_cache import Room
 from torchnp.rpc.server.by_rows import functional
 from torchnp.rpc.server.rowmoves import moved
 
@@ -44,9 +45,9 @@ class Served:
         "views", "whole", "written",
     )  # fmt: skip
 
-    def __init__(self, name: str, kernel: Any, schema: Any) -> None:
+    def __init__(self, name: str, kernel: Any, schema: Any, room: Room | None = None) -> None:
         self.name, self.run = name, kernel
-        self.problem, self.good = checker(schema)
+        self.problem, self.good = checker(schema, room)
         unmarked = _UNMARKED.get(schema.base, ())
         # The parameters that it writes.
         self.written = frozenset(a.name for a in schema.args if a.is_write or a.name in unmarked)

@@ -12,7 +12,9 @@ import numpy as np
 from torchnp import dtypes
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.server.arguments import REMEMBERED
 from torchnp.rpc.server.books import root_of
+from torchnp.rpc.server.bounded_cache import Room
 from torchnp.rpc.server.ledger import Ledger
 from torchnp.rpc.server.pace import Late
 from torchnp.rpc.server.rowlabels import dataset_of
@@ -58,6 +60,7 @@ class Service:
     ) -> None:
         if type(bucket) not in (int, float) or not 0 <= bucket <= 10:
             raise ValueError(f"a bucket is a number of seconds from 0 to 10, not {bucket!r}")
+        self._room = Room(REMEMBERED)
         self.agreement = agreement() if table is None else Agreement(table)
         if token is not None and not isinstance(token, str):
             raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
@@ -107,7 +110,7 @@ class Service:
         if index >= len(self.agreement.names):
             raise ProtocolError(f"operator {index} is not in the agreed table of {len(self.agreement.names)}")
         name = self.agreement.names[index]
-        return Served(name, self.agreement.table[name], self.agreement.schemas[name])
+        return Served(name, self.agreement.table[name], self.agreement.schemas[name], self._room)
 
     def summary(self) -> str:
         """What is offered to whom, a line each."""
