@@ -180,8 +180,19 @@ def empty(shape: Sequence[int], dtype: np.dtype, strides: Strides) -> ndarray:
     if strides == contiguous(shape) and 0 not in shape:
         return np.empty(shape, dtype)
     size = dtype.itemsize
-    reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
-    return ndarray(shape, dtype, np.empty(reach * size, np.uint8), 0, tuple(s * size for s in strides))
+    steps = tuple(s * size for s in strides)
+    if 0 in shape:
+        return ndarray(shape, dtype, _NOTHING, 0, steps)
+    reach = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+    return ndarray(shape, dtype, np.empty(reach * size, np.uint8), 0, steps)
+
+
+_NOTHING = np.empty(0, np.uint8)  # the memory of arrays without elements whose strides were asked for
+
+
+def has_strides(x: ndarray) -> bool:
+    """Whether the strides of an array without elements are torch's; NumPy gives its own new ones strides of 0."""
+    return any(x.strides) or x.base is _NOTHING
 
 
 def dense(x: ndarray) -> ndarray:

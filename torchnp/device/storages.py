@@ -20,6 +20,7 @@ from torchnp.interop import convert
 from torchnp.interop._private import is_zero
 from torchnp.interop.convert import NUMPY_DTYPE, TORCH_DTYPE, address
 from torchnp.kernels._memory import window
+from torchnp.layout import has_strides
 
 DEVICE = "np"
 SPOKEN = "the device np"
@@ -161,7 +162,7 @@ def wrap(array: np.ndarray) -> torch.Tensor:
     itemsize = array.itemsize
     strides = [s // itemsize for s in array.strides]
     if not array.size:
-        return strided_on(empty_on_device((0,), dtype), array.shape, strides if any(strides) else None)
+        return strided_on(empty_on_device((0,), dtype), array.shape, strides if has_strides(array) else None)
     # The window that the array reaches, from its first element on.
     length = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
     flat = window(array, (length,), (itemsize,))

@@ -13,6 +13,7 @@ import torch
 from torchnp import dtypes
 from torchnp.interop._private import is_zero
 from torchnp.kernels.linalg import LinAlgError
+from torchnp.layout import has_strides
 
 TORCH_DTYPE: dict[np.dtype, torch.dtype] = {dt: getattr(torch, str(dt)) for dt in dtypes.ALL}
 NUMPY_DTYPE: dict[torch.dtype, np.dtype] = {t: dt for dt, t in TORCH_DTYPE.items()}
@@ -147,7 +148,7 @@ def wrap(array: np.ndarray) -> torch.Tensor:
     """Share a writable array without negative strides: the quick way for arrays that are known to be so."""
     if not array.size:
         dtype = TORCH_DTYPE[array.dtype]
-        if not any(array.strides):  # NumPy's own of a new array
+        if not has_strides(array):
             return torch.empty(array.shape, dtype=dtype)
         return torch.empty_strided(array.shape, [s // array.itemsize for s in array.strides], dtype=dtype)
     bits = _FROM_BITS.get(array.dtype)

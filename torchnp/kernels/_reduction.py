@@ -67,8 +67,7 @@ def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
     """
     if x.size <= FEW or x.dtype.kind not in "fc":
         return _add(x, axes, None, None, keepdims, 0)
-    if axes is None:
-        axes = tuple(range(x.ndim))
+    axes = tuple(range(x.ndim)) if axes is None else tuple(a % x.ndim for a in axes)
     if x.size > SMALL:
         return _large(x, axes, keepdims)
     inner = min(((abs(s), i) for i, s in enumerate(x.strides) if s and x.shape[i] > 1), default=(0, 0))[1]
@@ -114,6 +113,20 @@ def row_sums(rows: ndarray) -> ndarray:
     if whole < n:
         parts = np.concatenate([parts, _add(rows[:, whole:], 1, None, None, True)], 1)
     return _add(parts, 1, None, None, True)
+
+
+PART = 1 << 10  # terms of a product that BLAS adds in few lanes, one after the other
+
+
+def row_dots(x: ndarray, y: ndarray) -> Any:
+    """Sums of products along the last axis of floats; those of long rows in parts, whose sums are added in pairs."""
+    n = x.shape[-1]
+    if n <= 4 * PART:
+        return np.vecdot(x, y)
+    whole = n // PART * PART
+    parts = [a[..., :whole].reshape(*a.shape[:-1], -1, PART) for a in (x, y)]
+    total = _add(np.vecdot(*parts), -1)
+    return total + np.vecdot(x[..., whole:], y[..., whole:]) if whole < n else total
 
 
 def _add_along(x: ndarray, axis: int) -> ndarray:

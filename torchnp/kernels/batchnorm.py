@@ -11,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_fits, check_type, dim_of, refuse, require, wrap_dim
 from torchnp.errors import mean_of, shape_text
-from torchnp.kernels._reduction import add_reduce
+from torchnp.kernels._reduction import add_reduce, row_dots
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed
@@ -44,7 +44,7 @@ def channel_dot(x: ndarray, y: ndarray) -> ndarray:
     if x.ndim == 2:
         return add_reduce(x * y, (0,))
     pixels = math.prod(x.shape[2:])
-    return add_reduce(np.vecdot(x.reshape(*x.shape[:2], pixels), y.reshape(*y.shape[:2], pixels)), (0,))
+    return add_reduce(row_dots(x.reshape(*x.shape[:2], pixels), y.reshape(*y.shape[:2], pixels)), (0,))
 
 
 # ---------------------------------------------------------------- forward

@@ -11,6 +11,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, check_type, require
 from torchnp.errors import cannot_cast, complex_clamp, dim_out_of_range, no_dimensions
 from torchnp.kernels._memory import new_like
+from torchnp.kernels._reduction import row_dots
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add_scalar, div, mul, sub
 from torchnp.kernels.contraction import matmul
@@ -29,17 +30,32 @@ ndarray = np.ndarray
 LARGEST = 1 << 21  # elements of a block of differences
 
 
-def _blocks(x1: ndarray, x2: ndarray) -> Iterator[tuple[slice, ndarray]]:
-    """Differences of all rows, in blocks of rows of the first that keep memory bounded."""
-    step = max(1, LARGEST // max(1, x2.size))
-    for part in blocks(x1.shape[-2], step):
-        yield part, x1[..., part, None, :] - x2[..., None, :, :]
+def _blocks(x1: ndarray, x2: ndarray, batch: tuple[int, ...]) -> Iterator[tuple[tuple, ndarray]]:
+    """Differences of all rows, in blocks that keep memory bounded, and where the rows of the first stand.
+
+    Of small matrices a block has several, of large ones some rows of one.
+    """
+    of_row = x2.shape[-2] * x2.shape[-1]
+    if math.prod(batch) * of_row <= LARGEST:
+        for part in blocks(x1.shape[-2], LARGEST // (math.prod(batch) * of_row)):
+            yield (..., part, slice(None)), x1[..., part, None, :] - x2[..., None, :, :]
+        return
+    if not batch:
+        for part in blocks(len(x1), max(1, LARGEST // of_row)):
+            yield (part,), x1[part, None, :] - x2
+        return
+    first, second = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (x1, x2))
+    for matrices in blocks(math.prod(batch), max(1, LARGEST // (x1.shape[-2] * of_row))):
+        places = np.unravel_index(np.arange(matrices.start, matrices.stop), batch)
+        a, b = first[places], second[places]
+        for part in blocks(x1.shape[-2], max(1, LARGEST // (len(a) * of_row))):
+            yield (*places, part), a[:, part, None, :] - b[:, None, :, :]
 
 
 def _lengths(d: ndarray, p: float) -> ndarray:
     """p-norms along the last axis; p 0 counts."""
     if p == 2:
-        return np.sqrt(np.vecdot(d, d))
+        return np.sqrt(row_dots(d, d))
     if p == 0:
         return np.add.reduce(np.where(np.isnan(d), d, d != 0), -1, d.dtype)
     return norm_along(d, p, -1)
@@ -70,9 +86,9 @@ def _cdist_forward(x1, x2, p, compute_mode):
     require("cdist", x1.dtype, (dt.float32, dt.float64))
     check_type(x1.dtype, x2)
     out, p = np.empty(shape, x1.dtype), number(p, x1.dtype).item()
-    for part, d in _blocks(x1, x2):
+    for at, d in _blocks(x1, x2, batch):
         # The largest difference of those that are numbers: of pdist, NaN is the largest.
-        out[..., part, :] = np.fmax.reduce(np.abs(d), -1, initial=0) if math.isinf(p) else _lengths(d, p)
+        out[at] = np.fmax.reduce(np.abs(d), -1, initial=0) if math.isinf(p) else _lengths(d, p)
     return out
 
 
@@ -122,8 +138,9 @@ def _cdist_backward(grad, x1, x2, p, cdist):
     if p == 0:
         return out
     check_type(x1.dtype, grad, cdist, x2)
-    for part, d in _blocks(x1, x2):
-        out[..., part, :] = np.add.reduce(_pulled(grad[..., part, :], d, cdist[..., part, :], p), -2)
+    grad, cdist = (np.broadcast_to(x, (*batch, x1.shape[-2], x2.shape[-2])) for x in (grad, cdist))
+    for at, d in _blocks(x1, x2, batch):
+        out[at] = np.add.reduce(_pulled(grad[at], d, cdist[at], p), -2)
     return out
 
 
@@ -144,7 +161,11 @@ def _pdist_forward(self, p=2.0):
     rows = self.reshape(-1, self.shape[1])
     i, j = (x[:count] for x in np.triu_indices(len(rows), 1))
     p = number(p, self.dtype).item()
-    return _lengths(rows[i] - rows[j], math.inf if math.isinf(p) else p)  # to torch the sign of infinity is one
+    p = math.inf if math.isinf(p) else p  # to torch the sign of infinity is one
+    out = np.empty(count, self.dtype)
+    for part in blocks(count, max(1, LARGEST // rows.shape[1])):
+        out[part] = _lengths(rows[i[part]] - rows[j[part]], p)
+    return out
 
 
 @kernel("pdist")
@@ -168,10 +189,12 @@ def _pdist_backward(grad, self, p, pdist):
     check_type(self.dtype, grad, pdist)
     if pdist.size == 0 or self.size == 0:
         return out
-    i, j = np.triu_indices(self.shape[0], 1)
-    step = _pulled(grad, self[i] - self[j], pdist, p)
-    np.add.at(out, i, step)
-    np.subtract.at(out, j, step)
+    start = 0
+    for i in range(self.shape[0] - 1):
+        pairs = slice(start, start := start + self.shape[0] - 1 - i)
+        step = _pulled(grad[pairs], self[i] - self[i + 1 :], pdist[pairs], p)
+        out[i] += np.add.reduce(step, 0)
+        out[i + 1 :] -= step
     return out
 
 

@@ -11,7 +11,7 @@ from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import broadcast_shapes, check, check_type, dim_of, require, wrap_dim, wrap_dims
 from torchnp.errors import expected_true, negative_size, shape_text
-from torchnp.kernels._reduction import TILE, add_reduce, row_sums, share_tiles
+from torchnp.kernels._reduction import TILE, add_reduce, row_dots, row_sums, share_tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels.numerics.fma import fma
@@ -64,7 +64,7 @@ def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray, bool]:
     n = x.dtype.type(x.shape[1])
     mean = (row_sums(x) if x.size > TILE // 4 and x.flags.c_contiguous else _add(x, 1, None, None, True)) / n
     d = x - mean
-    variance = np.vecdot(d, d)[:, None] / n
+    variance = row_dots(d, d)[:, None] / n
     least, most = _LIMITS[x.dtype]
     plain = (variance > least * mean * mean) & (variance <= most / n)
     shown = n <= SMALL and not plain.all()
@@ -192,7 +192,7 @@ def _quick_layer_norm(input, normalized_shape, weight, bias, eps):
     mean = _add(x, 1, None, None, True)
     np.divide(mean, count, mean)
     y = np.subtract(x, mean)
-    rstd = np.vecdot(y, y).reshape(-1, 1)
+    rstd = row_dots(y, y).reshape(-1, 1)
     np.divide(rstd, count, rstd)
     if not are_ordinary(mean, rstd, n):
         return None

@@ -182,7 +182,7 @@ def _nested_tensor_from_mask_left_aligned(t, mask):
 
 # ---------------------------------------------------------------- reductions over consecutive segments of a dimension
 
-_START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
+_START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf, "amax": -np.inf, "amin": np.inf}
 
 
 def _lengths_of(
@@ -232,7 +232,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         places = segment[:, None] * rows.shape[1] + np.arange(rows.shape[1])
         np.multiply.at(out.reshape(-1), places.reshape(-1), rows.reshape(-1))
     else:
-        beyond = np.less if reduce == "min" else np.greater
+        beyond = np.less if reduce in ("min", "amin") else np.greater
         rank = np.arange(segment.size) - np.searchsorted(segment, segment)  # in its segment
         for i in range(int(rank.max(initial=-1)) + 1):  # of equal values, zeros of both signs too, the first is kept
             mine = rank == i

@@ -11,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, expanded, refuse, require, wrap_dim
 from torchnp.errors import expected_type, shape_text
-from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_sums, share_tiles
+from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_dots, row_sums, share_tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.loops import AVX512
@@ -200,7 +200,7 @@ def _backward(grad, output, dim, input_dtype, *, op, of_rows, whole):
 
 
 def _softmax_backward_rows(grad: ndarray, out: ndarray, found: ndarray) -> None:
-    total = np.vecdot(grad, out)[:, None]
+    total = row_dots(grad, out)[:, None]
     if not total.all():
         total = _negative_where_all_are(total, grad * out, -1)
     np.multiply(np.subtract(grad, total, found), out, found)

@@ -10,7 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, require
 from torchnp.errors import expected_true, expected_type, found_dtype
-from torchnp.kernels._reduction import add_reduce, share_tiles
+from torchnp.kernels._reduction import add_reduce, row_dots, share_tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, is_channels, per_channel
 from torchnp.kernels.norm import channels_last, check_layer, inner, mixed
@@ -32,7 +32,7 @@ def _normalised_gradient(
 ) -> ndarray:
     """Gradient of matrices from that of their normalised form, in torch's steps: the sums of rows are weighted."""
     share = 1 / grad.dtype.type(grad.shape[-2] * grad.shape[-1])
-    total, along = np.add.reduce(grad, -1, keepdims=True, initial=start), np.vecdot(grad, x)[..., None]
+    total, along = np.add.reduce(grad, -1, keepdims=True, initial=start), row_dots(grad, x)[..., None]
     scale = rstd
     if weight is not None:
         scale, total, along = rstd * weight, total * weight, along * weight
