@@ -126,7 +126,7 @@ class Remote(TorchDevice):
             return rpc.ValueAccessError("").reason
         return getattr(error, "reason", "")  # of what has no row that could be sent
 
-    def execute(self, case: Case) -> Seen:
+    def _execute(self, case: Case) -> Seen:
         start = time.perf_counter()
         try:
             seen = self._executed(case)

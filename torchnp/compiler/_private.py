@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from torchnp.interop._private import OpOverload, absent, lookup
 
@@ -20,4 +23,39 @@ aot_autograd: Callable[..., Callable[..., Any]] = lookup(
 flop_formulas: dict[Any, Callable[..., Any]] = lookup("utils.flop_counter.flop_registry", {})
 """By operator, from its arguments and ``out_val``: the floating-point operations of a product, as torch counts them."""
 
-__all__ = ["HigherOrderOperator", "OpOverload", "aot_autograd", "flop_formulas"]
+_UPSAMPLING = [
+    overload
+    for dims in (1, 2, 3)
+    for name in (f"upsample_nearest{dims}d", f"_upsample_nearest_exact{dims}d")
+    for overload in (getattr(torch.ops.aten, name).default, getattr(torch.ops.aten, name).vec)
+]
+_OF_TRACING = (torch.DispatchKey.CompositeImplicitAutograd, torch.DispatchKey.Autograd)
+
+
+@contextmanager
+def keeping_nearest_upsampling() -> Iterator[None]:
+    """Have a trace record nearest upsampling as the operators that eager torch calls, and not by torch's decomposition.
+
+    What Python registers for them takes other pixels than their kernels do where a factor is given: it goes by the ratio of the
+    sizes, which the size of the result has rounded.
+    """
+    kernels = [getattr(func, "py_kernels", {}) for func in _UPSAMPLING]
+    before = [dict(kernel) for kernel in kernels]
+
+    def forget() -> None:
+        for func in _UPSAMPLING:
+            getattr(func, "_dispatch_cache", {}).clear()
+
+    for kernel in kernels:
+        for key in _OF_TRACING:
+            kernel.pop(key, None)
+    forget()
+    try:
+        yield
+    finally:
+        for kernel, was in zip(kernels, before, strict=True):
+            kernel.update(was)
+        forget()
+
+
+__all__ = ["HigherOrderOperator", "OpOverload", "aot_autograd", "flop_formulas", "keeping_nearest_upsampling"]

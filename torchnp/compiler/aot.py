@@ -13,7 +13,7 @@ from functorch.compile import default_partition
 
 import torchnp
 from torchnp import random as engine
-from torchnp.compiler._private import aot_autograd
+from torchnp.compiler._private import aot_autograd, keeping_nearest_upsampling
 from torchnp.compiler.lowering import homes, kept_inputs, lower
 from torchnp.compiler.one_core import is_small, one_core
 from torchnp.dtypes import default_dtype
@@ -81,7 +81,8 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **optio
         partition_fn=default_partition,
         keep_inference_input_mutations=True,
     )
-    return compiler(module, example_inputs)
+    with keeping_nearest_upsampling():
+        return compiler(module, example_inputs)
 
 
 class Compiled:

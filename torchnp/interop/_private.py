@@ -85,6 +85,11 @@ def is_composite(func: OpOverload) -> bool:
     )
 
 
+def shaped_by_python(func: OpOverload) -> bool:
+    """Whether Python, and not the code that the CPU's kernel shares, says what the op gives on the meta device."""
+    return torch.DispatchKey.Meta in getattr(func, "py_kernels", ())
+
+
 def decomposed(func: OpOverload) -> Callable[..., Any]:
     """The function by which torch's CPU computes a composite op: ``OpOverload.decompose`` prefers what Python registers."""
     return functools.partial(func._op_dk, torch.DispatchKey.CompositeImplicitAutograd)

@@ -388,7 +388,7 @@ def _batch_norm(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: di
     if plan.name.endswith(".no_stats"):
         return _send(cls, plan, args, kwargs)
     x, weight, bias, mean, var, training, momentum, eps = args
-    if mean is None:  # nothing is written
+    if mean is None or var is None:  # nothing is written, or torch refuses the one without the other
         return _send(cls, plan, args, kwargs)
     if not training:
         func = aten._native_batch_norm_legit_no_training.default

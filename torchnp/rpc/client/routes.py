@@ -55,9 +55,14 @@ def _vander(x: torch.Tensor, N: int | None = None, increasing: bool = False) -> 
 def _pad_sequence(
     sequences: list[torch.Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> torch.Tensor:
+    first = sequences[0]
+    torch.full((), padding_value, dtype=first.dtype)  # refuses what the dtype does not hold
+    metas = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in sequences]
+    aten.pad_sequence.default(metas, batch_first, padding_value, padding_side)  # refuses what does not fit
     longest = max(len(x) for x in sequences)
     padded = []
     for x in sequences:
+        x = x.to(first.dtype).expand(len(x), *first.shape[1:])
         more = [0, longest - len(x)] if padding_side == "right" else [longest - len(x), 0]
         padded.append(torch.constant_pad_nd(x, [0, 0] * (x.dim() - 1) + more, padding_value))
     return torch.stack(padded, 0 if batch_first else 1)

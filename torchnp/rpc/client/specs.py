@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 
 import torchnp
-from torchnp.interop._private import base_of
+from torchnp.interop._private import base_of, shaped_by_python
 from torchnp.kernels._conv_checks import strides_of_result
 from torchnp.registry import FAILURES
 from torchnp.rpc import wire
@@ -21,6 +22,8 @@ from torchnp.strides import rules_of
 DYNAMIC = "the shapes of results depend on values"  # a reason of a refusal
 MAX_CACHED = 1 << 14
 MAX_TRIED = 1 << 20  # elements
+# What Python says on the meta device may be of another dtype than the CPU's: small calls are tried there.
+MAX_CHECKED = 1 << 12
 # Where the meta device gives results of other dtypes, sizes or strides than the CPU: small ones are tried there.
 _OTHERWISE = frozenset((
     "prims::signbit", "prims::view_of", "prims::fft_c2c", "prims::fft_c2r", "prims::fft_r2c",
@@ -180,9 +183,13 @@ def infer(plan: Plan, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> 
         args, kwargs = stand_ins()  # what is written may have got another shape before
         out = on_the_cpu(plan, args, kwargs, error)
     else:
-        if plan.name in _OTHERWISE and _can_be_tried((args, kwargs)):
-            found, refused = _tried(plan, 0, args, kwargs)
+        limit = MAX_TRIED if plan.name in _OTHERWISE else MAX_CHECKED if shaped_by_python(plan.func) else 0
+        if limit and _can_be_tried((args, kwargs), limit):
+            with unmoved(), warnings.catch_warnings(action="ignore"):
+                found, refused = _tried(plan, 0, args, kwargs)
             out = out if refused else found
+    if plan.name == "aten::native_layer_norm":
+        out = _with_moments(out, args)
     legit = plan.base.startswith("_native_batch_norm_legit") or plan.name == "aten::native_batch_norm"
     if legit and plan.name not in _OTHERWISE:
         out = _with_statistics(plan, out, args)
@@ -211,10 +218,17 @@ def _with_statistics(plan: Plan, out: Any, args: tuple) -> Any:
     return (out[0], saved, saved)
 
 
-def _can_be_tried(given: Any) -> bool:
+def _with_moments(out: Any, args: tuple) -> Any:
+    """What the CPU keeps of a layer norm is of the input's dtype, unless a parameter is of another; the meta device has float32."""
+    mixed = any(a is not None and a.dtype != args[0].dtype for a in args[2:4])
+    dtype = torch.float32 if mixed else args[0].dtype
+    return (out[0], *(moment.to(dtype) for moment in out[1:]))
+
+
+def _can_be_tried(given: Any, limit: int = MAX_TRIED) -> bool:
     """Whether what is given is small enough to be made on the CPU."""
     tensors = list(_tensors(given))
-    return sum(a.numel() for a in tensors) <= MAX_TRIED and sum(map(extent, tensors)) <= 4 * MAX_TRIED
+    return sum(a.numel() for a in tensors) <= limit and sum(map(extent, tensors)) <= 4 * limit
 
 
 def extent(a: torch.Tensor) -> int:
@@ -247,17 +261,23 @@ def on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception
         return _as_without_out(plan, args, kwargs, error)
     with unmoved():
         found, refused = zip(*(_tried(plan, value, args, kwargs) for value in (0, 1)), strict=True)
-        if refused[1] is None and "ZeroDivisionError" in str(refused[0]):
+        if refused[1] is None and refused[0] is not None:  # a divisor, or a bound
             found, refused = zip((found[1], None), _tried(plan, 2, args, kwargs), strict=True)
     if None not in refused:
         first, second = refused
         raise first if (type(first), str(first)) == (type(second), str(second)) else _depends(plan, error)
+    if refused[0] is None and _is_out_of_bounds(refused[1]):  # an index
+        return found[0]
     if refused != (None, None):
         raise _depends(plan, error)
     shapes = [[(x.shape, x.dtype) for x in _tensors(out)] for out in found]
     if shapes[0] != shapes[1]:
         raise _depends(plan, error)
     return found[0]
+
+
+def _is_out_of_bounds(error: Exception) -> bool:
+    return isinstance(error, IndexError) or "out of bounds" in str(error) or "out of range" in str(error)
 
 
 def _as_without_out(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
