@@ -37,6 +37,25 @@ def written_twice(call: Call) -> Any:
     return refuse(call) if out is not None and overlaps_itself(out) else False
 
 
+def read_elsewhere(call: Call) -> list[np.ndarray]:
+    """The arrays that have some of the places that are written, and not as the same view of them."""
+    out = call.first if schemas()[call.op].mutates and "out" not in call.given else None
+    place = lambda x: (x.__array_interface__["data"], x.shape, x.strides)
+    others = [x for x in call.given.values() if isinstance(x, np.ndarray) and x is not out]
+    return [] if out is None else [x for x in others if np.shares_memory(x, out) and place(x) != place(out)]
+
+
+@amends("overlap-operand", stage=0)
+def read_where_written(call: Call) -> Any:
+    dense = lambda x: x.size == 1 or x.flags.forc
+    return refuse(call) if any(dense(x) and dense(call.first) for x in read_elsewhere(call)) else False
+
+
+@expects("overlap-order", "value")
+def read_by_then(call: Call) -> Any:
+    return read_elsewhere(call)
+
+
 @amends("out-resized", stage=2)
 def resized(call: Call) -> Any:
     out = call.given.get("out")

@@ -60,6 +60,8 @@ MORE = {
     "no-complex-order": ("{f}([torch.tensor([1j, 2j])])",),
     "correction": ("{f}(torch.tensor([1.0, 2.0, 4.0]), [0], None)",), "power-of-bools": ("{f}(torch.tensor([True]), torch.tensor([True]))",),
     "float-functions-refuse-integers": ("{f}(torch.tensor([True]), torch.tensor([True]))",),
+    "overlap-order": ("{f}_((x := torch.arange(1.0, 7.0).reshape(2, 3))[:, 1:], x[:, :-1])",),
+    "overlap-operand": ("{f}_((x := torch.ones(2, 2)), x[0])",),
     "fill-0d": ("{f}(torch.zeros(2), torch.ones(1))", "{f}(torch.zeros(2), 0, torch.tensor([0]), torch.ones(1))"),
     "no-mixed-writes": ("{f}(torch.zeros(2), 0, torch.tensor([0]), torch.ones(1, dtype=torch.float64))",
                         "{f}(torch.zeros(2), torch.tensor([0]), torch.ones(1, dtype=torch.float64))", "{f}(torch.zeros(2), [torch.tensor([0])], torch.ones(1, dtype=torch.float64))",

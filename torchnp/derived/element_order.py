@@ -20,7 +20,7 @@ import numpy as np
 from torchnp.derived.casts import Rule
 from torchnp.dtypes import HALVES, bool_, cast, result_type
 from torchnp.layout import cloned, expanded, layout_of, order_of
-from torchnp.overlap import tensors_of
+from torchnp.overlap import address, has_common_element, is_same, tensors_of
 from torchnp.schema import Schema
 from torchnp.writes import Bound, Writes
 
@@ -35,6 +35,20 @@ _READ = frozenset(
     ("other", "exponent", "tensor1", "tensor2", "tensors1", "end", "weight", "weights", "min", "max", "mask", "src", "values")
 )  # fmt: skip
 _NUMBERS = frozenset(("value", "scalars"))
+
+
+NARROWEST = 32  # the same with the narrowest vectors that torch is built for
+GRAIN = 32768  # elements from which torch may use several threads
+
+
+def is_promised(target: ndarray, x: ndarray) -> bool:
+    """Whether torch gives a target that is written while ``x`` is read one value, with any vectors and threads."""
+    if is_same(target, x) or not has_common_element(target, x):
+        return True
+    run = target.itemsize
+    for step, n in sorted((s, n) for s, n in zip(target.strides, target.shape) if n > 1):
+        run *= n if step == run else 1
+    return target.size < GRAIN and run < NARROWEST
 
 
 def read_by_element(schema: Schema, writes: Writes) -> tuple[str, ...]:
@@ -93,7 +107,7 @@ class _Loop(NamedTuple):
 
     def places(self, x: ndarray, strides: Sequence[int]) -> ndarray:
         """The addresses of the elements in that order."""
-        found = np.full(1, x.__array_interface__["data"][0], np.int64)
+        found = np.full(1, address(x), np.int64)
         for d in self.order:
             found = np.add.outer(found, np.arange(self.shape[d]) * strides[d]).reshape(-1)
         return found
@@ -228,7 +242,7 @@ def _dependences(
     at = loop.places(target, _strides(target, target.shape))
     writers: dict[int, ndarray] = {}
     for i, x in enumerate(operands):
-        if (once and x.size == 1) or not np.may_share_memory(target, x):
+        if (once and x.size == 1) or not has_common_element(target, x) or _reads_ahead(loop, target, x, strides[i]):
             continue
         if x.dtype.itemsize != target.dtype.itemsize or (x.dtype != target.dtype):
             return loop, None
@@ -239,6 +253,19 @@ def _dependences(
         if (by >= 0).any():
             writers[i] = by
     return (loop, writers) if writers else None
+
+
+def _reads_ahead(loop: _Loop, target: ndarray, x: ndarray, strides: Sequence[int]) -> bool:
+    """Whether each element is read before it is written: where torch goes up in memory, and what it reads lies above."""
+    if x.dtype != target.dtype or strides != target.strides or address(x) < address(target):
+        return False
+    reach = 0
+    for d in reversed(loop.order):
+        n, step = loop.shape[d], strides[d]
+        if n > 1 and step <= reach:
+            return False
+        reach += (n - 1) * step
+    return True
 
 
 def _groups(writers: list[ndarray]) -> list[ndarray]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from torchnp.derived.element_order import is_promised
 from torchnp.interop._private import is_zero, schema_of
 from torchnp.interop.bookkeeping import UNINITIALIZED
-from torchnp.interop.convert import as_torchs
+from torchnp.interop.convert import as_torchs, to_numpy
 from torchnp.interop.running import Foreign, OnMeta, OnSparse, Run
 from torchnp.interop.streams import find_generator, is_random
 from torchnp.interop.tolerance import Limits, terms
@@ -83,12 +84,15 @@ def compare_with_torch(
         free = {1}
         ties[call.name] += 1
     call.terms = terms(func, [x for x in _leaves([*their_args, *their_kwargs.values()]) if isinstance(x, Tensor)])
+    loose = call.writes and _in_no_order([original for _, original in copies.pairs()])
     for i, (e, g) in enumerate(zip(expected, got, strict=True)):
         what = ("numbers drawn: " if generator else "") + ("result" if len(got) == 1 else f"result {i}")
-        _compare(call, "values", what, e, g, values=i not in free)
+        _compare(call, "values", what, e, g, values=i not in free and not loose)
     _compare_aliasing(call, expected, got, list(copies.pairs()))
     for i, (e, g) in enumerate(copies.pairs()):
-        _compare(call, "written argument", f"tensor argument {i} after the op", e, g, values=not uninitialized)
+        _compare(
+            call, "written argument", f"tensor argument {i} after the op", e, g, values=not (uninitialized or loose)
+        )
     if generator and after is not None and not torch.equal(after, generator.get_state()):
         raise call.error("generator", "the random generator is left at another point of its stream")
     return ours
@@ -153,6 +157,17 @@ def _same_picks(func: Any, args: tuple, kwargs: dict[str, Any], expected: list[A
             return False
         picked.append(x.gather(dim, at))
     return Limits.of(picked[0], []).allow(*picked)
+
+
+def _in_no_order(tensors: list[Tensor]) -> bool:
+    """Whether one tensor is written while another in its memory is read, in an order that torch's vectors and threads decide."""
+    tensors = [x for x in tensors if not is_zero(x)]
+    held = Counter(id(x.untyped_storage()) for x in tensors)
+    arrays = [to_numpy(x) for x in tensors if held[id(x.untyped_storage())] > 1]
+    return any(not is_promised(a, b) for a in arrays[:_FEW] for b in arrays if a is not b)
+
+
+_FEW = 16  # of a list of tensors in one memory, so many are looked at
 
 
 class _Call:

@@ -12,6 +12,7 @@ from torchnp.checks import check
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, complex32, get_default_dtype, int64
 from torchnp.errors import negative_size
 from torchnp.layout import format_name, layout_of
+from torchnp.overlap import address
 from torchnp.strides import preserved
 
 ndarray = np.ndarray
@@ -52,10 +53,6 @@ def storage(x: ndarray) -> tuple[ndarray, int]:
         dense = base.transpose(memory_order(base) or range(base.ndim))
         base = dense if dense.flags.c_contiguous else _span(base)
     return bits(base), start
-
-
-def address(x: ndarray) -> int:
-    return x.__array_interface__["data"][0]
 
 
 class _Interface:

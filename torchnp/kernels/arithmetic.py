@@ -114,7 +114,8 @@ def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
 _HALF_SUMS, _HALF_DIFFERENCES = ({d: el.of_half(f, d) for d in dt.HALVES} for f in (np.add, np.subtract))
 _OF_SUM: dict[str, Any] = {"like": np.add, "make": el.fast(dict.fromkeys(_DIRECT_ADDABLE, np.add) | _HALF_SUMS)}
 _SUM = [*PROMOTION, "integer-alpha", "bool-alpha", "missing-kernel"]
-_WRITTEN = ["inplace-within-category", "overlap-inplace", "out-resized", "out-overlap"]
+_OVERLAPS = ["overlap-order", "overlap-operand"]
+_WRITTEN = ["inplace-within-category", "overlap-inplace", *_OVERLAPS, "out-resized", "out-overlap"]
 
 
 def _quick_scaled(self, other, *, alpha=1):
@@ -136,7 +137,7 @@ _with_number = lambda x, other, alpha: _scaled_sum(x, other, alpha, np.add)
 
 _SUBTRACTED = dict.fromkeys([d for d in _DIRECT_ADDABLE if d != dt.bool_], np.subtract)
 _SUBTRACT = el.fast(_SUBTRACTED | _HALF_DIFFERENCES, mixes_bool=False)
-_SUBTRACT_DIFFERS = [*PROMOTION, "no-bool-subtraction", "integer-alpha", "bool-alpha", "missing-kernel"]
+_SUBTRACT_DIFFERS = [*PROMOTION, "no-bool-subtraction", "integer-alpha", "bool-alpha", "missing-kernel", *_OVERLAPS]
 
 sub, _, sub_scalar, _ = rows(
     "sub.Tensor subtract.Tensor sub.Scalar subtract.Scalar", _difference, "``self - alpha * other``.",
@@ -144,7 +145,7 @@ sub, _, sub_scalar, _ = rows(
 )  # fmt: skip
 _, rsub_scalar = rows(
     "rsub.Tensor rsub.Scalar", lambda x, other, alpha: _difference(other, x, alpha), "``other - alpha * self``.",
-    like=np.subtract, differs=_SUBTRACT_DIFFERS,
+    like=np.subtract, differs=[d for d in _SUBTRACT_DIFFERS if d not in _OVERLAPS],
 )  # fmt: skip
 
 # ---------------------------------------------------------------- mul, div
@@ -153,7 +154,7 @@ _OF_PRODUCT: dict[str, Any] = {
     "cpu": "mul_cpu", "takes": el.ALL, "exact_scalar": True, "doc": "Product; for bool, and.",
     "writes": Writes(rounds_number=True, number_first=True),  # torch multiplies number * self in place, in their common dtype
 }  # fmt: skip
-mul = el.binary("mul.Tensor mul.Scalar", np.multiply, differs=[*PROMOTION, "half-opmath"], **_OF_PRODUCT)
+mul = el.binary("mul.Tensor mul.Scalar", np.multiply, differs=[*PROMOTION, "half-opmath", *_OVERLAPS], **_OF_PRODUCT)
 el.binary("multiply.Tensor multiply.Scalar", np.multiply, differs=PROMOTION, **_OF_PRODUCT)
 
 
@@ -193,7 +194,7 @@ def _floor_divide(a: ndarray, b: ndarray) -> ndarray:
 div = el.binary(
     "div.Tensor div.Scalar divide.Tensor divide.Scalar true_divide.Tensor true_divide.Scalar", np.true_divide,
     el.int_to_float, cpu="div_cpu", takes=el.FLOATS | el.COMPLEX, exact_scalar=True,
-    differs=[*(d for d in PROMOTION if d != "number-wraps"), "int-to-default-float"], doc="True quotient.",
+    differs=[*(d for d in PROMOTION if d != "number-wraps"), "int-to-default-float", *_OVERLAPS], doc="True quotient.",
     writes=_NUMBER_FIRST,
 )  # fmt: skip
 floor_divide = el.binary(

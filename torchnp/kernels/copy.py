@@ -56,7 +56,7 @@ def _look_at_lists(first: Sequence[ndarray], others: Sequence[Sequence[ndarray]]
     check(len(first) and len(others[0]), empty_list())
 
 
-@kernel("copy", like=np.copyto, writes=Writes(lists=_look_at_lists))
+@kernel("copy", like=np.copyto, differs=["overlap-order", "overlap-operand"], writes=Writes(lists=_look_at_lists))
 def copy(self, src, non_blocking=False):
     """``src`` in the shape and dtype of ``self``."""
     _warn_of_cast(src, self.dtype)
