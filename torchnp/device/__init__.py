@@ -16,14 +16,17 @@ from __future__ import annotations
 
 import torch
 
-from torchnp.device import autocast, extension, kernels, module, nested, storages
+from torchnp.device import autocast, device_streams, extension, kernels, legacy_storages, module, nested, storages
 from torchnp.device._private import DeviceGuard, DeviceHooks, set_up_device
 
 NAME = storages.DEVICE
 
-set_up_device(NAME, module.Module(), DeviceHooks(), DeviceGuard())
+_module = module.Module()
+set_up_device(NAME, _module, DeviceHooks(), DeviceGuard())
 extension.guard()
 module.storages_here()
+device_streams.make_default()
+legacy_storages.add_to(_module)
 nested.encode_without()
 _libraries = kernels.register() + autocast.register()
 
