@@ -16,7 +16,18 @@ from __future__ import annotations
 
 import torch
 
-from torchnp.device import autocast, dlpack, extension, kernels, management, module, nested, storages
+from torchnp.device import (
+    autocast,
+    device_streams,
+    dlpack,
+    extension,
+    kernels,
+    legacy_storages,
+    management,
+    module,
+    nested,
+    storages,
+)
 from torchnp.device._private import DeviceGuard, DeviceHooks, set_up_device
 
 NAME = storages.DEVICE
@@ -27,6 +38,8 @@ extension.guard()
 module.storages_here()
 management.serve_accelerator(_module)
 dlpack.share_with_others()
+device_streams.make_default()
+legacy_storages.add_to(_module)
 nested.encode_without()
 _libraries = kernels.register() + autocast.register()
 

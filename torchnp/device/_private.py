@@ -45,6 +45,18 @@ storage_at: Callable[..., Any] = need("_C._construct_storage_from_data_pointer")
 swap_memory: Callable[[Any, Any], None] = need("UntypedStorage._swap_data_ptr_")
 """Exchange the memory of two storages; both have the same length, or one has none."""
 
+LegacyStorage: Any = need("storage._LegacyStorage")
+"""What the deprecated storages of a dtype derive from; their module's name says the device."""
+
+storage_names: Callable[[], dict[torch.dtype, str]] = need("storage._dtype_to_storage_type_map")
+"""Their names."""
+
+warn_of_typed_storages: Callable[[], None] = need("storage._warn_typed_storage_removal")
+"""Say that they are deprecated."""
+
+class_property: Any = need("_utils.classproperty")
+"""A property of a class."""
+
 is_overload: Callable[[str], bool] = need("_C._dispatch_has_kernel")
 """Whether torch has an overload of that full name."""
 
@@ -52,14 +64,25 @@ _exclude: Any = need("_C._ExcludeDispatchKeyGuard")
 _key_set: Any = need("_C.DispatchKeySet")
 
 
+overloads_under: Callable[[str], list[str]] = need("_C._dispatch_get_registrations_for_dispatch_key")
+"""The full names of all overloads with a kernel under a key."""
+
+
 def without(key: str) -> Any:
     """A context in which a dispatch key is passed over."""
     return _exclude(_key_set(getattr(torch._C.DispatchKey, key)))
 
 
-def by_cpu(func: OpOverload) -> Callable[..., Any]:
+def overload(name: str) -> OpOverload:
+    """The overload of a full name."""
+    space, _, rest = name.partition("::")
+    packet, _, kind = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, space), packet), kind or "default")
+
+
+def by_cpu(func: OpOverload, key: str = "CPU") -> Callable[..., Any]:
     """The CPU's kernel of an overload, for tensors of any device: for kernels that touch sizes and strides alone."""
-    return functools.partial(func._op_dk, torch.DispatchKey.CPU)
+    return functools.partial(func._op_dk, getattr(torch.DispatchKey, key))
 
 
 _as_strided_of_cpu = by_cpu(torch.ops.aten.as_strided.default)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from torchnp.device._private import is_overload, without
+from torchnp.device._private import is_overload, overload, without
 
 KEY = "AutocastPrivateUse1"
 DEVICE = "np"
@@ -79,8 +79,6 @@ def _widest(args: tuple) -> torch.dtype | None:
 
 def register() -> list[torch.library.Library]:
     """Register the operators whose dtype autocast chooses; all others fall through."""
-    from torchnp.device.kernels import overload
-
     library = torch.library.Library("aten", "IMPL")
     rules: list[tuple[tuple[str, ...], Callable[[tuple], torch.dtype | None]]] = [
         (LOWER, lambda args: torch.get_autocast_dtype(DEVICE)),

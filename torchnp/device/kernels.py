@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ import torch
 
 import torchnp
 from torchnp import layout, libraries
-from torchnp.device import nested, storages
-from torchnp.device._private import by_cpu, is_overload
+from torchnp.device import nested, on_cpu, storages
+from torchnp.device._private import by_cpu, is_overload, overload
 from torchnp.dtypes import default_dtype, get_default_dtype
 from torchnp.interop import bookkeeping, convert, running
 from torchnp.interop._private import OpOverload, has_kernel, schema_of
@@ -82,7 +83,7 @@ def register() -> list[torch.library.Library]:
     everything = torch.library.Library("_", "IMPL")
     everything.fallback(_missing, KEY)
     libraries.watch(register_libraries)
-    return [*_spaces.values(), everything]
+    return [*_spaces.values(), everything, *on_cpu.register(KEY)]
 
 
 def _register(name: str) -> None:
@@ -145,18 +146,18 @@ def _elsewhere(name: str, here: Callable[..., Any], args: tuple, kwargs: dict[st
     return overload(name)(*sizes, **kwargs)
 
 
-def overload(name: str) -> OpOverload:
-    """The overload of a full name."""
-    space, _, rest = name.partition("::")
-    packet, _, kind = rest.partition(".")
-    return getattr(getattr(getattr(torch.ops, space), packet), kind or "default")
-
-
 def _run_of(name: str) -> running.Run:
     func = overload(name)
     runner = _OF_BOTH if name in _TAKE_BOTH else _RUNNER
-    run = bookkeeping.deterministic(func, runner.run_of(func, torchnp.table[name]))
+    made = runner.run_of(func, torchnp.table[name])
+    run = bookkeeping.deterministic(
+        func, bookkeeping.sparse_gradients(func, made, partial(on_cpu.compute_on_cpu, func))
+    )
     return on_torchs_stream(run, storages.DEVICE) if is_random(func) else run
+
+
+_TO_SPARSE = ("aten::_to_sparse", "aten::sparse_mask", "aten::_sparse_mask_projection")
+"""What the names of operators begin with that make a sparse tensor of a dense one: torch's, as all sparse ones are."""
 
 
 def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
@@ -165,6 +166,8 @@ def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
     if func.namespace not in libraries.OWN and name in torchnp.table:  # met just now, or registered in torch since
         register_libraries()
         return _run_of(name)(args, kwargs)
+    if name.startswith(_TO_SPARSE):
+        return on_cpu.compute_on_cpu(func, args, kwargs)
     if not allow_fallback:
         near = ", ".join(torchnp.table.close_names(name)) or "none"
         raise MissingKernelError(
@@ -172,24 +175,7 @@ def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
             "torch.np.fallback(True) lets torch's CPU compute it."
         )
     fallbacks[name] += 1
-    originals: dict[int, torch.Tensor] = {}
-    twins: list[torch.Tensor] = []  # kept, so that no two have one id
-
-    def down(x: Any) -> Any:
-        if isinstance(x, torch.Tensor) and x.device.type == storages.DEVICE:
-            twins.append(convert.to_torch(storages.to_numpy(x)))
-            originals[id(twins[-1])] = x
-            return twins[-1]
-        if isinstance(x, (list, tuple)):
-            return [down(v) for v in x]
-        return torch.device("cpu") if isinstance(x, torch.device) else x
-
-    def up(x: Any) -> Any:
-        if isinstance(x, torch.Tensor):
-            return originals.get(id(x)) if id(x) in originals else storages.to_torch(convert.to_numpy(x))
-        return type(x)(up(v) for v in x) if isinstance(x, (list, tuple)) else x
-
-    return up(func(*down(args), **{k: down(v) for k, v in kwargs.items()}))
+    return on_cpu.compute_on_cpu(func, args, kwargs)
 
 
 # ---------------------------------------------------------------- storages
@@ -209,7 +195,15 @@ def _resize(tensor: torch.Tensor, size: Any, *, memory_format: Any = None) -> to
     if memory_format is None and tensor.shape == torch.Size(size):
         return tensor
     like = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
-    return _set(tensor, tensor.untyped_storage(), int(tensor.storage_offset()), like.shape, like.stride())
+    storage = tensor.untyped_storage()
+    before = storage.nbytes() // tensor.element_size()
+    _set(tensor, storage, int(tensor.storage_offset()), like.shape, like.stride())
+    new = storage.nbytes() // tensor.element_size() - before
+    if new > 0:
+        bookkeeping.fill_if_deterministic(
+            _SET(torch.empty(0, dtype=tensor.dtype, device=tensor.device), storage, before, (new,), (1,))
+        )
+    return tensor
 
 
 def _resize_as(tensor: torch.Tensor, template: torch.Tensor, *, memory_format: Any = None) -> torch.Tensor:

@@ -10,12 +10,13 @@ import numpy as np
 import torch
 
 from torchnp.device import kernels, storages
+from torchnp.device.device_streams import StreamFunctions
 from torchnp.device.management import Management
 from torchnp.device.storages import check_index
 
 
-class Module(Management, types.ModuleType):
-    """Registered as ``torch.np``. There is one device, with no streams, and its generator is the CPU's."""
+class Module(Management, StreamFunctions, types.ModuleType):
+    """Registered as ``torch.np``. There is one device, and its generator is the CPU's."""
 
     def __init__(self) -> None:
         super().__init__("torch.np", __doc__)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from torchnp.interop._private import OpOverload
+from torchnp.interop._private import OpOverload, schema_of
 
 Tensor = torch.Tensor
 Run = Callable[[tuple, dict[str, Any]], Any]
@@ -64,6 +64,20 @@ def resize(tensor: Tensor, size: Any) -> Tensor:
     return torch.ops.aten.resize_.default(tensor, size)
 
 
+def sparse_gradients(func: OpOverload, run: Run, by_torch: Run) -> Run:
+    """The run of an op that may be asked for a sparse gradient, which torch then makes."""
+    names = [a.name for a in schema_of(func).arguments]
+    place = next((i for i, name in enumerate(names) if name in ("sparse", "sparse_grad")), None)
+    if place is None or "backward" not in func.name():
+        return run
+
+    def checked(args: tuple, kwargs: dict[str, Any]) -> Any:
+        asked = args[place] if place < len(args) else kwargs.get(names[place])
+        return by_torch(args, kwargs) if asked else run(args, kwargs)
+
+    return checked
+
+
 # ---------------------------------------------------------------- torch.use_deterministic_algorithms
 
 UNINITIALIZED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
@@ -87,7 +101,11 @@ def deterministic(func: OpOverload, run: Run) -> Run:
 
 
 def _filled(run: Run, args: tuple, kwargs: dict[str, Any]) -> Any:
-    made = run(args, kwargs)
+    return fill_if_deterministic(run(args, kwargs))
+
+
+def fill_if_deterministic(made: Tensor) -> Tensor:
+    """Uninitialized memory, filled where deterministic algorithms are asked for."""
     fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]  # a property of the module's class
     if torch.are_deterministic_algorithms_enabled() and fills:
         if made.is_floating_point() or made.is_complex():

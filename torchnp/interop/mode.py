@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -196,7 +196,8 @@ class NumpyMode(TorchDispatchMode):
         if name in bookkeeping.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
             step = Step(name, "bookkeeping", bookkeeping.bookkeeping(func))
         elif kernel is not None:
-            run = bookkeeping.deterministic(func, _to_sparse(func, _RUNNER.run_of(func, kernel)))
+            run = bookkeeping.sparse_gradients(func, _RUNNER.run_of(func, kernel), _to_torch)
+            run = bookkeeping.deterministic(func, run)
             if is_random(func):
                 run = on_torchs_stream(run)
             if name in KEEPERS:
@@ -281,19 +282,8 @@ class NumpyMode(TorchDispatchMode):
         return found
 
 
-def _to_sparse(func: Any, run: running.Run) -> running.Run:
-    """The run of an op that may be asked for a sparse gradient, which torch then makes."""
-    names = [a.name for a in schema_of(func).arguments]
-    place = next((i for i, name in enumerate(names) if name in ("sparse", "sparse_grad")), None)
-    if place is None or "backward" not in func.name():
-        return run
-
-    def checked(args: tuple, kwargs: dict[str, Any]) -> Any:
-        if args[place] if place < len(args) else kwargs.get(names[place]):
-            raise running.OnSparse
-        return run(args, kwargs)
-
-    return checked
+def _to_torch(args: tuple, kwargs: dict[str, Any]) -> NoReturn:
+    raise running.OnSparse
 
 
 def _any_meta(args: tuple, kwargs: dict[str, Any]) -> bool:

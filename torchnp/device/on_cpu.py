@@ -1,0 +1,135 @@
+"""What torch's CPU computes for the device, on the same memory: sparse tensors, and on request what has no kernel."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from torchnp.device import storages
+from torchnp.device._private import by_cpu, has_kernel, overload, overloads_under
+from torchnp.interop import convert
+from torchnp.interop._private import OpOverload, schema_of
+
+aten = torch.ops.aten
+
+_STRUCTURE = (
+    "_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors", "_coalesced_", "_indices", "_values",
+    "indices", "values", "_nnz", "is_coalesced", "sparse_dim", "dense_dim", "sparse_resize_", "sparse_resize_and_clear_",
+    "copy_sparse_to_sparse_",
+)  # fmt: skip
+"""Operators on the parts of a sparse tensor, which lie on the device: torch's code for the CPU computes no value here."""
+
+_COMPRESSED_STRUCTURE = (
+    "crow_indices",
+    "col_indices",
+    "ccol_indices",
+    "row_indices",
+    "values",
+    "_nnz",
+    "sparse_dim",
+    "dense_dim",
+)
+_BY_ROWS = (torch.sparse_csr, torch.sparse_bsr)
+
+
+class _Twins:
+    """Tensors of the CPU on the memory of a call's tensors, and back."""
+
+    def __init__(self) -> None:
+        self._originals: dict[int, torch.Tensor] = {}
+        self._kept: list[torch.Tensor] = []  # so that no two have one id
+
+    def down(self, x: Any) -> Any:
+        if isinstance(x, torch.Tensor):
+            twin = _parts_as(x, self._memory_of) if x.device.type == storages.DEVICE else x
+            self._kept.append(twin)
+            self._originals[id(twin)] = x
+            return twin
+        if isinstance(x, (list, tuple)):
+            return [self.down(v) for v in x]
+        on_device = isinstance(x, torch.device) and x.type == storages.DEVICE
+        return torch.device("cpu") if on_device else x
+
+    def up(self, x: Any) -> Any:
+        if isinstance(x, torch.Tensor):
+            original = self._originals.get(id(x))
+            return _parts_as(x, self._on_device) if original is None else original
+        return type(x)(self.up(v) for v in x) if isinstance(x, (list, tuple)) else x
+
+    @staticmethod
+    def _memory_of(x: torch.Tensor) -> torch.Tensor:
+        return convert.to_torch(storages.to_numpy(x.detach()))
+
+    @staticmethod
+    def _on_device(x: torch.Tensor) -> torch.Tensor:
+        return storages.to_torch(convert.to_numpy(x))
+
+    def write_back(self, twin: torch.Tensor) -> None:
+        """Let a written tensor be what its twin has become; dense ones of one size share their memory."""
+        original = self._originals[id(twin)]
+        if original is twin:
+            return
+        if twin.layout is torch.sparse_coo:
+            _SET_PARTS(original, self._parts_up(twin))
+        elif twin.layout is not torch.strided:
+            original.values().copy_(self._on_device(twin.values()))
+        elif twin.shape != original.shape or twin.data_ptr() != original.data_ptr():
+            original.resize_(twin.shape).copy_(twin)
+
+    def _parts_up(self, x: torch.Tensor) -> torch.Tensor:
+        return _parts_as(x, self._on_device)
+
+
+def _parts_as(x: torch.Tensor, move: Any) -> torch.Tensor:
+    """A tensor whose strided parts are moved."""
+    if x.layout is torch.strided:
+        return move(x)
+    if x.layout is torch.sparse_coo:
+        indices, values, whole = move(x._indices()), move(x._values()), x.is_coalesced()
+        return torch.sparse_coo_tensor(indices, values, x.shape, is_coalesced=whole, check_invariants=False)
+    rows = x.layout in _BY_ROWS
+    along, across = (x.crow_indices(), x.col_indices()) if rows else (x.ccol_indices(), x.row_indices())
+    made = (move(along), move(across), move(x.values()))
+    return torch.sparse_compressed_tensor(*made, x.shape, layout=x.layout, check_invariants=False)
+
+
+def compute_on_cpu(func: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Run an overload by torch's CPU on the memory of its arguments; what it writes is written, new results are moved."""
+    twins = _Twins()
+    given, named = twins.down(args), {k: twins.down(v) for k, v in kwargs.items()}
+    result = func(*given, **named)
+    for i, argument in enumerate(schema_of(func).arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            written = given[i] if i < len(given) else named.get(argument.name)
+            for twin in written if isinstance(written, list) else [written]:
+                if twin is not None:
+                    twins.write_back(twin)
+    device = kwargs.get("device")
+    if device is not None and torch.device(device).type != storages.DEVICE:
+        return result
+    return twins.up(result)
+
+
+_SET_PARTS = by_cpu(aten.copy_sparse_to_sparse_.default, "SparseCPU")
+
+
+def _sparse(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    return compute_on_cpu(func, args, kwargs)
+
+
+def register(key: str) -> list[torch.library.Library]:
+    """Register sparse tensors of the device under the sparse kinds of its key."""
+    library, everything = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
+    for kind, structure in (("Sparse", _STRUCTURE), ("SparseCsr", _COMPRESSED_STRUCTURE)):
+        for name in structure:
+            library.impl(name, by_cpu(overload(f"aten::{name}"), f"{kind}CPU"), f"{kind}{key}")
+        for name in overloads_under(f"{kind}CPU"):  # torch's own forms for all devices come before a fallback
+            explicit = any(
+                has_kernel(name, f"CompositeExplicitAutograd{functional}") for functional in ("", "NonFunctional")
+            )
+            if explicit and name.removeprefix("aten::") not in structure:
+                library.impl(name, partial(_sparse, overload(name)), f"{kind}{key}")
+        everything.fallback(_sparse, f"{kind}{key}")
+    return [library, everything]
