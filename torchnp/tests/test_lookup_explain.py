@@ -146,7 +146,7 @@ SEVERAL = [
     ("in-place", ["Tensor.add_", "overlap-inplace", "out-resized"]),
     ("promotion", ["goes by category", "three tiers", "A Python integer wraps"]),
     ("default dtype", ["Floats are made in the default dtype", "Float functions of integers"]),
-    ("type casting", ["astype copies", "asks for the category"]),
+    ("type casting", ["astype copies", "compares categories"]),
     ("nan to int", ["depends on the processor", "nan_to_num"]),
     ("fft norm", ["'backward' (the default) divides the inverse by n"]),
     ("broadcasting rules", ["torch.broadcast_to"]),
@@ -166,8 +166,8 @@ SEVERAL = [
     ("x[0] += 1", ["In place in both"]),
     ("y = x.astype(int)", ["Both truncate towards zero"]),
     ("np.newaxis", ["is torch.newaxis"]),
-    ("torch.optim.Adam", ["is a part of torch for other things"]),
-    ("np.ma", ["a module of NumPy's"]),
+    ("torch.optim.Adam", ["belongs to a part of torch that has no operators"]),
+    ("np.ma", ["a module of NumPy that has no counterpart"]),
     ("scipy.special.softmax", ["is torch.softmax"]),
 ]
 ASKED = [*QUESTIONS, *ARGUMENTS]
