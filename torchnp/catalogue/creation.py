@@ -36,12 +36,12 @@ ROWS = (
         numpy_value="0.004999999888241291",
         kernel="aten.linspace(0, 1, 1001)[5].item()",
         array_api="xp.linspace(0, 1, 1001, dtype=xp.float32)",
-        why="NumPy computes in float64 from the start alone: 387 of these 1001 values differ.",
+        why="NumPy computes in float64 from the start alone: more than a third of these values differ in the last bit.",
         in_torch="torch.linspace(0, 1, 1001, dtype=torch.float64)[5].to(torch.float32).item()",
     ),
     Difference(
         "random-stream",
-        "Random numbers are other bits of the same Mersenne Twister",
+        "Random numbers use other bits of the same Mersenne Twister",
         torch="(torch.manual_seed(0), torch.rand(1))[1]",
         torch_value="float32[1] [0.4962566]",
         numpy="np.random.RandomState(0).random_sample(1).astype(np.float32)",
@@ -121,7 +121,7 @@ ROWS = (
         numpy="np.random.geometric(1.0, 1).astype(np.float32)",
         numpy_value="float32[1] [1]",
         kernel="aten.geometric(np.ones(1, np.float32), 1.0)",
-        why="A trial that never fails, a deviation of 0, bounds that run backwards.",
+        why="A success probability of 1, a standard deviation of 0 and bounds in reverse order are among them.",
         in_torch="torch.ones(1)",
     ),
     Difference(
@@ -132,7 +132,7 @@ ROWS = (
         numpy="np.random.randint(-3, -2, size=1).astype(np.uint8)",
         numpy_value="uint8[1] [253]",
         kernel="aten.random(np.ones(1, np.uint8), -3, -2)",
-        why="A porter who draws and then converts sees them wrap.",
+        why="In NumPy the numbers are drawn first and wrap when they are converted.",
     ),
     Difference(
         "randint-of-floats",
@@ -142,7 +142,7 @@ ROWS = (
         numpy="np.random.randint(1, size=2, dtype=np.float32)",
         numpy_value="TypeError: Unsupported dtype dtype('float32') for randint",
         kernel="aten.randint(1, [2], dtype='float32')",
-        why="They are whole.",
+        why="The values are integers.",
         in_numpy="np.random.randint(1, size=2).astype(np.float32)",
     ),
     Difference(

@@ -110,7 +110,7 @@ ROWS = (
         numpy="(y := np.zeros(2, np.float32), np.fft.hfft(np.ones(2, np.complex64), out=y))[0]",
         numpy_value="float32[2] [0, 0]",
         kernel="(y := np.zeros(2, np.float32), aten.fft_hfft.out(np.ones(2, np.complex64), out=y))[0]",
-        why="A fault of NumPy's: the three take out= and leave it as it is. Assign the result.",
+        why="A bug in NumPy: the three accept out= and do not write to it. Assign the result.",
         in_numpy="(y := np.zeros(2, np.float32), y.__setitem__(..., np.fft.hfft(np.ones(2, np.complex64))))[0]",
         where="numpy<2.5",
     ),

@@ -112,13 +112,13 @@ ROWS = (
     ),
     Difference(
         "histogram-edges-unsorted",
-        "Histograms do not ask whether edges are sorted",
+        "Histograms do not check that edges are sorted",
         torch="torch.histogram(torch.tensor([1.0]), torch.tensor([0.0, 3.0, 2.0]))[0]",
         torch_value="float32[2] [1, 0]",
         numpy="np.histogram(np.array([1.0], np.float32), np.array([0.0, 3.0, 2.0], np.float32))[0]",
         numpy_value="ValueError: `bins` must increase monotonically, when an array",
         kernel="aten.histogram(np.array([1.0], np.float32), np.array([0.0, 3.0, 2.0], np.float32))[0]",
-        why="What they count between unsorted edges is of no use.",
+        why="The counts between unsorted edges are meaningless.",
     ),
     Difference(
         "histogramdd-batches",

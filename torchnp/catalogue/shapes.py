@@ -203,7 +203,7 @@ ROWS = (
         numpy="np.pad(np.ones((1, 1, 2), np.float32), ((0, 0), (0, 0), (1, 0)), mode='edge')",
         numpy_value="float32[1, 1, 3] [[[1, 1, 1]]]",
         kernel="aten.pad(np.ones((1, 1, 2), np.float32), [1, 0], 'edge')",
-        why="edge is replicate, wrap is circular; constant and reflect are in both; symmetric, linear_ramp, maximum, mean and the others torch has not.",
+        why="edge is replicate, wrap is circular; constant and reflect are in both; torch has none of symmetric, linear_ramp, maximum, mean and the others.",
         in_torch="torch.nn.functional.pad(torch.ones(1, 1, 2), (1, 0), mode='replicate')",
     ),
     Difference(
@@ -253,7 +253,7 @@ ROWS = (
     ),
     Difference(
         "resize-references",
-        "resize_ does not ask who else refers to the tensor",
+        "resize_ does not check for other references to the tensor",
         torch="(x := torch.arange(4), y := x, x.resize_(2))[2]",
         torch_value="int64[2] [0, 1]",
         numpy="(x := np.arange(4), y := x, x.resize(2))[2]",

@@ -11,7 +11,7 @@ ROWS = (
         numpy="scipy.special.gammaln(np.array([-np.inf], np.float32))",
         numpy_value="float32[1] [-inf]",
         kernel="aten.lgamma(np.array([-np.inf], np.float32))",
-        why="At the other negative integers both give inf.",
+        why="At negative integers both give inf.",
     ),
     Difference(
         "erfinv-of-negative-zero",

@@ -47,7 +47,7 @@ ROWS = (
     ),
     Difference(
         "saturates-matrices",
-        "_saturate_weight_to_fp16 is of contiguous float32 matrices",
+        "_saturate_weight_to_fp16 takes contiguous float32 matrices only",
         torch="torch.ops.aten._saturate_weight_to_fp16(torch.full((2, 2), 1e6).T[:1])",
         torch_value="float32[1, 2] [[1000000, 1000000]]",
         numpy="np.clip(np.full((2, 2), 1e6, np.float32).T[:1], -65504, 65504)",

@@ -32,7 +32,7 @@ def in_torch(function: Any) -> tuple[str, str]:
         return "", ""
     name, says = _counterpart(meaning), next((call.say for call in meaning.calls if call.say), "").rstrip(".")
     differences = _differences(name)
-    words = [_lower(CATALOGUE[i].title) for i in differences[:1]]
+    words = [f"it differs: {_lower(CATALOGUE[i].title)}" for i in differences[:1]]
     words += [_lower(says) if words else says] if says else []
     words += [f"also {', '.join(differences[1:])}"] if differences[1:] else []
     for other in dict.fromkeys(re.findall(r"torch(?:\.[a-z]\w*)+", says)):  # which differ from NumPy, too

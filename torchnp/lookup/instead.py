@@ -116,7 +116,7 @@ ARITHMETIC = (
     Instead("np.interp", "np.interp(2.5, s, v)", "(lambda t, j: v[j - 1] + (t - s[j - 1]) / (s[j] - s[j - 1]) * (v[j] - v[j - 1]))(torch.tensor(2.5), torch.searchsorted(s, torch.tensor(2.5)).clamp(1, len(s) - 1))", "torch has no interpolation at given points: find the interval with searchsorted. F.interpolate resizes regular grids."),
     Instead("np.divmod", "np.divmod(n, k)[1]", "(torch.floor_divide(n, k), torch.remainder(n, k))[1]", "Two calls: floor_divide and remainder, which round down in both."),
     Instead("np.modf", "np.modf(v)[0]", "(torch.frac(v), torch.trunc(v))[0]", "frac and trunc."),
-    Instead("np.rint", "np.rint(v)", "torch.round(v)", "round takes halves to even, as rint does."),
+    Instead("np.rint", "np.rint(v)", "torch.round(v)", "The same: both round halves to even."),
     Instead("np.spacing", "np.spacing(s)", "torch.nextafter(s, torch.full_like(s, torch.inf)) - s", "The distance to the next number, by nextafter."),
     Instead("np.unwrap", "np.unwrap(np.array([0.0, 3.0, -3.0]))", "(lambda p: p + torch.cat([torch.zeros(1), torch.cumsum(-2 * torch.pi * torch.round(torch.diff(p) / (2 * torch.pi)), 0)]))(torch.tensor([0.0, 3.0, -3.0]))", "Add multiples of 2 pi where the step is more than pi."),
     Instead("np.real_if_close", "np.real_if_close(z * 1j)", "z * 1j", "Take .real yourself; dtypes do not depend on values in torch."),

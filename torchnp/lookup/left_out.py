@@ -48,11 +48,11 @@ GROUPS = (
         "Tensor.backward Tensor.register_* Tensor.reinforce Tensor.requires_grad Tensor.grad* Tensor.retain_grad Tensor.volatile Tensor.name",
     ),
     (
-        "is a part of torch for other things than functions of tensors",
+        "belongs to a part of torch that has no operators on tensors",
         " ".join(f"torch.{module} torch.{module}.* torch.{module}.*.*" for module in MODULES),
     ),
     (
-        "is a module of NumPy's for other things than plain arrays of numbers, and torch has none like it",
+        "is a module of NumPy that has no counterpart in torch",
         "np.ma np.ma.* np.char np.char.* np.rec np.rec.* np.strings np.strings.* np.testing np.testing.* np.ctypeslib np.typing",
     ),
     ("calls a Python function for every element, slowly", "Tensor.apply_ Tensor.map_ Tensor.map2_"),

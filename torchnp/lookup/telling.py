@@ -229,7 +229,7 @@ def _also(told: dict[str, Any]) -> str:
     if not names:
         return ""
     more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    word = {"difference": "Of", "torch": "It also runs"}.get(told["kind"], "See also")
+    word = {"difference": "Of", "torch": "It also runs", "python": "It also runs"}.get(told["kind"], "See also")
     first = [_spoken(told["op"])] if told["kind"] == "difference" else []
     return f"{word}: {', '.join([*first, *names[:SHOWN]])}{more}"
 

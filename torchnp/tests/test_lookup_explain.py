@@ -1,5 +1,6 @@
 """Questions that people have, each answered by ``torchnp explain`` in words that must stand there, and by the search."""
 
+import json
 import re
 
 import pytest
@@ -95,6 +96,21 @@ QUESTIONS = [
     ("np.copyto", ["is Tensor.copy_"]),
     ("np.random.uniform", ["uniform_(1.0, 2.0)"]),
     ("np.random.exponential", ["one over NumPy's scale"]),
+    ("x[mask, :]", ["A copy in both"]),
+    ("x[idx, :]", ["A copy in both"]),
+    ("x[:, idx]", ["A copy in both"]),
+    ("x[i, j]", ["a 0-d view in torch", "as a copy"]),
+    ("x[rows, cols]", ["A copy in both", "np.ix_"]),
+    ("a[i, j] = v", ["converted to the dtype of x"]),
+    ("np.ix_", ["x[torch.tensor([0, 2])[:, None]"]),
+    ("~a", ["Of bools logical"]),
+    ("-x", ["torch.neg", "Both refuse bools"]),
+    ("np.round", ["both round halves to even"]),
+    ("np.rint", ["is torch.round", "both round halves to even"]),
+    ("np.fft.fft", ["norm= means the same in both"]),
+    ("np.split", ["number of equal pieces", "takes the size of the pieces"]),
+    ("np.tile", ["is torch.tile"]),
+    ("torch.mode", ["Which occurrence the index names is not specified"]),
     ("nn.LSTM", ["torch.lstm"]),
     ("CrossEntropyLoss", ["F.cross_entropy", "ignore_index=-100"]),
 ]
@@ -109,6 +125,50 @@ ARGUMENTS = [
     ("out", ["out= of the wrong shape is resized", "Both write there"]),
     ("where=", ["none of torch's", "torch.sum(torch.where(mask, v, 0))"]),
     ("order=", ["none of torch's", "x.t().reshape(-1)"]),
+    ("axis=0", ["axis= is dim= in torch"]),
+    ("keepdim=True", ["keepdims=True"]),
+    ("ddof=1", ["correction=1"]),
+    ("accumulate", ["adds every duplicate", "np.add.at"]),
+    ("indexing='xy'", ["torch.meshgrid", "indexing='xy'"]),
+    ("norm='ortho'", ["'ortho' divides both by sqrt(n)"]),
+    ("dtype=torch.float32", ["converted before the sum"]),
+    ("inplace=True", ["is an argument of torch's functions", "out= of the input"]),
+    ("return_index=True", ["no first indices"]),
+    ("np.gradient", ["torch gives a tuple"]),
+    ("np.take", ["IndexError", "mode='wrap'", "clamp(0"]),
+]
+# Several names, topics of several answers, and code as it is pasted: what must stand in the answers.
+SEVERAL = [
+    ("np.var np.std", ["np.var is torch.var", "np.std is torch.std"]),
+    ("np.var, np.std", ["np.var is torch.var", "np.std is torch.std"]),
+    ("np.var and torch.var", ["np.var is torch.var", "torch.var is np.var in NumPy"]),
+    ("difference between np.split and torch.split", ["np.split is torch.split", "torch.split is np.split in NumPy"]),
+    ("in-place", ["Tensor.add_", "overlap-inplace", "out-resized"]),
+    ("promotion", ["goes by category", "three tiers", "A Python integer wraps"]),
+    ("default dtype", ["Floats are made in the default dtype", "Float functions of integers"]),
+    ("type casting", ["astype copies", "compares categories"]),
+    ("nan to int", ["depends on the processor", "nan_to_num"]),
+    ("fft norm", ["'backward' (the default) divides the inverse by n"]),
+    ("broadcasting rules", ["torch.broadcast_to"]),
+    ("modulo of negative numbers", ["sign of the divisor"]),
+    ("how to convert tensor to numpy", ["shares memory"]),
+    ("tensor.numpy()", ["It shares memory"]),
+    ("arr.sum(axis=0)", ["is np.sum in NumPy"]),
+    ("a if x else b", ["both raise for more elements"]),
+    ("0 < x < 1", ["both raise for more elements"]),
+    ("x.T @ y", ["torch refuses operands of two dtypes"]),
+    ("x @= y", ["binds x to a new tensor"]),
+    ("np.where(a > 0, a, 0)", ["is torch.where"]),
+    ("img[:, np.newaxis]", ["A view in both"]),
+    ("x[np.arange(n), y]", ["elements at the pairs"]),
+    ("x[labels == 1] = 0", ["index_put_"]),
+    ("x[i] += 1", ["counts once in both"]),
+    ("x[0] += 1", ["In place in both"]),
+    ("y = x.astype(int)", ["Both truncate towards zero"]),
+    ("np.newaxis", ["is torch.newaxis"]),
+    ("torch.optim.Adam", ["belongs to a part of torch that has no operators"]),
+    ("np.ma", ["a module of NumPy that has no counterpart"]),
+    ("scipy.special.softmax", ["is torch.softmax"]),
 ]
 ASKED = [*QUESTIONS, *ARGUMENTS]
 
@@ -135,6 +195,28 @@ def test_a_question_in_words_is_answered(sentence, name, capsys):
     asked = capsys.readouterr().out
     assert main(["explain", name]) == 0
     assert asked == capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("asked", "words"), SEVERAL, ids=[q for q, _ in SEVERAL])
+def test_several_names_topics_and_code(asked, words, capsys):
+    assert main(["explain", asked]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert [w for w in words if w not in text] == []
+
+
+def test_several_names_as_words_of_the_command(capsys):
+    assert main(["explain", "np.var", "np.std", "--json"]) == 0
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == ["np.var", "np.std"]
+    assert main(["explain", "-x"]) == 0 and "torch.neg" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("asked", "unknown"),
+    [("nosuch_name", "'nosuch_name'"), ("np.var, np.nosuch", "'np.nosuch'"), ("words of no topic at all", "'words of no topic at all'")],
+)  # fmt: skip
+def test_what_is_unknown_is_named(asked, unknown, capsys):
+    assert main(["explain", asked]) == 2
+    assert f"no name {unknown} is known" in capsys.readouterr().err
 
 
 def test_nothing_is_its_own_neighbour():

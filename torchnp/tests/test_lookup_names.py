@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from torchnp.lookup import alike, argument_names, facts, instead, spellings
-from torchnp.lookup.meaning import SPELLED, meaning_of, meanings_of, torch_ops
+from torchnp.lookup import alike, argument_names, facts, instead, snippets, spellings
+from torchnp.lookup.meaning import SPELLED, meaning_of, meanings_of, spelled, torch_ops
 from torchnp.lookup.ranking import search
 from torchnp.lookup.topics import TOPICS
 
@@ -57,10 +57,22 @@ def test_modules_by_the_functions_that_they_call():
      ("x[x > 0]", "x[mask]"), ("x[(x > 0) & (x < 2)]", "x[mask]"), ("x[:, ::-1]", "x[::-1]"), ("x[1::3]", "x[::2]"), ("x[1:-1]", "x[a:b]"),
      ("img[..., None]", "x[None]"), ("x[..., 1:]", "x[...]"), ("x[1:, :-1]", "x[...]"), ("x[:, [0, 1]]", "x[:, index]"),
      ("x[[0, 2]]", "x[index]"), ("x[-1, 2]", "x[i]"), ("x.cumsum(0)", "Tensor.cumsum"), ("np.linalg.norm(x - y)", "np.linalg.norm"),
+     ("x[mask, :]", "x[mask, :]"), ("x[idx, :]", "x[index, :]"), ("x[:, idx]", "x[:, index]"), ("x[i, j]", "x[i, j]"), ("x[rows, cols]", "x[rows, cols]"),
+     ("a[i, j] = v", "x[i, j] = v"), ("~a", "~"), ("-x", "-x"), ("x[[0, 1], [1, 2]]", "x[rows, cols]"), ("x[idx]", "x[index]"),
      ("nn.Linear(3, 4)", "F.linear"), ("Linear", "F.linear"), ("max-with-indices", "max-with-indices")],
 )  # fmt: skip
 def test_code_as_it_is_written(written, known):
     assert meaning_of(written).name == known
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["x[mask, :]", "x[idx, :]", "x[:, idx]", "x[i, j]", "x[rows, cols]", "a[i, j] = v", "~a", "-x", "-7 // 2", "x @ y.T", "x[x > 0] = 0", "x[1:3]",
+     "x[..., 0]", "img[:, ::-1]", "x[None]", "x[idx] += 1", "x[:, [0, 1]]", "x[-1, 2]", "x[[0, 2]]", "a == b", "x[1::3]"],
+)  # fmt: skip
+def test_patterns_read_code_as_its_syntax_tree_says(written):
+    """The site's search has the patterns alone."""
+    assert spelled(written) == snippets.name_of(written)
 
 
 def test_what_an_expression_is_taken_for_is_itself():

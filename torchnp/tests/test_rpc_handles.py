@@ -445,3 +445,32 @@ def test_results_that_are_not_what_torch_says_are_noticed():
     neg.schema = load()["aten::neg"]
     with rpc.local(table={"aten::neg": neg}) as s, pytest.raises(rpc.ProtocolError, match="differ"):
         s.send(torch.ones(3)).neg().publish()
+
+
+# ---------------------------------------------------------------- NumPy's functions
+
+ADVISED = {
+    "np.std": (lambda x: np.std(x), "torch.std", "divide by N - 1"),
+    "np.var": (lambda x: np.var(x, axis=0), "torch.var", "divide by N - 1"),
+    "np.median": (lambda x: np.median(x), "torch.median", "the lower of the two in the middle"),
+    "np.dot": (lambda x: np.dot(x, x), "torch.dot", "dot takes two vectors"),
+    "np.split": (lambda x: np.split(x, 2), "torch.split", "takes the size of the pieces"),
+    "np.array_split": (lambda x: np.array_split(x, 2), "torch.tensor_split", "tensor_split takes a tensor of int64"),
+    "np.transpose": (lambda x: np.transpose(x), "torch.permute", "torch.transpose swaps two dimensions"),
+    "np.linalg.inv": (lambda x: np.linalg.inv(x), "torch.linalg.inv", "linear algebra refuses integers"),
+    "np.fft.fft": (lambda x: np.fft.fft(x), "torch.fft.fft", "norm= means the same in both"),
+    "np.repeat": (lambda x: np.repeat(x, 2), "torch.repeat_interleave", "Tensor.repeat is np.tile"),
+    "np.copy": (lambda x: np.copy(x), "torch.clone", "the order of the dimensions in memory"),
+    "np.percentile": (lambda x: np.percentile(x, 3), "torch.quantile", "a share from 0 to 1"),
+    "np.ptp": (lambda x: np.ptp(x), "", "subtract the extremes"),
+}
+
+
+@pytest.mark.parametrize("name", ADVISED)
+def test_a_function_of_numpy_is_refused_with_what_the_reference_says(session, name):
+    call, way, words = ADVISED[name]
+    with pytest.raises(TypeError) as refused:
+        call(session.send(torch.ones(2, 3)))
+    said = str(refused.value)
+    assert said.startswith(f"{name} takes arrays") and words in said and f"torchnp explain {name}" in said
+    assert f"use {way}, which runs there" in said if way else "use functions of torch's" in said

@@ -53,7 +53,7 @@ class NoValues:
         way, words = in_torch(func)
         use = f"use {way}, which runs there" if way else "use functions of torch's, which run there"
         if words:
-            use += f" and differs: {words}" if way else f": {words}"
+            use += f"; {words}" if way else f": {words}"
         raise TypeError(
             f"{name} takes arrays, and this tensor of shape {tuple(self.shape)} is {self._session.where}: "
             f"{use.rstrip('.')}. Or give {name} what .publish() gives; torchnp explain {name} tells more"
