@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from torchnp.device import storages
-from torchnp.device._private import by_cpu, has_kernel, overload, overloads_under
+from torchnp.device._private import by_cpu, overload, overloads_under
 from torchnp.interop import convert
-from torchnp.interop._private import OpOverload, schema_of
+from torchnp.interop._private import OpOverload, has_kernel, schema_of
 
 aten = torch.ops.aten
 

@@ -21,7 +21,6 @@ from torchnp.interop._private import (
     is_composite,
     is_custom,
     is_traced,
-    schema_of,
 )
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.crosscheck import CrossCheckError, compare_with_torch
