@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 
 DEVICE = "np"
@@ -124,9 +122,6 @@ class StreamFunctions:
             yield
         finally:
             self.set_stream(before)
-
-    def get_device_name(self, device: Any = None) -> str:
-        return f"NumPy {np.__version__} on {platform.machine()}"
 
 
 _DEFAULT: DeviceStream

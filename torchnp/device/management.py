@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import platform
 import types
 from collections.abc import Callable
 from typing import Any
@@ -60,11 +61,16 @@ class Management:
         """Kernels have ended when they return."""
         check_index(device)
 
+    def get_device_name(self, device: Device = None) -> str:
+        """The library that computes, its version, and the processor's architecture."""
+        check_index(device)
+        return f"NumPy {np.__version__} on {platform.machine()}"
+
     def get_device_properties(self, device: Device = None) -> types.SimpleNamespace:
         """What is known of the device: its name, the memory of the machine in bytes, and its processors."""
         check_index(device)
         return types.SimpleNamespace(
-            name=f"NumPy {np.__version__}", total_memory=_total_memory(), multi_processor_count=os.cpu_count() or 1
+            name=self.get_device_name(), total_memory=_total_memory(), multi_processor_count=os.cpu_count() or 1
         )
 
     def seed(self) -> int:

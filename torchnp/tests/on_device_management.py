@@ -1,4 +1,4 @@
-"""How the device ``np`` is managed, and its memory shared: run in a process of its own by ``test_np_management``."""
+"""How the device ``np`` is managed, and its memory shared: probes like those of on_device.py."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 import torchnp.device  # noqa: F401  (it registers the device)
 from torchnp import dtypes as dt
 from torchnp.interop import NumpyMode, to_numpy
+from torchnp.tests.on_device import run
 
 ORDINAL = "np error: invalid device ordinal 1"
 ELSEWHERE = [
@@ -59,7 +60,7 @@ def know_the_one_device():
     torch.np.empty_cache()
     assert torch.accelerator.device_count() == torch.np.device_count() == 1
     found = torch.np.get_device_properties(0)
-    assert found.name == f"NumPy {np.__version__}"
+    assert found.name == torch.np.get_device_name() and np.__version__ in found.name
     torch.manual_seed(5)
     assert torch.np.initial_seed() == 5
     torch.np.seed_all()
@@ -136,9 +137,4 @@ def overlap_as_on_the_cpu():
 
 
 if __name__ == "__main__":
-    refuse_an_index_that_is_not_there()
-    know_the_one_device()
-    count_memory()
-    share_memory_with_others()
-    keep_the_mode_to_the_cpu()
-    overlap_as_on_the_cpu()
+    run(globals())
