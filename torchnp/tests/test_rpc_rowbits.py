@@ -216,8 +216,8 @@ def test_no_bit_of_another_row_differs():
 def test_the_fuzzer_finds_what_looks_at_all_rows(name, monkeypatch):
     """An ulp more in all rows if any value is not finite, as kernels have it that go another way then."""
 
-    def spoiled(call, results):
-        found = kernels(call, results)
+    def spoiled(call, results, labels):
+        found = kernels(call, results, labels)
         bad = any(not np.isfinite(e.array.astype(complex)).all() for e in call.entries)
         return [np.nextafter(x, np.inf) if bad and x is not None and x.dtype.kind == "f" else x for x in found]
 
