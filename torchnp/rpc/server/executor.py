@@ -230,7 +230,7 @@ class Executor:
     def _check_size(self, call: Call, name: str) -> None:
         """QuotaError where an argument alone says that too much would be made."""
         size, of = call.values.get(name), 1
-        sizes = size if isinstance(size, list) else [size]
+        sizes: list[Any] = size if isinstance(size, list) else [size]
         if not sizes or not all(type(n) is int and n >= 0 for n in sizes):
             return  # for the kernel to refuse
         if call.row.name == "aten::repeat":
