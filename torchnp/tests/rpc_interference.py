@@ -317,9 +317,9 @@ class Clock:
                 self.now += self.cost(call)
             return run(call, generator)
 
-        def timed_by_rows(call: Call, results):
+        def timed_by_rows(call: Call, *rest):
             self.now += self.cost(call)
-            return by_rows(call, results)
+            return by_rows(call, *rest)
 
         Call.run, Call.by_rows = timed, timed_by_rows
         for module in modules:

@@ -30,7 +30,7 @@ def test_the_comparison_finds_a_gate_that_is_open(broken, monkeypatch):
             given = [e.label for e in call.targets]
             return given if given and isinstance(given[0], Rows) else labels(call, results)
 
-        def write(self, call, results):
+        def write(self, call, results, rows):
             call.run(None)
 
         monkeypatch.setattr(Executor, "_write_rows", write)
@@ -42,7 +42,7 @@ def test_the_comparison_finds_a_gate_that_is_open(broken, monkeypatch):
             return [first] if call.row.name == "aten::cumsum" and first is not None else labels(call, results)
 
         monkeypatch.setattr(by_rows, "labels", summed)
-        monkeypatch.setattr(by_rows, "values", lambda call, results: [np.cumsum(call.entries[0].array, 0)])
+        monkeypatch.setattr(by_rows, "values", lambda call, *rest: [np.cumsum(call.entries[0].array, 0)])
     else:  # the first object of a frame is its target
         bound = Executor._bound
 

@@ -73,14 +73,17 @@ def labels(call: Any, results: Sequence[Shaped]) -> list[Label]:
     return [Rows(rows.dataset, f.axis, rows.order) if f is not None else m for f, m in zip(found, mixed)]
 
 
-def values(call: Any, results: Sequence[Shaped]) -> list[np.ndarray | None]:
-    """The results themselves; None where one is not labelled."""
+def values(call: Any, results: Sequence[Shaped], made: Sequence[Label]) -> list[np.ndarray | None]:
+    """The results themselves; None where one is not labelled as was found before."""
     given = given_labels(call)
     with np.errstate(all="ignore"):
         if _moves(call, given):
             return [*rowmoves.values(call, given, [r.dtype for r in results])]
         found = _computed(call, given, [e.array for e in call.entries], results)
-    return [None if f is None else values_of(f) for f in found]
+    return [
+        values_of(f) if f is not None and isinstance(label, Rows) and f.axis == label.dim else None
+        for f, label in zip(found, made, strict=True)
+    ]
 
 
 def given_labels(call: Any) -> list[Label]:

@@ -232,7 +232,7 @@ class Executor:
     def _check_size(self, call: Call, name: str) -> None:
         """QuotaError where an argument alone says that too much would be made."""
         size, of = call.values.get(name), 1
-        sizes = size if isinstance(size, list) else [size]
+        sizes: list[Any] = size if isinstance(size, list) else [size]
         if not sizes or not all(type(n) is int and n >= 0 for n in sizes):
             return  # for the kernel to refuse
         if call.row.name == "aten::repeat":
@@ -298,7 +298,7 @@ class Executor:
             call = call.on(guarded(e.array for e in entries), targets=True)
         start = time.perf_counter()
         if stays:
-            self._write_rows(call, results)
+            self._write_rows(call, results, rows)
         else:
             labels = rows if outcome.results else []
             found = self._on_values(call, outcome, results, labels)
@@ -308,10 +308,10 @@ class Executor:
         self.pace.ran(row.name, max(outcome.seconds, seconds), time.perf_counter() - start)
         return None
 
-    def _write_rows(self, call: Call, results: list[by_rows.Shaped]) -> None:
+    def _write_rows(self, call: Call, results: list[by_rows.Shaped], rows: list[rowlabels.Label]) -> None:
         """What an operator in place that keeps a row label writes."""
         try:
-            (found,) = call.by_rows(results)
+            (found,) = call.by_rows(results, rows)
         except RAISED:  # no memory: no value tells
             found = None
         if found is None:
@@ -332,7 +332,7 @@ class Executor:
                 call.clear()
         if any(labelled):
             try:
-                by_row = call.by_rows(results)
+                by_row = call.by_rows(results, rows)
             except RAISED:  # no memory: no value tells
                 by_row = [None] * len(results)
             found = [x if label else y for label, x, y in zip(labelled, by_row, found)]

@@ -16,6 +16,7 @@ from torchnp.rpc.server import by_rows
 from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.books import Entry
 from torchnp.rpc.server.privacy import replaced
+from torchnp.rpc.server.rowlabels import Label
 from torchnp.rpc.server.served import Served
 
 
@@ -92,9 +93,9 @@ class Call(msgspec.Struct, eq=False):
         out = Call(self.op, self.row, self.given, [], [], [], values).run(Generator(0))
         return [_array(a) for a in self.picked(out)]
 
-    def by_rows(self, results: Sequence[by_rows.Shaped]) -> list[np.ndarray | None]:
+    def by_rows(self, results: Sequence[by_rows.Shaped], labels: Sequence[Label]) -> list[np.ndarray | None]:
         """The results that have a row label, by the kernels that keep it; None for all others."""
-        return by_rows.values(self, results)
+        return by_rows.values(self, results, labels)
 
 
 def _check_finite(values: Iterable[Any]) -> None:

@@ -42,12 +42,16 @@ class RowArray(NDArrayOperatorsMixin):
         As an array's.
     """
 
-    __slots__ = ("__values", "axis")
+    __slots__ = ("__axis", "__values")
 
     def __init__(self, values: np.ndarray, axis: int) -> None:
         if values.dtype not in DTYPES or not 0 <= axis < values.ndim:
             raise Unlabelled(f"rows are no {values.dtype} array of {values.ndim} dimensions")
-        self.__values, self.axis = values, axis
+        self.__values, self.__axis = values, axis
+
+    @property
+    def axis(self) -> int:
+        return self.__axis
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -77,7 +81,7 @@ class RowArray(NDArrayOperatorsMixin):
 # What only this module and `torchnp.rpc.server.by_rows` call: the latter with what a kernel has given.
 def values_of(x: Any) -> np.ndarray:
     """The values of rows, or a public array itself."""
-    return x._RowArray__values if type(x) is RowArray else np.asarray(x)
+    return x._RowArray__values if type(x) is RowArray else np.asarray(x)  # type: ignore[attr-defined]
 
 
 # Each element of the result follows from the elements in its place, by a rule that leaves no bit open but a nan's.
@@ -217,7 +221,8 @@ def reduce(ufunc: np.ufunc, x: RowArray, axes: Sequence[int], keepdims: bool = F
     along, axis = _over(x, axes, keepdims)
     if ufunc not in _REDUCE or (_complex([x]) and ufunc not in (np.add, np.multiply)):
         raise Unlabelled(f"a reduction by {ufunc.__name__}")
-    return RowArray(ufunc.reduce(values_of(x), axis=along, keepdims=keepdims), axis)
+    reduction: Any = ufunc.reduce
+    return RowArray(reduction(values_of(x), axis=along, keepdims=keepdims), axis)
 
 
 def scan(ufunc: np.ufunc, x: RowArray, axis: int) -> RowArray:

@@ -135,6 +135,8 @@ def _one(name: str, function: Callable[[Any], Any]) -> None:
 
 
 _HALF_ROOT, _DENSITY = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
+_function: Any
+_ufunc: Any
 for _name, _function in {
     "neg": np.negative, "positive": np.positive, "sqrt": np.sqrt, "square": np.square, "sign": np.sign,
     "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc, "fix": np.trunc, "round": np.rint,

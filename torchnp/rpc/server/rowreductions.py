@@ -56,12 +56,12 @@ def prod(r: Results, self: Value, dim: int, keepdim: bool = False) -> Value:
 
 @rows("amax", rule=ALONG)
 def amax(r: Results, self: Value, dim: Any = None, keepdim: bool = False) -> Value:
-    return ra.reduce(np.maximum, *r.alike(self), _dims(dim), keepdim)
+    return ra.reduce(np.maximum, r.alike(self)[0], _dims(dim), keepdim)
 
 
 @rows("amin", rule=ALONG)
 def amin(r: Results, self: Value, dim: Any = None, keepdim: bool = False) -> Value:
-    return ra.reduce(np.minimum, *r.alike(self), _dims(dim), keepdim)
+    return ra.reduce(np.minimum, r.alike(self)[0], _dims(dim), keepdim)
 
 
 @rows("all.dim", "all.dims", rule=ALONG)
@@ -93,7 +93,7 @@ def _picked(x: Value, places: Value, dim: int, keepdim: bool) -> tuple[Value, Va
 
 @rows("max.dim", rule=ALONG)
 def max_(r: Results, self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
-    return _picked(self, ra.first_largest(*r.alike(self), dim, True), dim, keepdim)
+    return _picked(self, ra.first_largest(r.alike(self)[0], dim, True), dim, keepdim)
 
 
 @rows("min.dim", rule=ALONG)
@@ -104,13 +104,13 @@ def min_(r: Results, self: Value, dim: int, keepdim: bool = False) -> tuple[Valu
 
 @rows("argmax", rule=ALONG)
 def argmax(r: Results, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
-    return ra.first_largest(*r.alike(self), *_dims(dim), keepdim)
+    return ra.first_largest(r.alike(self)[0], _dims(dim)[0], keepdim)
 
 
 @rows("argmin", rule=ALONG)
 def argmin(r: Results, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
     (x,) = r.alike(self)
-    return ra.first_largest(_upside_down(x), *_dims(dim), keepdim)
+    return ra.first_largest(_upside_down(x), _dims(dim)[0], keepdim)
 
 
 def _deviations(x: Value, dims: Sequence[int], correction: Any, keepdim: bool) -> tuple[Value, Value]:
@@ -129,7 +129,7 @@ def _deviations(x: Value, dims: Sequence[int], correction: Any, keepdim: bool) -
 def var(
     r: Results, self: Value, dim: Any = None, unbiased: bool = True, correction: Any = None, keepdim: bool = False
 ) -> Value:
-    return _deviations(*r.computed(self), _dims(dim), correction if unbiased else 0, keepdim)[0]
+    return _deviations(r.computed(self)[0], _dims(dim), correction if unbiased else 0, keepdim)[0]
 
 
 @rows("std.dim", "std.correction", rule=ALONG)
@@ -143,7 +143,7 @@ def std(
 def var_mean(
     r: Results, self: Value, dim: Any = None, unbiased: bool = True, correction: Any = None, keepdim: bool = False
 ) -> tuple[Value, Value]:
-    return _deviations(*r.computed(self), _dims(dim), correction if unbiased else 0, keepdim)
+    return _deviations(r.computed(self)[0], _dims(dim), correction if unbiased else 0, keepdim)
 
 
 @rows("std_mean.dim", "std_mean.correction", rule=ALONG)
