@@ -178,7 +178,8 @@ class Request(Task):
         self.raw: Any = None
         self.reply: Any = None
         self.problem = ""
-        self._announced, self._first = announced, None
+        self._announced = announced
+        self._first: tuple[str, list[int]] | None = None
         self._done_bytes = self._size = 0
 
     def wait_for(self, name: str, seconds: float | None) -> None:
@@ -210,9 +211,10 @@ class Request(Task):
             return
         if self._first is None:
             self._begin(reply)
+        assert self._first is not None
         done = self._done_bytes
         end = done + len(reply.raw)
-        fits = (reply.dtype, reply.shape, reply.offset) == (*self._first, done)  # type: ignore[misc]
+        fits = (reply.dtype, reply.shape, reply.offset) == (*self._first, done)
         if not fits or end > self._size or (self._size > done and not reply.raw):
             raise ProtocolError("the chunks of a published tensor do not fit together")
         if self.raw is not None:

@@ -51,6 +51,11 @@ class Strangers:
         del self._hosts[oldest]
         oldest.cancel()
 
+    def spoke(self, task: asyncio.Future) -> None:
+        """Something has come from it: those that have been silent since go first."""
+        if task in self._hosts:
+            self._hosts[task] = self._hosts.pop(task)
+
     def forget(self, task: asyncio.Future) -> None:
         """It has ended, or said who it is."""
         self._hosts.pop(task, None)

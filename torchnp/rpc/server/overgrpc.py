@@ -74,6 +74,7 @@ class GrpcPort:
                 credentials = grpc.ssl_server_credentials([(key, cert)], ca, ca is not None)
                 self._server.add_secure_port(where, credentials)
         except RuntimeError as error:
+            self._inner.close()
             raise OSError(f"cannot listen on {where}: {error}") from None
         self._stopping = asyncio.Event()
 
@@ -88,7 +89,7 @@ class GrpcPort:
             keys = ("x509_common_name", "x509_subject_alternative_name")
             names = {name.decode(errors="replace") for key in keys for name in shown.get(key, ())}
             if (relay := self._relay_of(context)) is not None:
-                await talk(_Stream(context), relay, str(said).removeprefix("Bearer "), names)
+                await talk(_Stream(context, relay), relay, str(said).removeprefix("Bearer "), names)
 
         methods = {"Session": grpc.stream_stream_rpc_method_handler(session)}
         health = {
@@ -123,7 +124,9 @@ class GrpcPort:
 
     def _arrived(self, connection: socket.socket, address: tuple) -> None:
         host = host_of(address[0])
-        task = asyncio.ensure_future(self._carry(connection, Relay(host, f"{address[0]}:{address[1]}")))
+        relay = Relay(host, f"{address[0]}:{address[1]}")
+        task = asyncio.ensure_future(self._carry(connection, relay))
+        relay.spoke = lambda: self._strangers.spoke(task)
         self._relays.add(task)
         task.add_done_callback(self._relays.discard)
         task.add_done_callback(lambda _: connection.close())  # of one that was cancelled before it began
@@ -178,8 +181,8 @@ class GrpcPort:
 class _Stream:
     """Messages over a call."""
 
-    def __init__(self, context: grpc.aio.ServicerContext) -> None:
-        self._context = context
+    def __init__(self, context: grpc.aio.ServicerContext, relay: Relay) -> None:
+        self._context, self._relay = context, relay
 
     async def read(self, limit: int = wire.MAX_MESSAGE) -> bytes | None:
         message = await self._context.read()
@@ -198,6 +201,9 @@ class _Stream:
 
     async def close(self, last: bytes = b"") -> None:
         if last:
-            with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
-                async with asyncio.timeout(LINGER_SECONDS):
-                    await self.write([last])
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                try:
+                    async with asyncio.timeout(LINGER_SECONDS):
+                        await self.write([last])
+                except TimeoutError:  # a client that takes nothing has no use for its connection
+                    self._relay.end()

@@ -13,7 +13,7 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from torchnp.rpc.client.transport import keep_alive
@@ -35,6 +35,7 @@ class Relay:
 
     def __init__(self, host: str, peer: str) -> None:
         self.host, self.peer = host, peer
+        self.spoke: Callable[[], object] = lambda: None  # called at the first bytes on it while nobody is known
         self._held = 0  # sessions and watches on it
         self._early = 0
         self._known, self._over = asyncio.Event(), asyncio.Event()
@@ -58,6 +59,8 @@ class Relay:
     def came(self, nbytes: int) -> None:
         """So many bytes have come from the client."""
         if not self._held:
+            if not self._early:
+                self.spoke()
             self._early += nbytes
             if self._early > EARLY_BYTES:
                 self.end()

@@ -227,6 +227,7 @@ class Server(Sessions):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 keep_alive(connection)
                 stream = await opened(connection, self.tls, HELLO_SECONDS, LINGER_SECONDS)
+                self._strangers.spoke(asyncio.current_task())  # type: ignore[arg-type]
             except ProtocolError as error:
                 self.count("protocol")
                 note(logging.WARNING, "protocol error", f"{host}:{port}", at=place_of(error))
