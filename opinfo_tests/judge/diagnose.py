@@ -47,7 +47,7 @@ def from_numpy(case: Case, outcome: str, want: Seen, mine: Seen) -> str:
     import torchnp
 
     row = torchnp.table.get(case.op)
-    if not callable(getattr(row, "like", None)):
+    if row is None or not callable(row.like):
         return ""
     namesake = getattr(np, case.op.partition("::")[2].partition(".")[0], None)  # np.repeat is no Tensor.repeat
     likes = dict.fromkeys((row.like, namesake if callable(namesake) else row.like))

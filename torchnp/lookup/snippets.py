@@ -179,6 +179,9 @@ _RULES: tuple[tuple[type | tuple[type, ...], Callable], ...] = (
 # ---------------------------------------------------------------- indices
 
 
+_CONSTANTS = {"NoneType": "new", "ellipsis": "dots", "int": "number", "bool": "mask"}
+
+
 def _is_letter(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and len(node.id) == 1 and not MASK.fullmatch(node.id)
 
@@ -191,7 +194,7 @@ def _part(node: ast.expr) -> str:
             return "reversed"
         return "step" if step is not None and ast.unparse(step) != "1" else "slice"
     if isinstance(node, ast.Constant):
-        return {type(None): "new", type(...): "dots", int: "number", bool: "mask"}.get(type(node.value), "other")
+        return _CONSTANTS.get(type(node.value).__name__, "other")
     if isinstance(node, ast.UnaryOp):
         return "mask" if isinstance(node.op, ast.Invert | ast.Not) else _part(node.operand)
     if isinstance(node, ast.Compare | ast.BoolOp):
