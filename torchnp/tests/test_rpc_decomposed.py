@@ -143,7 +143,9 @@ def test_padded_sequences_of_all_kinds(session, name):
         assert found.dtype == want.dtype and torch.equal(found.publish(), want)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int8, torch.bool, torch.complex64, torch.uint16])
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16, torch.int8, torch.bool, torch.complex64, torch.uint16]
+)
 @pytest.mark.parametrize("n", [None, 0, 1, 4, -1])
 def test_powers_of_all_dtypes(session, n, dtype):
     def powers(x):
