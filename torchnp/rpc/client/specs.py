@@ -269,7 +269,9 @@ def on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception
         first, second = refused
         if (type(first), str(first)) != (type(second), str(second)):
             by_values = _depends(plan, error)
-            raise by_values if by_values is not error else first if _is_out_of_bounds(second) else second
+            if by_values is not error:
+                raise by_values
+            raise first if _is_of_dtypes(first) or _is_out_of_bounds(second) else second
         raise first
     if refused[0] is None and _is_out_of_bounds(refused[1]):  # an index
         return found[0]
