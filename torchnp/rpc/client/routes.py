@@ -42,7 +42,7 @@ def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
             "how many there are with num_classes=",
             DYNAMIC,
         )
-    if num_classes < -1:
+    if num_classes < -1 and x.dtype == torch.int64:
         empty = "Can not infer total number of classes from empty tensor."
         raise RuntimeError("Class values must be smaller than num_classes." if x.numel() else empty)
     return NotImplemented
