@@ -63,7 +63,9 @@ def _pad_sequence(
     sequences: list[torch.Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> torch.Tensor:
     first = sequences[0]
-    torch.full((), padding_value, dtype=first.dtype)  # refuses what the dtype does not hold
+    torch.full(
+        (2, 2), padding_value, dtype=first.dtype
+    )  # refuses what the dtype does not hold, which a lone element does not
     metas = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in sequences]
     aten.pad_sequence.default(metas, batch_first, padding_value, padding_side)  # refuses what does not fit
     longest = max(len(x) for x in sequences)
