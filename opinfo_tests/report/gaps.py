@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -40,7 +40,7 @@ class Gap:
     ``op`` and ``dtype`` may be patterns (``aten::*.out``, ``*``); ``cases`` are hashes, without which every such failure
     is meant; ``message`` is a regular expression that the failure's message must match from its start, and ``call`` one
     that the call as it is shown must hold somewhere. ``drawn`` is what only drawn calls meet: no run of samples misses
-    it.
+    it. ``borrowed`` is an entry of another backend's file, whose own runs tell when it must go.
     """
 
     op: str
@@ -53,6 +53,7 @@ class Gap:
     drawn: bool = False
     processor: str = ""
     line: int = 0
+    borrowed: bool = False
 
     def covers(self, row: dict[str, Any]) -> bool:
         """Return whether a failing row is one of these."""
@@ -130,6 +131,14 @@ def load(path: Path) -> list[Gap]:
     return gaps
 
 
+def known_to(backend: str, path: Path) -> list[Gap]:
+    """Return the entries of a backend's file, and of the remote tensor the table's, whose kernels its server runs."""
+    gaps = load(path)
+    if path == file_for(backend) and backend.startswith("remote-"):
+        gaps += [replace(g, borrowed=True) for g in load(file_for("table"))]
+    return gaps
+
+
 @dataclass(frozen=True)
 class Scope:
     """What a run judged whole: every case of ``ops``, out of all that are ``claimed``, in samples of these dtypes."""
@@ -171,7 +180,7 @@ def check(
             unknown.append(row)
     failed = {row["id"] for row in tally.failures}
     stale = []
-    for gap in gaps:
+    for gap in (g for g in gaps if not g.borrowed):
         if not any(fnmatchcase(op, gap.op) for op in registered):
             stale.append(f"{path}:{gap.line}: {gap.op} is not an operator: delete the entry")
             continue
@@ -188,6 +197,8 @@ def check(
 
 def accept(path: Path, gaps: list[Gap], tally: Tally, whole: Scope | None = None) -> list[Gap]:
     """Rewrite the entries of what ran, keeping reasons and the entries that are patterns; return the new list."""
+    borrowed = [g for g in gaps if g.borrowed]
+    gaps = [g for g in gaps if not g.borrowed]
     families = [g for g in gaps if not g.plain]
     reasons = {(g.op, g.dtype, g.outcome): g.reason for g in gaps if g.plain}
     cases: dict[tuple[str, str, str], set[str]] = defaultdict(set)
@@ -197,11 +208,11 @@ def accept(path: Path, gaps: list[Gap], tally: Tally, whole: Scope | None = None
             if still or not g.cases:
                 cases[g.op, g.dtype, g.outcome] |= still
     for row in tally.failures:
-        if not any(g.covers(row) for g in families):
+        if not any(g.covers(row) for g in (*families, *borrowed)):
             cases[row["op"], row["dtype"], row["outcome"]].add(row["id"].rpartition("/")[2])
     new = [Gap(*key, reasons.get(key, ACCEPTED), tuple(sorted(found))) for key, found in sorted(cases.items())]
     path.write_text(dump([*families, *new]), encoding="utf-8")
-    return load(path)
+    return load(path) + borrowed
 
 
 def dump(gaps: Iterable[Gap]) -> str:

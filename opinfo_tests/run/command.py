@@ -173,7 +173,7 @@ def run(a: argparse.Namespace) -> int:
     if a.gaps and not a.gaps.exists() and not a.accept:
         raise SystemExit(f"opinfo_tests: no gaps file {a.gaps}; --accept writes one")
     a.gaps = a.gaps or known.file_for(a.backend)
-    gaps = known.load(a.gaps)
+    gaps = known.known_to(a.backend, a.gaps)
     if not (a.count or a.no_samples):
         print(announced(backend), end="", flush=True)
         why = control(tasks, options, a.jobs, backend)

@@ -216,3 +216,21 @@ def test_malformed_file_is_an_error(tmp_path, text):
 
 def test_the_table_has_its_gaps_by_either_name():
     assert gaps.file_for("numpy") == gaps.file_for("table") != gaps.file_for("mine")
+
+
+def test_the_remote_tensor_has_the_tables_gaps_too(tmp_path, monkeypatch):
+    """They are known wherever its kernels run; that they are met no more only the table's own runs can tell."""
+    tables, remotes = tmp_path / "gaps.toml", tmp_path / "gaps-remote.toml"
+    tables.write_text(ENTRY)
+    remotes.write_text(ENTRY.replace('["aa"]', '["bb"]'))
+    files = {"table": tables, "remote-local": remotes}
+    monkeypatch.setattr(gaps, "file_for", lambda backend: files.get(backend, tmp_path / "none.toml"))
+    known = gaps.known_to("remote-local", remotes)
+    assert [(g.cases, g.borrowed) for g in known] == [(("bb",), False), (("aa",), True)]
+    failing = tally(row(case="aa", outcome="wrong-value"), row(case="bb", outcome="wrong-value"))
+    assert gaps.check(known, failing, NAMES, remotes, ALL).ok
+    passing = gaps.check(known, tally(row(case="aa"), row(case="bb")), NAMES, remotes, ALL)
+    assert len(passing.stale) == 1 and "bb" in passing.stale[0]
+    assert len(gaps.accept(remotes, known, failing, ALL)) == 2 and '"aa"' not in remotes.read_text()
+    assert [g.borrowed for g in gaps.known_to("table", tables)] == [False]
+    assert len(gaps.known_to("remote-local", tables)) == 1  # a file that was asked for, alone

@@ -115,3 +115,75 @@ def test_in_inference_mode_too(session, name):
 def test_one_hot_without_classes_is_refused_in_inference_mode(session):
     with torch.inference_mode(), pytest.raises(rpc.ValueAccessError, match="num_classes="):
         F.one_hot(session.send(torch.tensor([0, 2])))
+
+
+SEQUENCES = {
+    "other dtypes": ([torch.ones(2), torch.ones(3).to(torch.complex64)],),
+    "booleans and float8": ([torch.ones(2).bool(), torch.ones(3).to(torch.float8_e4m3fn)], False, -1.5),
+    "broadcast": ([torch.ones(2, 2), torch.ones(3, 1)], True),
+    "bogus side": ([torch.ones(2), torch.ones(3)], False, 0.0, "bogus"),
+    "overflow": ([torch.ones(2, dtype=torch.uint16)], False, -1.5),
+    "no dimensions": ([torch.ones(())],),
+}
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_padded_sequences_of_all_kinds(session, name):
+    def padded(sequences, *options):
+        try:
+            return torch.ops.aten.pad_sequence(sequences, *options)
+        except RuntimeError as error:
+            return str(error)
+
+    sequences, *options = SEQUENCES[name]
+    found, want = padded([session.send(x) for x in sequences], *options), padded(sequences, *options)
+    if isinstance(want, str):
+        assert found == want
+    else:
+        assert found.dtype == want.dtype and torch.equal(found.publish(), want)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16, torch.int8, torch.bool, torch.complex64, torch.uint16]
+)
+@pytest.mark.parametrize("n", [None, 0, 1, 4, -1])
+def test_powers_of_all_dtypes(session, n, dtype):
+    def powers(x):
+        try:
+            return torch.vander(x, n)
+        except RuntimeError as error:
+            return str(error)
+
+    x = torch.tensor([1, 2, 3]).to(dtype)
+    found, want = powers(session.send(x)), powers(x)
+    if isinstance(want, str):
+        assert found == want
+    else:
+        assert found.dtype == want.dtype and torch.equal(found.publish(), want)
+
+
+# Where Python, on the meta device, says another dtype or another number of results than the CPU has.
+OTHERWISE = {
+    "layer_norm": lambda x: torch.native_layer_norm(x, [3], None, None, 1e-5),
+    "mixed layer_norm": lambda x: torch.native_layer_norm(x, [3], x[0].float(), None, 1e-5),
+    "dropout of nothing": lambda x: torch.native_dropout(x[:0], 0.5, True),
+    "mse_loss": lambda x: torch.ops.aten.mse_loss_backward(x, x.float(), x.float(), 0),
+    "mish": lambda x: torch.ops.aten.mish_backward(x.float(), x),
+    "nansum": lambda x: torch.nansum(x, ()),
+    "normal": lambda x: torch.normal(x, x.abs().double()),
+    "targets in uint8": lambda x: F.nll_loss(x.float(), (x[:, 0] * 0 + 2).to(torch.uint8)),
+    "a bound": lambda x: torch.randint_like(x.float(), (x[0, 0] * 0 + 5).long()),
+}
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_what_the_meta_device_has_otherwise(session, name):
+    x = torch.tensor([[-1.5, 0.25, 2.0], [0.5, -0.75, 1.0]], dtype=torch.bfloat16)
+    results = []
+    for made in (session.send(x), x):
+        torch.manual_seed(0)
+        out = OTHERWISE[name](made)
+        results.append(out if isinstance(out, tuple) else (out,))
+    for found, want in zip(*results, strict=True):
+        assert (found.dtype, found.shape) == (want.dtype, want.shape)
+        assert found.publish().dtype == want.dtype

@@ -42,13 +42,20 @@ def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
             "how many there are with num_classes=",
             DYNAMIC,
         )
+    if num_classes < -1 and x.dtype == torch.int64:
+        empty = "Can not infer total number of classes from empty tensor."
+        raise RuntimeError("Class values must be smaller than num_classes." if x.numel() else empty)
     return NotImplemented
 
 
 def _vander(x: torch.Tensor, N: int | None = None, increasing: bool = False) -> torch.Tensor:
-    if N == 0 or x.dim() != 1 or not x.numel():
-        return x.new_empty(x.numel(), x.numel() if N is None else N)
-    powers = torch.linalg.vander(x, N=N) if N != 1 else torch.ones_like(x).unsqueeze(1)
+    if x.dim() != 1 or (N is not None and N < 0):  # torch refuses
+        return torch.vander(torch.empty(x.shape), N)
+    dtype, columns = torch.promote_types(x.dtype, torch.int64), len(x) if N is None else N
+    if not columns:
+        return x.new_empty(len(x), 0, dtype=dtype)
+    column = x.to(dtype).unsqueeze(1)
+    powers = torch.cat([torch.ones_like(column), column.expand(-1, columns - 1).cumprod(1)], 1)
     return powers if increasing else powers.flip(1)
 
 
@@ -56,7 +63,9 @@ def _pad_sequence(
     sequences: list[torch.Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> torch.Tensor:
     first = sequences[0]
-    torch.full((), padding_value, dtype=first.dtype)  # refuses what the dtype does not hold
+    torch.full(
+        (2, 2), padding_value, dtype=first.dtype
+    )  # refuses what the dtype does not hold, which a lone element does not
     metas = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in sequences]
     aten.pad_sequence.default(metas, batch_first, padding_value, padding_side)  # refuses what does not fit
     longest = max(len(x) for x in sequences)

@@ -187,6 +187,8 @@ def infer(plan: Plan, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> 
         if limit and _can_be_tried((args, kwargs), limit):
             with unmoved(), warnings.catch_warnings(action="ignore"):
                 found, refused = _tried(plan, 0, args, kwargs)
+            if refused is not None and _is_of_dtypes(refused):
+                raise refused
             out = out if refused else found
     if plan.name == "aten::native_layer_norm":
         out = _with_moments(out, args)
@@ -265,7 +267,12 @@ def on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception
             found, refused = zip((found[1], None), _tried(plan, 2, args, kwargs), strict=True)
     if None not in refused:
         first, second = refused
-        raise first if (type(first), str(first)) == (type(second), str(second)) else _depends(plan, error)
+        if (type(first), str(first)) != (type(second), str(second)):
+            by_values = _depends(plan, error)
+            if by_values is not error:
+                raise by_values
+            raise first if _is_of_dtypes(first) or _is_out_of_bounds(second) else second
+        raise first
     if refused[0] is None and _is_out_of_bounds(refused[1]):  # an index
         return found[0]
     if refused != (None, None):
@@ -274,6 +281,11 @@ def on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception
     if shapes[0] != shapes[1]:
         raise _depends(plan, error)
     return found[0]
+
+
+def _is_of_dtypes(error: Exception) -> bool:
+    """Whether the CPU refuses dtypes, which it does whatever the values and the processor; the meta device may not."""
+    return any(word in str(error) for word in ("dtype", "scalar type", "Promotion for", "not implemented for"))
 
 
 def _is_out_of_bounds(error: Exception) -> bool:
