@@ -127,9 +127,11 @@ _ones = lambda size, dtype: filled(np.empty(check_size(size), dtype), 1)
 @kernel("full", like=np.full, differs=["default-dtype", *_OF_FULL])
 def full(size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None):
     """One number everywhere, in the dtype it has on its own unless one is given."""
-    own = (
-        dt.int64 if type(fill_value) is int else dt.number_dtype(fill_value)
-    )  # a number of 64 bits without sign does not fit
+    own = dt.number_dtype(fill_value)
+    if type(fill_value) is int:  # a number of 64 bits without sign does not fit
+        own = dt.int64
+    elif own == dt.complex32:  # complex numbers are no halves here, whatever the default
+        own = dt.complex64
     out = empty(size, dtype=dtype or own, layout=layout, device=device, pin_memory=pin_memory)
     return filled(out, fill_value)
 
