@@ -133,7 +133,9 @@ def wrap(array: np.ndarray) -> torch.Tensor:
     itemsize = array.itemsize
     strides = [s // itemsize for s in array.strides]
     if not array.size:
-        return strided_on(empty_on_device((0,), dtype), array.shape, strides if any(strides) else None)
+        return strided_on(
+            empty_on_device((0,), dtype), array.shape, strides if any(strides) or array.base is not None else None
+        )
     # The window that the array reaches, from its first element on.
     length = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
     flat = window(array, (length,), (itemsize,))

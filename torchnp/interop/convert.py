@@ -165,7 +165,7 @@ def wrap(array: np.ndarray) -> torch.Tensor:
     """Share a writable array without negative strides: the quick way for arrays that are known to be so."""
     if not array.size:
         dtype = TORCH_DTYPE[array.dtype]
-        if not any(array.strides):  # NumPy's own of a new array
+        if array.base is None and not any(array.strides):  # NumPy's own of a new array
             return torch.empty(array.shape, dtype=dtype)
         return torch.empty_strided(array.shape, [s // array.itemsize for s in array.strides], dtype=dtype)
     bits = _FROM_BITS.get(array.dtype)

@@ -161,7 +161,8 @@ rows("ones_like", _ones_like, _DOC.format("Ones"), like=np.ones_like, differs=_F
 @kernel("zeros_like", like=np.zeros_like, differs=["memory-format-fits"])
 def zeros_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Zeros in another tensor's shape and dtype."""
-    if memory_format is None and layout is None and device is None and not pin_memory and self.flags.c_contiguous:
+    plain = memory_format is None and layout is None and device is None and not pin_memory
+    if plain and self.size and self.flags.c_contiguous:
         return np.zeros(self.shape, self.dtype if dtype is None else dt.as_dtype(dtype))
     options = {"layout": layout, "device": device, "pin_memory": pin_memory, "memory_format": memory_format}
     return _filled_like(self, 0, dtype=dtype, **options)
