@@ -58,7 +58,8 @@ def _cast(x: Any, dtype: np.dtype) -> ndarray:
     problem = too_wide(x)
     if problem is not None:
         raise problem
-    return dt.cast(np.asarray(x), dtype)
+    with np.errstate(all="ignore"):  # a number too large for a float is an infinity, of which torch says nothing
+        return dt.cast(np.asarray(x), dtype).view(dtype)  # NumPy's own uint64 is C's long long by another name
 
 
 @_remembered

@@ -154,6 +154,8 @@ def _device() -> torch.device:
 def wrap(array: np.ndarray) -> torch.Tensor:
     """A tensor of the device on a writable array's memory; strides are not negative."""
     dtype = TORCH_DTYPE[array.dtype]
+    if dtype is torch.complex32:
+        convert.warn_of_complex_halves()
     shape = array.shape
     if array.flags.c_contiguous and array.size and 1 not in shape:
         tensor = empty_on_device(shape, dtype)
@@ -178,4 +180,5 @@ def to_torch(array: np.ndarray) -> torch.Tensor:
     return wrap(array)
 
 
-share, wrap = extension.replace(TORCH_DTYPE, share, wrap)
+_QUICK = {dt: t for dt, t in TORCH_DTYPE.items() if t is not torch.complex32}  # of which there is something to say
+share, wrap = extension.replace(_QUICK, share, wrap)

@@ -96,13 +96,16 @@ def decomposed(func: OpOverload) -> Callable[..., Any]:
 
 
 _custom = lookup("_library.custom_ops.OPDEFS")
+_of_libraries = lookup("library._impls")
 
 
-def is_custom(name: str) -> bool:
-    """Whether a ``torch.library.custom_op`` made the operator."""
-    if _custom is None:
-        absent("torch._library.custom_ops.OPDEFS")()
-    return name in _custom
+def is_python(name: str) -> bool:
+    """Whether an operator's body on the CPU is a Python function: of ``torch.library.custom_op`` or of a ``Library``."""
+    if _custom is None or _of_libraries is None:
+        absent("torch._library.custom_ops.OPDEFS" if _custom is None else "torch.library._impls")()
+    space, _, rest = name.partition("::")
+    keys = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+    return name in _custom or any(f"{space}/{rest}/{key}" in _of_libraries for key in keys)
 
 
 @functools.cache

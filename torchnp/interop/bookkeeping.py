@@ -22,7 +22,7 @@ BOOKKEEPING = frozenset(
         "resize_", "resize_as_", "_resize_output_", "set_", "set_.source_Storage", "set_.source_Tensor",
         "set_.source_Storage_storage_offset", "set_.source_Tensor_storage_offset", "is_set_to",
         "_has_same_storage_numel", "_conj", "_neg_view", "lift_fresh", "is_pinned", "record_stream",
-        "_efficientzerotensor", "_sparse_coo_tensor_with_dims_and_tensors", "detach", "sym_size.int", "sym_stride.int", "sym_numel", "sym_storage_offset",
+        "_efficientzerotensor", "_sparse_coo_tensor_with_dims_and_tensors", "detach", "_make_dual", "_unpack_dual", "sym_size.int", "sym_stride.int", "sym_numel", "sym_storage_offset",
     )
 )  # fmt: skip
 
@@ -34,6 +34,8 @@ def bookkeeping(func: OpOverload) -> Run:
         return partial(_resized, func, lambda size: size)
     if name == "aten::resize_as_":
         return partial(_resized, func, lambda template: template.shape)
+    if name == "aten::_unpack_dual":  # which meets the mode in inference mode alone, where torch has no tangents
+        return lambda args, kwargs: (args[0].detach(), None)
     return lambda args, kwargs: func(*args, **kwargs)
 
 

@@ -154,7 +154,14 @@ def wrap(array: np.ndarray) -> torch.Tensor:
     bits = _FROM_BITS.get(array.dtype)
     if bits is None:
         return _from_numpy(array)
+    if bits[1] is torch.complex32:
+        warn_of_complex_halves()
     return _view(_from_numpy(array.view(bits[0])), bits[1])
+
+
+def warn_of_complex_halves() -> None:
+    """Have torch say, once in a process, what it says of the first complex32 tensor that it makes."""
+    torch.empty(0, dtype=torch.complex32)
 
 
 def address(array: np.ndarray) -> int:

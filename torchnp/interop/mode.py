@@ -19,7 +19,7 @@ from torchnp.interop._private import (
     constructors,
     decomposed,
     is_composite,
-    is_custom,
+    is_python,
     is_traced,
 )
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
@@ -71,7 +71,7 @@ class NumpyMode(TorchDispatchMode):
     - Tensors that are sparse by coordinates, as ``nn.Embedding(sparse=True)`` has for gradients, are torch's, and so
       are the ops that take them or are asked for them (``sparse``).
     - A composite op that reaches the mode (in inference mode) and has no kernel is taken apart into the ops that
-      torch defines it by, which are then computed; the body of a ``torch.library.custom_op`` likewise.
+      torch defines it by, which are then computed; a body in Python likewise, of a ``torch.library.custom_op`` or a ``torch.library.Library``.
     - What a tracer or fake tensors ask for (``make_fx``, ``torch.export``) is passed on to them (``traced``).
     - Tensor subclasses that handle their own operators are asked first.
 
@@ -206,7 +206,7 @@ class NumpyMode(TorchDispatchMode):
             step = Step(name, getattr(kernel, "status", "kernel"), run)
         elif func.namespace in ("aten", "prims") and is_composite(func):
             step = Step(name, "taken apart", self._take_apart(decomposed(func)))
-        elif func.namespace not in ("aten", "prims") and is_custom(name):
+        elif func.namespace not in ("aten", "prims") and is_python(name):
             step = Step(name, "taken apart", self._take_apart(partial(func.redispatch, _CPU)))
         else:
             step = Step(name, "missing", self._without_kernel(func))

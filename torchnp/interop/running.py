@@ -173,7 +173,8 @@ class Runner:
         """
         schema = schema_of(func)
         check_registered(func.name(), str(schema))
-        runner = _OnStorage(self.memory) if counts_from_storage(schema) else self
+        from_storage = counts_from_storage(schema) or func.name() == "aten::view.dtype"  # whose errors tell the offset
+        runner = _OnStorage(self.memory) if from_storage else self
         return runner._made(func, kernel, schema)
 
     def _made(self, func: OpOverload, kernel: Callable[..., Any], schema: Any) -> Run:
@@ -254,7 +255,8 @@ class Runner:
             start = int(base.storage_offset()) * array.itemsize
         if view.dtype == array.dtype:
             return torch.as_strided(base, view.shape, strides, start // itemsize)
-        retyped = torch.empty(0, dtype=convert.TORCH_DTYPE[view.dtype], device=base.device)
+        # an empty tensor of complex32 would have torch warn, as a view does not
+        retyped = torch.empty(0, dtype=torch.uint8, device=base.device).view(convert.TORCH_DTYPE[view.dtype]).detach()
         return retyped.set_(base.untyped_storage(), start // itemsize, view.shape, strides)
 
     def _out(self, tensor: Tensor) -> OutArray:

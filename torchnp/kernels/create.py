@@ -127,9 +127,11 @@ _ones = lambda size, dtype: filled(np.empty(check_size(size), dtype), 1)
 @kernel("full", like=np.full, differs=["default-dtype", *_OF_FULL])
 def full(size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None):
     """One number everywhere, in the dtype it has on its own unless one is given."""
-    own = (
-        dt.int64 if type(fill_value) is int else dt.number_dtype(fill_value)
-    )  # a number of 64 bits without sign does not fit
+    own = dt.number_dtype(fill_value)
+    if type(fill_value) is int:  # a number of 64 bits without sign does not fit
+        own = dt.int64
+    elif own == dt.complex32:  # complex numbers are no halves here, whatever the default
+        own = dt.complex64
     out = empty(size, dtype=dtype or own, layout=layout, device=device, pin_memory=pin_memory)
     return filled(out, fill_value)
 
@@ -159,7 +161,8 @@ rows("ones_like", _ones_like, _DOC.format("Ones"), like=np.ones_like, differs=_F
 @kernel("zeros_like", like=np.zeros_like, differs=["memory-format-fits"])
 def zeros_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Zeros in another tensor's shape and dtype."""
-    if memory_format is None and layout is None and device is None and not pin_memory and self.flags.c_contiguous:
+    plain = memory_format is None and layout is None and device is None and not pin_memory
+    if plain and self.size and self.flags.c_contiguous:
         return np.zeros(self.shape, self.dtype if dtype is None else dt.as_dtype(dtype))
     options = {"layout": layout, "device": device, "pin_memory": pin_memory, "memory_format": memory_format}
     return _filled_like(self, 0, dtype=dtype, **options)

@@ -12,6 +12,7 @@ from torchnp.errors import not_implemented, tensor_type
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
 from torchnp.kernels._rows import rows
 from torchnp.kernels.extrema import reduced_shape, taken
+from torchnp.layout import cloned, empty, layout_of, preserved
 from torchnp.quick import exact, is_axis, is_float
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -76,7 +77,9 @@ def sort_stable(self, *, stable, dim=-1, descending=False):
     if self.ndim and self.dtype in dt.FLOAT8S:
         raise not_implemented("sorting_kernel_method_name", self.dtype)
     if self.ndim == 0 or self.size == 0:
-        return self.copy(), np.zeros(self.shape, np.int64)
+        index = empty(self.shape, dt.int64, preserved(*layout_of(self)))
+        index[...] = 0
+        return cloned(self), index
     index = stable_order(self, axis, descending)
     return np.take_along_axis(self, index, axis), index
 

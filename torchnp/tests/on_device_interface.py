@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 
 from torchnp.interop.convert import NUMPY_DTYPE
@@ -88,6 +90,29 @@ def resized_memory_is_deterministic():
     finally:
         torch.utils.deterministic.fill_uninitialized_memory = True
         torch.use_deterministic_algorithms(False)
+
+
+def empty_tensors_have_torchs_strides():
+    for shape in ((4, 0), (0, 4), (0, 2, 0), (2, 0, 3), (0,)):
+        for strides in itertools.product((0, 1, 2, 6), repeat=len(shape)):
+            here = torch.empty_strided(shape, strides)
+            assert torch.empty_strided(shape, strides, device=D).stride() == here.stride()
+            for call in (
+                lambda x: x.sort(),
+                lambda x: x.sort(stable=True, dim=0),
+                lambda x: [
+                    x.argsort(),
+                    x.clone(),
+                    x + 1,
+                    x.long(),
+                    x.cumsum(0),
+                    x.flip(0),
+                    x.contiguous(),
+                    x.softmax(0),
+                ],
+                lambda x: [torch.zeros_like(x), torch.empty_like(x), torch.where(x > 1, x, x), torch.cat([x, x])],
+            ):
+                assert [t.stride() for t in call(here.to(D))] == [t.stride() for t in call(here)]
 
 
 if __name__ == "__main__":
