@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
+from torchnp import shipped
 from torchnp.derived.rules import check_write_pattern
 from torchnp.registry import FAILURES, REGISTERED
 from torchnp.registry import kernel as declare
@@ -247,16 +248,18 @@ def _entries() -> dict[str, list[EntryPoint]]:
     found: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
         found.setdefault(entry.name, []).append(entry)
+    for space, module in shipped.MODULES.items():
+        found.setdefault(space, [EntryPoint(space, module, GROUP)])
     return found
 
 
 def offered() -> list[str]:
-    """The namespaces that installed packages have rows for."""
+    """The namespaces that torchnp, and installed packages, have rows for."""
     return sorted(_entries())
 
 
 def meet(space: str) -> bool:
-    """Import what installed packages declare of a namespace, the first time; whether any overload of it is known.
+    """Import what torchnp or installed packages declare of a namespace, the first time; whether any overload of it is known.
 
     Raises
     ------
@@ -275,7 +278,7 @@ def meet(space: str) -> bool:
 
 def _load(entry: EntryPoint) -> None:
     before = {*SCHEMAS}
-    package = entry.dist.name if entry.dist else "a package"
+    package = entry.dist.name if entry.dist else "torchnp"
     where = f"the rows of {entry.name} that {package} has (entry point {entry.value!r} of {GROUP})"
     try:
         found = entry.load()

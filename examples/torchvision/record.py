@@ -10,13 +10,14 @@ is given, and what it gives.
 from __future__ import annotations
 
 import json
-import runpy
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
 import torchvision
+
+from opinfo_tests.draw.torchvision_calls import samples
 
 HERE = Path(__file__).parent
 POOLS = ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d")
@@ -25,7 +26,6 @@ OPS = ("nms", *POOLS, *(f"_{name}_backward" for name in POOLS))
 
 def recorded() -> dict[str, np.ndarray]:
     """The answers by ``op dtype turn result``, and the refusals by ``op errors turn``."""
-    samples = runpy.run_path(str(HERE / "torchnp_torchvision" / "samples.py"))["samples"]
     found: dict[str, np.ndarray] = {}
     for op in OPS:
         for dtype in ("float32", "float64", "float16", "errors"):

@@ -15,6 +15,7 @@ from torchnp.errors import cannot_cast, complex_clamp
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, limited
+from torchnp.kernels.numerics.loops import in_vectors
 from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
 from torchnp.scalars import number, real, scalar
@@ -38,13 +39,27 @@ _declare = partial(
     takes=_LIMITS,
     differs=["no-complex-maximum", "three-tier-promotion", "int-float-promotion", "missing-kernel"],
 )
-maximum = _declare("maximum max.other", np.maximum, cpu="maximum_cpu", refuses=_no_complex("maximum"))
-minimum = _declare("minimum min.other", np.minimum, cpu="minimum_cpu", refuses=_no_complex("minimum"))
 
 
 def _one_of_equals(function: np.ufunc, second: bool = False) -> Callable[[ndarray, ndarray], ndarray]:
     """Of two zeros torch takes the first, in bfloat16 the second; NumPy one or the other, by its place in the vector."""
     return lambda a, b: np.where(a == b, b if second else a, function(a, b))
+
+
+def _limit_of_two(function: np.ufunc) -> Callable[[ndarray, ndarray], ndarray]:
+    """Of two zeros torch's vectors take the second, as NumPy's do, and its loop of single elements the first."""
+    single = _one_of_equals(function)
+    return lambda a, b: in_vectors(function(a, b), single, a, b)
+
+
+def _declare_limit(name: str, function: np.ufunc) -> Callable[..., ndarray]:
+    return _declare(
+        f"{name} {name[:3]}.other", function, float=_limit_of_two(function), half=function,
+        half_alone=_one_of_equals(function), like=function, cpu=f"{name}_cpu", refuses=_no_complex(name),
+    )  # fmt: skip
+
+
+maximum, minimum = _declare_limit("maximum", np.maximum), _declare_limit("minimum", np.minimum)
 
 
 # Integers go the way of maximum and minimum.

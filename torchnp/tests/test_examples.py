@@ -1,4 +1,4 @@
-"""The packages of other libraries' operators, held against what torchvision gave for its samples, and the loops of transformers."""
+"""The rows of other libraries' operators that torchnp ships, held against what torchvision gave for its samples, and the loops of transformers."""
 
 from __future__ import annotations
 
@@ -15,46 +15,25 @@ import torchnp
 
 ROOT = Path(torchnp.__file__).parent.parent
 HERE = ROOT / "examples" / "torchvision"
-EXPERTS = ROOT / "examples" / "transformers"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 pytestmark = pytest.mark.skipif(not HERE.exists(), reason="the examples are beside the package in its sources alone")
 
 
-def path_with(name, here, tmp_path):
-    """What Python's path is where an example is installed."""
-    info = tmp_path / f"torchnp_{name}-0.1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torchnp-{name}\nVersion: 0.1.0\n")
-    project = (here / "pyproject.toml").read_text()
-    assert f'[project.entry-points."torchnp.kernels"]\n{name} = "torchnp_{name}"' in project
-    (info / "entry_points.txt").write_text(f"[torchnp.kernels]\n{name} = torchnp_{name}\n")
-    return os.pathsep.join(map(str, (tmp_path, here, ROOT)))
-
-
-@pytest.fixture
-def installed(tmp_path):
-    return path_with("torchvision", HERE, tmp_path)
-
-
-@pytest.fixture
-def with_experts(tmp_path):
-    return path_with("transformers", EXPERTS, tmp_path)
-
-
-def run(code, path):
+def run(code):
     command = [sys.executable, "-c", textwrap.dedent(code), str(HERE)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_the_rows_give_torchvision_s_bits(installed):
+def test_the_rows_give_torchvision_s_bits():
     """All but those of deform_conv2d and its gradients, whose sums of products are in the order of a BLAS: they are as near as rounding allows."""
     said = run(
         """
         import collections, json, sys
         import numpy as np, torchnp
-        from torchnp_torchvision.samples import samples
+        from opinfo_tests.draw.torchvision_calls import samples
         near = {"float16": (1e-3, 4e-3), "float32": (1.3e-6, 1e-5), "float64": (1e-12, 1e-12)}
         count = collections.Counter()
         with np.load(sys.argv[1] + "/recorded.npz") as held:
@@ -85,7 +64,6 @@ def test_the_rows_give_torchvision_s_bits(installed):
                 count[op] += 1
         print(json.dumps(count))
         """,
-        installed,
     )
     assert json.loads(said) == {
         "deform_conv2d": 36, "nms": 24, "ps_roi_align": 72, "ps_roi_pool": 72, "refused": 63, "roi_align": 36,
@@ -94,8 +72,8 @@ def test_the_rows_give_torchvision_s_bits(installed):
     }  # fmt: skip
 
 
-def test_an_exported_program_runs_without_torch(installed):
-    """Two of the operators in a program that torchvision was exported from, with as many boxes as their values say."""
+def test_an_exported_program_runs_without_torch():
+    """Two of the operators in a program that torchvision was exported from, with as many boxes as their values say; nothing but torchnp is installed."""
     said = run(
         """
         import sys
@@ -108,15 +86,21 @@ def test_an_exported_program_runs_without_torch(installed):
         np.testing.assert_allclose(found, held["found"], 1.3e-6, 1e-5)
         print([r.name for r in program.requires() if r.name.startswith("torchvision")])
         """,
-        installed,
     )
     assert said == "['torchvision::nms', 'torchvision::roi_align']\n"
     command = [sys.executable, "-m", "torchnp", "requires", str(HERE / "detector.pt2")]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert "torchvision::nms" in done.stdout and "unknown" in done.stdout, done
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 0 and "torchvision::nms" in done.stdout and "unknown" not in done.stdout, done
+    for space in ("torchvision", "transformers"):
+        done = subprocess.run(
+            [sys.executable, "-m", "torchnp", "ops", f"{space}::*"], capture_output=True, text=True, env=ENVIRONMENT
+        )
+        assert (
+            done.returncode == 0 and {"torchvision": "nms", "transformers": "grouped_mm_fallback"}[space] in done.stdout
+        ), done
 
 
-def test_the_device_and_the_mode_run_them(installed):
+def test_the_device_and_the_mode_run_them():
     """torch's side is declared here, as torchvision's is not on every machine."""
     run(
         """
@@ -132,27 +116,26 @@ def test_the_device_and_the_mode_run_them(installed):
         with NumpyMode():
             assert np.array_equal(nms(boxes, scores, 0.5), held["kept"])
         """,
-        installed,
     )
 
 
-def test_a_whole_detector_runs_on_the_device(installed):
+def test_a_whole_detector_runs_on_the_device():
     """Inference, and a step of training, of a model of torchvision itself; its losses and gradients are those of the CPU."""
     tried = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True, text=True)
     if tried.returncode:
         pytest.skip(reason=f"no torchvision that works with this torch: {tried.stderr.strip().splitlines()[-1]}")
     command = [sys.executable, str(HERE / "check_models.py"), "--ways", "inference,training"]
     command.append("fasterrcnn_mobilenet_v3_large_320_fpn")
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": installed})
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_products_of_experts_are_those_of_torch(with_experts):
+def test_products_of_experts_are_those_of_torch():
     """Groups without rows, rows without a group, and no rows, forward and backward; what torch.mm refuses is refused."""
     said = run(
         """
         import numpy as np, torch, torchnp
-        from torchnp_transformers.samples import DTYPES, samples
+        from opinfo_tests.draw.transformers_calls import DTYPES, samples
         count = 0
         for dtype in DTYPES:
             near = {"float16": (1e-3, 4e-3), "float32": (1.3e-6, 1e-5), "float64": (1e-12, 1e-12)}[dtype]
@@ -176,6 +159,5 @@ def test_products_of_experts_are_those_of_torch(with_experts):
         except RuntimeError as error:
             print(count, error)
         """,
-        with_experts,
     )
     assert said == "45 expected m1 and m2 to have the same dtype, but got: c10::Half != float\n"

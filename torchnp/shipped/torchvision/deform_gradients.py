@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 import torchnp
-from torchnp_torchvision.checks import HALF_TOO, check, check_data, check_dtype, check_rank, reshaped, torchs_name
-from torchnp_torchvision.deform import corners, interpolated, output_size, places
+from torchnp.shipped.torchvision.box_checks import (
+    HALF_TOO,
+    check,
+    check_data,
+    check_dtype,
+    check_rank,
+    reshaped,
+    torchs_name,
+)
+from torchnp.shipped.torchvision.deform import corners, interpolated, output_size, places
 
 MOST_IMAGES = 32  # that torchvision takes at once
 

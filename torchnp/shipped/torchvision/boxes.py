@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import torchnp
-from torchnp_torchvision.checks import FLOATS, check, check_dtype
+from torchnp.shipped.torchvision.box_checks import FLOATS, check, check_dtype
 
 
 @torchnp.kernel("torchvision::nms", schema="nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -4,10 +4,10 @@ They follow torchvision's CPU kernels operation by operation, so that results ha
 the weight in `deform_conv2d` and in its gradients are added up in NumPy's own order.
 """
 
-from torchnp_torchvision import deform_gradients, gradients
-from torchnp_torchvision.boxes import nms
-from torchnp_torchvision.deform import deform_conv2d
-from torchnp_torchvision.pooling import ps_roi_align, ps_roi_pool, roi_align, roi_pool
+from torchnp.shipped.torchvision import deform_gradients, gradients
+from torchnp.shipped.torchvision.boxes import nms
+from torchnp.shipped.torchvision.deform import deform_conv2d
+from torchnp.shipped.torchvision.pooling import ps_roi_align, ps_roi_pool, roi_align, roi_pool
 
 __all__ = [
     "deform_conv2d", "deform_gradients", "gradients", "nms", "ps_roi_align", "ps_roi_pool", "roi_align", "roi_pool",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import torchnp
-from torchnp_torchvision.checks import HALF_TOO, check, check_dtype, check_that
+from torchnp.shipped.torchvision.box_checks import HALF_TOO, check, check_dtype, check_that
 
 
 @torchnp.kernel(
@@ -130,4 +130,4 @@ def _check(
         check(array.shape[2:] == size, f"{have} - {computed}")
     check(len(mask) == len(input), "invalid batch size of mask")
     check(min(size) > 0, f"Calculated output size too small - out_h: {size[0]} out_w: {size[1]}")
-    return size
+    return size[0], size[1]

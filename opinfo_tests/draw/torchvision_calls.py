@@ -78,7 +78,7 @@ def _pooling(name: str, rng: np.random.Generator, turn: int, dtype: np.dtype) ->
     if turn % 4 == 3:
         corners[:, 1] = corners[:, 0] - turn % 3  # malformed, or empty
     rois = np.hstack([rng.integers(0, images, (n, 1)), corners.reshape(n, 4)])
-    args = input.astype(dtype), rois.astype(dtype), float(rng.choice([1, 0.5, 0.3])), *pooled
+    args: tuple = input.astype(dtype), rois.astype(dtype), float(rng.choice([1, 0.5, 0.3])), *pooled
     if name.endswith("align"):
         args = *args, int(rng.integers(-1, 4))
     return (*args, bool(turn % 2)) if name == "roi_align" else args
