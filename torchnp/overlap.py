@@ -115,7 +115,7 @@ _MOST_WORK = 1000  # steps in which NumPy looks for a common element
 def has_common_element(a: ndarray, b: ndarray) -> bool:
     """Whether two arrays have a byte in common; True where that takes long to find out."""
     try:
-        return np.may_share_memory(a, b) and np.shares_memory(a, b, _MOST_WORK)
+        return np.may_share_memory(a, b) and np.shares_memory(a, b, _MOST_WORK)  # type: ignore[arg-type]  # any number
     except np.exceptions.TooHardError:
         return True
 

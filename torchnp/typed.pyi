@@ -2006,7 +2006,7 @@ class _aten__foreach_clone:
 class _aten__foreach_copy:
     """``aten::copy``, for each tensor of a list.
 
-    Like ``numpy.copyto``, with no known difference: ``torchnp explain _foreach_copy``."""
+    Like ``numpy.copyto``, with 2 known differences: ``torchnp explain _foreach_copy``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], src: Sequence[_Tensor], non_blocking: _bool = ...) -> _list[_Array]: ...
     @overload
@@ -2026,7 +2026,7 @@ class _aten__foreach_copy:
 class _aten__foreach_copy_:
     """``aten::_foreach_copy``, written into its first argument.
 
-    Like ``numpy.copyto``, with no known difference: ``torchnp explain _foreach_copy_``."""
+    Like ``numpy.copyto``, with 2 known differences: ``torchnp explain _foreach_copy_``."""
     def __call__(_, /, self: Sequence[_Array], src: Sequence[_Tensor], non_blocking: _bool = ...) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array], src: Sequence[_Tensor], non_blocking: _bool = ...) -> None:
@@ -2102,7 +2102,7 @@ class _aten__foreach_cosh_:
 class _aten__foreach_div:
     """``aten::div.Scalar``, for each tensor of a list.
 
-    Like ``numpy.divide``, with 6 known differences: ``torchnp explain _foreach_div``."""
+    Like ``numpy.divide``, with 8 known differences: ``torchnp explain _foreach_div``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], scalar: _Scalar) -> _list[_Array]: ...
     @overload
@@ -2164,7 +2164,7 @@ class _aten__foreach_div:
 class _aten__foreach_div_:
     """``aten::_foreach_div.Scalar``, written into its first argument.
 
-    Like ``numpy.divide``, with 6 known differences: ``torchnp explain _foreach_div_``."""
+    Like ``numpy.divide``, with 8 known differences: ``torchnp explain _foreach_div_``."""
     @overload
     def __call__(_, /, self: Sequence[_Array], scalar: _Scalar) -> None: ...
     @overload
@@ -2799,7 +2799,7 @@ class _aten__foreach_mm:
 class _aten__foreach_mul:
     """``aten::mul.Scalar``, for each tensor of a list.
 
-    Like ``numpy.multiply``, with 7 known differences: ``torchnp explain _foreach_mul``."""
+    Like ``numpy.multiply``, with 9 known differences: ``torchnp explain _foreach_mul``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], scalar: _Scalar) -> _list[_Array]: ...
     @overload
@@ -2861,7 +2861,7 @@ class _aten__foreach_mul:
 class _aten__foreach_mul_:
     """``aten::_foreach_mul.Scalar``, written into its first argument.
 
-    Like ``numpy.multiply``, with 7 known differences: ``torchnp explain _foreach_mul_``."""
+    Like ``numpy.multiply``, with 9 known differences: ``torchnp explain _foreach_mul_``."""
     @overload
     def __call__(_, /, self: Sequence[_Array], scalar: _Scalar) -> None: ...
     @overload
@@ -3299,7 +3299,7 @@ class _aten__foreach_sqrt_:
 class _aten__foreach_sub:
     """``aten::sub.Scalar``, for each tensor of a list.
 
-    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain _foreach_sub``."""
+    Like ``numpy.subtract``, with 12 known differences: ``torchnp explain _foreach_sub``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], scalar: _Scalar) -> _list[_Array]: ...
     @overload
@@ -3347,7 +3347,7 @@ class _aten__foreach_sub:
 class _aten__foreach_sub_:
     """``aten::_foreach_sub.Scalar``, written into its first argument.
 
-    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain _foreach_sub_``."""
+    Like ``numpy.subtract``, with 12 known differences: ``torchnp explain _foreach_sub_``."""
     @overload
     def __call__(_, /, self: Sequence[_Array], scalar: _Scalar) -> None: ...
     @overload
@@ -6674,7 +6674,7 @@ class _aten_adaptive_max_pool3d_backward:
 class _aten_add:
     """``self + alpha * other``; for bool, or.
 
-    Like ``numpy.add``, with 14 known differences: ``torchnp explain add``."""
+    Like ``numpy.add``, with 16 known differences: ``torchnp explain add``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -6708,7 +6708,7 @@ class _aten_add:
 class _aten_add_:
     """``aten::add.Tensor``, written into its first argument.
 
-    Like ``numpy.add``, with 14 known differences: ``torchnp explain add_``."""
+    Like ``numpy.add``, with 16 known differences: ``torchnp explain add_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -9706,7 +9706,7 @@ class _aten_convolution_overrideable:
 class _aten_copy:
     """``src`` in the shape and dtype of ``self``.
 
-    Like ``numpy.copyto``, with no known difference: ``torchnp explain copy``."""
+    Like ``numpy.copyto``, with 2 known differences: ``torchnp explain copy``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, src: _Tensor | _Scalar, non_blocking: _bool = ...) -> _Array: ...
     @overload
@@ -9726,7 +9726,7 @@ class _aten_copy:
 class _aten_copy_:
     """``aten::copy``, written into its first argument.
 
-    Like ``numpy.copyto``, with no known difference: ``torchnp explain copy_``."""
+    Like ``numpy.copyto``, with 2 known differences: ``torchnp explain copy_``."""
     def __call__(_, /, self: _Array, src: _Tensor | _Scalar, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, src: _Tensor | _Scalar, non_blocking: _bool = ...) -> _Array:
@@ -10646,7 +10646,7 @@ class _aten_dist:
 class _aten_div:
     """True quotient.
 
-    Like ``numpy.divide``, with 6 known differences: ``torchnp explain div``."""
+    Like ``numpy.divide``, with 8 known differences: ``torchnp explain div``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -10708,7 +10708,7 @@ class _aten_div:
 class _aten_div_:
     """``aten::div.Tensor``, written into its first argument.
 
-    Like ``numpy.divide``, with 6 known differences: ``torchnp explain div_``."""
+    Like ``numpy.divide``, with 8 known differences: ``torchnp explain div_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -10742,7 +10742,7 @@ class _aten_div_:
 class _aten_divide:
     """True quotient.
 
-    Like ``numpy.divide``, with 6 known differences: ``torchnp explain divide``."""
+    Like ``numpy.divide``, with 8 known differences: ``torchnp explain divide``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -10790,7 +10790,7 @@ class _aten_divide:
 class _aten_divide_:
     """``aten::divide.Tensor``, written into its first argument.
 
-    Like ``numpy.divide``, with 6 known differences: ``torchnp explain divide_``."""
+    Like ``numpy.divide``, with 8 known differences: ``torchnp explain divide_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -18067,7 +18067,7 @@ class _aten_msort:
 class _aten_mul:
     """Product; for bool, and.
 
-    Like ``numpy.multiply``, with 7 known differences: ``torchnp explain mul``."""
+    Like ``numpy.multiply``, with 9 known differences: ``torchnp explain mul``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -18101,7 +18101,7 @@ class _aten_mul:
 class _aten_mul_:
     """``aten::mul.Tensor``, written into its first argument.
 
-    Like ``numpy.multiply``, with 7 known differences: ``torchnp explain mul_``."""
+    Like ``numpy.multiply``, with 9 known differences: ``torchnp explain mul_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -24318,7 +24318,7 @@ class _aten_stride:
 class _aten_sub:
     """``self - alpha * other``.
 
-    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain sub``."""
+    Like ``numpy.subtract``, with 12 known differences: ``torchnp explain sub``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -24352,7 +24352,7 @@ class _aten_sub:
 class _aten_sub_:
     """``aten::sub.Tensor``, written into its first argument.
 
-    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain sub_``."""
+    Like ``numpy.subtract``, with 12 known differences: ``torchnp explain sub_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -24372,7 +24372,7 @@ class _aten_sub_:
 class _aten_subtract:
     """``self - alpha * other``.
 
-    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain subtract``."""
+    Like ``numpy.subtract``, with 12 known differences: ``torchnp explain subtract``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -24399,7 +24399,7 @@ class _aten_subtract:
 class _aten_subtract_:
     """``aten::subtract.Tensor``, written into its first argument.
 
-    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain subtract_``."""
+    Like ``numpy.subtract``, with 12 known differences: ``torchnp explain subtract_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -25226,7 +25226,7 @@ class _aten_triu_indices:
 class _aten_true_divide:
     """True quotient.
 
-    Like ``numpy.divide``, with 6 known differences: ``torchnp explain true_divide``."""
+    Like ``numpy.divide``, with 8 known differences: ``torchnp explain true_divide``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -25253,7 +25253,7 @@ class _aten_true_divide:
 class _aten_true_divide_:
     """``aten::true_divide.Tensor``, written into its first argument.
 
-    Like ``numpy.divide``, with 6 known differences: ``torchnp explain true_divide_``."""
+    Like ``numpy.divide``, with 8 known differences: ``torchnp explain true_divide_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar) -> _Array: ...
     @overload

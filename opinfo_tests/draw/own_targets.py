@@ -271,6 +271,65 @@ AUDITED = [
     ),
 ]
 
+# Operands in the memory that is written: shifted by a column, by a row, to and fro, broadcast, transposed, between steps,
+# in rows of vectors, and dense, which is refused.
+_SHIFTED = [
+    "(y := p(3,5))[:,1:], y[:,:-1]",
+    "(y := p(3,5))[:,:-1], y[:,1:]",
+    "(y := p(4,3))[1:,:2], y[:-1,:2]",
+    "(y := p(4,3,2))[:,1:], y[:,:-1]",
+    "(y := p(3,4)), y[:,:1]",
+    "(y := p(3,4))[:,:3], y[0,0]",
+    "(y := p(4,5))[:,:4], y[:,:4].t()",
+    "(y := p(9))[2::2], y[:-2:2]",
+    "(y := p(3,90))[:,1:], y[:,:-1]",
+    "(y := p(3,4)), y[0]",
+    "(y := p(5))[1:], y[:-1]",
+]
+OVERLAPPING = [
+    *(
+        f"{kinds}   {op}  ({given}{more})"
+        for kinds, op, more in (
+            ("fibc", "copy_", ""),
+            ("fibc", "add_.Tensor", ""),
+            ("fi", "add_.Tensor", ", alpha=2"),
+            ("fic", "sub_.Tensor", ""),
+            ("fi", "mul_.Tensor", ""),
+            ("f", "div_.Tensor", ""),
+            ("fi", "lt_.Tensor", ""),
+            ("fi", "logical_and_", ""),
+            ("i", "bitwise_xor_.Tensor", ""),
+            ("i", "gcd_", ""),
+            ("f", "heaviside_", ""),
+            ("f", "clamp_min_.Tensor", ""),
+            ("f", "lerp_.Scalar", ", 0.5"),
+            ("b", "masked_fill_.Scalar", ", True"),
+        )
+        for given in _SHIFTED
+    ),
+    *(
+        f"fi   {op}  ([{first}], [{other}])"
+        for op in ("_foreach_add_.List", "_foreach_copy_", "_foreach_mul_.List")
+        for first, other in (given.rsplit(", ", 1) for given in _SHIFTED[:4])
+    ),
+    *(f"f   addcmul_  ({given}, p(1))" for given in _SHIFTED),
+]
+
 TARGETS = "\n".join(
-    (*AUDITED, *SPARSE, *MEMORY, *LAYERS, *GRIDS, *CODE, *HELD, *NOTHING, *INTO, *BINS, *LARGE, *EXPANDED, "")
+    (
+        *OVERLAPPING,
+        *AUDITED,
+        *SPARSE,
+        *MEMORY,
+        *LAYERS,
+        *GRIDS,
+        *CODE,
+        *HELD,
+        *NOTHING,
+        *INTO,
+        *BINS,
+        *LARGE,
+        *EXPANDED,
+        "",
+    )
 )

@@ -14,6 +14,7 @@ from ..schemas import all_schemas, bound, is_fragile, is_out
 from .collisions import equal_bits, explained
 from .tolerances import CLOSE, Rule, rule_of
 from .verdict import Verdict, check_values, computed_dtype, input_scale, same_bits, undeclared_writes
+from .write_order import has_no_order
 
 
 def contiguous(a: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -53,6 +54,8 @@ def second_opinion(
     careful = verdict.outcome == "spurious-error" and refuses_overlap(mine)
     if (careful or verdict.outcome in ("wrong-value", "wrong-alias")) and unchecked_out(case, writes):
         return Verdict("unspecified", f"torch does not look at the memory that it writes: {verdict.message}")
+    if verdict.outcome in ("wrong-value", "wrong-alias") and has_no_order(case, arrays, writes):
+        return Verdict("unspecified", "torch reads what it writes, in no promised order", verdict.max_abs)
     if not verdict.by_element or case.known is not None:
         return verdict
     if any(folds(arrays[i]) for i in writes):

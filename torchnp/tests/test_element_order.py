@@ -9,6 +9,7 @@ import torch
 
 import torchnp
 from torchnp import dtypes as dt
+from torchnp import rpc
 from torchnp.derived import element_order
 from torchnp.interop import NumpyMode, to_numpy, to_torch
 
@@ -205,3 +206,27 @@ def test_crosscheck_lets_pass_what_torch_does_not_promise(monkeypatch):
     y = np.zeros((9, 8), np.float32)
     assert element_order.is_promised(y[:, 1:5], y[:, :4])
     assert not element_order.is_promised(y[:, :], y.T[:, :8])
+
+
+REMOTE = [
+    lambda x: x[:, 1:].copy_(x[:, :-1]),
+    lambda x: x[:, 1:].add_(x[:, :-1]),
+    lambda x: x.sub_(x[:, :1]),
+    lambda x: x.__setitem__((slice(1, None), slice(2)), x[:-1, :2]),
+    lambda x: x.__isub__(x[:, :1]),
+    lambda x: torch._foreach_mul_([x[1:, :2]], [x[:-1, :2]]),
+    lambda x: x[:, 1:].mul_(2).lt_(x[:, :-1]),
+]
+
+
+def test_handles_do_the_same():
+    with rpc.local() as session:
+        for program in REMOTE:
+            here = torch.arange(2.0, 22.0).reshape(4, 5)
+            there = session.send(here)
+            program(here)
+            program(there)
+            assert torch.equal(there.publish(), here)
+        with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input tensor"):
+            there.sub_(there[0])
+            there.publish()  # the server has the memory: it is found there

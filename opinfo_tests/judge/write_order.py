@@ -1,0 +1,45 @@
+"""In-place calls that read what they write, where torch's vectors, threads or loops over indices decide in which order."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..case import DTYPES, Array, Case
+from ..schemas import all_schemas, is_out
+
+NARROWEST = 32  # bytes that torch's narrowest vectors read before any is written
+GRAIN = 32768  # elements from which torch may use several threads
+INDEXED = ("index", "indices", "source")  # arguments of operators that write at places
+
+
+def has_no_order(case: Case, arrays: list[Array], writes: frozenset[int]) -> bool:
+    """Return whether an argument that is written has elements of another one, and torch promises no order of its elements.
+
+    It promises one where rows are shorter than any vector, in calls too small for threads.
+    """
+    schema = all_schemas()[case.op]
+    if is_out(case.op) or not schema.mutates:
+        return False
+    indexed = any(a.name in INDEXED for a in schema.args)
+    return any(
+        (indexed or math.prod(arrays[i].shape) >= GRAIN or run_of(arrays[i]) >= NARROWEST) and is_read(case, arrays, i)
+        for i in writes
+    )
+
+
+def is_read(case: Case, arrays: list[Array], i: int) -> bool:
+    """Return whether another argument has an element of argument ``i``, and is not the same view."""
+    mine = arrays[i]
+    place = lambda a: (a.offset, a.shape, a.strides, a.dtype)
+    others = (a for j, a in enumerate(arrays) if j != i and a.buffer == mine.buffer and place(a) != place(mine))
+    return any(np.shares_memory(mine.on(case.buffers), a.on(case.buffers)) for a in others)
+
+
+def run_of(a: Array) -> int:
+    """Return the bytes of an array that lie without gaps, in any order of dimensions."""
+    run = DTYPES[a.dtype].itemsize
+    for step, n in sorted((s, n) for s, n in zip(a.strides, a.shape, strict=True) if n > 1):
+        run *= n if step == run else 1
+    return run
