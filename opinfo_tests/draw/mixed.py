@@ -34,7 +34,7 @@ NUMBERED = (*USUAL, "uint16", "complex32", "float8_e5m2")
 NUMBERS = (True, 2, 2.5, 1.0, 0.3, 1 + 2j, 1e5)
 KINDS = (True, 2, 0.3, 1 + 2j)  # in the place of an array
 # Values of the first operand and of the others: fractions, and what float32 rounds; none of the others' is a zero of integers.
-VALUES = ((2.5, -3.0, 0.3, 16777217.0), (3.0, 1.7, -2.0, 16777219.0))
+VALUES = ((2.5, -3.0, 0.3, 33554433.0), (3.0, 1.7, -2.0, 33554434.0))
 # Which operands have no dimensions: none, the second, the first, both.
 FORMS = ("", "second", "first", "both")
 OUTS = ("float32", "float64", "int64", "complex64", "bool", "bfloat16")

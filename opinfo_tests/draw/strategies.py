@@ -203,11 +203,12 @@ def told(op: str, count: int, start: int) -> Iterator[Case]:
     found = [*collected(op, count, start)][:AMONG]
     good = [c for c in found if all(0 not in a.shape for a in c.arrays()) and not execute(c).error]
     wide = next((c for c in good if max((a.on(c.buffers).size for a in c.arrays()), default=0) > 2), None)
+    grid = [*gridded(wide, execute)] if wide is not None else []
     if wide is not None:
-        yield from (*gridded(wide, execute), *overflowing(wide, execute), *proportional(wide, execute))
+        yield from (*grid, *overflowing(wide, execute), *proportional(wide, execute))
     if looks_at_sizes(op):  # else an option may make torch read memory that is not there
         yield from beside_options(wide, execute) if wide is not None else ()
-        yield from telling([*good, *square], execute)
+        yield from telling([*good, *square, *grid], execute)
 
 
 AMONG = 20  # drawn calls, of which those are made

@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..case import DTYPES, Case, Named, is_inexact, rebuilt, schemas
+from ..case import DTYPES, Case, is_inexact, rebuilt, schemas
 from ..judge.collisions import equal_bits
 from . import constraints as con
 from .constraint_table import constraint_of
@@ -190,7 +190,7 @@ def proportional(case: Case, execute: Execute) -> Iterator[Case]:
 # ---------------------------------------------------------------- options
 
 KINDS = ("nan", "infinite", "zero")
-MOST = 40  # calls of an operator's options and special numbers
+MOST = 60  # calls of an operator's options and special numbers
 # Integers that are choices, and how many there are.
 CHOICES = {"reduction": 3, "interpolation_mode": 3, "padding_mode": 3, "mode": 3}
 UNTOLD = frozenset({"pin_memory", "device", "layout", "non_blocking", "generator", "memory_format"})
@@ -202,7 +202,7 @@ def choices(op: str, a: Any) -> tuple:
 
     spec = constraint_of(op).args.get(a.name) or con.by_name(a)
     kind = a.type.removesuffix("?")
-    if a.name in UNTOLD or a.is_out:
+    if a.name in UNTOLD or a.is_out or "dim" in a.name or "axis" in a.name:
         return ()
     if isinstance(spec, (con.C, con.N)) and spec.choices:
         return tuple(dict.fromkeys(v for v in spec.choices if v is None or isinstance(v, (bool, int, float, str))))
@@ -242,7 +242,7 @@ def beside_options(case: Case, execute: Execute) -> Iterator[Case]:
 
 
 def specials(case: Case, execute: Execute) -> Iterator[Case]:
-    every = [(name, value) for name, value in options(case)]
+    every = sorted(options(case), key=lambda pair: isinstance(pair[1], bool))  # choices and orders first
     for name, value in every or [("", None)]:
         one = given(case, name, value) if name else case
         if one is None or constraint_of(one.op).dies(one) or execute(one).error:

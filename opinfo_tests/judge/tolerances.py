@@ -170,6 +170,7 @@ RULES: dict[str, Rule] = {
         "corrcoef",
         Rule("close", SUMS + "; clipped to [-1, 1]", zero_sign=False, conditioned=True, most=1.0),
     ),
+    **rows("tanh_backward", Rule("close", "products of complex numbers, whose zeros have other signs beside torch's vectors", zero_sign=False)),
     **rows("_euclidean_dist", Rule("close", "differences of squares that cancel", zero_sign=False, conditioned=True)),
     **rows("gelu", Rule("close", "torch's error function in vectors, of which one is nearly all of the tail", half=4)),
     **rows("hardswish", Rule("close", "products of one element, which overflow before they are divided", sums=False)),

@@ -68,8 +68,11 @@ def _sigmoid(g: ndarray, y: ndarray) -> ndarray:
 
 
 def _tanh(g: ndarray, y: ndarray) -> ndarray:
-    d = 1 - y * y
-    return g * (np.conj(d) if g.dtype.kind == "c" else d)
+    if g.dtype.kind != "c":
+        return g * (1 - y * y)
+    d = np.asarray(y * y)  # the conjugate of 1 - y * y, with the zeros that torch's has
+    d.real = 1 - d.real
+    return g * d
 
 
 (tanh_backward,) = rows("tanh_backward", el.formula, "``g * (1 - y * y)``.", of=_tanh, **_AND_COMPLEX)
