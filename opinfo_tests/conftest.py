@@ -26,7 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--opinfo-seed", type=int, default=0, help="moves the quick tier's choice and the samples")
     group.addoption("--opinfo-jobs", type=int, default=None, help="worker processes; 0 judges in pytest's own, where a crash or a hang is pytest's. 2, but 0 in a worker of xdist, which has one at most")  # fmt: skip
-    group.addoption("--opinfo-dtypes", default="", help="dtypes of the samples, comma separated, or 'all'")
+    group.addoption(
+        "--opinfo-dtypes", default="", help="dtypes of the samples and of drawn calls, comma separated, or 'all'"
+    )
     group.addoption("--opinfo-report", type=Path, default=None, help="write report.jsonl here")
 
 
@@ -167,7 +169,7 @@ class Run:
         for source in sources:
             if source.startswith(DRAWN):
                 ops = [op for op in drawn_families()[source.removeprefix(DRAWN)] if op in self.backend.ops]
-                self.tasks[source] = plan(ops, DRAWS["pytest"]) if self.counted else []
+                self.tasks[source] = plan(ops, DRAWS["pytest"])
             else:
                 called = source not in reached or any(op in self.backend.ops for op in reached[source])
                 self.tasks[source] = [Task(source, d) for d in dtypes if d in supported(source)] if called else []

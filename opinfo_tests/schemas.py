@@ -95,8 +95,20 @@ OF_MATRICES = (
 )  # fmt: skip
 
 
+# Of these names some are of vectors, or of products alone.
+OF_VECTORS = (
+    "linalg_vector_norm",
+    "linalg_vecdot",
+    "linalg_cross",
+    "linalg_diagonal",
+    "linalg_matmul",
+    "linalg__powsum",
+)
+
+
 def is_of_matrices(op: str) -> bool:
-    return op.partition("::")[2].startswith(OF_MATRICES)
+    name = op.partition("::")[2]
+    return name.startswith(OF_MATRICES) and not name.startswith(OF_VECTORS)
 
 
 def is_out(op: str) -> bool:

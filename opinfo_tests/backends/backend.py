@@ -289,8 +289,8 @@ def table(mapping: Mapping[str, Any], name: str = "table", strides: bool = False
 
     Parameters
     ----------
-    mapping : mapping of str to callable
-        Functions on ndarrays by the overload's full name, as torch's dispatcher spells it.
+    mapping : mapping of str or OpOverload to callable
+        Functions on ndarrays by the overload's full name, as torch's dispatcher spells it, or by the overload itself.
     name : str, optional
         What reports call the backend.
     strides : bool, optional
@@ -304,9 +304,28 @@ def table(mapping: Mapping[str, Any], name: str = "table", strides: bool = False
     Raises
     ------
     ValueError
-        torch registers no overload of one of the names.
+        torch registers no overload of one of the names, or a key is no overload.
     """
+    mapping = {name_of(key): function for key, function in mapping.items()}
     unknown = sorted(set(mapping) - set(schemas()))
     if unknown:
         raise ValueError(f"torch registers no overload {', '.join(unknown[:4])}")
     return Table(mapping, name, scalars=True, strides=strides)
+
+
+def name_of(key: Any) -> str:
+    """Return the full name of an overload that is named or, as ``torch.ops.aten.add.Tensor``, is the overload itself.
+
+    Raises
+    ------
+    ValueError
+        It is several overloads, as ``torch.ops.aten.add``, or anything else.
+    """
+    if isinstance(key, str):
+        return key
+    if type(key).__name__ == "OpOverload":
+        return str(key.name())
+    if type(key).__name__ == "OpOverloadPacket":
+        every = ", ".join(f"{key}.{name}" for name in key.overloads()[:3])
+        raise ValueError(f"torch.ops.{key} is several overloads: name one of them, as {every}")
+    raise ValueError(f"an overload is named as 'aten::add.Tensor' or given as torch.ops.aten.add.Tensor, not {key!r}")

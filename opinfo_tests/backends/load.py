@@ -8,11 +8,11 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
-from .backend import Backend, Table, table
+from .backend import Backend, Table, name_of, table
 
 GROUP = "torchnp.backends"
 UNNAMED = ("table", Backend.name)  # names that say nothing: a report then has the name that the backend was loaded by
@@ -127,8 +127,11 @@ def imported(name: str) -> Any:
 def as_backend(value: Any, name: str) -> Backend:
     """Return the backend that an object is, makes, or holds: a Backend, its class, or a dict of functions."""
     if isinstance(value, type) and issubclass(value, Backend):
-        return value()
+        return as_backend(value(), name)
     if isinstance(value, Backend):
+        ops: Any = value.ops
+        if isinstance(ops, Iterable) and any(not isinstance(op, str) for op in ops):
+            value.ops = frozenset(map(name_of, ops))
         return value
     if isinstance(value, Mapping):
         return table(value, name)

@@ -98,10 +98,10 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
             more += elsewhere(once, oracle.execute)
             more += by_default(asked, oracle.execute)
             more += recast(asked)
-            more += paired(asked) if case is kept[0] else ()
             more += lacking(asked, Random(f"{op} {start} lacking"), oracle.execute) if case is kept[0] else ()
             more += levelled(asked) if case is kept[0] else ()
-        yield from offered([*chain(*once.values()), *more], recorder)
+        more += paired(asked, oracle.execute) if case is kept[0] else ()
+        yield from offered([c for c in chain(*once.values(), more) if not constraint_of(op).dies(c)], recorder)
 
 
 def lacking(case: Case, random: Random, execute: Callable[[Case], Any]) -> Iterator[Case]:
@@ -269,6 +269,8 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
     """Yield arrays of other shapes, if asked, and of other dtypes, of the values of one that is not empty."""
     if sized:
         yield np.stack([x, x])
+    if sized:  # of one element along a dimension, which stands for many where it is broadcast
+        yield from (np.take(x, [0], d) for d in range(x.ndim) if x.shape[d] > 1)
     if sized and x.ndim and x.size:
         yield np.take(x, 0, 0)
         yield from (np.concatenate([x, np.take(x, [0], d)], d) for d in range(x.ndim))

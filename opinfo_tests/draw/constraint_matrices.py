@@ -33,10 +33,31 @@ DEFAULTS = (
         mixed=3,
     ),
     rule("linalg_vecdot linalg_vector_norm linalg_norm linalg_matrix_norm", dtypes="inexact"),
+    rule("linalg_vector_norm linalg__powsum", values="any"),  # of vectors, which torch does not hand to LAPACK
 )
 
 
 # ---------------------------------------------------------------- matrices
+
+
+# Dims of two tensors that are summed over together; the last two fit where both are of one size.
+CONTRACTED = (
+    ([1], [0]),
+    ([1, 2], [0, 1]),
+    ([2, 1], [1, 0]),
+    ([-1, 1], [1, 0]),
+    ([2], [-2]),
+    ([], []),
+    ([1, 2], [1, 0]),
+    ([2], [0]),
+)
+
+
+def contracted(call: Any) -> tuple[list[int], list[int]]:
+    """Return the dims of a tensor product, drawn once."""
+    if "contracted" not in call.once:
+        call.once["contracted"] = call.choose(CONTRACTED)
+    return call.once["contracted"]
 
 
 def sided(first: str, second: str) -> Callable:
@@ -84,7 +105,14 @@ MATRICES = (
     rule("kron", args={"other": T("any", "same")}, most_dims=3),
     rule("cross linalg_cross", args={"self": T("n 3"), "other": T("n 3", "same"), "dim": C((-1, 1))}),
     rule(
-        "tensordot", args={"self": T("n k"), "other": T("k m", "same"), "dims_self": C(([1],)), "dims_other": C(([0],))}
+        "tensordot",
+        args={
+            "self": T("n k c"),
+            "other": T("k c m", "same"),
+            "dims_self": lambda call: contracted(call)[0],
+            "dims_other": lambda call: contracted(call)[1],
+        },
+        sizes={"k": (0, 3), "c": (1, 3)},
     ),
     rule(
         "cdist _cdist_forward",

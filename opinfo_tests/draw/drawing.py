@@ -95,8 +95,11 @@ class Call:
     those of the pools, so that how often they are drawn changes nothing else of a call.
     """
 
-    def __init__(self, random: Random, between: Random, op: str, empty: bool = False) -> None:
+    def __init__(self, random: Random, between: Random, op: str, empty: bool = False, cube: int = 0) -> None:
         self.empty = empty  # whether some of the sizes that a row names are none, whatever it says
+        self.cube = (
+            cube  # the one size of all dimensions, where rows allow it: an exchange of two is seen in values alone
+        )
         self.random, self.between, self.op, self.schema = random, between, op, schemas()[op]
         self.row = constraint_of(op)
         self.sizes: dict[str, int] = {}
@@ -135,6 +138,9 @@ class Call:
             self.sizes[name] = self.integer(*self.row.sizes.get(name, con.SIZES.get(name, (0, 4))))
             if self.empty and len(name) == 1 and self.chance(EMPTY):
                 self.sizes[name] = 0
+            low, high = self.row.sizes.get(name, con.SIZES.get(name, (0, 4)))
+            if self.cube and len(name) == 1 and low <= self.cube <= high:
+                self.sizes[name] = self.cube
         return self.sizes[name]
 
     def value(self, text: str | int) -> int:
@@ -145,6 +151,8 @@ class Call:
         return int(eval(text, {"min": min, "max": max, "len": len, "prod": lambda x: int(np.prod(x))}, names))
 
     def any_shape(self, least: int = 0) -> tuple[int, ...]:
+        if self.cube:
+            return (self.cube,) * max(2, min(3, self.row.most_dims), least)
         n = self.integer(least, self.row.most_dims)
         sizes = self.row.sizes.get("*", (0, 4))
         shape = tuple(self.integer(*sizes) for _ in range(n))
@@ -197,7 +205,7 @@ class Call:
         if self.wild and self.chance(20) and self.shape is not None:
             shape = self.any_shape()
         dt = DTYPES[self.array_dtype(spec)]
-        if self.arrays and self.chance(4) and spec.values in ("any", "tame"):
+        if self.arrays and not self.cube and self.chance(4) and spec.values in ("any", "tame"):
             same = [a for a in self.arrays if (a.shape, a.dtype) == (shape, NAMES[dt])]
             if spec.layout:
                 same = [a for a in same if a.is_whole(self.buffers[a.buffer])]
@@ -245,7 +253,11 @@ class Call:
         square = len(shape) > 1 and shape[-1] == shape[-2]
         if kind in ("square", "spd") and not square:  # a wild shape
             kind = "tame"
-        if kind == "distinct" or (kind in ("any", "tame") and self.chance(25) and dt != np.bool_):
+        if (
+            kind == "distinct"
+            or (self.cube and kind in ("any", "tame") and dt != np.bool_)
+            or (kind in ("any", "tame") and self.chance(25) and dt != np.bool_)
+        ):
             a = np.arange(n) - self.integer(0, 3)
             return (a * 0.5 if is_inexact(dt) else a).astype(np.float64).astype(dt).reshape(shape)
         if kind == "square":  # well away from singular

@@ -27,8 +27,9 @@ SUMS = {"infinite": "nan", "huge": "nan"}
 OVER = {"infinite": "lone", "huge": "lone"}
 
 
-def planted(case: Case, kind: str) -> Case | None:
-    """The case with values of a kind in one of its arrays of floats; None where the operator takes none, or it has no array."""
+def planted(case: Case, kind: str, which: int | None = None) -> Case | None:
+    """The case with values of a kind in one of its arrays of floats, by number, or one that its digest chooses; None where the
+    operator takes none there, or it has no array."""
     if case.draws or is_fragile(case.op) or is_of_matrices(case.op):
         return None
     free = takes_any(case.op)
@@ -37,6 +38,7 @@ def planted(case: Case, kind: str) -> Case | None:
         (i, a)
         for i, (name, a) in enumerate(named_arrays(case))
         if name in free
+        and which in (None, i)
         and i not in written
         and is_inexact(DTYPES[a.dtype])
         and 0 not in a.shape

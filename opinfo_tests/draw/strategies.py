@@ -17,14 +17,15 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
+from itertools import chain, islice
 from itertools import count as numbers
-from itertools import islice
 from random import Random
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
+from ..backends.torch_backend import TorchDevice
 from ..case import Case, Named, Seeded, schemas
 from ..schemas import bound, is_fragile
 from . import constraints as con
@@ -36,6 +37,7 @@ from .planted import KINDS as VALUES
 from .planted import planted, uneven
 from .relaid import enlarged, longest, relaid, retyped
 from .task import BROKEN, DRAWN, Task
+from .telling import beside_options, gridded, overflowing, proportional, telling
 
 # How the first array of an in-place call lies in memory, in turn: as it was drawn, and as `relaid` has it.
 TARGETS = ("", "first last", "first spread", "first expanded")
@@ -139,9 +141,9 @@ def calls(draw: Callable, op: str) -> Case:
 
 
 @np.errstate(all="ignore")  # values that a dtype cannot hold become what it has instead
-def call_of(op: str, random: Random, between: Random, empty: bool = False) -> Case:
+def call_of(op: str, random: Random, between: Random, empty: bool = False, cube: int = 0) -> Case:
     """Return one call of an overload."""
-    call = Call(random, between, op, empty)
+    call = Call(random, between, op, empty, cube)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     left_out = False
@@ -177,6 +179,39 @@ def emptied(op: str, start: int) -> Iterator[Case]:
         if case.digest not in seen and any(0 in a.shape for a in case.arrays()):
             seen.add(case.digest)
             yield case
+
+
+CUBES = 8  # calls of an overload whose sizes are all equal
+
+
+def cubes(op: str, start: int) -> Iterator[Case]:
+    """Yield calls whose sizes are equal and whose values are not, so that dimensions and matrices that are exchanged show."""
+    for turn in range(CUBES):
+        name = f"{op} {start} {turn} cube"
+        case = call_of(op, Random(name), Random(f"{name} between"), cube=2 + turn % 2)
+        if not constraint_of(op).dies(case):
+            yield case
+
+
+def told(op: str, count: int, start: int) -> Iterator[Case]:
+    """Yield calls on values that tell kernels apart, made of the calls that are drawn of a functional overload."""
+    if drawn_as(op) != op or is_fragile(op):
+        return
+    execute = TorchDevice("cpu").execute
+    square = [*cubes(op, start)]
+    yield from square
+    found = [*collected(op, count, start)][:AMONG]
+    good = [c for c in found if all(0 not in a.shape for a in c.arrays()) and not execute(c).error]
+    wide = next((c for c in good if max((a.on(c.buffers).size for a in c.arrays()), default=0) > 2), None)
+    grid = [*gridded(wide, execute)] if wide is not None else []
+    if wide is not None:
+        yield from (*grid, *overflowing(wide, execute), *proportional(wide, execute))
+    if looks_at_sizes(op):  # else an option may make torch read memory that is not there
+        yield from beside_options(wide, execute) if wide is not None else ()
+        yield from telling([*good, *square, *grid], execute)
+
+
+AMONG = 20  # drawn calls, of which those are made
 
 
 REPEATED = 200  # calls again, one after another, after which an overload is taken to have no others
@@ -282,9 +317,10 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
                     recorder.calls[op] += 1
                     recorder.sink(other)
         yield
-    for case in emptied(op, start) if int(count) >= MANY and recorder.wanted(op) else ():
+    more = chain(told(op, int(count), start), emptied(op, start) if int(count) >= MANY else ())
+    for case in more if recorder.wanted(op) else ():
         recorder.calls[op] += 1
-        recorder.sink(replace(case, sample_dtype=count))
+        recorder.sink(replace(case, source=source, sample_dtype=count))
         yield
 
 

@@ -53,10 +53,10 @@ def from_numpy(case: Case, outcome: str, want: Seen, mine: Seen) -> str:
     likes = dict.fromkeys((row.like, namesake if callable(namesake) else row.like))
     for call in (call for like in likes for call in obvious_calls(case, like)):
         if matches(call, outcome, want, mine, case):
-            found = explaining(row, outcome, case, rounds=not mine.error and rounds(want, mine))
-            return "matches NumPy, not torch" + (
-                f": {found}" if found else "; the row lists no difference that says so"
+            found = explaining(
+                row, outcome, case, not mine.error and rounds(want, mine), want.error[1] if want.error else ""
             )
+            return "matches NumPy, not torch" + (f": {found}" if found else "")
     return ""
 
 
@@ -124,16 +124,27 @@ def rounds(want: Seen, mine: Seen) -> bool:
     return all(near(wide(w), wide(m)) for w, m in pairs if numeric(w, m))
 
 
-def explaining(row: Any, outcome: str, case: Case, rounds: bool = True) -> str:
-    """Return the titles and ids of a row's differences that show as ``outcome`` for a case."""
+def explaining(row: Any, outcome: str, case: Case, rounds: bool = True, refusal: str = "") -> str:
+    """Return the title and id of the one of a row's differences that shows as ``outcome`` for a case, and for a ``refusal`` of torch's."""
     found = [d for d in row.differences if outcome in shows_as(d) and fits(d, case)]
     found = [d for d in found if rounds or d.id not in ROUNDING]
-    if found:
-        return " or ".join(f"{d.title[0].lower()}{d.title[1:]} (difference: {d.id})" for d in found)
+    base = schemas()[case.op].base.strip("_")
+    shows = lambda d: re.search(rf"\b{re.escape(base)}\b", d.torch) is not None
+    if refusal:
+        same = [d for d in found if opening(d.torch_value.partition(": ")[2]) == opening(refusal)]
+        found = same or [d for d in found if not shows(d)]  # what its own example shows torch says in other words
+        found = found if same or len(found) == 1 else []
+    for d in sorted(found, key=lambda d: (not shows(d), not d.torch_value.startswith(f"{case.dtype}[")))[:1]:
+        return f"{d.title[0].lower()}{d.title[1:]} (difference: {d.id})"
     listed = {d.id for d in row.differences}
     words = {"wrong-alias": r"cop(y|ies)|view|writ"}.get(outcome)
     loose = [i for i in row.row.differs if words and re.search(words, i) and i not in listed]
-    return " or ".join(f"difference: {i}" for i in loose)
+    return f"difference: {loose[0]}" if loose else ""
+
+
+def opening(message: str) -> list[str]:
+    """Return the first words of a refusal, without the names and numbers of its call."""
+    return [word for word in re.sub(r"['\"][^'\"]*['\"]|[-\d.,\[\]]+", "", message).split() if word != ":"][:4]
 
 
 _VALUE = re.compile(r"^(\w+)\[([\d, ]*)\] (.*)$", re.DOTALL)
@@ -235,7 +246,7 @@ def form(want: np.ndarray, got: np.ndarray) -> str:
     for text, same in (
         ("transposed", want.ndim == 2 and want.shape[0] == want.shape[1] and near(want, got.T)),
         ("the same values in another order", want.size > 1 and near(np.sort(w, axis=None), np.sort(g, axis=None))),
-        ("the opposite sign", (np.isfinite(w) & (w != 0)).any() and near(w, -g)),
+        ("the opposite sign", (np.isfinite(w) & (w != 0)).sum() > 1 and near(w, -g)),
     ):
         if same:
             return text

@@ -44,6 +44,8 @@ class Rule:
     conditioned: bool = False  # whether inputs that differ in their last bits may give results that differ in all: then as far off is as good
     once: bool = False  # half results are rounded once: another than torch's has to be as near to double precision
     beside: bool = False  # torch's vectors round otherwise than what is beside them, at which the sign of a zero may show: either is right
+    half: int = 0  # units in the last place of half types that a result may be off, of one element that torch does not round once
+    most: float = 0.0  # the magnitude that no part of a result goes beyond, by rounding either
     nearer: bool = False  # torch's half results are no rounding: much nearer to double precision is as good
 
 
@@ -93,7 +95,7 @@ def rows(names: str, rule: Rule) -> dict[str, Rule]:
 SUMS = "sums of products in the order of a BLAS, whose zeros have the sign of its shapes"
 _PRODUCTS = (
     "mm _sparse_mm _sparse_addmm bmm mv dot vdot inner addmm _addmm_activation addmv addbmm baddbmm matmul linalg_matmul linear einsum "
-    "tensordot chain_matmul linalg_multi_dot matrix_power linalg_matrix_power cov corrcoef convolution* conv?d* "
+    "tensordot chain_matmul linalg_multi_dot matrix_power linalg_matrix_power cov convolution* conv?d* "
     "conv_transpose* _convolution* linalg_cholesky* cholesky* linalg_solve* _linalg_solve_ex linalg_inv* inverse "
     "_cholesky_solve_helper linalg_ldl_* linalg_tensorinv linalg_pinv* pinverse linalg_lu* _lu_with_info _linalg_det* _linalg_slogdet* lu_solve triangular_solve linalg_lstsq linalg_householder_product orgqr ormqr "
     "_weight_int8pack_mm _weight_int8pack_mm.*"
@@ -164,6 +166,13 @@ RULES: dict[str, Rule] = {
     ),
     **rows("var std var_mean std_mean", Rule("close", UPDATED)),
     **rows("mvlgamma special_multigammaln", Rule("close", "logarithms of sums that half types round", sums=False)),
+    **rows(
+        "corrcoef",
+        Rule("close", SUMS + "; clipped to [-1, 1]", zero_sign=False, conditioned=True, most=1.0),
+    ),
+    **rows("tanh_backward", Rule("close", "products of complex numbers, whose zeros have other signs beside torch's vectors", zero_sign=False)),
+    **rows("_euclidean_dist", Rule("close", "differences of squares that cancel", zero_sign=False, conditioned=True)),
+    **rows("gelu", Rule("close", "torch's error function in vectors, of which one is nearly all of the tail", half=4)),
     **rows("hardswish", Rule("close", "products of one element, which overflow before they are divided", sums=False)),
     **rows("index_add", Rule("close", "slices added one after another, or all before half types round", sums=False)),
     **rows("sort argsort msort topk kthvalue mode median nanmedian", Rule("ties", UNSTABLE)),
@@ -213,6 +222,8 @@ def has_complex_number(case: Case) -> bool:
 def rule_of(case: Case) -> Rule:
     """Return the class of one call: its operator's, unless its arguments make it several roundings."""
     rule = rule_for(case.op)
+    if rule.kind == "close" and not rule.half and "pointwise" in schemas()[case.op].tags:
+        rule = replace(rule, once=True)
     if case.op in ("aten::resize", "aten::resize_as") and keeps(case):
         return Rule("exact", "the elements that a smaller shape keeps, as they lie in memory")
     if rule.kind == "ties" and case.kwargs.get("stable"):

@@ -84,7 +84,8 @@ def second_opinion(
         options = [(name, getattr(seen, kind)[at]) for name, seen in pairs if len(getattr(seen, kind)) > at]
         used = elementwise(got, options, rule, scale, case)
         errors = ""
-        if used is None and rule.kind == "close" and rule.sums:
+        told = rule.half and isinstance(wanted, np.ndarray) and NAMES[wanted.dtype] in HALVES
+        if used is None and rule.kind == "close" and (rule.sums or rule.once) and not told:
             truth = truth or oracle.execute(widened(case))
             used, errors = as_true(wanted, got, truth, kind, i, case, rule, scale)
         if used is None and (rule.conditioned or repeated_target(arrays, writes)):

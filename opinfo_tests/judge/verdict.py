@@ -125,8 +125,10 @@ def said(message: str) -> list[str]:
 
 
 def first_line(message: str, limit: int = 160) -> str:
-    lines = message.strip().splitlines()
-    return lines[0][:limit] if lines else ""
+    line = (message.strip().splitlines() or [""])[0]
+    if len(line) <= limit:
+        return line
+    return line[:limit].rpartition(" ")[0].rstrip(",;:") + " ..." if " " in line[:limit] else line[:limit]
 
 
 # ---------------------------------------------------------------- form
@@ -186,6 +188,12 @@ def check_values(want: Any, got: Any, rule: Rule, scale: float, case: Case) -> V
         bad = special_mismatch(widen(w), widen(g), rule.zero_sign)
         if bad.any():
             return mismatch(bad, want, got, np.nan, np.nan, "nan, infinity or sign of zero")
+    if rule.most:
+        parts = [(widen(w), widen(g)) for w, g in parts]
+        beyond = [(np.abs(g) > rule.most) & (np.abs(w) <= rule.most) for w, g in parts]
+        if np.logical_or.reduce(beyond).any():  # whatever is added in which order: that is no rounding
+            found = mismatch(np.logical_or.reduce(beyond), want, got, 0.0, 0.0, f"being beyond {rule.most:g}")
+            return replace(found, by_element=False)
     narrow = computed_dtype(want.dtype, case)
     return check_near(want.astype(narrow), got.astype(narrow), rule, scale)
 
@@ -236,6 +244,8 @@ def check_near(want: np.ndarray, got: np.ndarray, rule: Rule, scale: float) -> V
         bad = error > max(atol, least) + rtol * np.abs(w)
         if rule.kind == "ulp" and is_float(want.dtype):
             bad |= ulp_distance(want, got, finite) > rule.ulp
+        if rule.half and NAMES[want.dtype] in ("float16", "bfloat16"):
+            bad |= ulp_distance(want, got, finite) > (1 if NAMES[want.dtype] == "bfloat16" else rule.half)
         if rule.once and NAMES[want.dtype] in ("float16", "bfloat16"):
             bad |= w != g
     if not bad.any():
@@ -271,15 +281,18 @@ def ulp_distance(want: np.ndarray, got: np.ndarray, finite: np.ndarray) -> np.nd
 
 
 def check_cast(want: np.ndarray, got: np.ndarray, case: Case) -> Verdict:
-    """Compare a conversion to integers where the source fits: the rest is undefined in C."""
+    """Compare a conversion to integers where the source fits, or fits an int32: the rest is undefined in C."""
     source = next((a.on(case.buffers) for a in reversed(case.arrays()) if is_inexact(a_dtype(a))), None)
     bad = want != got
     if source is not None and want.dtype != np.bool_:
         wide = widen(source)
         wide = np.trunc(wide.real if np.iscomplexobj(wide) else wide).astype(np.float64)
         info = np.iinfo(want.dtype)
-        fits = (wide >= float(info.min)) & (wide <= float(info.max)) & (wide < 2.0**63)
-        bad = bad & np.broadcast_to(fits, bad.shape)
+        # Narrower integers and unsigned ones have the last bits of what a wider one has.
+        low, high = min(float(info.min), -(2.0**31)), max(float(info.max), 2.0**31 - 1)
+        fits = (wide >= low) & (wide <= high) & (wide < 2.0**63)
+        if fits.size == bad.size:  # of some elements alone nothing is excused
+            bad = bad & fits.reshape(bad.shape)
     return mismatch(bad, want, got, 0.0, 0.0) if bad.any() else Verdict("pass")
 
 

@@ -70,6 +70,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--from", type=Path, nargs="*", metavar="FILE", dest="written",
                    help="judge faults that were written by hand, each with every call of its overloads: those of these files, "
                    "or of the blind audits that ship")  # fmt: skip
+    p.add_argument(
+        "--tier", choices=("quick", "full"), default="full", help="of the calls that judge these faults (%(default)s)"
+    )
     p.add_argument("--only", metavar="ID", help="these mutants, by their ids, comma separated")
     p.add_argument("--list", action="store_true", help="print the mutants, and judge nothing")
     return p
@@ -142,7 +145,7 @@ def run_written(a: argparse.Namespace, console: Console) -> int:
     if stale := [f.name for _, f in faults if f.mutant is None]:
         console.print(f"{len(stale)} change what the kernels no longer have: {', '.join(stale)}")
     live = [(f.mutant, path, f) for path, f in faults if f.mutant]
-    starts = [partial(Process, mutant, written.trial, f.ops) for mutant, _, f in live]
+    starts = [partial(Process, mutant, written.trial, f.ops, a.tier) for mutant, _, f in live]
     with Bars(console) as bar:
         before = resumed(a, [mutant for mutant, _, _ in live])
         done = {mutant for mutant, _ in before}

@@ -52,6 +52,8 @@ class Tally:
     broken: Counter[bool] = field(default_factory=Counter)  # whether torch refused them
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # by reason and overload
     met: dict[str, dict[str, Any]] = field(default_factory=dict)  # the options of each overload and their values
+    absent: frozenset[str] = frozenset()  # overloads that were asked for, and that the backend does not claim
+    tasks: int = 0  # that have ended
     append: bool = False
     usage: Usage = field(default_factory=Usage)
 
@@ -87,6 +89,7 @@ class Tally:
     def end_task(self, done: Any, ops: Any) -> None:
         """Count what a task called besides its rows, and write that it is over, so that a broken run can go on."""
         self.usage.of(done.usage)
+        self.tasks += 1
         if done.error:
             self.errors.append(f"{done.task.source} {done.task.dtype}: {done.error}")
         elif self._file:
@@ -301,6 +304,6 @@ def diff(before: Path, after: Path) -> tuple[list[str], int]:
     return lines, int(bool(found["worse"] or missing))
 
 
-def some(n: int, noun: str) -> str:
+def some(n: int, noun: str, plural: str = "") -> str:
     """Return a number and its noun, as ``1 overload`` and ``1,200 overloads``."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"

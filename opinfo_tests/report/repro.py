@@ -21,6 +21,7 @@ from ..backends.load import GROUP
 from ..case import DTYPES, ORDER, Array, Case, Named, Seeded, widen
 from ..judge.tolerances import CLOSE, rule_of
 from ..judge.verdict import input_scale
+from .brief import brief
 from .report import some
 from .repro_template import TEMPLATE
 
@@ -141,6 +142,19 @@ def runner_text(backend: Backend, op: str) -> tuple[str, str]:
     return imports, f"{on_device}{loaded}\n\n\ndef mine(args, kwargs):\n    return BACKEND.run({op!r}, args, kwargs)\n"
 
 
+def called_text(backend: Backend, op: str) -> tuple[str, str] | None:
+    """Return the import and the expression of a table's function, where there are such."""
+    import torchnp
+
+    if type(backend) is not Table or hasattr(backend, "repro"):
+        return None
+    return (
+        ("import torchnp", f'torchnp.table["{op}"]')
+        if backend.table is torchnp.table
+        else importable(backend.table[op])
+    )
+
+
 def loading_text(backend: Backend) -> tuple[str, str]:
     """Return the imports and the text that make BACKEND, by the name that a backend was loaded by."""
     name = backend.loaded_by
@@ -206,9 +220,11 @@ def script(case: Case, row: dict[str, Any], backend: Backend) -> str:
     rtol, atol = CLOSE.get(case.dtype, (0.0, 0.0))
     if rule.double and case.dtype in ("float64", "complex128"):
         rtol = atol = rule.double
-    imports, mine = runner_text(backend, case.op)
     head = header(backend.name)
     versions = ", ".join(f"{k} {head[k]}" for k in ("torch", "numpy", "ml_dtypes", "torchnp", "python"))
+    if short := brief(case, row, backend, rule, called_text(backend, case.op), literal):
+        return short.replace("<VERSIONS>", versions)
+    imports, mine = runner_text(backend, case.op)
     args = "".join(f"        {argument_text(a)},\n" for a in case.args)
     kwargs = "".join(f'        "{k}": {argument_text(v)},\n' for k, v in case.kwargs.items())
     namespace, _, rest = case.op.partition("::")
@@ -243,7 +259,9 @@ def schema_text(op: str) -> str:
 
 def issue_body(row: dict[str, Any], text: str) -> str:
     """Return a Markdown issue for a failing row with its script."""
-    versions = next((line for line in text.splitlines() if line.startswith("torch ")), "")
+    versions = next(
+        (found[0] for line in text.splitlines() if (found := re.search(r"(?:^|; )torch \d.*", line))), ""
+    ).removeprefix("; ")
     facts = {
         "outcome": row["outcome"], "dtype": row["dtype"], "schema": f"`{schema_text(row['op'])}`",
         "versions": versions, "case": f"`{row['id']}`", "sample": f"{row.get('sample', '')} {row.get('sample_dtype', '')}",

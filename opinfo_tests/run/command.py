@@ -19,11 +19,12 @@ from ..backends.load import load_backend
 from ..backends.torch_backend import TorchDevice
 from ..draw import reach
 from ..draw.reach import in_families, plan, select
-from ..draw.samples import dtypes_of, opinfos, registered, supported
+from ..draw.samples import ERRORS, dtypes_of, opinfos, registered, supported
 from ..draw.task import Task
 from ..report import counts
 from ..report import gaps as known
 from ..report.bars import Bars
+from ..report.causes import outcomes_of, shown
 from ..report.report import GOOD, Tally, absent_calls, diff, good_of, header, refusals, resumed, some, summary
 from ..report.thin import held, thin
 from ..report.usage import Usage, line
@@ -31,6 +32,7 @@ from . import answers, outputs
 from .control import INVALID, announced, control
 from .outputs import FOUR, whole_number
 from .runner import Options, run_here
+from .skipped import near, skipped
 from .trials import Shrinker
 from .workers import run_pool
 
@@ -53,7 +55,7 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
         "--families", help="only overloads whose kernel is in these families of torchnp.table: 'reduce,conv'"
     )
     p.add_argument("--dtypes", default="all",
-                   help="dtypes of the samples, comma separated, or %(default)s; 'errors' is the inputs that torch refuses")  # fmt: skip
+                   help="dtypes of the samples and of drawn calls, comma separated, or %(default)s; 'errors' is the samples' inputs that torch refuses")  # fmt: skip
     p.add_argument(
         "--tier",
         choices=("quick", "full"),
@@ -80,10 +82,10 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
         "(%(default)s)",
     )  # fmt: skip
     p.add_argument("--jobs", type=whole_number, default=2, help="worker processes; 0 runs here (%(default)s)")
-    p.add_argument("--timeout", type=outputs.duration, default=Options.timeout,
-                   help="seconds for one case, which only worker processes can end (%(default).0f)")  # fmt: skip
+    p.add_argument("--timeout", type=outputs.duration,
+                   help=f"seconds for one case, which only worker processes can end ({Options.timeout:.0f})")  # fmt: skip
     p.add_argument("--messages", type=whole_number, default=4, metavar="N",
-                   help="messages shown for each overload and outcome (%(default)s)")  # fmt: skip
+                   help="causes of failures shown for each overload and outcome (%(default)s)")  # fmt: skip
     p.add_argument("--report", type=Path, metavar="FILE", help="write report.jsonl here")
     p.add_argument("--resume", action="store_true", help="go on with the report that a broken run left")
     p.add_argument("--summary", type=Path, metavar="FILE", help="write a Markdown summary here")
@@ -123,8 +125,9 @@ def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
     if a.proof and a.draws is None:
         a.draws = outputs.DRAWS["quick"]
     a.draws = outputs.draws_of(a)
+    a.timeout, a.timeout_given = a.timeout or Options.timeout, a.timeout is not None
     if a.no_samples and not a.draws:
-        p.error("--no-samples: with --draws 0, and with --dtypes, there is nothing to judge")
+        p.error("--no-samples: with --draws 0 there is nothing to judge")
     if a.from_report and not any(getattr(a, name) for name in FOUR):
         p.error("--from-report: give --html, --badge, --summary or --repro")
     try:
@@ -159,7 +162,7 @@ def run(a: argparse.Namespace) -> int:
         from ..proof.tier import show_proof
 
         return show_proof(console, ops, a.draws, a.messages, plant=a.plant, keep=a.accept)
-    dtypes = dtypes_of(a.dtypes)
+    dtypes = [d for d in dtypes_of(a.dtypes) if not (a.no_errors and d == ERRORS)]
     backend = load_backend(a.backend)
     if a.from_report:
         return outputs.from_report(a, backend)
@@ -185,6 +188,7 @@ def run(a: argparse.Namespace) -> int:
     shrinker = Shrinker(backend, a.shrink, gaps) if a.shrink else None
     called = run_tasks(a, console, tasks, backend, options, tally, shrinker, gaps)
     tally.close(backend.ops, reachable)
+    tally.absent = frozenset(ops or ()) - reachable
     outputs.show_drawn(tally, reachable, a.no_samples)
     if a.count:
         return recorded(tally, called)
@@ -194,7 +198,9 @@ def run(a: argparse.Namespace) -> int:
     aside = f"; refused: {tally.refused.total():,}" if tally.refused else ""
     print(f"{tally.good:,} of {some(tally.total, 'call')} pass, {some(len(tally.by(0)), 'overload')}{aside}")
     print(line(usage.facts()))
-    less = a.max or a.x or a.no_samples or a.no_backward or tally.errors or a.draws < outputs.DRAWS["full"]
+    less = (
+        a.max or a.x or a.no_samples or a.no_backward or a.no_errors or tally.errors or a.draws < outputs.DRAWS["full"]
+    )
     sampled = a.tier == "full" and not less
     claimed = [n for n in registered() if n in backend.ops]
     whole = known.Scope(reachable, claimed, dtypes) if sampled else None
@@ -206,7 +212,12 @@ def run(a: argparse.Namespace) -> int:
     )
     if few:
         print(few)
-    return max(conclude(a, gaps, tally, backend, shrinker, whole), 1 if few or untried else 0)
+    status = max(conclude(a, gaps, tally, backend, shrinker, whole), 1 if few or untried else 0)
+    print(skipped(a, tally, backend, tasks, reachable, dtypes, len(tasks) - tally.tasks))
+    if not tally.total:
+        print(f"invalid run: nothing was judged: {near(ops or registered(), backend)}")
+        return INVALID
+    return status
 
 
 def tasks_of(a: argparse.Namespace, reachable: frozenset[str], dtypes: list[str]) -> list[Task]:
@@ -220,7 +231,7 @@ def tasks_of(a: argparse.Namespace, reachable: frozenset[str], dtypes: list[str]
 def options_of(a: argparse.Namespace, ops: frozenset[str] | None, dtypes: list[str]) -> Options:
     options = Options(ops, tuple(dtypes), a.max, a.seed, not a.no_backward, a.order, a.timeout)
     options.count_only = a.count
-    options.choice, options.cases = a.seed, bool(a.shrink)
+    options.choice, options.cases, options.errors = a.seed, bool(a.shrink), not a.no_errors
     if a.tier == "quick" and not a.count:
         options.store = answers.opened(a.seed, a.seed, not a.no_backward, a.order)
     return options
@@ -289,7 +300,15 @@ def run_tasks(
 
 def is_counted(a: argparse.Namespace, dtypes: list[str], backend: Backend) -> bool:
     """Return whether a run has all samples that the recorded counts are of."""
-    less = a.max or a.x or a.no_backward or a.no_samples or a.order != Options.order or backend.dtypes is not None
+    less = (
+        a.max
+        or a.x
+        or a.no_backward
+        or a.no_samples
+        or a.no_errors
+        or a.order != Options.order
+        or backend.dtypes is not None
+    )
     return not less and set(dtypes_of("all")) <= set(dtypes)
 
 
@@ -312,9 +331,6 @@ def conclude(
     outputs.finish(a, tally.good, tally.total, found.unknown, backend, shrinker)
     if shrinker:
         shrinker.close()
-    if not tally.total:
-        print("invalid run: nothing was judged")
-        return INVALID
     return 0 if found.ok and tally.total and not tally.errors else 1
 
 
@@ -331,31 +347,18 @@ def show_thin(tally: Tally, ops: frozenset[str], claimed: list[str], ours: bool,
 
 
 def show(console: Console, tally: Tally, ops: frozenset[str] | None, backend: Backend, messages: int) -> None:
-    """Print a line for each overload, its first failures below it, then what is absent."""
-    failures: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in tally.failures:
-        failures[row["op"]].append(row)
+    """Print a line for each overload, then what fails, by cause, and what is absent."""
     by_op = tally.by(0)
     for op, outcomes in by_op.items():
         good, total = good_of(outcomes), sum(outcomes.values())
         if ops is None and good == total:
             continue
-        console.print(f"{good:6} of {total:6}  {op}", style="green" if good == total else "red", markup=False)
-        if outcomes["unspecified"]:
-            console.print(f"        unspecified: {outcomes['unspecified']}", style="dim", markup=False)
-        for outcome in (o for o in outcomes if o not in GOOD):
-            console.print(f"        {outcome}: {outcomes[outcome]}", style="bold", markup=False)
-            rows = sorted((r for r in failures[op] if r["outcome"] == outcome), key=lambda r: len(r["call"]))
-            for row in spread(rows)[:messages]:
-                console.print(f"          {row['message']}", style="red", markup=False)
-                if "diagnosis" in row:
-                    console.print(f"            {row['diagnosis']}", markup=False)
-                console.print(f"            {row['call']}", markup=False)
-                if "shrunk" in row:
-                    console.print(f"            shrunk: {row['shrunk']}", markup=False)
-                console.print(
-                    f"            {row['id']}  ({row['sample']} {row['sample_dtype']})", style="dim", markup=False
-                )
+        aside = f"  unspecified {outcomes['unspecified']:,}" if outcomes["unspecified"] else ""
+        wrong = outcomes_of(outcomes, GOOD)
+        text = f"{good:6} of {total:6}  {op}{aside}{f'  {wrong}' if wrong else ''}"
+        console.print(text, style="green" if good == total else "red", markup=False)
+    for text, style in shown(tally.failures, messages):
+        console.print(text, style=style, markup=False)
     for reason, n, names in refusals(tally):
         several = ", ".join(name.removeprefix("aten::") for name in names[:3]) + ", ..." * (len(names) > 3)
         console.print(f"refused {n:6}  {reason} ({some(len(names), 'overload')}: {several})", markup=False)
@@ -373,13 +376,3 @@ def show(console: Console, tally: Tally, ops: frozenset[str] | None, backend: Ba
         console.print(
             f"samples that could not be drawn: {text}{f' ({n} times)' if n > 1 else ''}", style="dim", markup=False
         )
-
-
-def spread(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows with each dtype's first before any dtype's second."""
-    turn: Counter[str] = Counter()
-    keyed = []
-    for i, row in enumerate(rows):
-        keyed.append((turn[row["dtype"]], i, row))
-        turn[row["dtype"]] += 1
-    return [row for _, _, row in sorted(keyed, key=lambda k: k[:2])]

@@ -81,8 +81,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
                    "0 leaves them as they are; on with --repro and --no-samples")  # fmt: skip
     p.add_argument("--draws", type=whole_number, metavar="N",
                    help="judge N calls drawn from the schema of each overload beside the samples "
-                   f"({DRAWS['full']}, in the quick tier {DRAWS['quick']}; 0 where --dtypes is given)")  # fmt: skip
+                   f"({DRAWS['full']}, in the quick tier {DRAWS['quick']})")  # fmt: skip
     p.add_argument("--no-samples", action="store_true", help="judge drawn calls alone")
+    p.add_argument("--no-errors", action="store_true", help="do not judge calls that torch refuses")
     p.add_argument(
         "--from-report", type=Path, metavar="FILE", help="make these, or the summary, of a report without a run"
     )
@@ -96,10 +97,10 @@ def drawn_tasks(ops: frozenset[str], count: int) -> list[Any]:
 
 
 def draws_of(a: argparse.Namespace) -> int:
-    """Return how many calls are drawn of each overload: as asked for, or the tier's own where every dtype is judged."""
+    """Return how many calls are drawn of each overload: as asked for, or the tier's own."""
     if a.draws is not None:
         return a.draws
-    return 0 if a.count or a.dtypes != "all" else DRAWS[a.tier]
+    return 0 if a.count else DRAWS[a.tier]
 
 
 def show_drawn(tally: Tally, asked: Iterable[str], whole: bool, least: float = 0.2) -> None:

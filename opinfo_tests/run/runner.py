@@ -22,6 +22,7 @@ from ..report.usage import own
 from ..schemas import written_arrays
 from .answers import Store
 from .explain import Explainer
+from .skipped import of_other_dtypes
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Options:
     count_only: bool = False
     cases: bool = False  # hand failing cases over with their rows, to be shrunk
     skip: set[str] = field(default_factory=set)
+    errors: bool = True  # judge what torch refuses, too
 
 
 def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
@@ -143,19 +145,28 @@ class Judge:
             return
         if case.id in o.skip or not self.seen.add(case.digest):
             return
+        if of_other_dtypes(case, o.dtypes):
+            self.unclaimed["--dtypes"] += 1
+            return
         key = case.op, case.dtype
         if o.limit and self.taken[key] >= o.limit:
+            self.unclaimed["--max"] += 1
             return
         self.taken[key] += 1
         self.waiting.append((case, want))
 
     def drain(self) -> None:
         """Judge what has been taken."""
-        cases, self.waiting = self.waiting, []
+        cases, self.waiting, o = self.waiting, [], self.options
         for case, want in cases:
-            if self.options.count_only:
+            if o.count_only:
                 self.emit(row_of(case, Verdict("pass"), 0.0))
                 continue
+            if not o.errors:
+                want = want or self.oracle.execute(case)
+                if want.error:
+                    self.unclaimed["--no-errors"] += 1
+                    continue
             self.before(case)
             try:
                 verdict, seconds = run_case(case, self.oracle, self.backend, want)

@@ -217,8 +217,30 @@ def test_issue_body_has_what_a_maintainer_needs():
     verdict, seconds = run_case(case, TorchDevice("cpu"), WRONG)
     row = row_of(case, verdict, seconds)
     text = issue_body(row, script(case, row, WRONG))
-    for part in ("aten::sub.Tensor", "wrong-value", torch.__version__, row["message"], "```python", "def memory()"):
+    for part in (
+        "aten::sub.Tensor",
+        "wrong-value",
+        torch.__version__,
+        row["message"],
+        "```python",
+        "x0 = np.array([1.0, 1.0], np.float32)",
+    ):
         assert part in text
+
+
+@pytest.mark.parametrize(("op", "args", "outcome"), [
+    ("aten::sub.Tensor", (torch.ones(2), torch.ones(2)), "wrong-value"),
+    ("aten::sub.Tensor", (torch.ones(2), torch.ones(2, dtype=torch.bool)), "no-error"),
+    ("aten::sin", (torch.ones(2, dtype=torch.int64),), "wrong-dtype"),
+])  # fmt: skip
+def test_a_small_case_is_a_short_script(op, args, outcome, tmp_path):
+    case, backend = case_of(op, *args), opinfo_tests.table({"aten::sub.Tensor": np.add, "aten::sin": np.sin}, "short")
+    verdict, seconds = run_case(case, TorchDevice("cpu"), backend)
+    assert verdict.outcome == outcome
+    text = script(case, row_of(case, verdict, seconds), backend)
+    assert len([line for line in text.splitlines() if not line.startswith("#")]) <= 10
+    done = run_script(case, backend, tmp_path)
+    assert done.returncode == 1 and "DIFFERENT" in done.stdout, done
 
 
 @pytest.mark.parametrize(("op", "called"), [("aten::sin", "np.cos(self)"), ("aten::cos", "np.sin(self) * 2")])
