@@ -7489,7 +7489,7 @@ class _aten_argmin:
     def overloads(self) -> list[str]: ...
 
 class _aten_argsort:
-    """Indices that sort along a dimension; equal elements keep their order.
+    """Indices that sort along a dimension; equal elements keep their order if ``stable`` is set.
 
     Like ``numpy.argsort``, with 4 known differences: ``torchnp explain argsort``."""
     @overload
@@ -7500,12 +7500,12 @@ class _aten_argsort:
     def __call__(_, /, self: _Tensor, *, stable: _bool, dim: _int = ..., descending: _bool = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int = ..., descending: _bool = ...) -> _Array:
-        """Indices that sort along a dimension; equal elements keep their order.
+        """Indices that sort along a dimension; equal elements keep their order if ``stable`` is set.
 
         ``aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor``"""
     @staticmethod
     def stable(self: _Tensor, *, stable: _bool, dim: _int = ..., descending: _bool = ...) -> _Array:
-        """Indices that sort along a dimension; equal elements keep their order.
+        """Indices that sort along a dimension; equal elements keep their order if ``stable`` is set.
 
         ``aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor``"""
     @staticmethod
@@ -17915,14 +17915,14 @@ class _aten_mm:
     def overloads(self) -> list[str]: ...
 
 class _aten_mode:
-    """The most frequent element along a dimension, of several the smallest, and the index of its last occurrence."""
+    """The most frequent element along a dimension, the smallest of several, and the index of one of its occurrences."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int = ..., keepdim: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, dim: _int = ..., keepdim: _bool = ..., *, values: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, dim: _int = ..., keepdim: _bool = ...) -> tuple[_Array, _Array]:
-        """The most frequent element along a dimension, of several the smallest, and the index of its last occurrence.
+        """The most frequent element along a dimension, the smallest of several, and the index of one of its occurrences.
 
         ``aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)``"""
     @staticmethod
@@ -20716,7 +20716,7 @@ class _aten_renorm_:
 class _aten_repeat:
     """The whole tensor several times along each dimension.
 
-    Like ``numpy.repeat``, with 1 known difference: ``torchnp explain repeat``."""
+    Like ``numpy.tile``, with 1 known difference: ``torchnp explain repeat``."""
     @overload
     def __call__(_, /, self: _Tensor, repeats: Sequence[_int]) -> _Array: ...
     @overload
