@@ -273,8 +273,8 @@ def on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception
                 raise by_values
             raise first if _is_of_dtypes(first) or _is_out_of_bounds(second) else second
         raise first
-    if refused[0] is None and _is_out_of_bounds(refused[1]):  # an index
-        return found[0]
+    if refused[0] is None and (_is_out_of_bounds(refused[1]) or _is_of_dtypes(error)):
+        return found[0]  # zeros are good indices; of dtypes that the meta device alone refuses the CPU says shapes
     if refused != (None, None):
         raise _depends(plan, error)
     shapes = [[(x.shape, x.dtype) for x in _tensors(out)] for out in found]
@@ -283,9 +283,12 @@ def on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception
     return found[0]
 
 
+_OF_DTYPES = ("dtype", "scalar type", "Promotion for", "not implemented for", "to be long or int, got")
+
+
 def _is_of_dtypes(error: Exception) -> bool:
     """Whether the CPU refuses dtypes, which it does whatever the values and the processor; the meta device may not."""
-    return any(word in str(error) for word in ("dtype", "scalar type", "Promotion for", "not implemented for"))
+    return any(word in str(error) for word in _OF_DTYPES)
 
 
 def _is_out_of_bounds(error: Exception) -> bool:
