@@ -283,7 +283,14 @@ def on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception
     return found[0]
 
 
-_OF_DTYPES = ("dtype", "scalar type", "Promotion for", "not implemented for", "to be long or int, got")
+_OF_DTYPES = (
+    "dtype",
+    "scalar type",
+    "Promotion for",
+    "not implemented for",
+    "to be long or int, got",
+    "to have the same type as",
+)
 
 
 def _is_of_dtypes(error: Exception) -> bool:
