@@ -37,7 +37,7 @@ from .planted import KINDS as VALUES
 from .planted import planted, uneven
 from .relaid import enlarged, longest, relaid, retyped
 from .task import BROKEN, DRAWN, Task
-from .telling import beside_options, gridded, overflowing, proportional, telling
+from .value_rules import beside_options, gridded, overflowing, proportional, telling
 
 # How the first array of an in-place call lies in memory, in turn: as it was drawn, and as `relaid` has it.
 TARGETS = ("", "first last", "first spread", "first expanded")

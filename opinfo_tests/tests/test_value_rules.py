@@ -15,7 +15,7 @@ from opinfo_tests.draw.broken import run_broken
 from opinfo_tests.draw.mixed import USUAL, paired
 from opinfo_tests.draw.record import Recorder, freeze
 from opinfo_tests.draw.strategies import cubes, run_drawn
-from opinfo_tests.draw.telling import beside_options, gridded, overflowing, telling
+from opinfo_tests.draw.value_rules import beside_options, gridded, overflowing, telling
 from opinfo_tests.mutate import written
 from opinfo_tests.mutate.trial import alike
 from opinfo_tests.report.report import GOOD
