@@ -41,7 +41,7 @@ DEFAULTS = (
 
 
 # Dims of two tensors that are summed over together; the last two fit where both are of one size.
-CONTRACTED = (
+CONTRACTED: tuple[tuple[list[int], list[int]], ...] = (
     ([1], [0]),
     ([1, 2], [0, 1]),
     ([2, 1], [1, 0]),

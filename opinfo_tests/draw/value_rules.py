@@ -41,13 +41,13 @@ def ends(name: str, divisor: bool = False) -> np.ndarray:
     if dtype == np.bool_:
         return np.array([True]) if divisor else np.array([True, False])
     if not is_inexact(dtype):
-        info = np.iinfo(dtype)
-        root = int(info.max**0.5)
-        found = [info.max, info.min, info.max - 1, root + 1, 2 * root, 1, 3, -3 if info.min else 200, 2, 100]
-        return np.array([n for n in [*found, 0, -1] if n >= info.min and not (divisor and n in (0, -1))], dtype)
+        whole = np.iinfo(dtype)
+        root = int(whole.max**0.5)
+        numbers = [whole.max, whole.min, whole.max - 1, root + 1, 2 * root, 1, 3, -3 if whole.min else 200, 2, 100]
+        return np.array([n for n in [*numbers, 0, -1] if n >= whole.min and not (divisor and n in (0, -1))], dtype)
     real = {"complex64": "float32"}.get(name, name)
     info = ml_dtypes.finfo(DTYPES[real])
-    found = [
+    found: list[Any] = [
         0.0,
         -0.0,
         np.inf,
@@ -174,8 +174,8 @@ def proportional(case: Case, execute: Execute) -> Iterator[Case]:
         values = []
         for a in one.arrays():
             shape = ROWS if len(names) == 1 and len(a.shape) == 2 else a.shape
-            x = np.random.default_rng(len(shape)).standard_normal(shape[-1:]) if shape else np.ones(())
-            x = x * (1 + 1j) if kind == "complex64" else x
+            x: np.ndarray = np.random.default_rng(len(shape)).standard_normal(shape[-1:]) if shape else np.ones(())
+            x = np.asarray(x * (1 + 1j) if kind == "complex64" else x)
             factors = (1 + np.arange(shape[0])) * 0.37 if len(shape) > 1 else np.ones(1)
             values.append(
                 np.broadcast_to(x * factors.reshape(-1, *[1] * (len(shape) - 1)), shape).astype(DTYPES[a.dtype])

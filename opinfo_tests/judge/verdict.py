@@ -189,8 +189,7 @@ def check_values(want: Any, got: Any, rule: Rule, scale: float, case: Case) -> V
         if bad.any():
             return mismatch(bad, want, got, np.nan, np.nan, "nan, infinity or sign of zero")
     if rule.most:
-        parts = [(widen(w), widen(g)) for w, g in parts]
-        beyond = [(np.abs(g) > rule.most) & (np.abs(w) <= rule.most) for w, g in parts]
+        beyond = [(np.abs(widen(g)) > rule.most) & (np.abs(widen(w)) <= rule.most) for w, g in parts]
         if np.logical_or.reduce(beyond).any():  # whatever is added in which order: that is no rounding
             found = mismatch(np.logical_or.reduce(beyond), want, got, 0.0, 0.0, f"being beyond {rule.most:g}")
             return replace(found, by_element=False)

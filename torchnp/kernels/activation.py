@@ -255,8 +255,8 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     words = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. Unsupported datatype for add_relu:"
     check(self.dtype in _CLAMPED, words + dt.c_name(self.dtype))
     require("add_clamp_cpu", common, (*_CLAMPED, dt.uint8))
-    top = float(np.finfo(self.dtype).max) if self.dtype.kind == "f" else int(np.iinfo(self.dtype).max)
-    factor, top, zero = scalar(alpha, common), scalar(top, common), common.type(0)
+    largest = float(np.finfo(self.dtype).max) if self.dtype.kind == "f" else int(np.iinfo(self.dtype).max)
+    factor, top, zero = scalar(alpha, common), scalar(largest, common), common.type(0)
     b = el.operand(other, common)
 
     def alone(x: ndarray, y: ndarray) -> ndarray:  # nan is 0 there, and so is -0
