@@ -101,11 +101,21 @@ _of_libraries = lookup("library._impls")
 
 def is_python(name: str) -> bool:
     """Whether an operator's body on the CPU is a Python function: of ``torch.library.custom_op`` or of a ``Library``."""
+    if _custom is not None and name in _custom:
+        return True
     if _custom is None or _of_libraries is None:
         absent("torch._library.custom_ops.OPDEFS" if _custom is None else "torch.library._impls")()
     space, _, rest = name.partition("::")
     keys = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
-    return name in _custom or any(f"{space}/{rest}/{key}" in _of_libraries for key in keys)
+    return any(f"{space}/{rest}/{key}" in _of_libraries for key in keys)
+
+
+def decomposition(func: OpOverload) -> Callable[..., Any] | None:
+    """A function that computes an operator by others: torch's in Python, else its composite kernel beside the CPU's."""
+    found = decompositions().get(func)
+    if found is None and has_kernel(func.name(), "CompositeImplicitAutograd"):
+        return decomposed(func)
+    return found
 
 
 @functools.cache

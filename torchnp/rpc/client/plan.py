@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import torchnp
-from torchnp.interop._private import OpOverload, decompositions, is_composite, schema_of
+from torchnp.interop._private import OpOverload, decomposition, is_composite, schema_of
 from torchnp.libraries import OWN
 from torchnp.rpc import wire
 
@@ -203,10 +203,10 @@ class MissingRow(NotImplementedError):
 
 def without_kernel(plan: Plan, rows: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> Any:
     """An operator that the table has no row for, through torch's own decomposition."""
-    decomposition = None if plan.written else decompositions().get(plan.func)
+    parts = None if plan.written else decomposition(plan.func)
     try:
-        if decomposition is not None:
-            return decomposition(*args, **kwargs)
+        if parts is not None:
+            return parts(*args, **kwargs)
     except MissingRow:
         pass  # the row to name is the one that was asked for
     if why := torchnp.table.reason(plan.name):

@@ -113,15 +113,8 @@ def plan(
         It cannot be, and why.
     """
     dim, dataset = _check(label, array, reduce)
-    if not 0 < clip < math.inf:
-        raise PrivacyError(f"clip is a norm above 0, not {clip}")
-    if (sigma is None) == (epsilon is None):
-        raise PrivacyError("give the noise of a release with sigma=, or what it may cost with eps=, not both")
+    _check_terms(clip, sigma, epsilon)
     rows = array.shape[dim]
-    for name, value in (("sigma", sigma), ("eps", epsilon)):
-        if value is not None and not 0 < value < math.inf:
-            raise PrivacyError(f"{name} is a finite number above 0, not {value}")
-    _check_sizes(clip, sigma, epsilon)
     if sigma is not None:
         rho, total = None, Fraction(sigma) * (rows if reduce == "mean" else 1)
     else:
@@ -150,8 +143,15 @@ def plan(
     return made
 
 
-def _check_sizes(clip: float, sigma: float | None, epsilon: float | None) -> None:
-    """PrivacyError for numbers with which arithmetic could leave the range of float64."""
+def _check_terms(clip: float, sigma: float | None, epsilon: float | None) -> None:
+    """PrivacyError for numbers that are none of a release, or with which arithmetic could leave the range of float64."""
+    if not 0 < clip < math.inf:
+        raise PrivacyError(f"clip is a norm above 0, not {clip}")
+    if (sigma is None) == (epsilon is None):
+        raise PrivacyError("give the noise of a release with sigma=, or what it may cost with eps=, not both")
+    for name, value in (("sigma", sigma), ("eps", epsilon)):
+        if value is not None and not 0 < value < math.inf:
+            raise PrivacyError(f"{name} is a finite number above 0, not {value}")
     for name, value in (("clip", clip), ("sigma", sigma)):
         if value is not None and not SMALLEST <= value <= LARGEST:
             raise PrivacyError(
