@@ -11,10 +11,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..case import DTYPES, Case, is_inexact, rebuilt, schemas
+from ..case import DTYPES, Case, is_complex, is_inexact, rebuilt, schemas
 from ..judge.collisions import equal_bits
 from . import constraints as con
 from .constraint_table import constraint_of
+from .drawable import takes_any_shape
 from .mixed import apart, numbered, on_memory, operands, plain, with_number
 from .planted import named_arrays, planted, takes_any
 from .relaid import retyped
@@ -71,10 +72,12 @@ def ends(name: str, divisor: bool = False) -> np.ndarray:
 def gridded(case: Case, execute: Execute) -> Iterator[Case]:
     """Yield the call of an operator on single elements with each special number beside each other one, in each dtype."""
     schema = schemas()[case.op]
-    if "pointwise" not in schema.tags or schema.mutates or schema.is_out:
+    if schema.mutates or schema.is_out or schema.is_view:
         return
     base = plain(case, execute)
     groups = operands(base)
+    if "pointwise" not in schema.tags and not (len(groups) > 1 and is_elementwise(base, execute)):
+        return
     if not groups or not {name for name, _ in named_arrays(base)} <= takes_any(base.op):
         return
     count, first = sum(map(len, groups)), groups[0][0]
@@ -88,7 +91,9 @@ def gridded(case: Case, execute: Execute) -> Iterator[Case]:
             continue
         yield made
         if name in HALVES:
-            yield on_memory(one, [dense(kind, turn) for turn, kind in enumerate(kinds)])
+            many = on_memory(one, [dense(kind, turn) for turn, kind in enumerate(kinds)])
+            yield many
+            yield from filter(None, (given(many, *option) for option in options(many)))
         for place in numbered(made):
             for number in (
                 ends("float64" if is_inexact(DTYPES[name]) else name, True)
@@ -96,6 +101,14 @@ def gridded(case: Case, execute: Execute) -> Iterator[Case]:
                 else ()
             ):
                 yield with_number(made, place, number.item())
+
+
+def is_elementwise(case: Case, execute: Execute) -> bool:
+    """Return whether an operator that no tag says it of gives a number for each of its operands' elements."""
+    if not takes_any_shape(case.op):
+        return False
+    results, shapes = execute(case).results, {a.shape for a in case.arrays()}
+    return len(shapes) == 1 and [np.shape(r) for r in results] == [*shapes] and () not in shapes
 
 
 def crossing(kinds: list[str], first: int, divisors: bool) -> list[np.ndarray]:
@@ -171,24 +184,25 @@ def proportional(case: Case, execute: Execute) -> Iterator[Case]:
         one = retyped(base, kind)
         if one is None:
             return
-        values = []
-        for a in one.arrays():
-            shape = ROWS if len(names) == 1 and len(a.shape) == 2 else a.shape
-            x: np.ndarray = np.random.default_rng(len(shape)).standard_normal(shape[-1:]) if shape else np.ones(())
-            x = np.asarray(x * (1 + 1j) if kind == "complex64" else x)
-            factors = (1 + np.arange(shape[0])) * 0.37 if len(shape) > 1 else np.ones(1)
-            values.append(
-                np.broadcast_to(x * factors.reshape(-1, *[1] * (len(shape) - 1)), shape).astype(DTYPES[a.dtype])
-                if shape
-                else a.on(one.buffers)
-            )
-        made = on_memory(one, values)
-        if not execute(made).error:
-            yield made
+        for rows in (ROWS, ()) if len(names) == 1 else ((),):
+            made = on_memory(one, [multiples(a.on(one.buffers), rows or a.shape) for a in one.arrays()])
+            if not execute(made).error:
+                yield made
+                break
+
+
+def multiples(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return an array of a shape whose rows are multiples of one; of no dimensions, itself."""
+    if not shape:
+        return x
+    row = np.random.default_rng(len(shape)).standard_normal(shape[-1:]) * (1 + 1j if is_complex(x.dtype) else 1)
+    factors = (1 + np.arange(shape[0])) * 0.37 if len(shape) > 1 else np.ones(1)
+    return np.broadcast_to(row * factors.reshape(-1, *[1] * (len(shape) - 1)), shape).astype(x.dtype)
 
 
 # ---------------------------------------------------------------- options
 
+LIMIT = 0.5  # of what may be None
 KINDS = ("nan", "infinite", "zero")
 MOST = 60  # calls of an operator's options and special numbers
 # Integers that are choices, and how many there are.
@@ -208,6 +222,8 @@ def choices(op: str, a: Any) -> tuple:
         return tuple(dict.fromkeys(v for v in spec.choices if v is None or isinstance(v, (bool, int, float, str))))
     if kind == "bool":
         return (False, True)
+    if a.type in ("Scalar?", "float?"):
+        return (None,)
     if kind == "str" and a.name in WORDS:
         return WORDS[a.name]
     if kind in ("int", "SymInt") and a.name in CHOICES:
@@ -238,6 +254,9 @@ def beside_options(case: Case, execute: Execute) -> Iterator[Case]:
     if schema.mutates or schema.is_out or schema.is_view:
         return
     case = next((c for c in (retyped(case, "float32"), case) if c is not None and not execute(c).error), case)
+    for a in schema.args:  # limits that may be left out: each of them alone, and both
+        if a.type in ("Scalar?", "float?") and (full := given(case, a.name, LIMIT)) and not execute(full).error:
+            case = full
     yield from islice(specials(case, execute), MOST)
 
 

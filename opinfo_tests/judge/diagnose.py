@@ -134,7 +134,11 @@ def explaining(row: Any, outcome: str, case: Case, rounds: bool = True, refusal:
         same = [d for d in found if opening(d.torch_value.partition(": ")[2]) == opening(refusal)]
         found = same or [d for d in found if not shows(d)]  # what its own example shows torch says in other words
         found = found if same or len(found) == 1 else []
-    for d in sorted(found, key=lambda d: (not shows(d), not d.torch_value.startswith(f"{case.dtype}[")))[:1]:
+    like = lambda d: (
+        d.torch_value.startswith(HALF) != (case.dtype in HALF),
+        not d.torch_value.startswith(f"{case.dtype}["),
+    )
+    for d in sorted(found, key=lambda d: (*like(d), not shows(d)))[:1]:
         return f"{d.title[0].lower()}{d.title[1:]} (difference: {d.id})"
     listed = {d.id for d in row.differences}
     words = {"wrong-alias": r"cop(y|ies)|view|writ"}.get(outcome)
