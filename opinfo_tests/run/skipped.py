@@ -93,7 +93,7 @@ def by_option(
     if n := tally.left_out[MAX]:
         yield f"{some(n, 'call')} beyond {a.max} of an overload and dtype ({MAX})"
     if left:
-        yield f"{some(left, 'task')} after the first failure (-x)"
+        yield f"{some(left, 'task')} {'after the first failure (-x)' if a.x else 'that broke off'}"
     if not a.jobs and a.timeout_given:
         yield "the limit of --timeout, for which --jobs 0 has no process"
 

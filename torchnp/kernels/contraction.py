@@ -169,12 +169,12 @@ def tensordot(self, other, dims_self, dims_other):
     a, b = self, other
     for i, j in zip(dims_self, dims_other, strict=True):
         dim_of(self, i), dim_of(other, j)
-        if b.shape[j] == 1:
+        if other.shape[j] == 1:
             a = sum_dim(a, i, True, dtype=a.dtype)
-        elif a.shape[i] == 1:
+        elif self.shape[i] == 1:
             b = sum_dim(b, j, True, dtype=b.dtype)
-        elif a.shape[i] != b.shape[j]:
-            sizes = f"first has size {a.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}"
+        elif self.shape[i] != other.shape[j]:
+            sizes = f"first has size {self.shape[i]} in dim {i} and second has size {other.shape[j]} in dim {j}"
             raise RuntimeError(f"contracted dimensions need to match, but {sizes}")
     if a.ndim == 0 or b.ndim == 0:
         return inner(a, b)
