@@ -108,11 +108,15 @@ def _source(row: Kernel) -> Kernel:
     return _source(table[row.derived_from]) if row.derived_from else row
 
 
-def libraries_like(pattern: str) -> list[str]:
-    """The other namespaces that there are rows of, declared or offered by packages, whose names match a pattern."""
+def libraries_like(pattern: str, shipped: bool = True) -> list[str]:
+    """The other namespaces that there are rows of, declared or offered by packages, whose names match a pattern.
+
+    ``shipped`` is whether those count that torchnp itself has rows of.
+    """
     from torchnp import libraries
 
-    found = {*libraries.offered(), *(s.namespace for s in libraries.SCHEMAS.values())}
+    offered = {*libraries.offered()} - ({*libraries.shipped.MODULES} if not shipped else set())
+    found = {*offered, *(s.namespace for s in libraries.SCHEMAS.values())}
     return sorted(fnmatch.filter(found, pattern))
 
 

@@ -57,10 +57,11 @@ def meaning_of(asked: str) -> Meaning | None:
         _python,
         _torch,
         _numpy,
+        _library,
         _argument,
         _difference,
     )
-    for find in (*first, _overload, _library, _elsewhere):
+    for find in (*first, _overload, _elsewhere):
         found = find(name if find in _AS_WRITTEN else called)
         if found is not None:
             return found

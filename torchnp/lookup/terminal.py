@@ -118,7 +118,7 @@ def ops(args: argparse.Namespace) -> int:
 
 def _named(pattern: str) -> list[str]:
     full = pattern if "::" in pattern else f"*::{pattern}"
-    for space in facts.libraries_like(full.partition("::")[0]):
+    for space in facts.libraries_like(full.partition("::")[0], shipped="::" in pattern):
         try:
             facts.meet(space)
         except ImportError as error:

@@ -275,7 +275,7 @@ def test_a_server_process_keeps_a_ledger(path, tmp_path):
     ledger.verify()
 
 
-@pytest.mark.parametrize("terms", [(1e-9, 1.0, None), (1e-300, 1e-6, None), (1.0, 1e7, None)])
+@pytest.mark.parametrize("terms", [(1e-9, 1.0, None), (1e-100, 1e-6, None), (1.0, 1e7, None)])
 def test_a_release_whose_rows_vanish_is_refused(terms):
     """Rows of norm 0 in the units of the noise cost nothing: there would be no end of such releases."""
     clip, sigma, epsilon = terms

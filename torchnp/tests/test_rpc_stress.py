@@ -414,7 +414,7 @@ def test_hostile_frames_over_tcp_end_their_own_session_alone():
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_hostile_client_finds_a_server_that_checks_nothing(monkeypatch):
-    monkeypatch.setattr(served, "checker", lambda schema: (lambda args, kwargs: None, {}))
+    monkeypatch.setattr(served, "checker", lambda schema, room: (lambda args, kwargs: None, {}))
     hostile = Hostile(2)
     hostile.attack(2000)
     assert any("which is no" in fault for fault in hostile.faults)
