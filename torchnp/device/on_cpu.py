@@ -87,7 +87,7 @@ def _parts_as(x: torch.Tensor, move: Any) -> torch.Tensor:
     if x.layout is torch.strided:
         return move(x)
     if x.layout is torch.sparse_coo:
-        indices, values, whole = move(x._indices()), move(x._values()), x.is_coalesced()
+        indices, values, whole = move(aten._indices(x)), move(aten._values(x)), x.is_coalesced()
         return torch.sparse_coo_tensor(indices, values, x.shape, is_coalesced=whole, check_invariants=False)
     rows = x.layout in _BY_ROWS
     along, across = (x.crow_indices(), x.col_indices()) if rows else (x.ccol_indices(), x.row_indices())

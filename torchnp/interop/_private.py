@@ -90,9 +90,14 @@ def shaped_by_python(func: OpOverload) -> bool:
     return torch.DispatchKey.Meta in getattr(func, "py_kernels", ())
 
 
+_at_key: Callable[[Any], Any] = operator.attrgetter("_op_dk")
+if lookup("ops.aten.relu.default._op_dk") is None:
+    _at_key = absent("OpOverload._op_dk")
+
+
 def decomposed(func: OpOverload) -> Callable[..., Any]:
     """The function by which torch's CPU computes a composite op: ``OpOverload.decompose`` prefers what Python registers."""
-    return functools.partial(func._op_dk, torch.DispatchKey.CompositeImplicitAutograd)
+    return functools.partial(_at_key(func), torch.DispatchKey.CompositeImplicitAutograd)
 
 
 _custom = lookup("_library.custom_ops.OPDEFS")

@@ -23,6 +23,7 @@ MODE = {"mode", "operators", "tracer", "subclass"}
 NEEDED_BY = {
     "ops.aten.relu.default._schema": MODE | {"handles", "views", "lazy", "decomposed"},
     "utils._python_dispatch.TorchDispatchMode": MODE,
+    "ops.aten.relu.default._op_dk": {"views", "decomposed"},
     "_library.custom_ops.OPDEFS": {"operators"},
     "_C._get_dispatch_mode": {"tracer"},
     "_C._TorchDispatchModeKey": {"tracer"},

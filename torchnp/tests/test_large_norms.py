@@ -7,7 +7,7 @@ import torchnp
 
 SHAPES = [(1, 4_100_001), (3, 1_000_000), (40, 50_000), (700, 5000)]
 EPS = 1e-5
-NEAR = 6e-7  # five ulps; torch's own are within two, and hundreds away where channels are innermost
+NEAR = 1e-6  # eight ulps, as sums by BLAS depend on the processor; torch's own are within two, and hundreds away where channels are innermost
 
 
 @pytest.fixture(scope="module", params=[(s, m) for s in SHAPES for m in (0.0, 3.0)], ids=str)
