@@ -195,7 +195,7 @@ def cubes(op: str, start: int) -> Iterator[Case]:
 
 def told(op: str, count: int, start: int) -> Iterator[Case]:
     """Yield calls on values that tell kernels apart, made of the calls that are drawn of a functional overload."""
-    if drawn_as(op) != op or is_fragile(op):
+    if count < BY_RULE or drawn_as(op) != op or is_fragile(op):
         return
     execute = TorchDevice("cpu").execute
     square = [*cubes(op, start)]
@@ -211,6 +211,7 @@ def told(op: str, count: int, start: int) -> Iterator[Case]:
         yield from telling([*good, *square, *grid], execute)
 
 
+BY_RULE = 20  # draws of an overload, as the quick tier has them, beside which calls are made by rule
 AMONG = 20  # drawn calls, of which those are made
 
 
