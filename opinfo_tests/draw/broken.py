@@ -22,8 +22,8 @@ from .mixed import paired
 from .planted import KINDS as VALUES
 from .planted import planted
 from .relaid import cast, relaid, retyped
-from .strategies import BY_RULE, draws
-from .task import BROKEN
+from .strategies import draws
+from .task import BROKEN, PLAIN
 
 NUMBERS = (-1, -7, 0, 9, 100)
 INDICES = (-1, -100, 100)  # out of range, and from the end
@@ -100,7 +100,7 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
             more += recast(asked)
             more += lacking(asked, Random(f"{op} {start} lacking"), oracle.execute) if case is kept[0] else ()
             more += levelled(asked) if case is kept[0] else ()
-        more += paired(asked, oracle.execute) if case is kept[0] and int(count) >= BY_RULE else ()
+        more += paired(asked, oracle.execute) if case is kept[0] and not count.endswith(PLAIN) else ()
         yield from offered([c for c in chain(*once.values(), more) if not constraint_of(op).dies(c)], recorder)
 
 

@@ -36,7 +36,7 @@ from .own import SOURCE, own_reach
 from .planted import KINDS as VALUES
 from .planted import planted, uneven
 from .relaid import enlarged, longest, relaid, retyped
-from .task import BROKEN, DRAWN, Task
+from .task import BROKEN, DRAWN, PLAIN, Task, number
 from .value_rules import beside_options, gridded, overflowing, proportional, telling
 
 # How the first array of an in-place call lies in memory, in turn: as it was drawn, and as `relaid` has it.
@@ -193,14 +193,14 @@ def cubes(op: str, start: int) -> Iterator[Case]:
             yield case
 
 
-def told(op: str, count: int, start: int) -> Iterator[Case]:
+def told(op: str, count: str, start: int) -> Iterator[Case]:
     """Yield calls on values that tell kernels apart, made of the calls that are drawn of a functional overload."""
-    if count < BY_RULE or drawn_as(op) != op or is_fragile(op):
+    if count.endswith(PLAIN) or drawn_as(op) != op or is_fragile(op):
         return
     execute = TorchDevice("cpu").execute
     square = [*cubes(op, start)]
     yield from square
-    found = [*collected(op, count, start)][:AMONG]
+    found = [*collected(op, number(count), start)][:AMONG]
     good = [c for c in found if all(0 not in a.shape for a in c.arrays()) and not execute(c).error]
     wide = next((c for c in good if max((a.on(c.buffers).size for a in c.arrays()), default=0) > 2), None)
     grid = [*gridded(wide, execute)] if wide is not None else []
@@ -211,7 +211,6 @@ def told(op: str, count: int, start: int) -> Iterator[Case]:
         yield from telling([*good, *square, *grid], execute)
 
 
-BY_RULE = 20  # draws of an overload, as the quick tier has them, beside which calls are made by rule
 AMONG = 20  # drawn calls, of which those are made
 
 
@@ -298,7 +297,7 @@ def options(case: Case) -> tuple:
 def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
     """Offer the draws of a task, one for each step."""
     op, seen = source.removeprefix(DRAWN), set[Any]()
-    for turn, case in enumerate(draws(op, int(count), start), 1):
+    for turn, case in enumerate(draws(op, number(count), start), 1):
         recorder.calls[op] += 1
         if recorder.wanted(op):
             case = replace(case, sample_dtype=count)
@@ -308,7 +307,7 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
             if turn % MANY == MANY // 2:
                 many = enlarged(case, SOME[turn % len(SOME)])
             others = [many, many and planted(many, kind), planted(case, kind) if turn % PLANTED == 0 else None]
-            if int(count) >= MANY and len(seen) < OPTIONS and options(case)[0] and options(case) not in seen:
+            if number(count) >= MANY and len(seen) < OPTIONS and options(case)[0] and options(case) not in seen:
                 many = enlarged(retyped(case, MANY_OF[len(seen) % len(MANY_OF)]) or case)
                 if many is not None:
                     seen.add(options(case))
@@ -318,21 +317,22 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
                     recorder.calls[op] += 1
                     recorder.sink(other)
         yield
-    more = chain(told(op, int(count), start), emptied(op, start) if int(count) >= MANY else ())
+    more = chain(told(op, count, start), emptied(op, start) if number(count) >= MANY else ())
     for case in more if recorder.wanted(op) else ():
         recorder.calls[op] += 1
         recorder.sink(replace(case, source=source, sample_dtype=count))
         yield
 
 
-def plan(ops: Iterable[str], count: int) -> list[Task]:
+def plan(ops: Iterable[str], count: int, by_rule: bool = True) -> list[Task]:
     """Return the tasks that draw ``count`` calls of each overload, and that change arguments of some of them."""
     names = sorted(drawable(ops), key=lambda op: (drawn_as(op), op))
+    said = str(count) if by_rule else f"{count}{PLAIN}"
     tasks = [
-        Task(kind + op, str(count), drawn_as(op))
+        Task(kind + op, said, drawn_as(op))
         for op in names
         for kind in (DRAWN, BROKEN)
         if kind == DRAWN or may_break(op)
     ]
     called = own_reach()[SOURCE]
-    return tasks + [Task(BROKEN + op, str(count)) for op in sorted(ops) if op in called and is_trusting(op)]
+    return tasks + [Task(BROKEN + op, said) for op in sorted(ops) if op in called and is_trusting(op)]

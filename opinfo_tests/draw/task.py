@@ -9,6 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+PLAIN = " without rules"  # behind the number of draws: no calls are made by rule beside them
+
+
+def number(count: str) -> int:
+    """Return how many calls a task draws."""
+    return int(count.removesuffix(PLAIN))
+
+
 DRAWN = "drawn/"  # before an overload: the source of calls that are drawn from its schema
 GIVEN = "given/"  # before an overload: the source of the samples that another library gives of it
 BROKEN = "broken/"  # before an overload: the source of drawn calls that torch takes, each with one argument changed

@@ -20,7 +20,10 @@ from ..report.shrink import SECONDS
 from .control import INVALID
 from .trials import Shrinker
 
-DRAWS = {"full": 300, "quick": 20, "suite": 15}  # drawn calls of each overload; pytest's suite makes none by rule
+DRAWS = {
+    "full": 300,
+    "quick": 20,
+}  # drawn calls of each overload; pytest's suite draws as the quick tier, and makes none by rule
 FOUR = ("html", "badge", "summary", "repro")  # what can be made of a report without a run
 
 
