@@ -319,6 +319,14 @@ TYPES: dict[tuple[str, str], Any] = {
     ("Scalar", "p"): C((2, 1, 0.5, 0, 3, 1.0, float("inf"), -1)), ("SymInt[]", "dims"): dims(),
 }  # fmt: skip
 
+# Words that torch takes, by the argument's name, where no constraint of the overload says them.
+WORDS = {
+    "interpolation": ("linear", "lower", "higher", "midpoint", "nearest"),
+    "mode": ("constant", "reflect", "replicate", "circular"),
+    "padding_side": ("left", "right"),
+    "side": ("left", "right"),
+}
+
 
 def by_name(a: Any) -> Any:
     """Return what an argument's name says, None when only its type does."""

@@ -102,13 +102,6 @@ BY_TYPE: dict[str, Callable[[Call], Any]] = {
     ),
     "str": lambda call: call.choose(["none", "sum"]),
 }
-# Words that torch takes, by the argument's name, where no constraint of the overload says them.
-WORDS = {
-    "interpolation": ("linear", "lower", "higher", "midpoint", "nearest"),
-    "mode": ("constant", "reflect", "replicate", "circular"),
-    "padding_side": ("left", "right"),
-    "side": ("left", "right"),
-}
 
 
 def by_type(call: Call, a: Any) -> Any:
@@ -121,8 +114,8 @@ def by_type(call: Call, a: Any) -> Any:
         like = con.T("like" if not first else "any")
         made = [call.array(like)]
         return made + [call.array(con.T("like")) for _ in range(call.integer(0, 2))]
-    if kind == "str" and a.name in WORDS:
-        return call.choose(list(WORDS[a.name]))
+    if kind == "str" and a.name in con.WORDS:
+        return call.choose(list(con.WORDS[a.name]))
     if kind in BY_TYPE:
         return BY_TYPE[kind](call)
     if kind.startswith("bool["):

@@ -212,8 +212,6 @@ UNTOLD = frozenset({"pin_memory", "device", "layout", "non_blocking", "generator
 
 def choices(op: str, a: Any) -> tuple:
     """Return the values of an argument that is an option, by its constraint, its name and its type."""
-    from .strategies import WORDS
-
     spec = constraint_of(op).args.get(a.name) or con.by_name(a)
     kind = a.type.removesuffix("?")
     if a.name in UNTOLD or a.is_out or "dim" in a.name or "axis" in a.name:
@@ -224,8 +222,8 @@ def choices(op: str, a: Any) -> tuple:
         return (False, True)
     if a.type in ("Scalar?", "float?"):
         return (None,)
-    if kind == "str" and a.name in WORDS:
-        return WORDS[a.name]
+    if kind == "str" and a.name in con.WORDS:
+        return con.WORDS[a.name]
     if kind in ("int", "SymInt") and a.name in CHOICES:
         return tuple(range(CHOICES[a.name]))
     return ()

@@ -176,7 +176,7 @@ def shows_as(difference: Any) -> set[str]:
 
 def fits(difference: Any, case: Case) -> bool:
     """Return whether a difference that its example shows in one kind of dtype can show in this case."""
-    if re.search(r"\b(inplace|out)\b", difference.id) and not schemas()[case.op].mutates:
+    if re.search(r"\b(inplace|out|overlap)\b", difference.id) and not schemas()[case.op].mutates:
         return False
     wanted = re.match(r"^(\w+)\[", difference.torch_value)
     dtype = case_dtype(case)

@@ -77,7 +77,7 @@ def recorded(ops: frozenset[str], draws: int) -> Iterator[tuple[Case, Seen]]:
     store = answers.opened()
     tasks: list[Task] = plan(ops, dtypes_of("all"), True)
     if draws:
-        tasks += [t for t in plan_draws(ops, draws) if t.source.startswith(DRAWN)]
+        tasks += [t for t in plan_draws(ops, draws, by_rule=False) if t.source.startswith(DRAWN)]
     seen: set[str] = set()
     for task in tasks:
         with warnings.catch_warnings():

@@ -4,7 +4,7 @@ import pytest
 
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.draw.reach import HOMES, homes, plan
-from opinfo_tests.draw.task import DRAWN, Task
+from opinfo_tests.draw.task import DRAWN, PLAIN, Task
 from opinfo_tests.run import answers, command
 from opinfo_tests.run.answers import Store
 
@@ -32,7 +32,7 @@ def test_read_as_drawn(tmp_path, monkeypatch):
 
 
 def test_a_damaged_file_is_drawn_again(tmp_path):
-    task, mine = Task(DRAWN + "aten::sin", "5"), Store(tmp_path, 3)
+    task, mine = Task(DRAWN + "aten::sin", f"5{PLAIN}"), Store(tmp_path, 3)
     first = ids(mine.held(task, lambda op: True, ORACLE))
     path = mine.path(task)
     for cut in (0, 5, path.stat().st_size - 3):
