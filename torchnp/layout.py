@@ -156,11 +156,13 @@ def as_image(sizes: Shape, strides: Strides) -> Layout:
 def stacked(layouts: Sequence[Layout], dim: int) -> Strides:
     """The strides of ``stack``: ``cat`` along the dimension that is new, which is then split."""
     sizes = layouts[0][0]
-    if dim == len(sizes) or 0 in sizes:
-        return contiguous((*sizes[:dim], len(layouts), *sizes[dim:]))
+    split = (*sizes[:dim], len(layouts), *sizes[dim:])
+    if 0 in sizes:
+        return contiguous(split)
+    if dim == len(sizes):  # the last dimension is not split: each tensor gets one of its own
+        return in_format(split, joined([((*shape, 1), (*strides, 1)) for shape, strides in layouts]))
     merged = (*sizes[:dim], sizes[dim] * len(layouts), *sizes[dim + 1 :])
-    strides = in_format(merged, joined(layouts))
-    return (*strides[:dim], strides[dim] * max(sizes[dim], 1), *strides[dim:])
+    return viewed(merged, in_format(merged, joined(layouts)), split) or contiguous(split)
 
 
 # ---------------------------------------------------------------- arrays

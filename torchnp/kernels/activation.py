@@ -16,6 +16,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.limits import clamp
 from torchnp.kernels.numerics.blocks import STRIP, choose, in_strips, limited
 from torchnp.kernels.numerics.erf import scipy_special, times_normal
+from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.loops import in_vectors
 from torchnp.registry import kernel
 from torchnp.scalars import real, scalar, whole
@@ -259,10 +260,14 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     factor, top, zero = scalar(alpha, common), scalar(largest, common), common.type(0)
     b = el.operand(other, common)
 
-    def alone(x: ndarray, y: ndarray) -> ndarray:  # nan is 0 there, and so is -0
-        return np.minimum(np.fmax(x.astype(common) + y.astype(common) * factor, zero) + zero, top)
+    def added(x: ndarray, y: ndarray) -> ndarray:  # torch fuses the multiplication and the addition of floats
+        x, y = x.astype(common), y.astype(common)
+        return fast_fma(y, factor, x) if common in el.WIDE else x + y * factor
 
-    total = self.astype(common) + b.astype(common) * factor
+    def alone(x: ndarray, y: ndarray) -> ndarray:  # nan is 0 there, and so is -0
+        return np.minimum(np.fmax(added(x, y), zero) + zero, top)
+
+    total = added(self, b)
     return in_vectors(np.minimum(choose(total < 0, zero, total), top), alone, self, b)
 
 

@@ -8,16 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, refuse_elements, wrap_dim
-from torchnp.dtypes import BARE_UNSIGNED, cast, get_default_dtype, result_type
+from torchnp.dtypes import BARE_UNSIGNED, can_cast, cast, get_default_dtype, result_type, scalar_name
 from torchnp.errors import shape_text
 from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import contiguous
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, reshape, unsqueeze
+from torchnp.layout import WRITTEN
 from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
 from torchnp.settle import is_plain
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -54,11 +56,43 @@ def _quick_cat(tensors, dim=0):
     return np.concatenate(tensors, dim)
 
 
+def _cast_first(bound: Bound, outs: list[ndarray]) -> None:
+    # torch looks at an out's dtype before it looks at sizes, and copies each tensor into it.
+    tensors, dtype = bound["tensors"], outs[0].dtype
+    if not can_cast(common_dtype(tensors), dtype):
+        words = "torch.cat(): input types can't be cast to the desired output type"
+        raise TypeError(f"{words} {scalar_name(dtype)}")
+    bound["tensors"] = [cast(x, dtype) for x in tensors]
+
+
+def _into_cat(bound: Bound, outs: list[ndarray]) -> None:
+    shapes = [x.shape for x in bound["tensors"]]
+    ranks = [len(s) for s in shapes if s != (0,)] or [1]
+    if () not in shapes and shapes and -ranks[0] <= bound["dim"] < ranks[0]:
+        _cast_first(bound, outs)
+
+
+def _into_stack(bound: Bound, outs: list[ndarray]) -> None:
+    tensors = bound["tensors"]
+    if len({x.shape for x in tensors}) == 1 and -tensors[0].ndim - 1 <= bound["dim"] <= tensors[0].ndim:
+        _cast_first(bound, outs)
+
+
+def _into_raised(bound: Bound, outs: list[ndarray]) -> None:
+    bound["tensors"] = [atleast_1d(x) for x in bound["tensors"]]  # beside numbers vectors promote otherwise
+    if bound["tensors"]:
+        _cast_first(bound, outs)
+
+
+_CAT, _STACK, _RAISED = Writes(out=_into_cat), Writes(out=_into_stack), Writes(out=_into_raised)
+
+
 @kernel(
     "cat",
     like=np.concatenate,
     differs=["cat-legacy-empty", "int-float-promotion"],
     quick=exact(_quick_cat, placed=True),
+    writes=_CAT,
 )
 def cat(tensors, dim=0):
     """Tensors one after the other along a dimension; legacy empty ones of shape (0,) are left out."""
@@ -89,13 +123,13 @@ def _raise_cat(first: tuple[int, ...], other: tuple[int, ...], dim: int, positio
     )
 
 
-_OF_CAT = {"like": np.concatenate, "differs": ["cat-legacy-empty", "int-float-promotion"]}
+_OF_CAT = {"like": np.concatenate, "differs": ["cat-legacy-empty", "int-float-promotion"], "writes": _CAT}
 rows("concat concatenate", cat, "`cat`.", **_OF_CAT)
 
 
 def _stacked(tensors, dim=0, *, op):
     _check_list(tensors, "stack")
-    if op == "_stack":
+    if op == "_stack" and WRITTEN.target is None:
         common_dtype(tensors)
     dim = wrap_dim(dim, tensors[0].ndim + 1)
     shape = tensors[0].shape
@@ -106,7 +140,7 @@ def _stacked(tensors, dim=0, *, op):
     return cat([x.reshape(*shape[:dim], 1, *shape[dim:]) for x in tensors], dim)
 
 
-_OF_STACK = {"like": np.stack, "differs": ["int-float-promotion"]}
+_OF_STACK = {"like": np.stack, "differs": ["int-float-promotion"], "writes": _STACK}
 stack, _ = rows("stack _stack", _stacked, "Tensors of one shape along a new dimension.", **_OF_STACK)
 
 
@@ -183,7 +217,7 @@ def _raised(tensors, *, op, to, dim):
     return cat(parts, min(dim, parts[0].ndim - 1))
 
 
-_PROMOTES = ["int-float-promotion"]
+_OF_RAISED = {"differs": ["int-float-promotion"], "writes": _RAISED}
 rows(
     "hstack",
     _raised,
@@ -191,12 +225,12 @@ rows(
     to=atleast_1d,
     dim=1,
     like=np.hstack,
-    differs=_PROMOTES,
+    **_OF_RAISED,
 )
 _DOC = "`cat` along dimension {} of tensors with at least {} dimensions."
-rows("vstack", _raised, _DOC.format(0, 2), to=atleast_2d, dim=0, like=np.vstack, differs=_PROMOTES)
-rows("row_stack", _raised, "`vstack`.", op="vstack", to=atleast_2d, dim=0, like=np.vstack, differs=_PROMOTES)
-rows("dstack", _raised, _DOC.format(2, 3), to=atleast_3d, dim=2, like=np.dstack, differs=_PROMOTES)
+rows("vstack", _raised, _DOC.format(0, 2), to=atleast_2d, dim=0, like=np.vstack, **_OF_RAISED)
+rows("row_stack", _raised, "`vstack`.", op="vstack", to=atleast_2d, dim=0, like=np.vstack, **_OF_RAISED)
+rows("dstack", _raised, _DOC.format(2, 3), to=atleast_3d, dim=2, like=np.dstack, **_OF_RAISED)
 _column = lambda x: x.reshape(x.size, 1) if x.ndim <= 1 else x
 rows(
     "column_stack",
@@ -205,7 +239,7 @@ rows(
     to=_column,
     dim=1,
     like=np.column_stack,
-    differs=_PROMOTES,
+    **_OF_RAISED,
 )
 
 

@@ -1,7 +1,7 @@
 """``a * b + c`` with one rounding, as compilers contract torch's kernels with AVX2, and polynomials made of it.
 
 `fma` is exact in both precisions. `fast_fma` differs in float64 alone, where it rounds twice: the exact product has no
-dtype to be in there, and taking it apart costs some fifty times the sum, for half a unit in the last place.
+dtype to be in there, and taking it apart costs some fifty times the sum, for half a unit in the last place, unless the product overflows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ def fma(a: Any, b: Any, c: Any) -> ndarray:
 def fast_fma(a: Any, b: Any, c: Any) -> ndarray:
     """a * b + c of one dtype, which broadcast: float32 with one rounding, float64 with two."""
     if a.dtype != float32:
-        product = a * b
+        try:
+            with np.errstate(over="raise" if a.dtype == _DOUBLE else "ignore"):
+                product = a * b
+        except FloatingPointError:  # the sum may be finite where the product alone is not
+            with np.errstate(all="ignore"):
+                return _fma64(a, b, c)
         return np.add(product, c, out=product if product.shape == c.shape != () else None)
     if a.size <= _FEW:  # NumPy takes longer to set out for a conversion on the way than to make one before it
         wide = a.astype(_DOUBLE)
