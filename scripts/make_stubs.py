@@ -76,7 +76,7 @@ def parameter(a: Argument, numbers: bool) -> str:
 
 def signature(schema: Schema, first: str = "") -> str:
     """The parameters and the result, as Python spells them."""
-    numbers = "numbers_as_tensors" in schema.tags
+    numbers = schema.takes_numbers
     positional = [parameter(a, numbers) for a in schema.args if not a.kwonly]
     named = [parameter(a, numbers) for a in schema.args if a.kwonly]
     given = [first] * bool(first) + positional + (["*", *named] if named else [])

@@ -160,7 +160,7 @@ class Schema:
     @property
     def takes_numbers(self) -> bool:
         """Whether torch fills the op's Tensor arguments from Python numbers when it is called by overload."""
-        return "numbers_as_tensors" in self.tags
+        return "numbers_as_tensors" in self.tags or self.name.startswith("prims::")
 
     @functools.cached_property
     def written(self) -> tuple[Argument, ...]:

@@ -27823,9 +27823,9 @@ class _prims_abs:
     """Elementwise ``abs`` in the dtype of the operand.
 
     Like ``numpy.absolute``, with 1 known difference: ``torchnp explain abs``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``abs`` in the dtype of the operand.
 
         ``prims::abs(Tensor self) -> Tensor``"""
@@ -27835,9 +27835,9 @@ class _prims_acos:
     """Elementwise ``acos`` in the dtype of the operand.
 
     Like ``numpy.arccos``, with 1 known difference: ``torchnp explain acos``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``acos`` in the dtype of the operand.
 
         ``prims::acos(Tensor self) -> Tensor``"""
@@ -27847,9 +27847,9 @@ class _prims_acosh:
     """Elementwise ``acosh`` in the dtype of the operand.
 
     Like ``numpy.arccosh``, with 1 known difference: ``torchnp explain acosh``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``acosh`` in the dtype of the operand.
 
         ``prims::acosh(Tensor self) -> Tensor``"""
@@ -27871,9 +27871,9 @@ class _prims_amax:
     """Maximum over dimensions.
 
     Like ``numpy.max``, with 3 known differences: ``torchnp explain amax``."""
-    def __call__(_, /, inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
+    def __call__(_, /, inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
-    def default(inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
+    def default(inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
         """Maximum over dimensions.
 
         ``prims::amax(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor``"""
@@ -27883,9 +27883,9 @@ class _prims_amin:
     """Minimum over dimensions.
 
     Like ``numpy.min``, with 3 known differences: ``torchnp explain amin``."""
-    def __call__(_, /, inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
+    def __call__(_, /, inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
-    def default(inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
+    def default(inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
         """Minimum over dimensions.
 
         ``prims::amin(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor``"""
@@ -27905,9 +27905,9 @@ class _prims_as_strided:
 
 class _prims_as_strided_scatter:
     """A copy whose strided window holds ``src``."""
-    def __call__(_, /, self: _Tensor, src: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, src: _Tensor | _Scalar, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, src: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int) -> _Array:
+    def default(self: _Tensor | _Scalar, src: _Tensor | _Scalar, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int) -> _Array:
         """A copy whose strided window holds ``src``.
 
         ``prims::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt storage_offset) -> Tensor``"""
@@ -27917,9 +27917,9 @@ class _prims_asin:
     """Elementwise ``asin`` in the dtype of the operand.
 
     Like ``numpy.arcsin``, with 1 known difference: ``torchnp explain asin``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``asin`` in the dtype of the operand.
 
         ``prims::asin(Tensor self) -> Tensor``"""
@@ -27929,9 +27929,9 @@ class _prims_asinh:
     """Elementwise ``asinh`` in the dtype of the operand.
 
     Like ``numpy.arcsinh``, with 1 known difference: ``torchnp explain asinh``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``asinh`` in the dtype of the operand.
 
         ``prims::asinh(Tensor self) -> Tensor``"""
@@ -27941,9 +27941,9 @@ class _prims_atan:
     """Elementwise ``atan`` in the dtype of the operand.
 
     Like ``numpy.arctan``, with 1 known difference: ``torchnp explain atan``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``atan`` in the dtype of the operand.
 
         ``prims::atan(Tensor self) -> Tensor``"""
@@ -27953,9 +27953,9 @@ class _prims_atan2:
     """Elementwise ``atan2`` of two operands of one dtype and shape.
 
     Like ``numpy.arctan2``, with 1 known difference: ``torchnp explain atan2``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``atan2`` of two operands of one dtype and shape.
 
         ``prims::atan2(Tensor self, Tensor other) -> Tensor``"""
@@ -27965,9 +27965,9 @@ class _prims_atanh:
     """Elementwise ``atanh`` in the dtype of the operand.
 
     Like ``numpy.arctanh``, with 1 known difference: ``torchnp explain atanh``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``atanh`` in the dtype of the operand.
 
         ``prims::atanh(Tensor self) -> Tensor``"""
@@ -27975,9 +27975,9 @@ class _prims_atanh:
 
 class _prims_bessel_i0:
     """Elementwise ``bessel_i0`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``bessel_i0`` in the dtype of the operand.
 
         ``prims::bessel_i0(Tensor self) -> Tensor``"""
@@ -27985,9 +27985,9 @@ class _prims_bessel_i0:
 
 class _prims_bessel_i0e:
     """Elementwise ``bessel_i0e`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``bessel_i0e`` in the dtype of the operand.
 
         ``prims::bessel_i0e(Tensor self) -> Tensor``"""
@@ -27995,9 +27995,9 @@ class _prims_bessel_i0e:
 
 class _prims_bessel_i1:
     """Elementwise ``bessel_i1`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``bessel_i1`` in the dtype of the operand.
 
         ``prims::bessel_i1(Tensor self) -> Tensor``"""
@@ -28005,9 +28005,9 @@ class _prims_bessel_i1:
 
 class _prims_bessel_i1e:
     """Elementwise ``bessel_i1e`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``bessel_i1e`` in the dtype of the operand.
 
         ``prims::bessel_i1e(Tensor self) -> Tensor``"""
@@ -28015,9 +28015,9 @@ class _prims_bessel_i1e:
 
 class _prims_bessel_j0:
     """Elementwise ``bessel_j0`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``bessel_j0`` in the dtype of the operand.
 
         ``prims::bessel_j0(Tensor self) -> Tensor``"""
@@ -28025,9 +28025,9 @@ class _prims_bessel_j0:
 
 class _prims_bessel_j1:
     """Elementwise ``bessel_j1`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``bessel_j1`` in the dtype of the operand.
 
         ``prims::bessel_j1(Tensor self) -> Tensor``"""
@@ -28037,9 +28037,9 @@ class _prims_bitwise_and:
     """Elementwise ``bitwise_and`` of two operands of one dtype and shape.
 
     Like ``numpy.bitwise_and``, with 1 known difference: ``torchnp explain bitwise_and``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``bitwise_and`` of two operands of one dtype and shape.
 
         ``prims::bitwise_and(Tensor self, Tensor other) -> Tensor``"""
@@ -28049,9 +28049,9 @@ class _prims_bitwise_not:
     """Elementwise ``bitwise_not`` in the dtype of the operand.
 
     Like ``numpy.invert``, with no known difference: ``torchnp explain bitwise_not``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``bitwise_not`` in the dtype of the operand.
 
         ``prims::bitwise_not(Tensor self) -> Tensor``"""
@@ -28061,9 +28061,9 @@ class _prims_bitwise_or:
     """Elementwise ``bitwise_or`` of two operands of one dtype and shape.
 
     Like ``numpy.bitwise_or``, with 1 known difference: ``torchnp explain bitwise_or``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``bitwise_or`` of two operands of one dtype and shape.
 
         ``prims::bitwise_or(Tensor self, Tensor other) -> Tensor``"""
@@ -28073,9 +28073,9 @@ class _prims_bitwise_xor:
     """Elementwise ``bitwise_xor`` of two operands of one dtype and shape.
 
     Like ``numpy.bitwise_xor``, with 1 known difference: ``torchnp explain bitwise_xor``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``bitwise_xor`` of two operands of one dtype and shape.
 
         ``prims::bitwise_xor(Tensor self, Tensor other) -> Tensor``"""
@@ -28085,9 +28085,9 @@ class _prims_broadcast_in_dim:
     """A view of a larger shape; ``broadcast_dimensions`` tells where each dimension of ``a`` goes.
 
     Like ``numpy.broadcast_to``, with 1 known difference: ``torchnp explain broadcast_in_dim``."""
-    def __call__(_, /, a: _Tensor, shape: Sequence[_int], broadcast_dimensions: Sequence[_int]) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, shape: Sequence[_int], broadcast_dimensions: Sequence[_int]) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, shape: Sequence[_int], broadcast_dimensions: Sequence[_int]) -> _Array:
+    def default(a: _Tensor | _Scalar, shape: Sequence[_int], broadcast_dimensions: Sequence[_int]) -> _Array:
         """A view of a larger shape; ``broadcast_dimensions`` tells where each dimension of ``a`` goes.
 
         ``prims::broadcast_in_dim(Tensor(a) a, SymInt[] shape, int[] broadcast_dimensions) -> Tensor(a)``"""
@@ -28109,9 +28109,9 @@ class _prims_cbrt:
     """Real cube root.
 
     Like ``numpy.cbrt``, with 2 known differences: ``torchnp explain cbrt``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Real cube root.
 
         ``prims::cbrt(Tensor self) -> Tensor``"""
@@ -28121,9 +28121,9 @@ class _prims_ceil:
     """Elementwise ``ceil`` in the dtype of the operand.
 
     Like ``numpy.ceil``, with 1 known difference: ``torchnp explain ceil``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``ceil`` in the dtype of the operand.
 
         ``prims::ceil(Tensor self) -> Tensor``"""
@@ -28133,9 +28133,9 @@ class _prims_clone:
     """A copy that keeps the memory format, or takes one.
 
     Like ``numpy.copy``, with 1 known difference: ``torchnp explain clone``."""
-    def __call__(_, /, self: _Tensor, *, memory_format: Any | None = ...) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, *, memory_format: Any | None = ...) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, *, memory_format: Any | None = ...) -> _Array:
+    def default(self: _Tensor | _Scalar, *, memory_format: Any | None = ...) -> _Array:
         """A copy that keeps the memory format, or takes one.
 
         ``prims::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor``"""
@@ -28145,9 +28145,9 @@ class _prims_collapse:
     """A copy with dimensions ``start`` to ``end`` (included) merged into one.
 
     Like ``numpy.reshape``, with 2 known differences: ``torchnp explain collapse``."""
-    def __call__(_, /, a: _Tensor, start: _int, end: _int) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, start: _int, end: _int) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, start: _int, end: _int) -> _Array:
+    def default(a: _Tensor | _Scalar, start: _int, end: _int) -> _Array:
         """A copy with dimensions ``start`` to ``end`` (included) merged into one.
 
         ``prims::collapse(Tensor a, int start, int end) -> Tensor``"""
@@ -28157,9 +28157,9 @@ class _prims_collapse_view:
     """A view with dimensions ``start`` to ``end`` (included) merged into one, where strides allow it.
 
     Like ``numpy.reshape``, with 2 known differences: ``torchnp explain collapse_view``."""
-    def __call__(_, /, a: _Tensor, start: _int, end: _int) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, start: _int, end: _int) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, start: _int, end: _int) -> _Array:
+    def default(a: _Tensor | _Scalar, start: _int, end: _int) -> _Array:
         """A view with dimensions ``start`` to ``end`` (included) merged into one, where strides allow it.
 
         ``prims::collapse_view(Tensor(a) a, int start, int end) -> Tensor(a)``"""
@@ -28169,9 +28169,9 @@ class _prims_conj:
     """Complex conjugate.
 
     Like ``numpy.conjugate``, with no known difference: ``torchnp explain conj``."""
-    def __call__(_, /, a: _Tensor) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor) -> _Array:
+    def default(a: _Tensor | _Scalar) -> _Array:
         """Complex conjugate.
 
         ``prims::conj(Tensor(a) a) -> Tensor(a)``"""
@@ -28181,9 +28181,9 @@ class _prims_conj_physical:
     """Complex conjugate, as a new array.
 
     Like ``numpy.conjugate``, with no known difference: ``torchnp explain conj_physical``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Complex conjugate, as a new array.
 
         ``prims::conj_physical(Tensor self) -> Tensor``"""
@@ -28193,9 +28193,9 @@ class _prims_convert_element_type:
     """A copy in another dtype.
 
     Like ``numpy.astype``, with no known difference: ``torchnp explain convert_element_type``."""
-    def __call__(_, /, a: _Tensor, dtype: _ScalarType) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, dtype: _ScalarType) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, dtype: _ScalarType) -> _Array:
+    def default(a: _Tensor | _Scalar, dtype: _ScalarType) -> _Array:
         """A copy in another dtype.
 
         ``prims::convert_element_type(Tensor a, ScalarType dtype) -> Tensor``"""
@@ -28203,9 +28203,9 @@ class _prims_convert_element_type:
 
 class _prims_copy_strided:
     """A copy with given strides, in elements."""
-    def __call__(_, /, a: _Tensor, stride: Sequence[_int]) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, stride: Sequence[_int]) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, stride: Sequence[_int]) -> _Array:
+    def default(a: _Tensor | _Scalar, stride: Sequence[_int]) -> _Array:
         """A copy with given strides, in elements.
 
         ``prims::copy_strided(Tensor a, SymInt[] stride) -> Tensor``"""
@@ -28215,9 +28215,9 @@ class _prims_copy_to:
     """Write ``b`` into ``a``.
 
     Like ``numpy.copyto``, with 1 known difference: ``torchnp explain copy_to``."""
-    def __call__(_, /, a: _Array, b: _Tensor) -> _Array: ...
+    def __call__(_, /, a: _Array, b: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(a: _Array, b: _Tensor) -> _Array:
+    def default(a: _Array, b: _Tensor | _Scalar) -> _Array:
         """Write ``b`` into ``a``.
 
         ``prims::copy_to(Tensor(a!) a, Tensor b) -> Tensor(a!)``"""
@@ -28227,9 +28227,9 @@ class _prims_cos:
     """Elementwise ``cos`` in the dtype of the operand.
 
     Like ``numpy.cos``, with 1 known difference: ``torchnp explain cos``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``cos`` in the dtype of the operand.
 
         ``prims::cos(Tensor self) -> Tensor``"""
@@ -28239,9 +28239,9 @@ class _prims_cosh:
     """Elementwise ``cosh`` in the dtype of the operand.
 
     Like ``numpy.cosh``, with 1 known difference: ``torchnp explain cosh``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``cosh`` in the dtype of the operand.
 
         ``prims::cosh(Tensor self) -> Tensor``"""
@@ -28249,9 +28249,9 @@ class _prims_cosh:
 
 class _prims_device_put:
     """The array on a device; there is one."""
-    def __call__(_, /, a: _Tensor, device: Any, non_blocking: _bool = ...) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, device: Any, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, device: Any, non_blocking: _bool = ...) -> _Array:
+    def default(a: _Tensor | _Scalar, device: Any, non_blocking: _bool = ...) -> _Array:
         """The array on a device; there is one.
 
         ``prims::device_put(Tensor a, Device device, bool non_blocking=False) -> Tensor``"""
@@ -28259,9 +28259,9 @@ class _prims_device_put:
 
 class _prims_digamma:
     """Elementwise ``digamma`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``digamma`` in the dtype of the operand.
 
         ``prims::digamma(Tensor self) -> Tensor``"""
@@ -28315,9 +28315,9 @@ class _prims_eq:
     """Elementwise ``eq`` of two operands of one dtype and shape.
 
     Like ``numpy.equal``, with 1 known difference: ``torchnp explain eq``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``eq`` of two operands of one dtype and shape.
 
         ``prims::eq(Tensor self, Tensor other) -> Tensor``"""
@@ -28325,9 +28325,9 @@ class _prims_eq:
 
 class _prims_erf:
     """Elementwise ``erf`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``erf`` in the dtype of the operand.
 
         ``prims::erf(Tensor self) -> Tensor``"""
@@ -28335,9 +28335,9 @@ class _prims_erf:
 
 class _prims_erf_inv:
     """Elementwise ``erf_inv`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``erf_inv`` in the dtype of the operand.
 
         ``prims::erf_inv(Tensor self) -> Tensor``"""
@@ -28345,9 +28345,9 @@ class _prims_erf_inv:
 
 class _prims_erfc:
     """Elementwise ``erfc`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``erfc`` in the dtype of the operand.
 
         ``prims::erfc(Tensor self) -> Tensor``"""
@@ -28355,9 +28355,9 @@ class _prims_erfc:
 
 class _prims_erfcx:
     """Elementwise ``erfcx`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``erfcx`` in the dtype of the operand.
 
         ``prims::erfcx(Tensor self) -> Tensor``"""
@@ -28367,9 +28367,9 @@ class _prims_exp:
     """Elementwise ``exp`` in the dtype of the operand.
 
     Like ``numpy.exp``, with 1 known difference: ``torchnp explain exp``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``exp`` in the dtype of the operand.
 
         ``prims::exp(Tensor self) -> Tensor``"""
@@ -28379,9 +28379,9 @@ class _prims_exp2:
     """Elementwise ``exp2`` in the dtype of the operand.
 
     Like ``numpy.exp2``, with 1 known difference: ``torchnp explain exp2``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``exp2`` in the dtype of the operand.
 
         ``prims::exp2(Tensor self) -> Tensor``"""
@@ -28391,9 +28391,9 @@ class _prims_expm1:
     """Elementwise ``expm1`` in the dtype of the operand.
 
     Like ``numpy.expm1``, with 1 known difference: ``torchnp explain expm1``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``expm1`` in the dtype of the operand.
 
         ``prims::expm1(Tensor self) -> Tensor``"""
@@ -28403,9 +28403,9 @@ class _prims_fft_c2c:
     """Fourier transform of complex numbers or its inverse, not normalized.
 
     Like ``numpy.fft.fftn``, with no known difference: ``torchnp explain fft_c2c``."""
-    def __call__(_, /, self: _Tensor, *, dim: Sequence[_int], forward: _bool) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, *, dim: Sequence[_int], forward: _bool) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, *, dim: Sequence[_int], forward: _bool) -> _Array:
+    def default(self: _Tensor | _Scalar, *, dim: Sequence[_int], forward: _bool) -> _Array:
         """Fourier transform of complex numbers or its inverse, not normalized.
 
         ``prims::fft_c2c(Tensor self, *, int[] dim, bool forward) -> Tensor``"""
@@ -28415,9 +28415,9 @@ class _prims_fft_c2r:
     """Inverse Fourier transform to real numbers, not normalized.
 
     Like ``numpy.fft.irfftn``, with no known difference: ``torchnp explain fft_c2r``."""
-    def __call__(_, /, self: _Tensor, *, dim: Sequence[_int], last_dim_size: _int) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, *, dim: Sequence[_int], last_dim_size: _int) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, *, dim: Sequence[_int], last_dim_size: _int) -> _Array:
+    def default(self: _Tensor | _Scalar, *, dim: Sequence[_int], last_dim_size: _int) -> _Array:
         """Inverse Fourier transform to real numbers, not normalized.
 
         ``prims::fft_c2r(Tensor self, *, int[] dim, SymInt last_dim_size) -> Tensor``"""
@@ -28427,9 +28427,9 @@ class _prims_fft_r2c:
     """Fourier transform of real numbers, not normalized.
 
     Like ``numpy.fft.rfftn``, with 2 known differences: ``torchnp explain fft_r2c``."""
-    def __call__(_, /, self: _Tensor, *, dim: Sequence[_int], onesided: _bool) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, *, dim: Sequence[_int], onesided: _bool) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, *, dim: Sequence[_int], onesided: _bool) -> _Array:
+    def default(self: _Tensor | _Scalar, *, dim: Sequence[_int], onesided: _bool) -> _Array:
         """Fourier transform of real numbers, not normalized.
 
         ``prims::fft_r2c(Tensor self, *, int[] dim, bool onesided) -> Tensor``"""
@@ -28439,9 +28439,9 @@ class _prims_fill:
     """An array of the same shape and dtype that holds one number.
 
     Like ``numpy.full_like``, with no known difference: ``torchnp explain fill``."""
-    def __call__(_, /, self: _Tensor, value: _Scalar) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, value: _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, value: _Scalar) -> _Array:
+    def default(self: _Tensor | _Scalar, value: _Scalar) -> _Array:
         """An array of the same shape and dtype that holds one number.
 
         ``prims::fill(Tensor self, Scalar value) -> Tensor``"""
@@ -28451,9 +28451,9 @@ class _prims_floor:
     """Elementwise ``floor`` in the dtype of the operand.
 
     Like ``numpy.floor``, with 1 known difference: ``torchnp explain floor``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``floor`` in the dtype of the operand.
 
         ``prims::floor(Tensor self) -> Tensor``"""
@@ -28461,9 +28461,9 @@ class _prims_floor:
 
 class _prims_fmax:
     """Elementwise ``fmax`` of two operands of one dtype and shape."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``fmax`` of two operands of one dtype and shape.
 
         ``prims::fmax(Tensor self, Tensor other) -> Tensor``"""
@@ -28471,9 +28471,9 @@ class _prims_fmax:
 
 class _prims_fmin:
     """Elementwise ``fmin`` of two operands of one dtype and shape."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``fmin`` of two operands of one dtype and shape.
 
         ``prims::fmin(Tensor self, Tensor other) -> Tensor``"""
@@ -28481,9 +28481,9 @@ class _prims_fmin:
 
 class _prims_fmod:
     """Elementwise ``fmod`` of two operands of one dtype and shape."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``fmod`` of two operands of one dtype and shape.
 
         ``prims::fmod(Tensor self, Tensor other) -> Tensor``"""
@@ -28493,9 +28493,9 @@ class _prims_frexp:
     """Mantissa in [0.5, 1) and exponent of two.
 
     Like ``numpy.frexp``, with 1 known difference: ``torchnp explain frexp``."""
-    def __call__(_, /, self: _Tensor) -> tuple[_Array, _Array]: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> tuple[_Array, _Array]: ...
     @staticmethod
-    def default(self: _Tensor) -> tuple[_Array, _Array]:
+    def default(self: _Tensor | _Scalar) -> tuple[_Array, _Array]:
         """Mantissa in [0.5, 1) and exponent of two.
 
         ``prims::frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)``"""
@@ -28517,9 +28517,9 @@ class _prims_full_like:
     """An array of the shape of another that holds one number.
 
     Like ``numpy.full_like``, with 3 known differences: ``torchnp explain full_like``."""
-    def __call__(_, /, a: _Tensor, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
+    def default(a: _Tensor | _Scalar, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
         """An array of the shape of another that holds one number.
 
         ``prims::full_like(Tensor a, Scalar fill_value, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor``"""
@@ -28527,9 +28527,9 @@ class _prims_full_like:
 
 class _prims_gcd:
     """Elementwise ``gcd`` of two operands of one dtype and shape."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``gcd`` of two operands of one dtype and shape.
 
         ``prims::gcd(Tensor self, Tensor other) -> Tensor``"""
@@ -28539,9 +28539,9 @@ class _prims_ge:
     """Elementwise ``ge`` of two operands of one dtype and shape.
 
     Like ``numpy.greater_equal``, with 1 known difference: ``torchnp explain ge``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``ge`` of two operands of one dtype and shape.
 
         ``prims::ge(Tensor self, Tensor other) -> Tensor``"""
@@ -28551,9 +28551,9 @@ class _prims_gt:
     """Elementwise ``gt`` of two operands of one dtype and shape.
 
     Like ``numpy.greater``, with 1 known difference: ``torchnp explain gt``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``gt`` of two operands of one dtype and shape.
 
         ``prims::gt(Tensor self, Tensor other) -> Tensor``"""
@@ -28563,9 +28563,9 @@ class _prims_hypot:
     """Elementwise ``hypot`` of two operands of one dtype and shape.
 
     Like ``numpy.hypot``, with 2 known differences: ``torchnp explain hypot``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``hypot`` of two operands of one dtype and shape.
 
         ``prims::hypot(Tensor self, Tensor other) -> Tensor``"""
@@ -28573,9 +28573,9 @@ class _prims_hypot:
 
 class _prims_igamma:
     """Elementwise ``igamma`` of two operands of one dtype and shape."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``igamma`` of two operands of one dtype and shape.
 
         ``prims::igamma(Tensor self, Tensor other) -> Tensor``"""
@@ -28583,9 +28583,9 @@ class _prims_igamma:
 
 class _prims_igammac:
     """Elementwise ``igammac`` of two operands of one dtype and shape."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``igammac`` of two operands of one dtype and shape.
 
         ``prims::igammac(Tensor self, Tensor other) -> Tensor``"""
@@ -28595,9 +28595,9 @@ class _prims_imag:
     """The imaginary parts of complex numbers, as a view.
 
     Like ``numpy.imag``, with no known difference: ``torchnp explain imag``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """The imaginary parts of complex numbers, as a view.
 
         ``prims::imag(Tensor(a) self) -> Tensor(a)``"""
@@ -28619,9 +28619,9 @@ class _prims_isfinite:
     """Elementwise ``isfinite`` in the dtype of the operand.
 
     Like ``numpy.isfinite``, with no known difference: ``torchnp explain isfinite``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``isfinite`` in the dtype of the operand.
 
         ``prims::isfinite(Tensor self) -> Tensor``"""
@@ -28631,9 +28631,9 @@ class _prims_item:
     """The only element as a Python number.
 
     Like ``numpy.ndarray.item``, with no known difference: ``torchnp explain item``."""
-    def __call__(_, /, a: _Tensor) -> Any: ...
+    def __call__(_, /, a: _Tensor | _Scalar) -> Any: ...
     @staticmethod
-    def default(a: _Tensor) -> Any:
+    def default(a: _Tensor | _Scalar) -> Any:
         """The only element as a Python number.
 
         ``prims::item(Tensor a) -> Scalar``"""
@@ -28643,9 +28643,9 @@ class _prims_le:
     """Elementwise ``le`` of two operands of one dtype and shape.
 
     Like ``numpy.less_equal``, with 1 known difference: ``torchnp explain le``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``le`` of two operands of one dtype and shape.
 
         ``prims::le(Tensor self, Tensor other) -> Tensor``"""
@@ -28653,9 +28653,9 @@ class _prims_le:
 
 class _prims_lgamma:
     """Elementwise ``lgamma`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``lgamma`` in the dtype of the operand.
 
         ``prims::lgamma(Tensor self) -> Tensor``"""
@@ -28665,9 +28665,9 @@ class _prims_log:
     """Elementwise ``log`` in the dtype of the operand.
 
     Like ``numpy.log``, with 1 known difference: ``torchnp explain log``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``log`` in the dtype of the operand.
 
         ``prims::log(Tensor self) -> Tensor``"""
@@ -28677,9 +28677,9 @@ class _prims_log10:
     """Elementwise ``log10`` in the dtype of the operand.
 
     Like ``numpy.log10``, with 1 known difference: ``torchnp explain log10``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``log10`` in the dtype of the operand.
 
         ``prims::log10(Tensor self) -> Tensor``"""
@@ -28689,9 +28689,9 @@ class _prims_log1p:
     """Elementwise ``log1p`` in the dtype of the operand.
 
     Like ``numpy.log1p``, with 1 known difference: ``torchnp explain log1p``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``log1p`` in the dtype of the operand.
 
         ``prims::log1p(Tensor self) -> Tensor``"""
@@ -28701,9 +28701,9 @@ class _prims_log2:
     """Elementwise ``log2`` in the dtype of the operand.
 
     Like ``numpy.log2``, with 1 known difference: ``torchnp explain log2``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``log2`` in the dtype of the operand.
 
         ``prims::log2(Tensor self) -> Tensor``"""
@@ -28713,9 +28713,9 @@ class _prims_lt:
     """Elementwise ``lt`` of two operands of one dtype and shape.
 
     Like ``numpy.less``, with 1 known difference: ``torchnp explain lt``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``lt`` of two operands of one dtype and shape.
 
         ``prims::lt(Tensor self, Tensor other) -> Tensor``"""
@@ -28725,9 +28725,9 @@ class _prims_maximum:
     """Elementwise ``maximum`` of two operands of one dtype and shape.
 
     Like ``numpy.maximum``, with 2 known differences: ``torchnp explain maximum``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``maximum`` of two operands of one dtype and shape.
 
         ``prims::maximum(Tensor self, Tensor other) -> Tensor``"""
@@ -28747,9 +28747,9 @@ class _prims_minimum:
     """Elementwise ``minimum`` of two operands of one dtype and shape.
 
     Like ``numpy.minimum``, with 2 known differences: ``torchnp explain minimum``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``minimum`` of two operands of one dtype and shape.
 
         ``prims::minimum(Tensor self, Tensor other) -> Tensor``"""
@@ -28779,9 +28779,9 @@ class _prims_mul:
 
 class _prims_ndtri:
     """Elementwise ``ndtri`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``ndtri`` in the dtype of the operand.
 
         ``prims::ndtri(Tensor self) -> Tensor``"""
@@ -28791,9 +28791,9 @@ class _prims_ne:
     """Elementwise ``ne`` of two operands of one dtype and shape.
 
     Like ``numpy.not_equal``, with 1 known difference: ``torchnp explain ne``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``ne`` of two operands of one dtype and shape.
 
         ``prims::ne(Tensor self, Tensor other) -> Tensor``"""
@@ -28803,9 +28803,9 @@ class _prims_neg:
     """Elementwise ``neg`` in the dtype of the operand.
 
     Like ``numpy.negative``, with no known difference: ``torchnp explain neg``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``neg`` in the dtype of the operand.
 
         ``prims::neg(Tensor self) -> Tensor``"""
@@ -28815,9 +28815,9 @@ class _prims_nextafter:
     """Elementwise ``nextafter`` of two operands of one dtype and shape.
 
     Like ``numpy.nextafter``, with 2 known differences: ``torchnp explain nextafter``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``nextafter`` of two operands of one dtype and shape.
 
         ``prims::nextafter(Tensor self, Tensor other) -> Tensor``"""
@@ -28839,9 +28839,9 @@ class _prims_pow:
     """Elementwise ``pow`` of two operands of one dtype and shape.
 
     Like ``numpy.power``, with 3 known differences: ``torchnp explain pow``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``pow`` of two operands of one dtype and shape.
 
         ``prims::pow(Tensor self, Tensor other) -> Tensor``"""
@@ -28851,9 +28851,9 @@ class _prims_prod:
     """Product over dimensions; none named leaves the array as it is.
 
     Like ``numpy.prod``, with 4 known differences: ``torchnp explain prod``."""
-    def __call__(_, /, inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
+    def __call__(_, /, inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
-    def default(inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
+    def default(inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
         """Product over dimensions; none named leaves the array as it is.
 
         ``prims::prod(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor``"""
@@ -28863,9 +28863,9 @@ class _prims_real:
     """The real parts of complex numbers, as a view.
 
     Like ``numpy.real``, with no known difference: ``torchnp explain real``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """The real parts of complex numbers, as a view.
 
         ``prims::real(Tensor(a) self) -> Tensor(a)``"""
@@ -28875,9 +28875,9 @@ class _prims_reciprocal:
     """Elementwise ``reciprocal`` in the dtype of the operand.
 
     Like ``numpy.reciprocal``, with 3 known differences: ``torchnp explain reciprocal``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``reciprocal`` in the dtype of the operand.
 
         ``prims::reciprocal(Tensor self) -> Tensor``"""
@@ -28887,9 +28887,9 @@ class _prims_remainder:
     """Elementwise ``remainder`` of two operands of one dtype and shape.
 
     Like ``numpy.remainder``, with 4 known differences: ``torchnp explain remainder``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``remainder`` of two operands of one dtype and shape.
 
         ``prims::remainder(Tensor self, Tensor other) -> Tensor``"""
@@ -28899,9 +28899,9 @@ class _prims_reshape:
     """A contiguous copy in another shape.
 
     Like ``numpy.reshape``, with 2 known differences: ``torchnp explain reshape``."""
-    def __call__(_, /, a: _Tensor, shape: Sequence[_int]) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, shape: Sequence[_int]) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, shape: Sequence[_int]) -> _Array:
+    def default(a: _Tensor | _Scalar, shape: Sequence[_int]) -> _Array:
         """A contiguous copy in another shape.
 
         ``prims::reshape(Tensor a, SymInt[] shape) -> Tensor``"""
@@ -28921,9 +28921,9 @@ class _prims_rev:
     """A copy with the order of elements reversed along dimensions.
 
     Like ``numpy.flip``, with 2 known differences: ``torchnp explain rev``."""
-    def __call__(_, /, a: _Tensor, dims: Sequence[_int]) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, dims: Sequence[_int]) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, dims: Sequence[_int]) -> _Array:
+    def default(a: _Tensor | _Scalar, dims: Sequence[_int]) -> _Array:
         """A copy with the order of elements reversed along dimensions.
 
         ``prims::rev(Tensor a, int[] dims) -> Tensor``"""
@@ -28933,9 +28933,9 @@ class _prims_round:
     """Elementwise ``round`` in the dtype of the operand.
 
     Like ``numpy.round``, with 1 known difference: ``torchnp explain round``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``round`` in the dtype of the operand.
 
         ``prims::round(Tensor self) -> Tensor``"""
@@ -28943,9 +28943,9 @@ class _prims_round:
 
 class _prims_rsqrt:
     """Elementwise ``rsqrt`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``rsqrt`` in the dtype of the operand.
 
         ``prims::rsqrt(Tensor self) -> Tensor``"""
@@ -28967,9 +28967,9 @@ class _prims_shift_left:
     """Elementwise ``shift_left`` of two operands of one dtype and shape.
 
     Like ``numpy.left_shift``, with 2 known differences: ``torchnp explain shift_left``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``shift_left`` of two operands of one dtype and shape.
 
         ``prims::shift_left(Tensor self, Tensor other) -> Tensor``"""
@@ -28979,9 +28979,9 @@ class _prims_shift_right_arithmetic:
     """Elementwise ``shift_right_arithmetic`` of two operands of one dtype and shape.
 
     Like ``numpy.right_shift``, with 2 known differences: ``torchnp explain shift_right_arithmetic``."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``shift_right_arithmetic`` of two operands of one dtype and shape.
 
         ``prims::shift_right_arithmetic(Tensor self, Tensor other) -> Tensor``"""
@@ -28991,9 +28991,9 @@ class _prims_sign:
     """Elementwise ``sign`` in the dtype of the operand.
 
     Like ``numpy.sign``, with 2 known differences: ``torchnp explain sign``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``sign`` in the dtype of the operand.
 
         ``prims::sign(Tensor self) -> Tensor``"""
@@ -29003,9 +29003,9 @@ class _prims_signbit:
     """Elementwise ``signbit`` in the dtype of the operand.
 
     Like ``numpy.signbit``, with no known difference: ``torchnp explain signbit``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``signbit`` in the dtype of the operand.
 
         ``prims::signbit(Tensor self) -> Tensor``"""
@@ -29015,9 +29015,9 @@ class _prims_sin:
     """Elementwise ``sin`` in the dtype of the operand.
 
     Like ``numpy.sin``, with 1 known difference: ``torchnp explain sin``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``sin`` in the dtype of the operand.
 
         ``prims::sin(Tensor self) -> Tensor``"""
@@ -29027,9 +29027,9 @@ class _prims_sinh:
     """Elementwise ``sinh`` in the dtype of the operand.
 
     Like ``numpy.sinh``, with 1 known difference: ``torchnp explain sinh``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``sinh`` in the dtype of the operand.
 
         ``prims::sinh(Tensor self) -> Tensor``"""
@@ -29037,9 +29037,9 @@ class _prims_sinh:
 
 class _prims_spherical_bessel_j0:
     """Elementwise ``spherical_bessel_j0`` in the dtype of the operand."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``spherical_bessel_j0`` in the dtype of the operand.
 
         ``prims::spherical_bessel_j0(Tensor self) -> Tensor``"""
@@ -29047,9 +29047,9 @@ class _prims_spherical_bessel_j0:
 
 class _prims_split_dim:
     """A view with one dimension split in two, the outer of the given length."""
-    def __call__(_, /, a: _Tensor, dim: _int, outer_length: _int) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, dim: _int, outer_length: _int) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, dim: _int, outer_length: _int) -> _Array:
+    def default(a: _Tensor | _Scalar, dim: _int, outer_length: _int) -> _Array:
         """A view with one dimension split in two, the outer of the given length.
 
         ``prims::split_dim(Tensor(a) a, int dim, SymInt outer_length) -> Tensor(a)``"""
@@ -29059,9 +29059,9 @@ class _prims_sqrt:
     """Elementwise ``sqrt`` in the dtype of the operand.
 
     Like ``numpy.sqrt``, with 1 known difference: ``torchnp explain sqrt``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``sqrt`` in the dtype of the operand.
 
         ``prims::sqrt(Tensor self) -> Tensor``"""
@@ -29071,9 +29071,9 @@ class _prims_squeeze:
     """A view without the named dimensions, which have length one.
 
     Like ``numpy.squeeze``, with no known difference: ``torchnp explain squeeze``."""
-    def __call__(_, /, a: _Tensor, dimensions: Sequence[_int]) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, dimensions: Sequence[_int]) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, dimensions: Sequence[_int]) -> _Array:
+    def default(a: _Tensor | _Scalar, dimensions: Sequence[_int]) -> _Array:
         """A view without the named dimensions, which have length one.
 
         ``prims::squeeze(Tensor(a) a, int[] dimensions) -> Tensor(a)``"""
@@ -29095,9 +29095,9 @@ class _prims_sum:
     """Sum over dimensions; integers give int64.
 
     Like ``numpy.sum``, with 3 known differences: ``torchnp explain sum``."""
-    def __call__(_, /, inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
+    def __call__(_, /, inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
-    def default(inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
+    def default(inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
         """Sum over dimensions; integers give int64.
 
         ``prims::sum(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor``"""
@@ -29107,9 +29107,9 @@ class _prims_svd:
     """Singular value decomposition: U, S and the conjugate transpose of V.
 
     Like ``numpy.linalg.svd``, with no known difference: ``torchnp explain svd``."""
-    def __call__(_, /, A: _Tensor, *, full_matrices: _bool) -> tuple[_Array, _Array, _Array]: ...
+    def __call__(_, /, A: _Tensor | _Scalar, *, full_matrices: _bool) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
-    def default(A: _Tensor, *, full_matrices: _bool) -> tuple[_Array, _Array, _Array]:
+    def default(A: _Tensor | _Scalar, *, full_matrices: _bool) -> tuple[_Array, _Array, _Array]:
         """Singular value decomposition: U, S and the conjugate transpose of V.
 
         ``prims::svd(Tensor A, *, bool full_matrices) -> (Tensor U, Tensor S, Tensor Vh)``"""
@@ -29119,9 +29119,9 @@ class _prims_tan:
     """Elementwise ``tan`` in the dtype of the operand.
 
     Like ``numpy.tan``, with 1 known difference: ``torchnp explain tan``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``tan`` in the dtype of the operand.
 
         ``prims::tan(Tensor self) -> Tensor``"""
@@ -29131,9 +29131,9 @@ class _prims_tanh:
     """Elementwise ``tanh`` in the dtype of the operand.
 
     Like ``numpy.tanh``, with 1 known difference: ``torchnp explain tanh``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``tanh`` in the dtype of the operand.
 
         ``prims::tanh(Tensor self) -> Tensor``"""
@@ -29143,9 +29143,9 @@ class _prims_transpose:
     """A view with its dimensions in another order.
 
     Like ``numpy.transpose``, with no known difference: ``torchnp explain transpose``."""
-    def __call__(_, /, a: _Tensor, permutation: Sequence[_int]) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, permutation: Sequence[_int]) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, permutation: Sequence[_int]) -> _Array:
+    def default(a: _Tensor | _Scalar, permutation: Sequence[_int]) -> _Array:
         """A view with its dimensions in another order.
 
         ``prims::transpose(Tensor(a) a, int[] permutation) -> Tensor(a)``"""
@@ -29155,9 +29155,9 @@ class _prims_trunc:
     """Elementwise ``trunc`` in the dtype of the operand.
 
     Like ``numpy.trunc``, with no known difference: ``torchnp explain trunc``."""
-    def __call__(_, /, self: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar) -> _Array:
         """Elementwise ``trunc`` in the dtype of the operand.
 
         ``prims::trunc(Tensor self) -> Tensor``"""
@@ -29179,9 +29179,9 @@ class _prims_var:
     """Mean squared distance from the mean, over N - correction.
 
     Like ``numpy.var``, with 4 known differences: ``torchnp explain var``."""
-    def __call__(_, /, inp: _Tensor, dims: Sequence[_int] | None, correction: _float | None = ..., *, output_dtype: _ScalarType | None = ...) -> _Array: ...
+    def __call__(_, /, inp: _Tensor | _Scalar, dims: Sequence[_int] | None, correction: _float | None = ..., *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
-    def default(inp: _Tensor, dims: Sequence[_int] | None, correction: _float | None = ..., *, output_dtype: _ScalarType | None = ...) -> _Array:
+    def default(inp: _Tensor | _Scalar, dims: Sequence[_int] | None, correction: _float | None = ..., *, output_dtype: _ScalarType | None = ...) -> _Array:
         """Mean squared distance from the mean, over N - correction.
 
         ``prims::var(Tensor inp, int[]? dims, float? correction=1, *, ScalarType? output_dtype=None) -> Tensor``"""
@@ -29189,9 +29189,9 @@ class _prims_var:
 
 class _prims_view_of:
     """The same elements as a new view."""
-    def __call__(_, /, a: _Tensor) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor) -> _Array:
+    def default(a: _Tensor | _Scalar) -> _Array:
         """The same elements as a new view.
 
         ``prims::view_of(Tensor(a) a) -> Tensor(a)``"""
@@ -29201,9 +29201,9 @@ class _prims_view_of_dtype:
     """The same memory read as another dtype.
 
     Like ``numpy.ndarray.view``, with 1 known difference: ``torchnp explain view_of_dtype``."""
-    def __call__(_, /, a: _Tensor, dtype: _ScalarType) -> _Array: ...
+    def __call__(_, /, a: _Tensor | _Scalar, dtype: _ScalarType) -> _Array: ...
     @staticmethod
-    def default(a: _Tensor, dtype: _ScalarType) -> _Array:
+    def default(a: _Tensor | _Scalar, dtype: _ScalarType) -> _Array:
         """The same memory read as another dtype.
 
         ``prims::view_of_dtype(Tensor(a) a, ScalarType dtype) -> Tensor(a)``"""
@@ -29213,9 +29213,9 @@ class _prims_where:
     """Elements of ``a`` where ``pred`` is true, else of ``b``.
 
     Like ``numpy.where``, with no known difference: ``torchnp explain where``."""
-    def __call__(_, /, pred: _Tensor, a: _Tensor, b: _Tensor) -> _Array: ...
+    def __call__(_, /, pred: _Tensor | _Scalar, a: _Tensor | _Scalar, b: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(pred: _Tensor, a: _Tensor, b: _Tensor) -> _Array:
+    def default(pred: _Tensor | _Scalar, a: _Tensor | _Scalar, b: _Tensor | _Scalar) -> _Array:
         """Elements of ``a`` where ``pred`` is true, else of ``b``.
 
         ``prims::where(Tensor pred, Tensor a, Tensor b) -> Tensor``"""
@@ -29223,9 +29223,9 @@ class _prims_where:
 
 class _prims_xor_sum:
     """Exclusive or along dimensions; torch itself leaves this prim to its compiler."""
-    def __call__(_, /, inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
+    def __call__(_, /, inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
-    def default(inp: _Tensor, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
+    def default(inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
         """Exclusive or along dimensions; torch itself leaves this prim to its compiler.
 
         ``prims::xor_sum(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor``"""
@@ -29233,9 +29233,9 @@ class _prims_xor_sum:
 
 class _prims_zeta:
     """Elementwise ``zeta`` of two operands of one dtype and shape."""
-    def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
+    def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
-    def default(self: _Tensor, other: _Tensor) -> _Array:
+    def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
         """Elementwise ``zeta`` of two operands of one dtype and shape.
 
         ``prims::zeta(Tensor self, Tensor other) -> Tensor``"""

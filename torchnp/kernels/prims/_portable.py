@@ -11,6 +11,7 @@ from torchnp.dtypes import as_dtype, dtype_name
 from torchnp.registry import REGISTERED
 
 ndarray = np.ndarray
+NUMBER = (bool, int, float, complex)
 # What torch says of a condition that has no words of its own.
 NOT_TRUE = (
     "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
@@ -54,10 +55,12 @@ def dtype_in(xp: Any, dtype: Any) -> Any:
     return getattr(xp, "bool" if dtype_name(found) == "bool" else dtype_name(found))
 
 
-def through_numpy(f: Callable[..., Any], *arrays: Array) -> Array:
-    """Apply a NumPy function to arrays of another library, for what the standard has no function for."""
-    xp = namespace(arrays[0])
-    out = f(*(x if type(x) is ndarray else _to_numpy(x) for x in arrays))
+def through_numpy(f: Callable[..., Any], *operands: Array) -> Array:
+    """Apply a NumPy function to arrays of another library and numbers, for what the standard has no function for."""
+    xp = namespace(next(x for x in operands if not isinstance(x, NUMBER)))
+    out = f(*(x if type(x) is ndarray or isinstance(x, NUMBER) else _to_numpy(x) for x in operands))
+    if xp is np:
+        return out
     return tuple(xp.asarray(o) for o in out) if isinstance(out, tuple) else xp.asarray(np.asarray(out))
 
 

@@ -12,12 +12,21 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, refuse
 from torchnp.kernels._rows import rows
 from torchnp.kernels.power import pow_scalar
-from torchnp.kernels.prims._portable import Array, aten, check_alike, dtype_in, either, namespace, through_numpy
-from torchnp.registry import kernel
+from torchnp.kernels.prims._portable import (
+    NUMBER,
+    Array,
+    aten,
+    check_alike,
+    dtype_in,
+    either,
+    name_of,
+    namespace,
+    through_numpy,
+)
+from torchnp.registry import REGISTERED, kernel
 
 ndarray = np.ndarray
 Portable = Callable[..., Array]
-NUMBER = (bool, int, float, complex)
 _FLOAT = ["int-to-default-float"]
 _OF_FLOATS = (
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "sin",
@@ -35,6 +44,32 @@ _BINARY: dict[str, list[str]] = {
     "hypot": ["float-functions-refuse-integers"], "nextafter": ["float-functions-refuse-integers"],
 }  # fmt: skip
 
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+# The aten overloads that take a number for the second operand, and for the first.
+_OF_NUMBERS: dict[str, tuple[str, ...]] = {
+    **{name: (f"{name}.Scalar",) for name in (*_COMPARISONS, "fmod")},
+    **{name: (f"{name}.Scalar", f"{name}.Scalar_Tensor") for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "remainder")},
+    "shift_left": ("bitwise_left_shift.Tensor_Scalar", "bitwise_left_shift.Scalar_Tensor"),
+    "shift_right_arithmetic": ("bitwise_right_shift.Tensor_Scalar", "bitwise_right_shift.Scalar_Tensor"),
+    "pow": ("pow.Tensor_Scalar", "pow.Scalar"), "zeta": ("special_zeta.other_scalar", "special_zeta.self_scalar"),
+}  # fmt: skip
+
+
+def _of_number(name: str, self: Array, other: Array) -> Any:
+    """What a prim makes of an array and a number; None of two arrays, and where torch takes no number."""
+    first = isinstance(self, NUMBER)
+    number, array = (self, other) if first else (other, self)
+    if not isinstance(number, NUMBER) or isinstance(array, NUMBER):
+        return None
+    if name in ("maximum", "minimum"):  # the number in the dtype of the array
+        number = REGISTERED["prims::scalar_tensor"].body(number, dtype=dt.as_dtype(name_of(array.dtype)), device="cpu")
+        overload = name
+    elif len(overloads := _OF_NUMBERS.get(name, ())) > first:
+        overload = overloads[first]
+    else:
+        return None
+    return through_numpy(aten(overload), *((number, array) if first else (array, number)))
+
 
 def unary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
     """Declare a prim of one array: its aten op, and its array API function if the standard has one."""
@@ -47,11 +82,13 @@ def unary(name: str, of: str | None = None, portable: str | Portable | None = No
 def binary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
     """Declare a prim of two arrays of one dtype and shape."""
     of = of or f"{name}.Tensor"
-    arithmetic, compares = name in ("add", "sub", "mul"), name in ("eq", "ne", "lt", "le", "gt", "ge")
+    arithmetic, compares = name in ("add", "sub", "mul"), name in _COMPARISONS
     numeric = compares or name in ("add", "mul", "maximum", "minimum", "fmax", "fmin")
 
     def body(self: Array, other: Array) -> Array:
-        if isinstance(other, NUMBER) and (arithmetic or compares):
+        if (made := _of_number(name, self, other)) is not None:
+            return made
+        if isinstance(other, NUMBER) and arithmetic:
             if type(self) is ndarray or isinstance(self, NUMBER):
                 return aten(of)(self, other)
             other = namespace(self).full((), other, dtype=self.dtype)
@@ -193,8 +230,18 @@ def _astype(xp: Any, a: Array, dtype: Any) -> Array:
 
 
 _DOC = "Elements of ``a`` where ``pred`` is true, else of ``b``."
-_look = lambda pred, a, b: check_alike(a, b, flags=(pred,))
-rows("prims::where", either, _DOC, native="where.self", portable="where", look=_look, like=np.where)
+_WHERE = {(False, True): "where.ScalarOther", (True, False): "where.ScalarSelf", (True, True): "where.Scalar"}
+
+
+def _where(pred: Array, a: Array, b: Array) -> Array:
+    overload = _WHERE.get((isinstance(a, NUMBER), isinstance(b, NUMBER)))
+    if overload:
+        return through_numpy(aten(overload), pred, a, b)
+    check_alike(a, b, flags=(pred,))
+    return either(pred, a, b, native="where.self", portable="where")
+
+
+rows("prims::where", _where, _DOC, like=np.where)
 for _name, _native, _of_others, _like, _doc in (
     ("cbrt", _cbrt, lambda xp, x: xp.copysign(xp.abs(x) ** (1 / 3), x), np.cbrt, "Real cube root."),
     ("fill", "fill.Scalar", "full_like", np.full_like, "An array of the same shape and dtype that holds one number."),
