@@ -88,15 +88,6 @@ NOTHING = Writes()
 NO_VECTORS = Writes(vectors=False)
 
 
-def in_common(*names: str) -> Writes:
-    """torch computes in the out, whatever the dtype of ``self``: in the common one of the arguments named."""
-
-    def look(bound: Bound, outs: list[ndarray]) -> None:
-        bound["self"] = cast(bound["self"], result_type(*(bound[name] for name in names)))
-
-    return Writes(out=look)
-
-
 def look_apart(bound: Bound, targets: list[ndarray]) -> None:
     """Refuse a target that shares any memory with the other tensors: what ops that write at indices look at."""
     check_written_at(targets[0], list(bound.values())[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..case import Case
 from .constraints import (
     C,
     I,
@@ -273,10 +274,17 @@ INDEXING = (
 
 LIMITS = {"start": N((0, 1, -2, 0.5, 2)), "end": N((5, 3.5, 4, 10)), "step": N((1, 0.5, 2, 3))}
 
+
+def is_cut_to_zero(case: Case) -> bool:
+    """Return whether the step of a range would be 0 among integers: torch divides by it, and the process dies of SIGFPE."""
+    step = case.args[2] if len(case.args) > 2 else case.kwargs.get("step", 1)
+    return isinstance(step, (int, float, complex)) and abs(step) < 1
+
+
 UNIT = {"prob": T("bcast", "same", "unit"), "p": C((0.5, 0.0, 1.0, 0.25))}
 CREATION = (
     rule("arange* range* linspace* logspace*", args=LIMITS),
-    rule("range.step", args={"step": N((1, 1.5, 2, 3))}),  # torch divides by one that is 0 in its out's integers
+    rule("range.step range.out", args={"step": N((1, 1.5, 2, 3))}, dies=is_cut_to_zero),
     rule(
         "linspace.Tensor* logspace.Tensor* linspace.Scalar_Tensor logspace.Scalar_Tensor",
         args={"start": T("", "real", "tame"), "end": T("", "real", "tame")},

@@ -144,8 +144,12 @@ def _compute(
         results = call(source, source_schema, bound)
     except NotImplementedError as error:
         # torch looks at the out before it looks for code for a dtype: '"neg_cpu" not implemented for ...'
-        told = bound.get("dtype") if plan.into and rule.exact else None
-        if (plan.early or told is not None) and str(error).startswith('"') and isinstance(target, ndarray):
+        told = bound.get("dtype") if rule.exact else None
+        if (
+            (plan.early or (plan.into and told is not None))
+            and str(error).startswith('"')
+            and isinstance(target, ndarray)
+        ):
             rule.check(first if told is None else as_dtype(told), target.dtype, first)
         if plan.holds and str(error).startswith('"'):
             rule.check(lacking(error, target.dtype), target.dtype, first)

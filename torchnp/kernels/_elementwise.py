@@ -121,7 +121,8 @@ def formula(
     inner = arrays[0].dtype
     rest = given[len(tensors) :]
     value = of(*arrays, *[scalar(x, inner) if isinstance(x, (int, float, complex)) else x for x in rest])
-    out = out if into is None else tensors[into].dtype
+    if into is not None:  # torch computes in the common dtype, and writes that
+        return dt.cast(finish(value, out), tensors[into].dtype)
     return tuple(finish(v, out) for v in value) if type(value) is tuple else finish(value, out)
 
 
@@ -267,8 +268,8 @@ def _of_one(plan_of: Planner, half_alone: Ufunc | None) -> Callable[[Any], ndarr
     def run(x: Any) -> ndarray:
         x = tensor(x)
         out = in_bulk(x)
-        if half_alone and dt.is_half(x.dtype):
-            return in_vectors(out, lambda part: finish(half_alone(part), x.dtype), x)
+        if half_alone and dt.is_half(out.dtype):
+            return in_vectors(out, lambda part: finish(half_alone(part), out.dtype), dt.cast(x, out.dtype))
         return out
 
     return run

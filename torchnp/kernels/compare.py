@@ -200,7 +200,11 @@ def _isin_number(elements: ndarray, number: Any, unique: bool, invert: bool) -> 
     return (ne if invert else eq)(elements, number)
 
 
-_OF_ISIN = {"like": np.isin, "differs": ["three-tier-promotion", "missing-kernel", "view-never-copies"]}
+_OF_ISIN = {
+    "like": np.isin,
+    "differs": ["three-tier-promotion", "missing-kernel", "view-never-copies"],
+    "writes": Writes(code_first=True),
+}
 _DOC = "Whether each element is among the others, in the promoted dtype."
 rows("isin.Tensor_Tensor isin.Scalar_Tensor", _isin, _DOC, **_OF_ISIN)
 rows("isin.Tensor_Scalar", _isin_number, "Whether each element equals the number.", **_OF_ISIN)

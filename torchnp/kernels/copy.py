@@ -111,7 +111,9 @@ def _to(
     memory_format=None,
 ):  # fmt: skip
     check_options(layout, device, False)  # of a copy on the CPU torch pins nothing, whatever is asked
-    target = (self if other is None else other).dtype if dtype is None else dt.as_dtype(dtype)
+    self = np.asarray(self)  # a number stands for a tensor of its own dtype
+    like = self if other is None else np.asarray(other)
+    target = like.dtype if dtype is None else dt.as_dtype(dtype)
     return convert(self, target, copy, memory_format)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_fits, check_shape, check_type, refuse, refuse_elements, require
-from torchnp.errors import mean_of, multi_target, shape_text
+from torchnp.errors import found_dtype, mean_of, multi_target, shape_text
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import log_sigmoid_forward
@@ -22,15 +22,19 @@ from torchnp.kernels.numerics.blocks import choose
 from torchnp.kernels.numerics.loops import with_double
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
-from torchnp.layout import contiguous, dense, empty
+from torchnp.layout import WRITTEN, contiguous, dense, empty
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar
-from torchnp.writes import Bound, Writes, in_common, store
+from torchnp.writes import Bound, Writes, store
 
 ndarray = np.ndarray
 NONE, MEAN, SUM = 0, 1, 2
 _NUMBERS = el.INTS | el.FLOATS
-_OF_TWO, _OF_THREE = in_common("self", "target"), in_common("grad_output", "self", "target")
+
+
+def into(x: ndarray) -> np.dtype:
+    """The dtype that torch computes in step by step: of an out=, else of ``x``."""
+    return x.dtype if WRITTEN.target is None else WRITTEN.target.dtype
 
 
 def reduce(loss: ndarray, reduction: int) -> ndarray:
@@ -58,14 +62,17 @@ def _operands(cpu: str, takes: Any, stepwise: Collection[np.dtype], *tensors: nd
 def _slope(
     cpu: str, takes: Any, stepwise: Collection[np.dtype], reduction: int, grad_output: ndarray, self: ndarray,
     target: ndarray, scale: float = 1.0,
-) -> tuple[Any, Any, ndarray]:  # fmt: skip
-    """Gradient, difference and the factor of a mean; the result is written in the input's dtype."""
+) -> tuple[Any, Any, ndarray, np.dtype]:  # fmt: skip
+    """Gradient, difference, the factor of a mean, and the result's dtype: the input's, or the common one for an out=."""
     el.check_broadcast(self, target, grad_output)
-    el.check_result_dtype(dt.result_type(self, target, grad_output), self.dtype)
+    out = dt.result_type(self, target, grad_output)
+    if WRITTEN.target is None:
+        el.check_result_dtype(out, self.dtype)
+        out = self.dtype
     (x, t, g), _ = _operands(cpu, takes, stepwise, self, target, grad_output)
     if reduction == MEAN:  # of nothing infinite, which is no integer
         scale = scale / self.size if self.size else math.inf
-    return g, x - t, scalar(scale, x.dtype)
+    return g, x - t, scalar(scale, x.dtype), out
 
 
 def _reduced_loss(name: str, elements: Callable[..., ndarray], doc: str, rounds: bool = False) -> None:
@@ -94,11 +101,11 @@ def _squared(self: ndarray, target: ndarray) -> ndarray:
 _reduced_loss("mse_loss", _squared, "The squared difference.")
 
 
-@kernel("mse_loss_backward", writes=_OF_THREE)
+@kernel("mse_loss_backward")
 def mse_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int) -> ndarray:
     """``2 * (x - t) * g``, divided by N for the mean."""
-    g, x, norm = _slope("mse_backward_cpu_out", _NUMBERS, dt.HALVES, reduction, grad_output, self, target, 2.0)
-    return el.finish(norm * x * g, self.dtype)
+    g, x, norm, out = _slope("mse_backward_cpu_out", _NUMBERS, dt.HALVES, reduction, grad_output, self, target, 2.0)
+    return el.finish(norm * x * g, out)
 
 
 _difference = lambda x, target: abs(sub(x, target))
@@ -118,17 +125,17 @@ def _smooth(self: ndarray, target: ndarray, beta: float) -> ndarray:
 _reduced_loss("smooth_l1_loss", _smooth, "Quadratic where the difference is below ``beta``, linear beyond.")
 
 
-@kernel("smooth_l1_loss_backward", writes=_OF_THREE)
+@kernel("smooth_l1_loss_backward")
 def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     """``g`` times the difference over ``beta``, limited to [-1, 1]."""
-    g, x, norm = _slope("smooth_l1_backward_cpu_out", _NUMBERS, (), reduction, grad_output, self, target)
+    g, x, norm, out = _slope("smooth_l1_backward_cpu_out", _NUMBERS, (), reduction, grad_output, self, target)
     one, minus, whole = number(1, x.dtype), number(-1, x.dtype), not dt.is_inexact(x.dtype)
     apart = dt.cast(x, dt.float64) if whole else x  # C++ widens small integers, and beta is none
     apart = np.subtract(self, target, dtype=dt.float64) if whole and x.dtype.itemsize < 4 else apart
     part = lambda b: np.trunc(x / np.maximum(b, one)).astype(x.dtype) if whole else x / b
     vector = lambda b: norm * choose(np.abs(x) >= b, choose(x > 0, one, minus), part(b)) * g
     single = lambda b: choose(apart <= -b, -norm * g, choose(apart >= b, norm * g, norm * apart * g / b))
-    return el.finish(with_double(beta, vector, single, x.dtype, grad_output, self, target), self.dtype)
+    return el.finish(with_double(beta, vector, single, x.dtype, grad_output, self, target), out)
 
 
 def _huber(self: ndarray, target: ndarray, delta: float) -> ndarray:
@@ -149,7 +156,7 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
     """``g`` times the difference, limited to [-delta, delta]."""
     el.check_broadcast(self, target, grad_output)
     el.check_same_dtype(self, target, grad_output)
-    g, x, norm = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, reduction, grad_output, self, target)
+    g, x, norm, _ = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, reduction, grad_output, self, target)
     vector = lambda d: norm * choose(np.abs(x) >= d, choose(x > 0, d, -d), x) * g
     single = lambda d: choose(x <= -d, -norm * g * d, choose(x >= d, norm * g * d, norm * x * g))
     return el.finish(with_double(delta, vector, single, x.dtype, grad_output, self, target), self.dtype)
@@ -215,18 +222,21 @@ def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None,
 @kernel("soft_margin_loss")
 def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
     """``log(1 + exp(-target * self))``."""
-    value = _scaled(neg(self), target)
+    value = neg(self)
+    check(into(self) == self.dtype, found_dtype(into(self), self.dtype))
+    value = _scaled(value, target)
     for step in (exp, log1p):
         value = el.in_place(value, step(value))
     return reduce(value if reduction in (NONE, MEAN, SUM) else value.reshape(-1)[0], reduction)
 
 
-@kernel("soft_margin_loss_backward", writes=_OF_TWO)
+@kernel("soft_margin_loss_backward", writes=Writes(code_first=True))
 def soft_margin_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int) -> ndarray:
     """``-t * z / (1 + z) * g`` with ``z = exp(-t * x)``."""
     z = exp(mul(neg(target), self))
-    el.check_result_dtype(z.dtype, self.dtype)
-    grad = dt.cast(mul(target, z), self.dtype)
+    product, target_dtype = mul(target, z), into(self)
+    el.check_result_dtype(product.dtype, target_dtype)
+    grad = dt.cast(product, target_dtype)
     norm = -1.0 / self.size if reduction == MEAN and self.size else -1.0
     for step, x in ((mul, norm), (div, add_scalar(z, 1)), (mul, grad_output)):
         grad = el.in_place(grad, step(grad, x))

@@ -107,7 +107,7 @@ rows("linalg_norm.ord_str", _norm, "Frobenius or nuclear norm of matrices.", **_
 def linalg_cond(self, p=None):
     """Norm of matrices times the norm of their inverses."""
     check(self.ndim >= 2, "linalg.cond: The input tensor must have at least 2 dimensions.")
-    spelled = f"{p:f}" if isinstance(p, float) else p
+    spelled = f"{p:f}" if isinstance(p, float) else int(p) if isinstance(p, bool) else p
     p = None if p is None else real(p)
     by_values = p is None or abs(p) == 2
     if not by_values and abs(p) not in (1, math.inf):

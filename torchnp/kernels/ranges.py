@@ -17,6 +17,7 @@ from torchnp.kernels.numerics import cephes
 from torchnp.kernels.numerics.fma import fast_fma, fma
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
 from torchnp.kernels.pointwise import cos
+from torchnp.layout import WRITTEN
 from torchnp.scalars import item, real, scalar, single, whole
 from torchnp.writes import Writes
 
@@ -107,8 +108,9 @@ def _range(start, end, step=1, *, dtype, layout, device, pin_memory):
     require("range_cpu", dtype, _ARANGE)
     counted = dt.float32 if dt.is_half(dtype) else dt.float64
     numbers = [whole(n) if dt.is_integral(dtype) else scalar(n, counted).item() for n in (start, end, step)]
-    start, end, step = _bounds(*numbers)
+    given, (start, end, step) = (start, end, step), _bounds(*numbers)
     if dt.is_integral(dtype):
+        _bounds(*given)  # torch looks at the numbers before it cuts them
         count = (end - start) // step + 1
     else:  # torch rounds difference, quotient and sum to what it counts in
         real = counted.type
@@ -137,7 +139,8 @@ def _space_dtype(
 ) -> np.dtype:
     check_options(layout, device, False)
     check(steps >= 0, "number of steps must be non-negative")
-    if isinstance(start, complex) or isinstance(end, complex):
+    is_out = WRITTEN.target is not None  # of which torch asks no more than that its dtype holds the numbers
+    if (isinstance(start, complex) or isinstance(end, complex)) and not is_out:
         inferred = dt.to_complex(dt.get_default_dtype())
         dtype = inferred if dtype is None else dt.as_dtype(dtype)
         if not dt.is_complex(dtype):
@@ -149,6 +152,9 @@ def _space_dtype(
     check_options(None, None, pin_memory)
     if steps > 1:
         refuse(f"{name}_cpu", dtype, NO_SPACE)
+    if is_out and steps and (steps > 1 or name == "linspace"):
+        for number in (start, end)[:steps]:
+            scalar(number, dtype)
     return dtype
 
 
@@ -197,7 +203,7 @@ def _logspace(start, end, steps, base, *options):
         found = np.exp(powers * np.log(base))
         return dt.cast(found, dtype) if steps > 1 else single(found[0], dtype).reshape(1).copy()
     if steps == 1:
-        return single(float(np.power(dt.float64.type(base), real(start))), dtype).reshape(1).copy()
+        return single(float(np.power(dt.float64.type(base), scalar(start, dt.float64))), dtype).reshape(1).copy()
     # The ends and, in the half types, their distance are rounded to the dtype; all else is done in double.
     start, end = (dt.cast(scalar(x, dtype), dt.float64) for x in (start, end))
     step = (end - start) / (steps - 1)

@@ -153,6 +153,11 @@ def look_told(bound: Bound, outs: list[ndarray]) -> None:
         check(told == d, out_dtype(told, d))
 
 
+_NOT_INFERRED = (
+    "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype."
+)
+
+
 def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
     x, d, told = bound["self"].dtype, outs[0].dtype, bound["dtype"]
     check(not dt.is_complex(x), "nansum on CPU does not support complex inputs")
@@ -161,6 +166,8 @@ def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
     if dt.is_inexact(x) and told is not None and dt.is_inexact(dt.as_dtype(told)):
         names = f"{dt.scalar_name(d)} and {dt.scalar_name(dt.as_dtype(told))}"
         check(dt.as_dtype(told) == d, f"nansum: provided dtype must match dtype of result. Got {names}.")
+    elif dt.is_inexact(x) and told is not None:  # of integers torch sums what it has made numbers of
+        nan_to_num(bound["self"])
     look_told(bound, outs)
 
 
@@ -245,6 +252,8 @@ def _look_nanmean(bound: Bound, outs: list[ndarray]) -> None:
     check(dt.is_inexact(x.dtype), words)
     if dt.is_floating(x.dtype) and not x.size and not dt.is_inexact(d):
         raise cannot_cast(dt.get_default_dtype(), d)
+    told = x.dtype if bound["dtype"] is None else dt.as_dtype(bound["dtype"])
+    check(dt.is_inexact(told), f"{_NOT_INFERRED} Got: {dt.scalar_name(told)}")
     _look_nansum(bound, outs)
 
 
@@ -257,8 +266,7 @@ def nanmean(self, dim=None, keepdim=False, *, dtype=None):
     words = "nanmean(): expected input to have floating point or complex dtype but got"
     check(dt.is_inexact(self.dtype), f"{words} {dt.scalar_name(self.dtype)}")
     out = self.dtype if dtype is None else dt.as_dtype(dtype)
-    words = "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype."
-    check(dt.is_inexact(out), f"{words} Got: {dt.scalar_name(out)}")
+    check(dt.is_inexact(out), f"{_NOT_INFERRED} Got: {dt.scalar_name(out)}")
     axes = axes_of(dim, self.ndim)
     return div(nansum(self, dim, keepdim, dtype=dtype), add_reduce(self == self, axes, keepdim))
 

@@ -131,7 +131,7 @@ def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     if self.size and (not dt.is_inexact(wide) or wide in dt.FLOAT8S):
         raise not_implemented("powsum_cpu", wide)
     x = np.abs(dt.cast(self, dt.opmath(wide)))
-    total = add_reduce(x ** x.dtype.type(ord), axes, keepdim)
+    total = add_reduce(x ** x.dtype.type(ord) if x.size else x, axes, keepdim)
     return dt.cast(np.asarray(total), dt.to_real(wide if dtype is None else dt.as_dtype(dtype)))
 
 
