@@ -104,6 +104,7 @@ def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, 
         words = "expected size of input's dimension 2 to match the calculated number of sliding blocks"
         found = f"{out[0]} * {out[1]} = {math.prod(out)}, but got input.size(2)={self.shape[d + 1]}."
         raise RuntimeError(f"Given {given}, {words} {found}")
+    check(min(output_size) > 0, f"Expected output spatial size to be positive, but got: {output_size=}.")
     require("col2im_out_cpu", self.dtype, _DTYPES)
     lead = self.shape[:d]
     columns = self.reshape(*lead, self.shape[d] // size, size, *out)
