@@ -359,7 +359,8 @@ def parse(text: str, schema: Schema) -> Rule | None:
     if kind in _OF_ONE:
         return _OF_ONE[kind](arguments[0])
     if kind in ("each", "quotients"):
-        return _each("promoted" if kind == "each" else "floated", arguments, bool(plus))
+        number = bool(plus) or schema.overload.startswith("Scalar")  # of its lists
+        return _each("promoted" if kind == "each" else "floated", arguments, number)
     if kind not in ("iterator", "promoted", "floated", "doubled", "chosen"):
         raise ValueError(f"{schema.name}: no rule of layout is called {text!r}")
     return _iterator(kind, arguments, bool(plus))

@@ -224,7 +224,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     full_key = tuple(key)
     outcome = specs.OUTCOMES.get(full_key) or _infer(plan, full_key, args, kwargs or {})
     if outcome is None or outcome.floats:
-        return _send(cls, plan, *(_floated(*given) if outcome else given))
+        return _send(cls, plan, *(_floated(outcome, *given) if outcome else given))
     held = constants(session, plain) if plain else ()
     if outcome.count > 1:
         check_length(plan.name, outcome.count)
@@ -236,10 +236,17 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     return _results(cls, plan, outcome, objects, args, kwargs)
 
 
-def _floated(args: tuple, kwargs: dict[str, Any] | None) -> tuple[tuple, dict[str, Any] | None]:
-    """The arguments with handles of the default dtype: a server knows its own alone."""
+def _floated(outcome: Outcome, args: tuple, kwargs: dict[str, Any] | None) -> tuple[tuple, dict[str, Any] | None]:
+    """The arguments with handles of the default dtype, in lists those that become so: a server knows its own alone."""
     to, default = torch.ops.aten._to_copy.default, torch.get_default_dtype()
-    return tuple(to(a, dtype=default) if isinstance(a, BaseHandleTensor) else a for a in args), kwargs
+
+    def floated(a: Any) -> Any:
+        if isinstance(a, (list, tuple)):
+            of_handles = [isinstance(x, BaseHandleTensor) and outcome.is_floated(i, x) for i, x in enumerate(a)]
+            return [to(x, dtype=default) if floats else x for x, floats in zip(a, of_handles, strict=True)]
+        return to(a, dtype=default) if isinstance(a, BaseHandleTensor) else a
+
+    return tuple(floated(a) for a in args), kwargs
 
 
 def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Engine) -> None:

@@ -159,8 +159,16 @@ class Outcome:
         made = {spec.dtype for spec in self.specs if spec is not None}
         if plan.base == "where" or not made & {default, default.to_complex()} or kwargs.get("dtype"):
             return False
+        if plan.base.startswith("_foreach_"):
+            return any(self.is_floated(i, x) for i, x in enumerate(args[0]))
         dtypes = [a.dtype for a in args if isinstance(a, torch.Tensor)]
         return bool(dtypes) and not any(d.is_floating_point or d.is_complex for d in dtypes)
+
+    def is_floated(self, place: int, given: torch.Tensor) -> bool:
+        """Return whether an integer tensor of a list becomes numbers of the default dtype."""
+        spec, default = self.specs[place] if place < len(self.specs) else None, torch.get_default_dtype()
+        whole = not (given.dtype.is_floating_point or given.dtype.is_complex)
+        return whole and spec is not None and spec.dtype in (default, default.to_complex())
 
 
 OUTCOMES: dict[tuple, Outcome] = {}
