@@ -185,8 +185,18 @@ def test_where_rows_go_is_not_said_by_rows():
     client = _client(**{"d.x": X, "d.i": np.array([0, 1, 2, 3])})
     client.op("aten::index_select", 2, 1, wire.Handle(0), 0, wire.Handle(1))
     assert _label(client, 2) == Mixed("aten::index_select")
-    client.op("aten::repeat_interleave.self_Tensor", 3, 1, wire.Handle(0), wire.Handle(1), 0)
-    assert not isinstance(_label(client, 3), Rows)
+    failure, *_ = client.op("aten::repeat_interleave.self_Tensor", 3, 1, wire.Handle(0), wire.Handle(1), 0)
+    assert "depend on the values of repeats" in failure.text
+
+
+@pytest.mark.parametrize("repeats", [[1, 2, 0, 3], [2, 2, 2, 2], [0, 0, 0, 0]])
+def test_public_numbers_that_say_how_much_is_made_are_seen_as_they_are(repeats):
+    """They were zeros where shapes are foreseen, and the result was empty."""
+    client = _client(x=X)
+    client.data(1, np.array(repeats))
+    client.op("aten::repeat_interleave.self_Tensor", 2, 1, wire.Handle(0), wire.Handle(1), 0)
+    array = client.connection.store.get(2).array
+    assert np.array_equal(array, np.repeat(X, repeats, 0))
 
 
 class Twice(Player):

@@ -271,11 +271,12 @@ class Executor:
         def guarded(arrays: Iterable[Any]) -> Iterator[Any]:
             return (a if f else privacy.locked(a) for a, f in zip(arrays, free))
 
-        key = (facts, *free)
+        shown = [e for name, e in zip(call.names, entries) if name == row.revealing]  # public, as `_check` has seen
+        key = (facts, *free, *(e.array.tobytes() for e in shown))  # type: ignore[union-attr]
         outcome = self._foreseen.get(key)
         if outcome is None:
             outcome = privacy.foresee(
-                entries, row.whole, lambda arrays: [a for a, _ in call.on(guarded(arrays)).results(Generator(0))]
+                entries, row.whole, lambda arrays: [a for a, _ in call.on(guarded(arrays)).results(Generator(0))], shown
             )
             self._foreseen.keep(key, outcome)
         if outcome.problem is not None:

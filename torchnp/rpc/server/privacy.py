@@ -114,7 +114,12 @@ def _place(entry: Entry) -> tuple[np.ndarray, int, int]:
     return base, start, root_of(base)[1]
 
 
-def foresee(entries: Sequence[Entry], whole: bool, run: Callable[[list[np.ndarray]], list[np.ndarray]]) -> Outcome:
+def foresee(
+    entries: Sequence[Entry],
+    whole: bool,
+    run: Callable[[list[np.ndarray]], list[np.ndarray]],
+    shown: Sequence[Entry] = (),
+) -> Outcome:
     """What a call tells, whatever the values.
 
     Parameters
@@ -125,6 +130,8 @@ def foresee(entries: Sequence[Entry], whole: bool, run: Callable[[list[np.ndarra
         Whether the operator sees the memory around its arguments.
     run : callable
         Calls the kernel with other arrays in their place, and gives its results as the client expects them laid out.
+    shown : sequence of Entry
+        Public objects whose values decide shapes: they stand for themselves.
 
     Returns
     -------
@@ -135,7 +142,7 @@ def foresee(entries: Sequence[Entry], whole: bool, run: Callable[[list[np.ndarra
     """
     problem: Exception | None = None
     for number, pattern in _PATTERNS:
-        arrays = _stand_ins(entries, whole, number, pattern)
+        arrays = _stand_ins(entries, whole, number, pattern, shown)
         try:
             results, first = _timed(run, arrays)
         except MemoryError:
@@ -150,7 +157,7 @@ def foresee(entries: Sequence[Entry], whole: bool, run: Callable[[list[np.ndarra
             fresh = [_fresh(r) for r in results]
             del results
             # The first call of a kernel may load what it needs.
-            return Outcome(None, fresh, min(first, _timed(run, _stand_ins(entries, whole, number, pattern))[1]))
+            return Outcome(None, fresh, min(first, _timed(run, _stand_ins(entries, whole, number, pattern, shown))[1]))
     return Outcome(problem, [])
 
 
@@ -192,7 +199,11 @@ _PATTERNS = ((_zeros, _zeros), (_ones, _ones), (_eyes, _zeros), (_ones, _zeros),
 
 
 def _stand_ins(
-    entries: Sequence[Entry], whole: bool, number: Callable[[np.ndarray], None], other: Callable[[np.ndarray], None]
+    entries: Sequence[Entry],
+    whole: bool,
+    number: Callable[[np.ndarray], None],
+    other: Callable[[np.ndarray], None],
+    shown: Sequence[Entry],
 ) -> list[np.ndarray]:
     shared = whole or len({id(e.buffer) for e in entries}) < len(entries)
     memories: dict[int, np.ndarray] = {}
@@ -200,6 +211,9 @@ def _stand_ins(
     for entry in entries:
         array = entry.array
         assert array is not None
+        if any(entry is e for e in shown):
+            made.append(array.copy(order="K"))
+            continue
         if shared:
             base, start, nbytes = _place(entry)
             memory = memories.setdefault(id(base), np.zeros(nbytes, np.uint8))
