@@ -65,6 +65,7 @@ class Served:
         self.empty = schema.base.lstrip("_").startswith(("empty", "new_empty"))
         # Arguments that say how much is made; `expand` and other views make nothing, whatever theirs say.
         named = [a.name for a in schema.args if a.name in _SIZES and "Tensor" not in a.type]
+        named = [] if "constrain_range" in schema.base else named  # which makes nothing of its size
         self.sized = tuple(name for name in named if not schema.is_view or name in _PIECES)
         self.finite = "svd" in schema.base or "pinv" in schema.base
         self.masks = schema.base in ("index", "_unsafe_index")
