@@ -242,7 +242,7 @@ def is_busy(error: RuntimeError) -> bool:
 
 
 def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Raise torch's error if the arguments of a failed call do not fit the schema; else return.
+    """Raise torch's error if the arguments of a failed call do not fit the schema, or what it makes no memory; else return.
 
     torch checks a call against the schema before any kernel runs; here the check is made only after
     something went wrong, because a good call should not pay for it.
@@ -252,8 +252,17 @@ def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
             _check_foreign(x, schema)
     spelled = {v: k for k, v in RESERVED.items()}
     problem = schema.mismatch(args, {spelled.get(k, k): v for k, v in kwargs.items()})
+    error = sys.exc_info()[1]
     if problem is not None:
-        raise problem from sys.exc_info()[1]
+        raise problem from error
+    if type(error) is ValueError and str(error).startswith(TOO_LARGE):
+        sizes = dict(zip((a.name for a in schema.args), args)).get("size", kwargs.get("size"))
+        told = f" with sizes={[*sizes]}" if isinstance(sizes, (list, tuple)) else ""
+        raise RuntimeError(f"Storage size calculation overflowed{told}") from error
+
+
+# What NumPy says of sizes whose product is no number of bytes.
+TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded", "iterator is too large")
 
 
 def _check_foreign(x: Any, schema: Schema) -> None:

@@ -125,7 +125,7 @@ def _lazy(name: str) -> Callable[..., Any]:
                 return run(args, kwargs)
             with default_dtype(default):
                 return run(args, kwargs)
-        except LinAlgError as error:
+        except (LinAlgError, MemoryError, ValueError) as error:
             raise as_torchs(error) from None
         except (running.Foreign, running.OnMeta) as reason:
             device = kwargs.get("device")

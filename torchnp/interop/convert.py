@@ -14,6 +14,7 @@ from torchnp import dtypes
 from torchnp.interop._private import is_zero
 from torchnp.kernels.linalg import LinAlgError
 from torchnp.layout import has_strides
+from torchnp.registry import TOO_LARGE
 
 TORCH_DTYPE: dict[np.dtype, torch.dtype] = {dt: getattr(torch, str(dt)) for dt in dtypes.ALL}
 NUMPY_DTYPE: dict[torch.dtype, np.dtype] = {t: dt for dt, t in TORCH_DTYPE.items()}
@@ -173,4 +174,8 @@ def address(array: np.ndarray) -> int:
 
 def as_torchs(error: Exception) -> Exception:
     """A kernel's error in the class that torch gives it, where Python has no such class."""
+    if isinstance(error, MemoryError):  # which torch's callers tell by these words
+        return RuntimeError(f"DefaultCPUAllocator: can't allocate memory: {error}")
+    if type(error) is ValueError and str(error).startswith(TOO_LARGE):
+        return RuntimeError("Storage size calculation overflowed")
     return torch.linalg.LinAlgError(str(error)) if isinstance(error, LinAlgError) else error

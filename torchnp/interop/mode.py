@@ -184,7 +184,7 @@ class NumpyMode(TorchDispatchMode):
                 raise MissingKernelError(f"{step.name}: NumpyMode computes on dense CPU tensors; {reason}") from None
             self.fallbacks[step.name] += 1
             return func(*args, **(kwargs or {}))
-        except LinAlgError as error:
+        except (LinAlgError, MemoryError) as error:
             raise as_torchs(error) from None
         step.calls += 1
         return result

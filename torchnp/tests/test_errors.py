@@ -9,7 +9,7 @@ import torch
 import torchnp
 from torchnp import dtypes as dt
 from torchnp import errors
-from torchnp.interop import to_numpy
+from torchnp.interop import NumpyMode, to_numpy
 
 
 def f32(*shape):
@@ -175,3 +175,29 @@ def test_a_type_as_expand_prints_it(dtype):
     x = torch.empty(2, 3, dtype=getattr(torch, dt.dtype_name(dtype)))
     expected = refusal(torch.Tensor.expand, (x, 3), {})
     assert refusal(torchnp.aten.expand, (np.empty((2, 3), dtype), [3]), {}) == expected
+
+
+BEYOND = {
+    "empty": lambda: torch.empty(2**62, 8),
+    "zeros": lambda: torch.zeros(2**40, 2**40),
+    "arange": lambda: torch.arange(2**62, dtype=torch.float64),
+    "contiguous": lambda: torch.ones(1).expand(2**62).contiguous(),
+    "broadcast": lambda: torch.ones(1).expand(2**40)[:, None] * torch.ones(1).expand(2**40),
+    "tile": lambda: torch.ones(3, 3).tile(2**40, 2**40),
+    "memory": lambda: torch.empty(2**50),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_sizes_beyond_all_memory_are_refused_as_torch_does(name):
+    with pytest.raises(RuntimeError) as torchs:
+        BEYOND[name]()
+    with NumpyMode(), pytest.raises(RuntimeError) as mine:
+        BEYOND[name]()
+    words = "can't allocate memory" if name == "memory" else "Storage size calculation overflowed"
+    assert words in str(torchs.value) and words in str(mine.value)
+    if name == "empty":
+        with pytest.raises(
+            RuntimeError, match=r"^Storage size calculation overflowed with sizes=\[4611686018427387904, 8\]"
+        ):
+            torchnp.aten.empty([2**62, 8])
