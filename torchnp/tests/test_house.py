@@ -12,7 +12,7 @@ from torchnp.registry import REGISTERED
 
 ROOT = Path(torchnp.__file__).parent
 MODULES = sorted(p for p in ROOT.rglob("*.py") if "tests" not in p.relative_to(ROOT).parts)
-LONGEST_FILE, LONGEST_FUNCTION = 450, 60  # lines; ruff holds the complexity, see pyproject.toml
+LONGEST_FILE, LONGEST_FUNCTION = 600, 60  # lines; ruff holds the complexity, see pyproject.toml
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
