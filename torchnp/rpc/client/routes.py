@@ -78,8 +78,8 @@ def _pad_sequence(
 
 
 def _combinations(x: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor:
-    if x.dtype in (torch.uint16, torch.uint32, torch.uint64):  # torch itself refuses some, in words of its own
-        torch.combinations(torch.empty(len(x), dtype=x.dtype), r, with_replacement)
+    if x.dim() != 1 or x.dtype in (torch.uint16, torch.uint32, torch.uint64):  # torch itself refuses some
+        torch.combinations(torch.empty(x.shape, dtype=x.dtype), r, with_replacement)
     return x[torch.combinations(torch.arange(len(x)), r, with_replacement)]
 
 
