@@ -14,7 +14,9 @@ from .report import GOOD
 DATA = Path(__file__).parents[1] / "data" / "passed.tsv"
 RESULTS = DATA.with_name("results.json")  # the same run's header and totals
 ORDER = (*DTYPES, "none")  # of dtypes; none where a call has no array
-HEAD = "# by scripts/readme_harness.py: overload, and for each dtype the calls that pass, /attempted where some do not"
+HEAD = (
+    "# by scripts/verification_table.py: overload, and for each dtype the calls that pass, /attempted where some do not"
+)
 
 
 def write(counts: Counter[tuple[str, str, str]]) -> None:

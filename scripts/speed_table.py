@@ -1,4 +1,4 @@
-"""Measure times over torch eager's and write README's table of them; some five minutes on a machine that does nothing else."""
+"""Measure times over torch eager's and write the table of docs/speed.md; some five minutes on a machine that does nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import bench_models  # says how many threads there are, before NumPy is imported
 import bench_ops
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "speed.md"
 BEGIN, END = "<!-- speed -->\n", "<!-- /speed -->"
 GROUPS = {"8x8": (), "1M": (), "16M": ("elementwise",)}  # of sizes; none is all of them
 NAMES = {
@@ -41,12 +41,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, metavar="N", help="of each call, in alternation (15)")
     args = parser.parse_args()
     lines = [
-        f"| `python scripts/readme_speed.py`, {date.today()}, {bench_models.THREADS} threads of each | time over torch's | of minima |",
+        f"| `python scripts/speed_table.py`, {date.today()}, {bench_models.THREADS} threads of each | time over torch's | of minima |",
         "|---|---:|---:|",
     ]
     lines += [f"| {what} | {median:.2f} | {least:.2f} |" for what, (median, least) in rows(args.rounds)]
-    head, rest = README.read_text(encoding="utf-8").split(BEGIN)
-    README.write_text(head + BEGIN + "\n".join(lines) + "\n" + END + rest.split(END)[1], encoding="utf-8")
+    head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    PAGE.write_text(head + BEGIN + "\n".join(lines) + "\n" + END + rest.split(END)[1], encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""README's figures are a report's: the script adds up rows, and the table is that of the committed results."""
+"""The figures of docs/verification.md are a report's: the script adds up rows, and the table is that of the committed results."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 
 from opinfo_tests.report import passed
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "readme_harness.py"
-pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="README and scripts are in a clone alone")
+SCRIPT = Path(__file__).parents[2] / "scripts" / "verification_table.py"
+pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="docs and scripts are in a clone alone")
 
 
 def script() -> dict:
     return runpy.run_path(str(SCRIPT))
 
 
-def test_readme_shows_the_results(capsys):
+def test_the_page_shows_the_results(capsys):
     assert script()["main"](["--check"]) == 0, capsys.readouterr().out
 
 

@@ -1,7 +1,7 @@
-"""Write the harness's figures into README.md from a report: ``python scripts/readme_harness.py report.jsonl``.
+"""Write the harness's figures into docs/verification.md from a report: ``python scripts/verification_table.py report.jsonl``.
 
 The report's totals go to opinfo_tests/data/results.json, and what passes of each overload in each dtype to passed.tsv beside it,
-of which the documentation makes the operators' pages. README's table is made of results.json alone, so that ``--check`` can
+of which the documentation makes the operators' pages. The page's table is made of results.json alone, so that ``--check`` can
 compare the two without a run; it exits with 1 when they differ.
 """
 
@@ -20,7 +20,7 @@ from opinfo_tests.report import passed
 from opinfo_tests.run.outputs import DRAWS
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "verification.md"
 BEGIN, END = "<!-- harness -->\n", "<!-- /harness -->"
 HEAD = (
     "backend",
@@ -114,7 +114,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def updated(text: str) -> str:
-    """README's text with the table of the present results."""
+    """The page's text with the table of the present results."""
     head, rest = text.split(BEGIN)
     return head + BEGIN + table(json.loads(passed.RESULTS.read_text(encoding="utf-8"))) + END + rest.split(END)[1]
 
@@ -122,9 +122,12 @@ def updated(text: str) -> str:
 def main(arguments: list[str]) -> int:
     """Write or, with ``--check``, compare."""
     if arguments == ["--check"]:
-        old = README.read_text(encoding="utf-8")
+        old = PAGE.read_text(encoding="utf-8")
         stale = updated(old) != old
-        print("README.md's figures are " + ("not those of opinfo_tests/data/results.json" if stale else "up to date"))
+        print(
+            "docs/verification.md's figures are "
+            + ("not those of opinfo_tests/data/results.json" if stale else "up to date")
+        )
         return int(stale)
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__, file=sys.stderr)
@@ -132,7 +135,7 @@ def main(arguments: list[str]) -> int:
     results, pairs = totals(Path(arguments[0]))
     passed.RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     passed.write(pairs)
-    README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 
