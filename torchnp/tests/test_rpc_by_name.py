@@ -199,6 +199,13 @@ def test_public_numbers_that_say_how_much_is_made_are_seen_as_they_are(repeats):
     assert np.array_equal(array, np.repeat(X, repeats, 0))
 
 
+def test_repeats_are_counted_before_anything_is_made():
+    client = _client(x=X)
+    client.data(1, np.array([2**40, 1, 1, 1]))
+    failure, *_ = client.op("aten::repeat_interleave.self_Tensor", 2, 1, wire.Handle(0), wire.Handle(1), 0)
+    assert "more are too many" in failure.text
+
+
 class Twice(Player):
     """Sends each operator by position to one side, and by name in any order to the other."""
 

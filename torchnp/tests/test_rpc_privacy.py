@@ -82,7 +82,7 @@ _PLAIN = {
 # Their results' shapes or places depend on the values of one of their arguments.
 REVEALING = {
     "aten::where", "aten::narrow.Tensor", "aten::tensor_split.tensor_indices_or_sections", "aten::_pack_padded_sequence",
-    "aten::_pad_packed_sequence", "aten::repeat_interleave.self_Tensor", "aten::repeat_interleave.Tensor",
+    "aten::_pad_packed_sequence", "aten::repeat_interleave.self_Tensor",
 }  # fmt: skip
 
 

@@ -228,6 +228,10 @@ class Executor:
             for name, entry in zip(call.names, call.entries):
                 if name == row.revealing and not entry.buffer.public:  # type: ignore[union-attr]
                     raise Refusal(f"shapes, places or time depend on the values of {name}, which are an owner's here")
+        if row.revealing == "repeats":
+            repeats, x = values["repeats"], values["self"]
+            each = x.nbytes // max(repeats.size, 1)
+            self.store.check_bytes(int(max(repeats.sum(dtype=np.float64), 0)) * each)
 
     def _check_size(self, call: Call, name: str) -> None:
         """QuotaError where an argument alone says that too much would be made."""

@@ -33,7 +33,7 @@ _REVEALING = {
     "aten::where": "condition", "aten::narrow.Tensor": "start",
     "aten::tensor_split.tensor_indices_or_sections": "tensor_indices_or_sections",
     "aten::_pack_padded_sequence": "lengths", "aten::_pad_packed_sequence": "batch_sizes",
-    "aten::repeat_interleave.self_Tensor": "repeats", "aten::repeat_interleave.Tensor": "repeats",
+    "aten::repeat_interleave.self_Tensor": "repeats",
 }  # fmt: skip
 
 
