@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -61,7 +61,6 @@ TWICE = 24  # calls of each of these with two changes
 LACKING = 3  # dtypes without code, of each overload
 MORE_WRONG = 16  # calls in each of them with one more thing wrong
 NO_CODE = "not implemented for"
-THINNED = 4  # of the pairs of dtypes, in the forms that write
 BASES = 2  # calls that torch takes, of each overload, whose arguments are changed
 
 
@@ -101,10 +100,7 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
             more += recast(asked)
             more += lacking(asked, Random(f"{op} {start} lacking"), oracle.execute) if case is kept[0] else ()
             more += levelled(asked) if case is kept[0] else ()
-        if case is kept[0] and not count.endswith(PLAIN):
-            # The functional form meets them all; of those that write each meets others.
-            step = THINNED if schemas()[op].is_out or schemas()[op].mutates else 1
-            more += islice(paired(asked, oracle.execute), Random(op).randrange(step), None, step)
+        more += paired(asked, oracle.execute) if case is kept[0] and not count.endswith(PLAIN) else ()
         yield from offered([c for c in chain(*once.values(), more) if not constraint_of(op).dies(c)], recorder)
 
 
