@@ -252,10 +252,13 @@ def test_calls_do_not_grow_the_process():
     array = x.numpy()
     for _ in range(50):
         ours(array)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(450):
-        ours(array)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8_000  # KiB
+    growth = []
+    for _ in range(3):  # what calls leave behind grows each time; what other tests left is freed once
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(450):
+            ours(array)
+        growth.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    assert min(growth) < 8_000, growth  # KiB
 
 
 def test_a_compiled_model_can_be_exact():
