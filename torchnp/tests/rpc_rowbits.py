@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import resource
 import sys
 import time
 import warnings
@@ -28,6 +29,7 @@ LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 129, 257, 40
 OTHERS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 32, 33, 65)
 FLOATS = (dt.float32, dt.float64, dt.float16, dt.bfloat16)
 INTS = (dt.int64, dt.int32, dt.int16, dt.int8, dt.uint8)
+ADDRESS_SPACE = 8 << 30  # bytes
 MOST = 1 << 15  # elements of an operand
 
 _SPECIAL = [
@@ -613,6 +615,8 @@ def main() -> int:
     parser.add_argument("--ops", nargs="*", help="names of operators, such as aten::mm; default: all on the list")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    # As a server's process has it: an operator may make more than a session may keep, and is refused then.
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, resource.getrlimit(resource.RLIMIT_AS)[1]))
     fuzzer = Fuzzer(options.seed, tuple(options.ops) if options.ops else None)
     with np.errstate(all="ignore"):
         fuzzer.play(1 << 30, 60 * options.minutes)
