@@ -91,8 +91,11 @@ def share_memory_with_others():
             assert array.tolist() == x.tolist()
             x[1, 2] = 0
             assert array[1, 2] == 0
-            array[1, 2] = 1
-            assert x[1, 2].item() == 1
+            if array.flags.writeable:  # NumPy before 2.1 has what it gets by DLPack read-only
+                array[1, 2] = 1
+            else:
+                x[1, 2] = 1
+            assert x[1, 2].item() == array[1, 2] == 1
         part = x[:, 1:].T
         assert np.from_dlpack(part).tolist() == part.tolist() == to_numpy(part).tolist()
         assert to_numpy(part).strides == tuple(s * x.element_size() for s in part.stride())
