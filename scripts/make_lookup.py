@@ -24,6 +24,7 @@ from torchnp.catalogue import CHAPTERS
 from torchnp.differences import Difference
 from torchnp.lookup import facts, published, spellings
 
+OF_PYTHON = ("__firstlineno__", "__static_attributes__")  # of every class from Python 3.13 on
 DATA = Path(torchnp.__file__).parent / "data"
 
 
@@ -78,7 +79,7 @@ def names_lines() -> list[str]:
     }  # fmt: skip
     rows = ["# by scripts/make_lookup.py: a module or class of torch's, and its public names"]
     for name, space in spaces.items():
-        public = (n for n in dir(space) if not n.startswith("_") or n.startswith("__"))
+        public = (n for n in dir(space) if (not n.startswith("_") or n.startswith("__")) and n not in OF_PYTHON)
         rows.append(f"{name}\t{' '.join(n for n in public if not isinstance(_found(space, n), ModuleType))}")
     return rows
 
