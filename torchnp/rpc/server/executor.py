@@ -275,7 +275,9 @@ class Executor:
         def guarded(arrays: Iterable[Any]) -> Iterator[Any]:
             return (a if f else privacy.locked(a) for a, f in zip(arrays, free))
 
-        shown = [e for name, e in zip(call.names, entries) if name == row.revealing]  # public, as `_check` has seen
+        shown = [
+            e for name, e in zip(call.names, entries) if name == row.revealing == "repeats"
+        ]  # public: see `_check`
         key = (facts, *free, *(e.array.tobytes() for e in shown))  # type: ignore[union-attr]
         outcome = self._foreseen.get(key)
         if outcome is None:
