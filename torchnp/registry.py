@@ -242,7 +242,7 @@ def is_busy(error: RuntimeError) -> bool:
 
 
 def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Raise torch's error if the arguments of a failed call do not fit the schema, or what it makes no memory; else return.
+    """Raise torch's error if a failed call does not fit its schema, or its result is beyond all memory; else return.
 
     torch checks a call against the schema before any kernel runs; here the check is made only after
     something went wrong, because a good call should not pay for it.

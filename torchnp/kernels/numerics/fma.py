@@ -1,7 +1,7 @@
 """``a * b + c`` with one rounding, as compilers contract torch's kernels with AVX2, and polynomials made of it.
 
 `fma` is exact in both precisions. `fast_fma` differs in float64 alone, where it rounds twice: the exact product has no
-dtype to be in there, and taking it apart costs some fifty times the sum, for half a unit in the last place, unless the product overflows.
+dtype to be in there, and taking it apart costs some fifty times the sum, for half a unit in the last place. Where the product overflows it is exact too.
 """
 
 from __future__ import annotations
