@@ -275,9 +275,7 @@ class Executor:
         def guarded(arrays: Iterable[Any]) -> Iterator[Any]:
             return (a if f else privacy.locked(a) for a, f in zip(arrays, free))
 
-        shown = [
-            e for name, e in zip(call.names, entries) if name == row.revealing == "repeats"
-        ]  # public: see `_check`
+        shown = [e for n, e in zip(call.names, entries) if n == row.revealing == "repeats"]  # public: see `_check`
         key = (facts, *free, *(e.array.tobytes() for e in shown))  # type: ignore[union-attr]
         outcome = self._foreseen.get(key)
         if outcome is None:
