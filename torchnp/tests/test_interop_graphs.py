@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
+from opinfo_tests.draw.samples import no_test_around  # noqa: E402
 from torchnp.interop import NumpyMode  # noqa: E402
 from torchnp.tests.test_interop_mode import same  # noqa: E402
 
@@ -38,6 +39,11 @@ def test_gradients_that_are_undefined():
         assert torch.autograd.gradcheck(lambda *args: module(*args, need_weights=False)[0], inputs)
 
 
+def first_sample(op):
+    with no_test_around():
+        return next(iter(op.sample_inputs("cpu", torch.float32, requires_grad=True)))
+
+
 def backward_with(op, sample, defined, mode):
     """The gradients of a sample when only some results have one: dtype, shape and whether there is one."""
     inputs = [sample.input, *sample.args, *sample.kwargs.values()]
@@ -56,7 +62,7 @@ def test_every_backward_with_undefined_gradients():
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            sample = next(iter(op.sample_inputs("cpu", torch.float32, requires_grad=True)))
+            sample = first_sample(op)
             for defined in ((), (0,), (1,)):
                 try:
                     want = backward_with(op, sample, defined, contextlib.nullcontext())
@@ -90,7 +96,7 @@ def test_results_are_freed_without_a_backward(no_collector, options):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            sample = next(iter(op.sample_inputs("cpu", torch.float32, requires_grad=True)))
+            sample = first_sample(op)
             inputs = [sample.input, *sample.args, *sample.kwargs.values()]
             try:
                 with NumpyMode(**options):
