@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from ..case import NAMES, Array, Case, Named, leaves, rebuilt, schemas, whole
+from ..case import NAMES, Array, Case, Named, leaves, map_tree, rebuilt, schemas, whole
 from .constraint_table import constraint_of
-from .constraints import EVERY_DTYPE
+from .constraints import EVERY_DTYPE, NEVER
 from .crossed import combined, crossed
 from .defaults import by_default
 from .drawable import looks_at_sizes, takes_any_shape
@@ -141,8 +142,8 @@ def broken_twice(once: dict[int | str, list[Case]], random: Random) -> Iterator[
     """Yield some of the calls with one more change: which is refused first?"""
     for _ in range(TWICE if once else 0):
         case = random.choice(random.choice(list(once.values())))
-        if more := broken(case):
-            yield random.choice(random.choice(list(more.values())))
+        if more := changes(case):
+            yield random.choice(random.choice(list(more.values())))()
 
 
 def broken(case: Case, places: Collection[int | str] | None = None, sized: bool = False) -> dict[int | str, list[Case]]:
@@ -150,9 +151,17 @@ def broken(case: Case, places: Collection[int | str] | None = None, sized: bool 
 
     Of those at ``places`` alone, if they are given. Sizes and numbers are changed where torch looks at them, or ``sized``.
     """
+    return {place: [made() for made in calls] for place, calls in changes(case, places, sized).items()}
+
+
+def changes(
+    case: Case, places: Collection[int | str] | None = None, sized: bool = False
+) -> dict[int | str, list[Callable[[], Case]]]:
+    """Return what `broken` does as functions: a call is made when it is wanted, which of most it never is."""
     names = [a.name for a in schemas()[case.op].args]
+    dies = constraint_of(case.op).dies
     seen = {case.digest}
-    found: dict[int | str, list[Case]] = {}
+    found: dict[int | str, list[Callable[[], Case]]] = {}
     left_out = {a.name: a.default for a in schemas()[case.op].args[len(case.args) :] if a.has_default} | case.kwargs
     for place, value in [*enumerate(case.args), *left_out.items()]:
         if places is not None and place not in places:
@@ -161,16 +170,36 @@ def broken(case: Case, places: Collection[int | str] | None = None, sized: bool 
         if schemas()[case.op].is_out and not a.is_out:
             continue  # as the functional form's
         buffers = list(case.buffers)
-        calls = []
+        own = key_of(value, buffers, 0)
+        calls: dict[str, Callable[[], Case]] = {}
         for other in others(value, a, case, buffers, sized):
-            args = tuple(other if i == place else v for i, v in enumerate(case.args))
-            kwargs = case.kwargs if isinstance(place, int) else {**case.kwargs, place: other}
-            made = replace(rebuilt(case, args, kwargs, buffers), digest="")
-            if made.digest not in seen and not constraint_of(case.op).dies(made):
-                seen.add(made.digest)
-                calls.append(made)
-        found |= {place: calls} if calls else {}
+            key = key_of(other, buffers, len(case.buffers))
+            made = partial(changed, case, place, other, buffers)
+            if key in calls or (dies is not NEVER and dies(made())):
+                continue
+            if key_of(other, buffers, 0) == own:  # the call itself, perhaps in other memory
+                if made().digest in seen:
+                    continue
+                seen.add(made().digest)
+            calls[key] = made
+        found |= {place: list(calls.values())} if calls else {}
     return found
+
+
+def changed(case: Case, place: int | str, other: Any, buffers: list[np.ndarray]) -> Case:
+    args = tuple(other if i == place else v for i, v in enumerate(case.args))
+    kwargs = case.kwargs if isinstance(place, int) else {**case.kwargs, place: other}
+    return replace(rebuilt(case, args, kwargs, buffers), digest="")
+
+
+def key_of(value: Any, buffers: list[np.ndarray], own: int) -> str:
+    """Return what tells an argument's values apart: of arrays in buffers from ``own`` on, dtype, shape and elements."""
+
+    def one(x: Any) -> Any:
+        new = isinstance(x, Array) and x.buffer >= own
+        return (x.dtype, x.shape, x.on(buffers).tobytes()) if new else x
+
+    return repr(map_tree(one, value))
 
 
 def elsewhere(once: dict[int | str, list[Case]], execute: Callable[[Case], Any]) -> Iterator[Case]:
@@ -237,8 +266,10 @@ def plain(value: Any, a: Any, case: Case) -> Iterator[Any]:
     elif isinstance(value, bool):
         yield not value
     elif isinstance(value, (int, float)) and not a.type.startswith("ScalarType"):
-        tame = constraint_of(case.op).values != "any"  # of some operators torch gives what was never written at nan
-        yield from (v for v in (SCALARS if a.type.startswith("Scalar") else FLOATS) if v == v or not tame)
+        # Of some operators torch gives what was never written at nan; a polynomial of degree 1e5 takes as many steps.
+        tame = constraint_of(case.op).values != "any"
+        numbers = SCALARS if a.type.startswith("Scalar") else FLOATS
+        yield from (v for v in numbers if not tame or (v == v and v != 1e5))
         yield from (v for v in (*case.args, *case.kwargs.values()) if type(v) is type(value) and v != value)
     elif isinstance(value, str) and a.type.startswith("str"):
         yield "bogus"

@@ -114,6 +114,9 @@ UNDRAWN = frozenset(
 )  # fmt: skip
 
 
+NEVER: Callable[[Case], bool] = lambda case: False
+
+
 @dataclass(frozen=True)
 class Constraint:
     """What is known of an operator's calls."""
@@ -127,7 +130,7 @@ class Constraint:
     most_dims: int = 4
     wild_values: bool = True  # whether index values may leave their range: torch dies of some
     none: bool = True  # whether sizes may be none: torch divides by some of them, and dies
-    dies: Callable[[Case], bool] = lambda case: False  # of which calls torch dies
+    dies: Callable[[Case], bool] = NEVER  # of which calls torch dies
     always: frozenset[str] = frozenset()  # arguments with a default that are given all the same
     unchecked: frozenset[str] = frozenset()  # arguments at whose sizes torch does not look, to read memory beyond them
 
