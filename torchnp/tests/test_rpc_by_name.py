@@ -199,6 +199,20 @@ def test_public_numbers_that_say_how_much_is_made_are_seen_as_they_are(repeats):
     assert np.array_equal(array, np.repeat(X, repeats, 0))
 
 
+def test_public_arrays_in_other_strides_stay_as_they_are_beside_private_ones():
+    """A strided condition was copied to have its shape foreseen, and taken for a target that the kernel had resized."""
+    client = _client(x=X)
+    client.data(1, np.arange(X.size).reshape(X.T.shape) % 2 == 0)
+    client.data(2, np.array([1, 9, 2, 9, 0, 9, 3, 9]))
+    client.op("aten::t", 3, 1, wire.Handle(1))
+    client.op("aten::slice.Tensor", 4, 1, wire.Handle(2), 0, 0, 8, 2)
+    client.op("aten::where.ScalarOther", 5, 1, wire.Handle(3), wire.Handle(0), -1.0)
+    client.op("aten::repeat_interleave.self_Tensor", 6, 1, wire.Handle(0), wire.Handle(4), 0)
+    held = client.connection.store.get
+    assert np.array_equal(held(5).array, np.where(held(3).array, X, -1.0)) and not held(3).array.flags.c_contiguous
+    assert np.array_equal(held(6).array, np.repeat(X, [1, 2, 0, 3], 0))
+
+
 def test_repeats_are_counted_before_anything_is_made():
     client = _client(x=X)
     client.data(1, np.array([2**40, 1, 1, 1]))
