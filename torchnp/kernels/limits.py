@@ -11,7 +11,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require
-from torchnp.errors import cannot_cast, complex_clamp
+from torchnp.errors import cannot_cast, complex_clamp, found_dtype
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, limited
@@ -82,7 +82,7 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool
             out = out if dt.is_complex(out) else dt.result_type(self, *given)
         if dt.is_complex(out) and (fixed or dt.is_complex(self.dtype)):
             raise complex_clamp()
-        if fixed and any(math.isnan(real(x)) for x in given):  # before anything else is looked at
+        if fixed and np.isnan([real(x) for x in given]).any():  # all are read, before anything else is looked at
             return np.full_like(self, number(math.nan, out), out)
         el.check_broadcast(self, *given)
         require(cpu, out, takes)
@@ -130,7 +130,19 @@ def _look_inplace(bound: Bound, _: list[ndarray]) -> None:
         check(found == x.dtype, cannot_cast(found, x.dtype, dt.c_name))
 
 
-_WRITES = Writes(inplace=_look_inplace)
+def _look_out(bound: Bound, targets: list[ndarray]) -> tuple[int, ...]:
+    """The result's dtype is looked at before the numbers' values; a floating tensor's is its own, whatever they are."""
+    x, limits = bound["self"], [name for name in ("min", "max") if name in bound]
+    given = [bound[name] for name in limits if bound[name] is not None]
+    # Complex limits of integers, and any of the one-sided ops, are refused before.
+    refused = any(isinstance(n, complex) for n in given) and (len(limits) == 1 or not dt.is_floating(x.dtype))
+    if given and not dt.is_complex(x.dtype) and not refused:
+        found = x.dtype if dt.is_floating(x.dtype) else dt.result_type(x, *given)
+        check(targets[0].dtype == found, found_dtype(targets[0].dtype, found))
+    return ()
+
+
+_WRITES = Writes(inplace=_look_inplace, out=_look_out)
 _OF_CLAMP: dict[str, Any] = {"like": np.clip, "differs": [*_CLAMP, "clamp-needs-bound"], "writes": _WRITES}
 
 

@@ -1,6 +1,7 @@
 """torch's words, each held to what torch says: a call that is refused, its class and the whole of its first line."""
 
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ CALLS = {
         ("topk", of(torch.complex64, 2), 1),
         ("lerp.Tensor", *[of(torch.int32, 2)] * 3),
     ],
-    "overflow": [("fill.Scalar", of(torch.uint8, 2), 255.5), ("celu", f32(2), 2j), ("add.Tensor", f32(2), f32(2), 1e39)],
+    "overflow": [("clamp", f32(2), math.nan, 2j), ("fill.Scalar", of(torch.uint8, 2), 255.5), ("celu", f32(2), 2j), ("add.Tensor", f32(2), f32(2), 1e39)],
     "cannot_cast": [
         ("add_.Tensor", of(torch.int64, 2), f32(2)),
         ("add.out", f32(2), f32(2), {"out": of(torch.int16, 2)}),
@@ -78,7 +79,8 @@ CALLS = {
         ("grid_sampler_2d", f32(1, 1, 2, 2), of(torch.float64, 1, 2, 2, 2), 0, 0, False),
         ("rrelu_with_noise", f32(2), of(torch.float64, 2), 0.1, 0.3, True),
     ],
-    "found_dtype": [("binomial", f32(2), of(torch.float64, 2)), ("_prelu_kernel", f32(2), of(torch.float64, 2))],
+    "found_dtype": [
+        ("clip.out", of(torch.bfloat16, 2), 2j, {"out": f32(2)}), ("clamp_max.out", of(torch.int32, 2), 1e39, {"out": of(torch.int32, 2)}),("binomial", f32(2), of(torch.float64, 2)), ("_prelu_kernel", f32(2), of(torch.float64, 2))],
     "mean_of": [("l1_loss", of(torch.int64, 2), of(torch.int64, 2)), ("adaptive_avg_pool1d", of(torch.int32, 1, 2, 2), [1])],
     "dense_dtype": [
         ("mkldnn_convolution", *(of(torch.float64, 1, 1, n, n) for n in (3, 2)), None, [0, 0], [1, 1], [1, 1], 1),
