@@ -197,13 +197,12 @@ def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, c
         check(row.min() >= 0, f"found negative index {row.min()} for dim {i}")
         words = f"for dim {i}, size is {size[i]} but found index {row.max()}"
         check(row.max() < size[i], f"size is inconsistent with indices: {words}")
-    increasing = (
-        not is_coalesced
-        or not values.ndim
-        or len(values) < 2
-        or all(a < b for a, b in itertools.pairwise(indices.T.tolist()))
-    )
-    check(increasing, "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
+    if is_coalesced and values.ndim and len(values) > 1:
+        # torch takes the least step from one index to the next.
+        words = "min(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with"
+        check(indices.shape[1] > 1, f"{words} the 'dim' argument.")
+        increasing = all(a < b for a, b in itertools.pairwise(indices.T.tolist()))
+        check(increasing, "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
 
 
 _DIFFERS = ["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"]
