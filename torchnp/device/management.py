@@ -34,10 +34,10 @@ def memory_allocated(device: Device = None) -> int:
     return sum(held.values())
 
 
-def _total_memory() -> int:
-    """Bytes of the machine's memory; 0 where the system does not say."""
+def _memory(pages: str) -> int:
+    """Bytes of the machine's memory, ``SC_PHYS_PAGES``, or of what of it is free, ``SC_AVPHYS_PAGES``; 0 where the system does not say."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf(pages)
     except (AttributeError, OSError, ValueError):  # as on Windows
         return 0
 
@@ -70,8 +70,15 @@ class Management:
         """What is known of the device: its name, the memory of the machine in bytes, and its processors."""
         check_index(device)
         return types.SimpleNamespace(
-            name=self.get_device_name(), total_memory=_total_memory(), multi_processor_count=os.cpu_count() or 1
+            name=self.get_device_name(),
+            total_memory=_memory("SC_PHYS_PAGES"),
+            multi_processor_count=os.cpu_count() or 1,
         )
+
+    def mem_get_info(self, device: Device = None) -> tuple[int, int]:
+        """Bytes of the machine's memory that are free, and all of them; 0 where the system does not say."""
+        check_index(device)
+        return _memory("SC_AVPHYS_PAGES"), _memory("SC_PHYS_PAGES")
 
     def seed(self) -> int:
         """`torch.seed`: the device draws from the CPU's generator."""
@@ -130,6 +137,7 @@ def serve_accelerator(module: Management) -> None:
 
     functions = {name: of_device(name) for name in _OF_DEVICE}
     functions |= dict.fromkeys(("set_device_index", "set_device_idx"), lambda device, /: module.set_device(device))
+    functions["get_memory_info"] = of_device("mem_get_info")
     functions |= dict.fromkeys(("empty_cache", "empty_host_cache"), lambda: module.empty_cache())
     for name, function in functions.items():
         if hasattr(torch.accelerator, name):

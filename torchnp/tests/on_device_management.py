@@ -35,6 +35,7 @@ ELSEWHERE = [
     lambda: torch.accelerator.synchronize(1),
     lambda: torch.accelerator.set_device_index(1),
     lambda: torch.accelerator.memory_stats("np:1"),
+    lambda: torch.accelerator.get_memory_info(1),
 ]
 
 
@@ -72,6 +73,8 @@ def count_memory():
     x = torch.zeros(1000, device="np")
     views = x[1:], x.view(10, 100)  # on the same storage
     assert torch.np.memory_allocated() == torch.accelerator.memory_allocated() == before + 4000
+    free, total = torch.accelerator.get_memory_info()
+    assert 0 <= free <= total == torch.np.get_device_properties().total_memory == torch.np.mem_get_info()[1]
     y = torch.zeros(500, dtype=torch.float64, device="np").requires_grad_()
     assert torch.np.memory_reserved() == before + 8000
     assert torch.accelerator.memory_stats()["allocated_bytes.all.current"] == before + 8000
