@@ -1,4 +1,4 @@
-"""`torchnp owner ops` and the table in docs/privacy.md are the list that the server goes by."""
+"""`torchnp owner ops` and the table in docs/privacy_reference.md are the list that the server goes by."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchnp import cli
 from torchnp.rpc.server.owner_ops import listed, table
 from torchnp.rpc.server.service import Service
 
-DOCS = Path(__file__).parents[2] / "docs" / "privacy.md"
+DOCS = Path(__file__).parents[2] / "docs" / "privacy_reference.md"
 
 
 def test_the_list_is_what_the_server_goes_by(capsys):
@@ -36,5 +36,5 @@ def test_the_docs_have_the_same_list():
     text = DOCS.read_text()
     found = text.partition("<!-- torchnp owner ops -->\n")[2].partition("<!-- end -->")[0].strip()
     assert found == table(), (
-        "put the output of torchnp.rpc.server.owner_ops.table() between the marks in docs/privacy.md"
+        "put the output of torchnp.rpc.server.owner_ops.table() between the marks in docs/privacy_reference.md"
     )
