@@ -504,8 +504,8 @@ def test_servers_from_the_file_serve(folder):
 
 
 def test_the_file_of_the_docs_is_one(folder, monkeypatch, capsys):
-    """What docs/remote.md shows of server.toml can be served."""
-    text = site_module("blocks").texts(DOCS / "remote.md", "toml")[0]
+    """What docs/remote_server.md shows of server.toml can be served."""
+    text = site_module("blocks").texts(DOCS / "remote_server.md", "toml")[0]
     np.save(folder / "patients.npy", np.ones((3, 2)))
     (folder / "data" / "digits.npz").rename(folder / "digits.npz")
     (folder / "model.safetensors").write_bytes(safetensors({"encoder.bias": ("F32", [2], bytes(8))}))

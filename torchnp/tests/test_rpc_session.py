@@ -311,7 +311,7 @@ def test_the_data_of_a_plain_tensor_does_not_become_a_handle(session):
 
 
 def test_the_documentation_names_all_errors():
-    page = Path(rpc.__file__).parents[2] / "docs" / "remote.md"
+    page = Path(rpc.__file__).parents[2] / "docs" / "remote_reference.md"
     if not page.exists():
         pytest.skip(reason="installed without the documentation")
     assert all(

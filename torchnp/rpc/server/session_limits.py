@@ -15,7 +15,7 @@ class Limits:
     max_bytes : int
         Of all storages together, 4 GiB by default.
     max_objects : int
-        Tensors, views included, 2**20 by default.
+        Tensors, views included, 2**20 by default. Each takes some 600 bytes of the server that ``max_bytes`` does not count.
     op_seconds : float
         That one operator may take on a server over TCP, a minute by default: the session of one that takes longer ends.
     idle_seconds : float
