@@ -73,7 +73,7 @@ DTYPES = ("float32", "int64", "bool")
 def test_a_sample_of_all_calls_on_each_transport(backend):
     """At least 99 of 100 calls that policy does not refuse are torch's; what is refused says why, and is the lesser part.
 
-    ``docs/harness.md`` has the figures of all calls of the quick tier, and the commands that give them.
+    ``docs/harness_reference.md`` has the figures of all calls of the quick tier, and the commands that give them.
     """
     sources = random.Random(backend.transport).sample(sorted(opinfos()), 12)
     tally = Tally()
