@@ -69,18 +69,18 @@ def brief(
         *(line for line in called[0].splitlines() if line and not line.startswith("import numpy")),
         *inputs,
         f"torch_says = lambda: torch.ops.{namespace}.{base}.{overload or 'default'}({for_torch}).numpy()",
-        f"mine = lambda: np.asarray({called[1]}({for_numpy}))",
+        f"backend_says = lambda: np.asarray({called[1]}({for_numpy}))",
     ]
     if row["outcome"] in ("spurious-error", "no-error"):
-        other = "torch_says" if row["outcome"] == "spurious-error" else "mine"
-        raising = "mine" if other == "torch_says" else "torch_says"
+        other = "torch_says" if row["outcome"] == "spurious-error" else "backend_says"
+        raising = "backend_says" if other == "torch_says" else "torch_says"
         lines += [
             f"try: print({raising}(), 'the same')",
             f"except Exception as e: sys.exit(print('{raising} raises', type(e).__name__, e, '; {other} returns', {other}(), 'DIFFERENT') or 1)",
         ]
         return "\n".join(lines) + "\n"
     lines += [
-        "want, got = torch_says(), mine()",
+        "want, got = torch_says(), backend_says()",
         f"same = want.dtype == got.dtype and want.shape == got.shape and np.allclose(got, want, {rtol}, {atol}, equal_nan=True)",
         'print("torch  ", repr(want), "\\nbackend", repr(got), "\\nthe same" if same else "\\nDIFFERENT")',
         "sys.exit(not same)",
