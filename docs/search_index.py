@@ -42,6 +42,7 @@ def script() -> str:
     return f"NameSearch.setIndex({json.dumps(index(), ensure_ascii=False, separators=(',', ':'))})\n"
 
 
+@functools.cache
 def index() -> dict[str, Any]:
     """Everything the search needs.
 
