@@ -225,6 +225,9 @@ def _computed(kind: str, operands: Sequence[Any]) -> np.dtype | None:
     return dt.get_default_dtype() if kind == "floated" and not (common and dt.is_inexact(common)) else common
 
 
+_OF_TWO = ("add", "sub", "mul", "div")
+
+
 def _each(kind: str, arguments: Sequence[int], number: bool) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         values = [x[place] if isinstance(x, (list, tuple)) else x for x in map(given, arguments)]
@@ -359,7 +362,10 @@ def parse(text: str, schema: Schema) -> Rule | None:
     if kind in _OF_ONE:
         return _OF_ONE[kind](arguments[0])
     if kind in ("each", "quotients"):
-        number = bool(plus) or schema.overload.startswith("Scalar")  # of its lists
+        # A number takes part in the arithmetic of two operands alone; of others it is an option.
+        number = bool(plus) or (
+            schema.overload.startswith("Scalar") and schema.base.removeprefix("_foreach_") in _OF_TWO
+        )
         return _each("promoted" if kind == "each" else "floated", arguments, number)
     if kind not in ("iterator", "promoted", "floated", "doubled", "chosen"):
         raise ValueError(f"{schema.name}: no rule of layout is called {text!r}")

@@ -237,6 +237,19 @@ def test_the_default_dtype_is_the_programs(session, dtype):
         torch.set_default_dtype(torch.float32)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("name", ["add", "mul", "pow", "clamp_min", "maximum", "lerp", "addcdiv"])
+def test_lists_with_a_number_are_laid_out_as_the_cpu_does(session, name, count):
+    """It is an operand in arithmetic, which orders the dimensions of a result, and an option elsewhere."""
+    operands = {"lerp": 2, "addcdiv": 3}.get(name, 1)
+    strides = [(0, 2, 0, 1), (2, 2, 2, 1), (1, 2, 2, 1)]
+    empty = [torch.empty_strided((2, 0, 1, 2), strides[(i + count) % 3]) for i in range(operands)]
+    flat = [torch.ones(2, 3, 1, 2).permute(3, 0, 2, 1).contiguous().permute(1, 3, 2, 0) for _ in range(operands)]
+    function = getattr(torch, f"_foreach_{name}")
+    for tensors in (empty, flat):
+        like_torch(session, lambda *given: function(*([x] for x in given), 2), *tensors)
+
+
 def test_operators_of_several_lists_are_sent(session):
     """``Tensor[]`` is the type of each of the results, behind a name and a comma too."""
     parameter, gradient, ones = torch.rand(3), torch.rand(3), torch.zeros(3)
