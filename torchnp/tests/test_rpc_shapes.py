@@ -201,6 +201,8 @@ RESULTS = {
     "division": (lambda x: prims.div(x, torch.tensor(5)), torch.tensor([-8, 6])),
     "signbit": (prims.signbit, torch.tensor([-1.0, 2.0])),
     "foreach_pow": (lambda x: torch._foreach_pow([x], True), torch.ones(3, 3, dtype=torch.bool)),
+    "foreach_pow-numbers": (lambda x: torch._foreach_pow([x, x], [2, True]), torch.ones(3, 3, dtype=torch.bool)),
+    "foreach_powsum": (lambda x: aten._foreach_powsum.Scalar([x], 0.5), torch.empty(0, dtype=torch.bool)),
     "prims-as_strided": (lambda x: prims.as_strided(x, [2, 2], [1, 2], 5), torch.arange(10)),
     "batch_norm-eval": (lambda x, w: aten._native_batch_norm_legit_functional(x, w, w, w, w, False, 0.1, 0.1), torch.rand(2, 3, 4), torch.ones(3)),
     "batch_norm-train": (lambda x, w: aten._native_batch_norm_legit_functional(x, w, w, w, w, True, 0.1, 0.1), torch.rand(2, 3, 4), torch.ones(3)),

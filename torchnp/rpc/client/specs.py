@@ -27,7 +27,8 @@ MAX_CHECKED = 1 << 12
 # Where the meta device gives results of other dtypes, sizes or strides than the CPU: small ones are tried there.
 _OTHERWISE = frozenset((
     "prims::signbit", "prims::view_of", "prims::fft_c2c", "prims::fft_c2r", "prims::fft_r2c",
-    "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c", "aten::_foreach_pow.Scalar",
+    "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c",
+    "aten::_foreach_pow.Scalar", "aten::_foreach_pow.ScalarList", "aten::_foreach_powsum.Scalar",
     "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::_native_multi_head_attention",
     "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
     "aten::_batch_norm_no_update", "aten::channel_shuffle", "aten::pixel_shuffle",
