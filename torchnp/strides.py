@@ -225,13 +225,19 @@ def _computed(kind: str, operands: Sequence[Any]) -> np.dtype | None:
     return dt.get_default_dtype() if kind == "floated" and not (common and dt.is_inexact(common)) else common
 
 
-_OF_TWO = ("add", "sub", "mul", "div")
+# What a number beside lists is: an operand, or an option that has a say in the dtype; of others, as lerp, it has none.
+_WITH_OPERAND = ("add", "sub", "mul", "div")
+_WITH_OPTION = ("clamp_max", "clamp_min", "maximum", "minimum", "pow")
 
 
-def _each(kind: str, arguments: Sequence[int], number: bool) -> Rule:
+def _each(kind: str, arguments: Sequence[int], number: bool, option: int | None = None) -> Rule:
+    """``option`` is the place of a number that is no operand, but has a say in the dtype that they are converted to."""
+
     def rule(shape: Shape, given: Given, place: int) -> Strides:
-        values = [x[place] if isinstance(x, (list, tuple)) else x for x in map(given, arguments)]
-        return iterated(tuple(_layouts(kind, [x for x in values if isinstance(x, ndarray)])) + (NUMBER,) * number)
+        at = lambda x: x[place] if isinstance(x, (list, tuple)) else x
+        arrays = [x for x in (at(given(i)) for i in arguments) if isinstance(x, ndarray)]
+        beside = [] if option is None or given(option) is None else [at(given(option))]
+        return iterated(tuple(_layouts(kind, [*arrays, *beside])[: len(arrays)]) + (NUMBER,) * number)
 
     return rule
 
@@ -362,11 +368,9 @@ def parse(text: str, schema: Schema) -> Rule | None:
     if kind in _OF_ONE:
         return _OF_ONE[kind](arguments[0])
     if kind in ("each", "quotients"):
-        # A number takes part in the arithmetic of two operands alone; of others it is an option.
-        number = bool(plus) or (
-            schema.overload.startswith("Scalar") and schema.base.removeprefix("_foreach_") in _OF_TWO
-        )
-        return _each("promoted" if kind == "each" else "floated", arguments, number)
+        base = schema.base.removeprefix("_foreach_") if schema.overload.startswith("Scalar") else ""
+        operand, option = bool(plus) or base in _WITH_OPERAND, 1 if base in _WITH_OPTION else None
+        return _each("promoted" if kind == "each" else "floated", arguments, operand, option)
     if kind not in ("iterator", "promoted", "floated", "doubled", "chosen"):
         raise ValueError(f"{schema.name}: no rule of layout is called {text!r}")
     return _iterator(kind, arguments, bool(plus))

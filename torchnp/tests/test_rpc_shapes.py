@@ -250,6 +250,9 @@ def test_lists_with_a_number_are_laid_out_as_the_cpu_does(session, name, count):
     function = getattr(torch, f"_foreach_{name}")
     for tensors in (empty, flat):
         like_torch(session, lambda *given: function(*([x] for x in given), 2), *tensors)
+    if operands == 1:  # a number that converts what is in the list
+        whole = torch.ones(12, dtype=torch.int64).as_strided((1, 3, 1), (2, 2, 6))
+        like_torch(session, lambda x: function([x], 1.5), whole)
 
 
 def test_operators_of_several_lists_are_sent(session):
