@@ -214,6 +214,13 @@ def test_results_are_as_the_cpu_lays_them_out(session, name):
     like_torch(session, *RESULTS[name])
 
 
+def test_bags_without_an_end_are_not_tried_on_the_cpu(session):
+    """torch reads beyond an only offset that is the last, and may die of it."""
+    weight, indices = session.send(torch.rand(3, 2)), session.send(torch.tensor([0, 1, 2, 1]))
+    found = aten.embedding_bag(weight, indices, session.send(torch.tensor([0])), include_last_offset=True)
+    assert found[0].shape == (0, 2)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_the_default_dtype_is_the_programs(session, dtype):
     """Whatever the same operators gave before under another."""
