@@ -1,4 +1,4 @@
-"""One OpenMP thread for the tests: small arrays gain nothing from more, and pytest-xdist and the harness have processes."""
+"""What makes the tests quick: one OpenMP thread, little garbage to look through, and whole files for each worker."""
 
 import gc
 import os
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # small arrays gain nothing from more, and there are several processes
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -80,7 +80,11 @@ CALLS = {
         ("rrelu_with_noise", f32(2), of(torch.float64, 2), 0.1, 0.3, True),
     ],
     "found_dtype": [
-        ("clip.out", of(torch.bfloat16, 2), 2j, {"out": f32(2)}), ("clamp_max.out", of(torch.int32, 2), 1e39, {"out": of(torch.int32, 2)}),("binomial", f32(2), of(torch.float64, 2)), ("_prelu_kernel", f32(2), of(torch.float64, 2))],
+        ("clip.out", of(torch.bfloat16, 2), 2j, {"out": f32(2)}),
+        ("clamp_max.out", of(torch.int32, 2), 1e39, {"out": of(torch.int32, 2)}),
+        ("binomial", f32(2), of(torch.float64, 2)),
+        ("_prelu_kernel", f32(2), of(torch.float64, 2)),
+    ],
     "mean_of": [("l1_loss", of(torch.int64, 2), of(torch.int64, 2)), ("adaptive_avg_pool1d", of(torch.int32, 1, 2, 2), [1])],
     "dense_dtype": [
         ("mkldnn_convolution", *(of(torch.float64, 1, 1, n, n) for n in (3, 2)), None, [0, 0], [1, 1], [1, 1], 1),

@@ -212,9 +212,8 @@ def test_a_client_hears_no_name_of_a_file(tmp_path, caplog):
     with rpc.local(datasets={"d": np.ones((5, 3))}, ledger=path) as session:
         x = session.dataset("d")
         session.sync()
-        with contextlib.closing(
-            sqlite3.connect(path)
-        ) as db:  # bytes written over the file may be in the server's cache
+        # Not by bytes written over the file: the server may have its pages in a cache.
+        with contextlib.closing(sqlite3.connect(path)) as db:
             for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 db.execute(f"DROP TABLE {table}")
             db.commit()

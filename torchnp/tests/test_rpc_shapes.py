@@ -219,6 +219,9 @@ def test_bags_without_an_end_are_not_tried_on_the_cpu(session):
     weight, indices = session.send(torch.rand(3, 2)), session.send(torch.tensor([0, 1, 2, 1]))
     found = aten.embedding_bag(weight, indices, session.send(torch.tensor([0])), include_last_offset=True)
     assert found[0].shape == (0, 2)
+    assert aten._embedding_bag(weight, indices, offsets=session.send(torch.tensor([0])), include_last_offset=True)[
+        0
+    ].shape == (0, 2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])

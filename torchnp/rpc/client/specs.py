@@ -196,7 +196,8 @@ def infer(plan: Plan, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> 
         limit = MAX_TRIED if plan.name in _OTHERWISE else MAX_CHECKED if shaped_by_python(plan.func) else 0
         if given and given != [x.shape for x in _tensors(args)]:
             limit = 0  # the meta device has resized what is written: the CPU is asked with what was given
-        if "embedding_bag" in plan.base and len(args) > 7 and args[7] and args[2].shape[0] < 2:
+        named = dict(zip(plan.names, args, strict=False)) | kwargs
+        if named.get("include_last_offset") and named["offsets"].shape[0] < 2:
             limit = 0  # of no bags torch reads beyond the offsets, and may die
         if limit and _can_be_tried((args, kwargs), limit):
             with unmoved(), warnings.catch_warnings(action="ignore"):
