@@ -288,7 +288,8 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
         if meta.shape != handle.shape:
             if plan.is_out and not handle.numel():
                 metas = [stand_in(a, False) for a in args], {k: stand_in(a, False) for k, a in kwargs.items()}
-                anew.append((handle, specs.laid_out(plan, place, meta, *metas)))
+                kept = [meta for handle, meta in written if meta.shape == handle.shape]
+                anew.append((handle, specs.laid_out(plan, place, meta, kept, *metas)))
                 continue
             if not plan.is_out:  # where the CPU refuses, it has its own words
                 specs.on_the_cpu(plan, *stand_ins(), output_shape(handle.shape, meta.shape))

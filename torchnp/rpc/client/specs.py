@@ -33,6 +33,7 @@ _OTHERWISE = frozenset((
     "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
     "aten::_batch_norm_no_update", "aten::channel_shuffle", "aten::pixel_shuffle",
     "aten::multilabel_margin_loss_forward", "aten::_weight_norm_interface", "aten::grid_sampler_2d", "aten::roll",
+    "aten::glu_backward",
 ))  # fmt: skip
 
 
@@ -213,8 +214,15 @@ def infer(plan: Plan, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> 
     return Outcome(plan, out, args, kwargs)
 
 
-def laid_out(plan: Plan, place: int, meta: torch.Tensor, args: list, kwargs: dict[str, Any]) -> torch.Tensor:
-    """An ``out=`` that had no elements, in the order of dimensions of a new result: the meta device has it row-major."""
+def laid_out(
+    plan: Plan, place: int, meta: torch.Tensor, kept: list[torch.Tensor], args: list, kwargs: dict[str, Any]
+) -> torch.Tensor:
+    """An ``out=`` that had no elements, in the order of dimensions of a new result: the meta device has it row-major.
+
+    ``kept`` are the results that had the right shape before.
+    """
+    if kept and plan.name == "aten::frexp.Tensor_out":
+        return torch.empty_like(kept[0], dtype=meta.dtype)
     # Of an overload that torch generates, and of a complex modulus, the CPU makes a result and copies it into row-major memory.
     copied = torch.Tag.generated in plan.func.tags or (plan.name == "aten::abs.out" and args[0].is_complex())
     func = None if copied else functional_of(plan.func)
@@ -223,7 +231,9 @@ def laid_out(plan: Plan, place: int, meta: torch.Tensor, args: list, kwargs: dic
     rule = rules[place] if place < len(rules) else None
     if rule is None or not meta.shape:
         return meta
-    return spec_of(meta).with_stride(rule(tuple(meta.shape), _Given(plan, tuple(args), kwargs), 0)).fresh()
+    new = spec_of(meta).with_stride(rule(tuple(meta.shape), _Given(plan, tuple(args), kwargs), 0)).fresh()
+    # Its functional form keeps the strides of dimensions of size 1.
+    return meta if plan.name == "aten::conj_physical.out" and new.is_contiguous() else new
 
 
 def _with_statistics(plan: Plan, out: Any, args: tuple) -> Any:
