@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import facts, spellings
-from torchnp.lookup.meaning import meaning_of
-from torchnp.lookup.telling import told
+from torchnp.lookup import op_index, spellings
+from torchnp.lookup.render import told
+from torchnp.lookup.resolve import meaning_of
 
 SPACES: dict[str, dict[str, Any]] = {
     "numpy": {"np": np, "np.ndarray": np.ndarray, "np.linalg": np.linalg, "np.fft": np.fft, "np.random": np.random},
@@ -166,5 +166,5 @@ def how(known: dict[str, Any], library: str, places: dict[str, str]) -> str:
 def _operator(op: str) -> str:
     packet = op.partition(".")[0]
     shown = f"<code>{escape(op.removeprefix('aten::'))}</code>"
-    provided = any(name in facts.rows() for name in facts.overloads()[packet])
+    provided = any(name in op_index.rows() for name in op_index.overloads()[packet])
     return f'<a href="../ops/{packet.replace("::", ".")}.html">{shown}</a>' if provided else shown

@@ -15,8 +15,8 @@ from typing import Any
 from argument_words import meaning
 
 import torchnp
-from opinfo_tests.report import gaps, passed
-from torchnp.lookup import alone, facts, standard
+from opinfo_tests.report import gaps, pass_rates
+from torchnp.lookup import array_api_standard, no_counterpart, op_index
 
 PLACES = {
     "torch": "https://docs.pytorch.org/docs/2.13/generated/",
@@ -35,18 +35,18 @@ TYPES = {
 def head(packet: str, counterparts: list[str]) -> list[str]:
     """Links to the documentation of torch, of the counterparts and of the array API standard, and how often plain NumPy is right."""
     lines = []
-    caller = facts.callers().get(packet)
+    caller = op_index.callers().get(packet)
     if caller:
         lines.append(f"In torch: {_linked(_spelled_out(caller), caller)}.")
     if counterparts:
         lines.append(f"NumPy or SciPy counterpart: {', '.join(_linked(x, x) for x in counterparts)}.")
-    elif why := alone.reason(packet):
+    elif why := no_counterpart.reason(packet):
         lines.append(f"No counterpart in NumPy or SciPy: it {why}.")
     mine = [name for name in torchnp.table if name.partition(".")[0] == packet]
-    if standards := list(dict.fromkeys(found for name in mine if (found := facts.ops()[name]["array_api"]))):
-        links = ", ".join(f"[`{name}`]({standard.address(name)})" for name in standards)
+    if standards := list(dict.fromkeys(found for name in mine if (found := op_index.ops()[name]["array_api"]))):
+        links = ", ".join(f"[`{name}`]({array_api_standard.address(name)})" for name in standards)
         lines.append(f"In the array API standard: {links}.")
-    tried = facts.tried(mine)
+    tried = op_index.tried(mine)
     if tried:
         calls, right = tried["calls"], tried["right"]
         lines.append(f"Called as it is, the counterpart gives torch's answer on {right:,} of {calls:,} calls tried.")
@@ -113,10 +113,10 @@ def source(row: Any) -> list[str]:
 def judged(names: list[str]) -> list[str]:
     """What passes in the harness, in a grid of dtypes and overloads, and its known gaps."""
     lines = []
-    rows = {name: passed.read()[name] for name in names if name in passed.read()}
-    dtypes = [d for d in passed.ORDER if any(d in row for row in rows.values())]
+    rows = {name: pass_rates.read()[name] for name in names if name in pass_rates.read()}
+    dtypes = [d for d in pass_rates.ORDER if any(d in row for row in rows.values())]
     if dtypes:
-        run = passed.header()
+        run = pass_rates.header()
         what = "whole run" if run["tier"] == "full" else f"{run['tier']} tier"
         by = f"torch {run['torch'].partition('+')[0]} and NumPy {run['numpy']}"
         lines += ["## Judged", ""]

@@ -15,8 +15,8 @@ from name_pages import LIBRARIES, name_page, public_names
 import torchnp
 from torchnp.catalogue import CATALOGUE, CHAPTERS
 from torchnp.differences import Difference, run
-from torchnp.lookup import facts
-from torchnp.lookup.naming import public_name
+from torchnp.lookup import op_index
+from torchnp.lookup.numpy_names import public_name
 
 PLOTS = {"promotion": "promotion", "special_functions": "ulps"}  # of chapters
 SHOWN = 12  # operators named below a difference
@@ -83,7 +83,7 @@ def op_page(packet: str, names: list[str]) -> str:
 
 def on_own_operator(d: Difference, packet: str) -> Difference:
     """A difference as an operator shows it itself, where there is such an example."""
-    examples = (facts.examples().get((body.packet, d.id)) for body in facts.bodies(packet))
+    examples = (op_index.examples().get((body.packet, d.id)) for body in op_index.bodies(packet))
     own = next(filter(None, examples), None)
     if own is None:
         return d

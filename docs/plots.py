@@ -14,7 +14,7 @@ import matplotlib
 import numpy as np
 import torch
 
-from torchnp.lookup import facts
+from torchnp.lookup import op_index
 
 matplotlib.use("svg")
 from matplotlib import pyplot
@@ -135,8 +135,8 @@ def draw_ulps(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -> No
 def coverage() -> list[tuple[str, Counter[str]]]:
     """Of each family the overloads by status; gradients and prims are a family each."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in facts.ops().values():
-        if facts.is_own(row["name"]):
+    for row in op_index.ops().values():
+        if op_index.is_own(row["name"]):
             found[row["family"].partition(".")[0] or "no kernel"][row["status"]] += 1
     return sorted(found.items(), key=lambda item: (item[0] == "no kernel", item[1].total()))
 

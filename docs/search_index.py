@@ -16,10 +16,10 @@ from name_pages import LIBRARIES, place_of, public_names
 from op_pages import PLACES, page_name
 
 from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import argument_names, facts, ranking, spellings
-from torchnp.lookup.meaning import SPELLED, Meaning, meaning_of, module_name
-from torchnp.lookup.telling import told
-from torchnp.lookup.topics import TOPICS
+from torchnp.lookup import argument_names, op_index, search, spellings
+from torchnp.lookup.render import told
+from torchnp.lookup.resolve import SPELLED, Meaning, meaning_of, module_name
+from torchnp.lookup.synonyms import TOPICS
 
 SHOWN = 4  # pages of one name
 EXCLUDED = "ops/index.html#excluded"
@@ -68,10 +68,10 @@ def index() -> dict[str, Any]:
     ]
     return {
         "spelled": [*SPELLED, *REGISTRY],
-        "bare": ranking.BARE,
-        "fillers": sorted(ranking.FILLERS),
-        "kinds": ranking.KINDS,
-        "whole": [ranking.KINDS.index("example")],
+        "bare": search.BARE,
+        "fillers": sorted(search.FILLERS),
+        "kinds": search.KINDS,
+        "whole": [search.KINDS.index("example")],
         "pages": [[address, *_described(address)] for address in numbers],
         "names": found,
         "texts": texts,
@@ -91,29 +91,29 @@ def _names() -> dict[str, Meaning]:
 def _spelt() -> Iterator[str]:
     import torch
 
-    for op, overloads in facts.overloads().items():
+    for op, overloads in op_index.overloads().items():
         yield from (n.removeprefix("aten::") for n in (op, *overloads))
-    yield from (like.replace("numpy.", "np.", 1) for like in facts.ops_like())
+    yield from (like.replace("numpy.", "np.", 1) for like in op_index.ops_like())
     yield from (name for name in (f"nn.{c}" for c in dir(torch.nn)) if module_name(name))
     own = (spellings.PYTHON, spellings.ALSO, spellings.TORCH, spellings.NUMPY, argument_names.ARGUMENTS, TOPICS)
     for known in (*own, CATALOGUE):
         yield from known
     yield from (f"{argument}=" for argument in argument_names.ARGUMENTS)
-    yield from (e.hit.name for e in ranking.entries() if e.hit.kind == "name")
+    yield from (e.hit.name for e in search.entries() if e.hit.kind == "name")
 
 
 def _weight(name: str, meaning: Meaning) -> tuple:
-    return ranking.weight(meaning.ops[0] if meaning.ops else "aten::", name)
+    return search.weight(meaning.ops[0] if meaning.ops else "aten::", name)
 
 
-def _texts() -> Iterator[tuple[int, ranking.Entry]]:
+def _texts() -> Iterator[tuple[int, search.SearchEntry]]:
     """What is not a name: arguments, descriptions, differences, advice and examples, with the numbers of their kinds."""
-    for entry in ranking.entries():
+    for entry in search.entries():
         if entry.hit.kind != "name":
-            yield ranking.KINDS.index(entry.hit.kind), entry
+            yield search.KINDS.index(entry.hit.kind), entry
 
 
-def _pages_of_hit(hit: ranking.Hit) -> list[str]:
+def _pages_of_hit(hit: search.Hit) -> list[str]:
     if hit.kind in ("difference", "example"):
         return [PLACES[hit.name]]
     meaning = None if hit.ops else meaning_of(hit.name)  # advice on a call
@@ -124,7 +124,7 @@ def _pages_of_hit(hit: ranking.Hit) -> list[str]:
 def op_place(op: str) -> str:
     """The page of an operator or of an overload's."""
     packet = op.partition(".")[0]
-    provided = any(name in facts.rows() for name in facts.overloads()[packet])
+    provided = any(name in op_index.rows() for name in op_index.overloads()[packet])
     return f"ops/{page_name(packet)}.html" if provided else EXCLUDED
 
 
@@ -151,7 +151,7 @@ def _described(address: str) -> tuple[str, str]:
 @functools.cache
 def _all_described() -> dict[str, tuple[str, str]]:
     found = {EXCLUDED: ("excluded operators", "These cannot be functions of arrays.")}
-    for op in facts.overloads():
+    for op in op_index.overloads():
         if op_place(op) != EXCLUDED:
             said = told(Meaning(op, "torch", (op,)))
             parts = [op if said["torch"] else "", *said["numpy"], said["does"], _counted(said["differences"])]

@@ -12,7 +12,7 @@ anything else is a subclass of ``Backend``.
 
 - ``backends``: what is judged, and torch as the oracle
 - ``judge``: the verdict on one call: outcomes, tolerances, torch's own disagreements, diagnoses
-- ``draw``: where calls come from: torch's samples, rows of our own, calls drawn from schemas by constraints
+- ``generate``: where calls come from: torch's samples and our own, calls drawn from schemas, and changes of these
 - ``report``: rows and totals, known gaps, the page, the badge, repro scripts, shrinking
 - ``run``: the runner, its worker processes, the control, the command line
 """

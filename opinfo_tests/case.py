@@ -215,7 +215,7 @@ class Case:
 @cache
 def schemas() -> dict[str, Any]:
     """Return every registered schema by its full name: of aten and prims, and of the `libraries` that have been met."""
-    from torchnp import schema
+    from torchnp.core import schema
 
     return dict(schema.load())
 

@@ -85,10 +85,10 @@ def put_together(config: pytest.Config, parts: list[Path]) -> str:
     Failures that no gap knows have failed their own tests already.
     """
     from .backends.load import load_backend
-    from .draw.reach import reach
-    from .draw.samples import registered
+    from .generate.samples.opinfo import registered
+    from .generate.samples.opinfo_reach import reach
     from .report import gaps
-    from .report.counts import too_few
+    from .report.case_counts import too_few
     from .report.report import Tally, read
 
     get = config.getoption
@@ -124,13 +124,13 @@ class Run:
 
     def __init__(self, config: pytest.Config, sources: list[str]) -> None:
         from .backends.load import load_backend
-        from .draw.reach import reach
-        from .draw.samples import dtypes_of, registered, supported
-        from .draw.strategies import drawn_families, plan
-        from .draw.task import DRAWN, Task
+        from .generate.samples.opinfo import dtypes_of, registered, supported
+        from .generate.samples.opinfo_reach import reach
+        from .generate.strategies import drawn_families, plan
+        from .generate.task import DRAWN, Task
         from .report import gaps
         from .report.report import Tally, header
-        from .run.answers import opened
+        from .run.oracle_cache import opened
         from .run.outputs import DRAWS
         from .run.runner import Options
 
@@ -219,7 +219,7 @@ class Run:
 
 
 def source_of(parameters: dict[str, Any]) -> str:
-    from .draw.task import DRAWN
+    from .generate.task import DRAWN
 
     return str(parameters["source"]) if "source" in parameters else DRAWN + str(parameters["family"])
 

@@ -6,7 +6,7 @@ imports the library, so that torch has the operators. What else it has is option
 - ``samples(op, dtype)``: an iterable of ``(args, kwargs)`` of an overload's full name and a dtype's, as torch spells them;
   arrays or tensors, numbers and lists. It gives none of what it does not know, and for the dtype ``"errors"`` what the
   library refuses.
-- ``RULES``: rows of `opinfo_tests.draw.constraints.rule`, for the calls that are drawn from schemas. Without a row a
+- ``RULES``: rows of `opinfo_tests.generate.constraints.constraint.rule`, for the calls that are drawn from schemas. Without a row a
   call is made of the schema's types and names alone.
 - ``UNDRAWN``: overloads of which no calls are drawn, nor samples with other values made, with the reason: of those that
   trust what they are given and read memory beyond it.
@@ -22,14 +22,15 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
-from torchnp import libraries, shipped
+from torchnp import shipped
+from torchnp.core import libraries
 
 from .case import schemas
 from .schemas import siblings
 
 GROUP = "torchnp.samples"
 # The calls that the rows which torchnp ships are judged by.
-OF_SHIPPED = {space: f"opinfo_tests.draw.{space}_calls" for space in shipped.MODULES}
+OF_SHIPPED = {space: f"opinfo_tests.generate.{space}_calls" for space in shipped.MODULES}
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ def meet(space: str) -> None:
     """Import a library, its rows and its samples; what torch has of it is registered from then on."""
     if space in LIBRARIES:
         return
+    from torchnp.core.schema import Schema
     from torchnp.interop._private import registered_schemas
-    from torchnp.schema import Schema
 
     try:
         modules = [entry.load() for entry in entry_points(group=GROUP, name=space)]

@@ -8,16 +8,16 @@ import pytest
 
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.conftest import Run
-from opinfo_tests.draw import signatures
-from opinfo_tests.draw.samples import opinfos, registered
-from opinfo_tests.draw.strategies import drawn_families
-from opinfo_tests.draw.task import DRAWN, Task
+from opinfo_tests.generate.samples import model_calls
+from opinfo_tests.generate.samples.opinfo import opinfos, registered
+from opinfo_tests.generate.strategies import drawn_families
+from opinfo_tests.generate.task import DRAWN, Task
 from opinfo_tests.report import gaps
-from opinfo_tests.report.counts import too_few
+from opinfo_tests.report.case_counts import too_few
 from opinfo_tests.report.report import GOOD, REFUSED
 from opinfo_tests.run.runner import Options, run_here
 
-SOURCES = [*opinfos(), "own", signatures.SOURCE]
+SOURCES = [*opinfos(), "own", model_calls.SOURCE]
 
 
 def test_control() -> None:

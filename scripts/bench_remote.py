@@ -28,10 +28,10 @@ from torch.nn import functional as F
 from torchnp import rpc
 from torchnp.interop import NumpyMode
 from torchnp.rpc import wire
-from torchnp.rpc.client.resuming import Link
-from torchnp.rpc.client.transport import Tcp, tls_context
-from torchnp.rpc.server.protocol import Connection
-from torchnp.rpc.server.service import Service
+from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
+from torchnp.rpc.client.transports.transport import Tcp, tls_context
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.session.protocol import Connection
 
 H = wire.Handle
 # On the server; objects 0 and 1 are squares, 2 is a row.
@@ -133,7 +133,7 @@ def least(rounds: int, *measures: Callable[[], float]) -> list[float]:
 
 def on_the_wire(dial: Callable[[int], Tcp], ports: tuple[int, int], rounds: int, seconds: float) -> list[str]:
     """Operators and tensors per second over TLS."""
-    session = bench_wire.Full(Link(lambda _: dial(ports[0]), 30.0))
+    session = bench_wire.Full(ReconnectingTransport(lambda _: dial(ports[0]), 30.0))
     bare = bench_wire.Bare(dial(ports[1]))
     local = Local({bench_wire.NAME: bench_wire.nothing})
     raw = memoryview(bytes(wire.CHUNK))

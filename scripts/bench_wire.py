@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 import trustme
 
+from torchnp.core.schema import load
 from torchnp.rpc import wire
-from torchnp.rpc.client.dialgrpc import Grpc, credentials
-from torchnp.rpc.client.resuming import Link
-from torchnp.rpc.client.transport import Tcp, tls_context
-from torchnp.schema import load
+from torchnp.rpc.client.transports.grpc_transport import Grpc, credentials
+from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
+from torchnp.rpc.client.transports.transport import Tcp, tls_context
 
 OPS = 64
 NAME = "aten::sum.dim_IntList"
@@ -164,7 +164,7 @@ class Bare:
 class Full:
     """A session's frames, encoded as they go."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ReconnectingTransport) -> None:
         agreed = wire.Agreement({NAME: nothing})
         self.link, self.seq, self.id = link, 0, 1
         hello = wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "bench", "")
@@ -221,7 +221,7 @@ class Pair:
             return Grpc("127.0.0.1", port, credentials(ca, None, None))
 
         stream = dial(kind)
-        self.session, self.bare = Full(Link(lambda _: stream, 30.0)), Bare(dial(f"bare-{kind}"))
+        self.session, self.bare = Full(ReconnectingTransport(lambda _: stream, 30.0)), Bare(dial(f"bare-{kind}"))
         self.rates: list[list[float]] = [[], [], [], [], [], []]
 
     def round(self, seconds: float) -> None:

@@ -22,7 +22,7 @@ import torchnp
 from opinfo_tests.proof import tier
 from torchnp.catalogue import CHAPTERS
 from torchnp.differences import Difference
-from torchnp.lookup import facts, published, spellings
+from torchnp.lookup import json_export, op_index, spellings
 
 OF_PYTHON = ("__firstlineno__", "__static_attributes__")  # of every class from Python 3.13 on
 DATA = Path(torchnp.__file__).parent / "data"
@@ -31,18 +31,18 @@ DATA = Path(torchnp.__file__).parent / "data"
 def ops_lines() -> list[str]:
     """Every overload that torch registers."""
     tried = tier.read()
-    own = (name for name in torchnp.table.schemas if facts.is_own(name))
-    return published.listed(facts.declared(name, tried.get(name, ())) for name in own).split("\n")
+    own = (name for name in torchnp.table.schemas if op_index.is_own(name))
+    return json_export.listed(op_index.declared(name, tried.get(name, ())) for name in own).split("\n")
 
 
 def differences_lines() -> list[str]:
     """Every difference of the catalogue: its chapter, its examples, and the ops that have it."""
     having: dict[str, dict[str, None]] = {}
     for name, row in torchnp.table.items():
-        for i in row.row.differs if facts.is_own(name) else ():
+        for i in row.row.differs if op_index.is_own(name) else ():
             having.setdefault(i, {})[name.partition(".")[0]] = None
     rows = (_difference(chapter, d, sorted(having.get(d.id, ()))) for chapter in CHAPTERS for d in chapter.ROWS)
-    return published.listed(rows).split("\n")
+    return json_export.listed(rows).split("\n")
 
 
 def _difference(chapter: ModuleType, d: Difference, ops: list[str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import scipy.special
 import torch
 
 import torchnp
-from torchnp.lookup import facts
+from torchnp.lookup import op_index
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "ulps.tsv"
 POINTS = 400_000
@@ -63,7 +63,7 @@ def row(name: str, domains: tuple[tuple[float, float], ...]) -> list[str]:
     """What the file has of an operator: of each library the 99th percentile and the largest error."""
     generator = np.random.default_rng(0)
     x = [arguments(*domain, generator) for domain in domains]
-    space, _, rest = facts.ops()[f"aten::{name}"]["numpy"].partition(".")
+    space, _, rest = op_index.ops()[f"aten::{name}"]["numpy"].partition(".")
     plain = operator.attrgetter(rest)({"numpy": np, "scipy": scipy}[space])
     exact = plain(*(a.astype(np.float64) for a in x))
     theirs = operator.attrgetter(name)(torch.ops.aten)

@@ -31,7 +31,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from opinfo_tests.draw.signatures import DATA, NotKeptError, op_of, spelled
+from opinfo_tests.generate.samples.model_calls import DATA, NotKeptError, op_of, spelled
 
 LARGEST = 1 << 16  # elements of a tensor that is kept
 SECONDS = 60  # for one model

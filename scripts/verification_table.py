@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from opinfo_tests.case import DTYPES
-from opinfo_tests.draw.samples import ERRORS
-from opinfo_tests.report import passed
+from opinfo_tests.generate.samples.opinfo import ERRORS
+from opinfo_tests.report import pass_rates
 from opinfo_tests.run.outputs import DRAWS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,7 +73,8 @@ def totals(report: Path) -> tuple[dict[str, Any], Counts]:
         "header": {k: head[k] for k in HEAD if k in head} | {"date": f"{date.fromtimestamp(report.stat().st_mtime)}"},
         **{name: found.get(("all", name)) for name in ("calls", "errors", "prims")},
         "dtypes": {
-            d: found["dtypes", d] for d in sorted((d for kind, d in found if kind == "dtypes"), key=passed.ORDER.index)
+            d: found["dtypes", d]
+            for d in sorted((d for kind, d in found if kind == "dtypes"), key=pass_rates.ORDER.index)
         },
         "usage": foot.get("usage"),
     }
@@ -116,7 +117,7 @@ def table(results: dict[str, Any]) -> str:
 def updated(text: str) -> str:
     """The page's text with the table of the present results."""
     head, rest = text.split(BEGIN)
-    return head + BEGIN + table(json.loads(passed.RESULTS.read_text(encoding="utf-8"))) + END + rest.split(END)[1]
+    return head + BEGIN + table(json.loads(pass_rates.RESULTS.read_text(encoding="utf-8"))) + END + rest.split(END)[1]
 
 
 def main(arguments: list[str]) -> int:
@@ -133,8 +134,8 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     results, pairs = totals(Path(arguments[0]))
-    passed.RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    passed.write(pairs)
+    pass_rates.RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    pass_rates.write(pairs)
     PAGE.write_text(updated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 

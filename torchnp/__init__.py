@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from torchnp.dtypes import can_cast, get_default_dtype, promote_types, result_type, set_default_dtype
 
 if TYPE_CHECKING:
-    from torchnp.libraries import kernel
-    from torchnp.op_table import table
+    from torchnp.core.libraries import kernel
+    from torchnp.core.table import table
     from torchnp.random import Generator, default_generator, manual_seed
     from torchnp.runtime import load
     from torchnp.threads import get_num_threads, set_num_threads
@@ -42,16 +42,16 @@ __all__ = [
 
 # Loaded on first use: the table reads 3,236 schemas and all kernel families.
 _LAZY = {
-    "aten": "torchnp.op_table",
-    "prims": "torchnp.op_table",
-    "table": "torchnp.op_table",
+    "aten": "torchnp.core.table",
+    "prims": "torchnp.core.table",
+    "table": "torchnp.core.table",
     "Generator": "torchnp.random",
     "default_generator": "torchnp.random",
     "manual_seed": "torchnp.random",
     "load": "torchnp.runtime",
     "get_num_threads": "torchnp.threads",
     "set_num_threads": "torchnp.threads",
-    "kernel": "torchnp.libraries",
+    "kernel": "torchnp.core.libraries",
 }
 
 
@@ -70,8 +70,8 @@ def _library(name: str) -> Any:
     """The operators of another library, of which a package has rows or some were declared: ``torchnp.torchvision``."""
     # A module of this package is asked for here before it is imported.
     own = name.startswith("_") or importlib.util.find_spec(f"torchnp.{name}") is not None
-    if not own and importlib.import_module("torchnp.libraries").meet(name):
-        return importlib.import_module("torchnp.op_table").namespace(name)
+    if not own and importlib.import_module("torchnp.core.libraries").meet(name):
+        return importlib.import_module("torchnp.core.table").namespace(name)
     raise AttributeError(f"module 'torchnp' has no attribute {name!r}")
 
 

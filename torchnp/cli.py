@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import torchnp
-from torchnp.extras import lacking
-from torchnp.rpc.server.options import add_options
-from torchnp.rpc.server.owner import add_owner_commands
+from torchnp.core.optional_deps import lacking
+from torchnp.rpc.server.config.options import add_options
+from torchnp.rpc.server.config.owner import add_owner_commands
 
 # The table and everything large is loaded by the command that needs it, where an interrupt is met.
 
@@ -143,27 +143,27 @@ def add_differences(sub: argparse.ArgumentParser) -> None:
 
 def differences(args: argparse.Namespace) -> int:
     """``torchnp differences``: a line for each, or JSON."""
-    from torchnp.lookup import terminal
+    from torchnp.lookup import explain_command
 
-    return _found(terminal.differences, args)
+    return _found(explain_command.differences, args)
 
 
 def ops(args: argparse.Namespace) -> int:
     """``torchnp ops``: a table of overloads, bare names, or JSON."""
-    from torchnp.lookup import terminal
+    from torchnp.lookup import explain_command
 
-    return _found(terminal.ops, args)
+    return _found(explain_command.ops, args)
 
 
 def explain(args: argparse.Namespace) -> int:
     """``torchnp explain``: what is known under a name that people have for something."""
-    from torchnp.lookup import terminal
+    from torchnp.lookup import explain_command
 
-    return _found(terminal.explain, args)
+    return _found(explain_command.explain, args)
 
 
 def _found(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
-    from torchnp.lookup.terminal import NotFound
+    from torchnp.lookup.explain_command import NotFound
 
     try:
         return run(args)
@@ -236,7 +236,7 @@ def serve(args: argparse.Namespace) -> int:
     """``torchnp serve``: run the server until interrupted."""
     _need("rpc", "msgspec")
     from torchnp.rpc.exceptions import LedgerError
-    from torchnp.rpc.server.config import serve_with
+    from torchnp.rpc.server.config.config import serve_with
 
     try:
         serve_with(args)
@@ -248,9 +248,9 @@ def serve(args: argparse.Namespace) -> int:
 
 
 def owner(args: argparse.Namespace) -> int:
-    """``torchnp owner``: see `torchnp.rpc.server.owner`."""
+    """``torchnp owner``: see `torchnp.rpc.server.config.owner`."""
     from torchnp.rpc.exceptions import LedgerError
-    from torchnp.rpc.server.owner import run
+    from torchnp.rpc.server.config.owner import run
 
     try:
         return run(args)

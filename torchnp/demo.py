@@ -26,9 +26,9 @@ from torch.nn import functional as F
 
 import torchnp
 from torchnp import rpc
+from torchnp.core.registry import FAILURES
 from torchnp.interop import NumpyMode
-from torchnp.registry import FAILURES
-from torchnp.rpc.server.tokens import new_token
+from torchnp.rpc.server.config.tokens import new_token
 
 ACCURACY = 0.95  # a plain torch run reaches 0.98 to 0.99 in 8 epochs
 ENOUGH_EPOCHS = 8
@@ -37,7 +37,7 @@ LOSS_DIFFERENCE = 1e-4  # relative; rounding differences grow with every step, s
 
 
 @dataclass
-class Data:
+class DemoData:
     """Images of shape (N, 1, 8, 8), float32 in [0, 1]; labels int64; one order of training images per epoch."""
 
     x: torch.Tensor
@@ -48,7 +48,7 @@ class Data:
 
 
 @dataclass
-class Run:
+class TrainingRun:
     """What one training run gave."""
 
     name: str
@@ -67,7 +67,7 @@ class Run:
         return dict(Counter(map(torchnp.table.status, names)))
 
 
-def load(epochs: int, seed: int) -> Data:
+def load(epochs: int, seed: int) -> DemoData:
     """The digits, a quarter held back for the test, and the order of every epoch."""
     digits = load_digits()
     x = torch.tensor(digits.images, dtype=torch.float32).div_(16).unsqueeze(1)
@@ -75,7 +75,7 @@ def load(epochs: int, seed: int) -> Data:
     train, test = train_test_split(torch.arange(len(y)).numpy(), test_size=0.25, random_state=seed, stratify=y.numpy())
     generator = torch.Generator().manual_seed(seed)
     orders = [torch.randperm(len(train), generator=generator) for _ in range(epochs)]
-    return Data(x[train], y[train], x[test], y[test], orders)
+    return DemoData(x[train], y[train], x[test], y[test], orders)
 
 
 def build(seed: int) -> nn.Module:
@@ -99,7 +99,7 @@ def optimizer_of(name: str, model: nn.Module) -> torch.optim.Optimizer:
 
 
 def train(
-    model: nn.Module, optimizer: torch.optim.Optimizer, data: Data, batch_size: int, on_step: Callable[[], None]
+    model: nn.Module, optimizer: torch.optim.Optimizer, data: DemoData, batch_size: int, on_step: Callable[[], None]
 ) -> Iterator[list[torch.Tensor]]:
     """Train, and give the losses of each epoch as tensors; the same code for all three runs."""
     model.train()
@@ -118,7 +118,7 @@ def train(
 
 
 @torch.no_grad()
-def test(model: nn.Module, data: Data) -> torch.Tensor:
+def test(model: nn.Module, data: DemoData) -> torch.Tensor:
     """Share of the test images that get their label, a 0-d tensor."""
     model.eval()
     return (model(data.test_x).argmax(1) == data.test_y).float().mean()
@@ -127,8 +127,10 @@ def test(model: nn.Module, data: Data) -> torch.Tensor:
 # ---------------------------------------------------------------- the three runs
 
 
-def run_torch(data: Data, model: nn.Module, optimizer: str, batch_size: int, on_step: Callable[[], None]) -> Run:
-    run = Run("torch")
+def run_torch(
+    data: DemoData, model: nn.Module, optimizer: str, batch_size: int, on_step: Callable[[], None]
+) -> TrainingRun:
+    run = TrainingRun("torch")
     start = time.perf_counter()
     for losses in train(model, optimizer_of(optimizer, model), data, batch_size, on_step):
         run.losses += torch.stack(losses).tolist()
@@ -137,8 +139,10 @@ def run_torch(data: Data, model: nn.Module, optimizer: str, batch_size: int, on_
     return run
 
 
-def run_in_process(data: Data, model: nn.Module, optimizer: str, batch_size: int, on_step: Callable[[], None]) -> Run:
-    run = Run("torchnp in process")
+def run_in_process(
+    data: DemoData, model: nn.Module, optimizer: str, batch_size: int, on_step: Callable[[], None]
+) -> TrainingRun:
+    run = TrainingRun("torchnp in process")
     with NumpyMode() as mode:
         start = time.perf_counter()
         for losses in train(model, optimizer_of(optimizer, model), data, batch_size, on_step):
@@ -150,10 +154,12 @@ def run_in_process(data: Data, model: nn.Module, optimizer: str, batch_size: int
     return run
 
 
-def run_remote(data: Data, model: nn.Module, optimizer: str, batch_size: int, on_step: Callable[[], None]) -> Run:
-    run = Run("torchnp remote")
+def run_remote(
+    data: DemoData, model: nn.Module, optimizer: str, batch_size: int, on_step: Callable[[], None]
+) -> TrainingRun:
+    run = TrainingRun("torchnp remote")
     with server() as (address, token), rpc.connect(address, token=token) as session:
-        there = Data(
+        there = DemoData(
             session.send(data.x),
             session.send(data.y),
             session.send(data.test_x),
@@ -210,12 +216,12 @@ def run(epochs: int = 8, batch_size: int = 64, seed: int = 0, optimizer: str = "
         f"{len(data.y) + len(data.test_y)} handwritten digits, {len(data.test_y)} of them for the test; "
         f"{steps} steps of {batch_size} images, {optimizer}, seed {seed}"
     )
-    jobs: list[tuple[str, Callable[..., Run]]] = [
+    jobs: list[tuple[str, Callable[..., TrainingRun]]] = [
         ("torch", run_torch),
         ("torchnp in process", run_in_process),
         ("torchnp remote", run_remote),
     ]
-    runs: list[Run] = []
+    runs: list[TrainingRun] = []
     columns = (TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         for name, job in jobs:
@@ -246,13 +252,13 @@ def bounds(trained: bool) -> str:
     )
 
 
-def difference(run: Run, reference: Run, steps: int | None = None) -> float:
+def difference(run: TrainingRun, reference: TrainingRun, steps: int | None = None) -> float:
     """Largest relative difference of the per-step losses."""
     pairs = zip(run.losses[:steps], reference.losses[:steps], strict=True)
     return max(abs(a - b) / abs(b) for a, b in pairs)
 
 
-def misses(runs: list[Run], trained: bool = True) -> list[str]:
+def misses(runs: list[TrainingRun], trained: bool = True) -> list[str]:
     """What did not hold, in words; the accuracy is judged of models that were trained long enough."""
     found = []
     for run in runs:
@@ -268,14 +274,14 @@ def misses(runs: list[Run], trained: bool = True) -> list[str]:
     return found
 
 
-def table_of(runs: list[Run]) -> Table:
+def table_of(runs: list[TrainingRun]) -> Table:
     """The runs side by side."""
     grid = Table(box=None, header_style="bold")
     grid.add_column("", overflow="fold")
     for run in runs:
         grid.add_column(run.name, justify="right", overflow="fold")
 
-    def row(label: str, value: Callable[[Run], str]) -> None:
+    def row(label: str, value: Callable[[TrainingRun], str]) -> None:
         grid.add_row(label, *map(value, runs))
 
     def optional(x: float | None, form: str) -> str:

@@ -21,10 +21,10 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
 from torchnp import rpc
-from torchnp.demo import Data, load, server
-from torchnp.registry import FAILURES
-from torchnp.rpc.server import accountant
-from torchnp.rpc.server.ledger import EVERYBODY, Ledger
+from torchnp.core.registry import FAILURES
+from torchnp.demo import DemoData, load, server
+from torchnp.rpc.server.privacy import accountant
+from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
 
 CLIENT = "client"  # the name of whoever has the server's one token
 DATASET = "digits"
@@ -68,7 +68,7 @@ class Descent:
             w.sub_(v, alpha=self.rate)
 
     @torch.no_grad()
-    def accuracy(self, data: Data) -> float:
+    def accuracy(self, data: DemoData) -> float:
         return (self.model(data.test_x).argmax(1) == data.test_y).float().mean().item()
 
 
@@ -82,7 +82,7 @@ def per_sample_gradients(model: nn.Module, weights: dict, x: torch.Tensor, y: to
     return torch.cat([g.flatten(1) for g in gradients.values()], 1)
 
 
-def train_openly(data: Data, seed: int, steps: int) -> Curve:
+def train_openly(data: DemoData, seed: int, steps: int) -> Curve:
     """The same training on the images themselves: no clipping, no noise."""
     model, curve = build(seed), Curve()
     descent = Descent(model, OPEN_RATE)
@@ -96,7 +96,7 @@ def train_openly(data: Data, seed: int, steps: int) -> Curve:
     return curve
 
 
-def train_privately(session: rpc.Session, data: Data, seed: int, sigma: float) -> Curve:
+def train_privately(session: rpc.Session, data: DemoData, seed: int, sigma: float) -> Curve:
     """Train until the budget does not pay for another step."""
     model, curve = build(seed), Curve()
     descent = Descent(model, RATE)
@@ -165,7 +165,7 @@ def run(epsilon: float, delta: float, steps: int, seed: int) -> int:
     return 1 if problems else 0
 
 
-def _owner(directory: Path, data: Data, epsilon: float, delta: float) -> tuple[Ledger, list[str]]:
+def _owner(directory: Path, data: DemoData, epsilon: float, delta: float) -> tuple[Ledger, list[str]]:
     """What an owner does before the server starts: the files, the budgets, and the options of ``torchnp serve``."""
     options = []
     for name, tensor in ((f"{DATASET}.x", data.x), (f"{DATASET}.y", data.y)):

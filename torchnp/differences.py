@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.registry import FAILURES
+from torchnp.core.registry import FAILURES
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ server.wait()
 _READ = ("but instead found type 'RPCTensor'", "has a non-zero number of elements, but its data is not allocated yet")
 
 
-class Server:
+class ServerProcess:
     """A server process on a free port of loopback, which ends with this process, whatever that dies of."""
 
     def __init__(self, *options: str) -> None:
@@ -83,8 +83,8 @@ class Remote(TorchDevice):
         self._session: rpc.Session | None = None
 
     @cached_property
-    def server(self) -> Server:
-        return Server(*TRANSPORTS[self.transport], *(self.certificates.options if self.certificates else ()))
+    def server(self) -> ServerProcess:
+        return ServerProcess(*TRANSPORTS[self.transport], *(self.certificates.options if self.certificates else ()))
 
     @cached_property
     def certificates(self) -> Certificates | None:

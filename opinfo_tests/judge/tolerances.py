@@ -26,7 +26,7 @@ CLOSE = {
 
 
 @dataclass(frozen=True)
-class Rule:
+class ToleranceRule:
     """A class of comparison.
 
     ``kind``: exact (bit-equal), ulp (``ulp`` units in the last place of the result's dtype), close (torch.testing's
@@ -53,7 +53,7 @@ ONCE = "one correctly rounded operation"
 # torch calls std::sort, std::partial_sort and std::nth_element. On its CPU the order of equal values is that of a stable
 # sort up to 16 elements and another above, in every dtype; its documentation promises none of them unless stable=True.
 UNSTABLE = "which of equal values comes first is not promised"
-DEFAULT = Rule("close", "rounding depends on the order of operations")
+DEFAULT = ToleranceRule("close", "rounding depends on the order of operations")
 # torch's own error is up to 1e-12 of 40,000 terms, where the exact result is 1e-15 away.
 UPDATED = "a mean and a sum of squares are updated for each term, with a rounding each"
 
@@ -87,7 +87,7 @@ _RANDOM_CLOSE = (
 )
 
 
-def rows(names: str, rule: Rule) -> dict[str, Rule]:
+def rows(names: str, rule: ToleranceRule) -> dict[str, ToleranceRule]:
     return dict.fromkeys(names.split(), rule)
 
 
@@ -108,84 +108,84 @@ FEW_POINTS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14})
 ONE_SIDED = "one side of a real signal's spectrum, whose zeros have the sign of the way that MKL goes"
 _ONE_SIDED = "_fft_r2c fft_r2c fft_fft fft_ifft fft_rfft fft_rfft[2n] fft_ihfft fft_ihfft[2n]"
 
-RULES: dict[str, Rule] = {
-    **rows(_MOVES, Rule("exact", "moves or picks values, computes none")),
-    **rows(_ROUNDED_ONCE, Rule("exact", ONCE)),
-    **rows(_RANDOM, Rule("exact", "the same Mersenne Twister words give the same values")),
-    **rows(_RANDOM_CLOSE, Rule("close", "the same words, through logarithms and sines that differ in the last place")),
+RULES: dict[str, ToleranceRule] = {
+    **rows(_MOVES, ToleranceRule("exact", "moves or picks values, computes none")),
+    **rows(_ROUNDED_ONCE, ToleranceRule("exact", ONCE)),
+    **rows(_RANDOM, ToleranceRule("exact", "the same Mersenne Twister words give the same values")),
+    **rows(_RANDOM_CLOSE, ToleranceRule("close", "the same words, through logarithms and sines that differ in the last place")),
     **rows(
         "_make_dep_token empty empty.* empty_like* empty_strided* empty_permuted* new_empty* resize*",
-        Rule("uninitialised", "the memory is not written"),
+        ToleranceRule("uninitialised", "the memory is not written"),
     ),
-    **rows("fbgemm_pack_*", Rule("uninitialised", "a layout of FBGEMM's own with addresses and padding in it")),
+    **rows("fbgemm_pack_*", ToleranceRule("uninitialised", "a layout of FBGEMM's own with addresses and padding in it")),
     **rows(
         "_ctc_loss _ctc_loss.*",
-        Rule("close", "a sum of exponentials; the second result is only written within each target", compared=1),
+        ToleranceRule("close", "a sum of exponentials; the second result is only written within each target", compared=1),
     ),
-    **rows("_to_copy copy copy.* _to_dense", Rule("cast", "a conversion of values")),
+    **rows("_to_copy copy copy.* _to_dense", ToleranceRule("cast", "a conversion of values")),
     **rows(
         "sqrt reciprocal rsqrt arccos arcsin arctan arccosh arcsinh arctanh arctan2 special_exp2 special_expm1 special_log1p special_erf special_erfc special_expit exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh "
         "acosh atanh atan2 hypot erf erfc sigmoid",
-        Rule("ulp", "vector polynomials against libm", ulp=4),
+        ToleranceRule("ulp", "vector polynomials against libm", ulp=4),
     ),
     **rows(
         "_adaptive_avg_pool?d adaptive_avg_pool?d avg_pool?d",
-        Rule("close", "half types are added in single precision and rounded once", once=True),
+        ToleranceRule("close", "half types are added in single precision and rounded once", once=True),
     ),
     **rows(
         "_fused_sgd*",
-        Rule("close", "torch's vectors of half types leave parameters and momentum buffers as they were", nearer=True),
+        ToleranceRule("close", "torch's vectors of half types leave parameters and momentum buffers as they were", nearer=True),
     ),
-    **rows("col2im unfold_backward", Rule("exact", "one after the other, each sum rounded")),
-    **rows("cumsum", Rule("ulp", "one after the other, float32 in double: rounded once", ulp=1)),
-    **rows(_PRODUCTS, Rule("close", SUMS, zero_sign=False, conditioned=True)),
-    **rows("_scaled_dot_product_flash_attention_for_cpu_backward", Rule("close", SUMS, zero_sign=False)),
-    **rows("thnn_conv2d _slow_conv2d* slow_conv* _foreach_mm", Rule("close", SUMS, zero_sign=False, conditioned=True)),
-    **rows("linalg_cond linalg_matrix_rank matrix_rank", Rule("close", "singular values, the smallest of which may be rounding", conditioned=True)),
-    **rows("_transformer_encoder_layer_fwd", Rule("close", "norms of numbers that may all but agree", conditioned=True)),
-    **rows("lerp", Rule("close", "from the nearer end, whose zeros have another sign in vectors", zero_sign=False)),
-    **rows("_upsample_bicubic2d_aa native_group_norm_backward", Rule("close", "sums in vectors, whose zeros have the sign of what is beside them", zero_sign=False)),
-    **rows("_unique _unique2", Rule("exact", "picks values; which of -0 and 0 stands for both is not promised", zero_sign=False)),
-    **rows(_ONE_SIDED, Rule("close", ONE_SIDED, zero_sign=False)),
-    **rows("stft stft.center", Rule("close", "of many windows, " + ONE_SIDED, zero_sign=False)),
+    **rows("col2im unfold_backward", ToleranceRule("exact", "one after the other, each sum rounded")),
+    **rows("cumsum", ToleranceRule("ulp", "one after the other, float32 in double: rounded once", ulp=1)),
+    **rows(_PRODUCTS, ToleranceRule("close", SUMS, zero_sign=False, conditioned=True)),
+    **rows("_scaled_dot_product_flash_attention_for_cpu_backward", ToleranceRule("close", SUMS, zero_sign=False)),
+    **rows("thnn_conv2d _slow_conv2d* slow_conv* _foreach_mm", ToleranceRule("close", SUMS, zero_sign=False, conditioned=True)),
+    **rows("linalg_cond linalg_matrix_rank matrix_rank", ToleranceRule("close", "singular values, the smallest of which may be rounding", conditioned=True)),
+    **rows("_transformer_encoder_layer_fwd", ToleranceRule("close", "norms of numbers that may all but agree", conditioned=True)),
+    **rows("lerp", ToleranceRule("close", "from the nearer end, whose zeros have another sign in vectors", zero_sign=False)),
+    **rows("_upsample_bicubic2d_aa native_group_norm_backward", ToleranceRule("close", "sums in vectors, whose zeros have the sign of what is beside them", zero_sign=False)),
+    **rows("_unique _unique2", ToleranceRule("exact", "picks values; which of -0 and 0 stands for both is not promised", zero_sign=False)),
+    **rows(_ONE_SIDED, ToleranceRule("close", ONE_SIDED, zero_sign=False)),
+    **rows("stft stft.center", ToleranceRule("close", "of many windows, " + ONE_SIDED, zero_sign=False)),
     **rows(
         "amax amin aminmax _aminmax _foreach_max min max maximum minimum clamp_min.Tensor clamp_max.Tensor clamp.Tensor clip.Tensor",
-        Rule("exact", "picks values; which of -0 and 0 depends on the width of vectors", zero_sign=False),
+        ToleranceRule("exact", "picks values; which of -0 and 0 depends on the width of vectors", zero_sign=False),
     ),
     **rows(
         "igamma igammac special_gammainc special_gammaincc",
-        Rule("close", "torch's series for 20 < a < 300 is wrong by up to 4.2e-10, of which SciPy has 4e-16", double=1e-9),
+        ToleranceRule("close", "torch's series for 20 < a < 300 is wrong by up to 4.2e-10, of which SciPy has 4e-16", double=1e-9),
     ),
     **rows(
         "linalg_matrix_exp matrix_exp matrix_exp_backward",
-        Rule("close", "squared again and again, by polynomials of torch's degrees or SciPy's", zero_sign=False, double=1e-10),
+        ToleranceRule("close", "squared again and again, by polynomials of torch's degrees or SciPy's", zero_sign=False, double=1e-10),
     ),
     **rows(
         "upsample_linear1d upsample_bilinear2d upsample_trilinear3d",
-        Rule("close", "means of two neighbours along each dimension, with weights that half types round where torch's loop does", zero_sign=False, sums=False),
+        ToleranceRule("close", "means of two neighbours along each dimension, with weights that half types round where torch's loop does", zero_sign=False, sums=False),
     ),
-    **rows("var std var_mean std_mean", Rule("close", UPDATED)),
-    **rows("mvlgamma special_multigammaln", Rule("close", "logarithms of sums that half types round", sums=False)),
+    **rows("var std var_mean std_mean", ToleranceRule("close", UPDATED)),
+    **rows("mvlgamma special_multigammaln", ToleranceRule("close", "logarithms of sums that half types round", sums=False)),
     **rows(
         "corrcoef",
-        Rule("close", SUMS + "; clipped to [-1, 1]", zero_sign=False, conditioned=True, most=1.0),
+        ToleranceRule("close", SUMS + "; clipped to [-1, 1]", zero_sign=False, conditioned=True, most=1.0),
     ),
-    **rows("tanh_backward", Rule("close", "products of complex numbers, whose zeros have other signs beside torch's vectors", zero_sign=False)),
-    **rows("_euclidean_dist", Rule("close", "differences of squares that cancel", zero_sign=False, conditioned=True)),
-    **rows("gelu", Rule("close", "torch's error function in vectors, of which one is nearly all of the tail", half=4)),
-    **rows("hardswish", Rule("close", "products of one element, which overflow before they are divided", sums=False)),
-    **rows("index_add", Rule("close", "slices added one after another, or all before half types round", sums=False)),
-    **rows("sort argsort msort topk kthvalue mode median nanmedian", Rule("ties", UNSTABLE)),
+    **rows("tanh_backward", ToleranceRule("close", "products of complex numbers, whose zeros have other signs beside torch's vectors", zero_sign=False)),
+    **rows("_euclidean_dist", ToleranceRule("close", "differences of squares that cancel", zero_sign=False, conditioned=True)),
+    **rows("gelu", ToleranceRule("close", "torch's error function in vectors, of which one is nearly all of the tail", half=4)),
+    **rows("hardswish", ToleranceRule("close", "products of one element, which overflow before they are divided", sums=False)),
+    **rows("index_add", ToleranceRule("close", "slices added one after another, or all before half types round", sums=False)),
+    **rows("sort argsort msort topk kthvalue mode median nanmedian", ToleranceRule("ties", UNSTABLE)),
     **rows(
         "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* linalg_eigvals _linalg_eigvals linalg_qr "
         "linalg_qr.* qr geqrf",
-        Rule("factors", "factors are fixed up to sign, phase or order"),
+        ToleranceRule("factors", "factors are fixed up to sign, phase or order"),
     ),
 }  # fmt: skip
 
 
 @cache
-def rule_for(op: str) -> Rule:
+def rule_for(op: str) -> ToleranceRule:
     """Return the class of an overload: by its full name, its base name, then by pattern; in-place as functional.
 
     Of another library's nothing is known.
@@ -219,15 +219,15 @@ def has_complex_number(case: Case) -> bool:
     return any(isinstance(x, complex) for arg in given for x in (arg if isinstance(arg, (list, tuple)) else (arg,)))
 
 
-def rule_of(case: Case) -> Rule:
+def rule_of(case: Case) -> ToleranceRule:
     """Return the class of one call: its operator's, unless its arguments make it several roundings."""
     rule = rule_for(case.op)
     if rule.kind == "close" and not rule.half and "pointwise" in schemas()[case.op].tags:
         rule = replace(rule, once=True)
     if case.op in ("aten::resize", "aten::resize_as") and keeps(case):
-        return Rule("exact", "the elements that a smaller shape keeps, as they lie in memory")
+        return ToleranceRule("exact", "the elements that a smaller shape keeps, as they lie in memory")
     if rule.kind == "ties" and case.kwargs.get("stable"):
-        return Rule("exact", "a stable sort keeps the order of equal values")
+        return ToleranceRule("exact", "a stable sort keeps the order of equal values")
     if rule.reason == ONE_SIDED and (case.dtype.startswith("complex") or points(case) in FEW_POINTS):
         return DEFAULT
     if rule.reason == UPDATED:
@@ -235,11 +235,13 @@ def rule_of(case: Case) -> Rule:
         return replace(rule, double=max(CLOSE["float64"][0], terms * 2.0**-52))
     if rule.reason == ONCE:
         if any(a.dtype.startswith("complex") for a in case.arrays()) or has_complex_number(case):
-            return Rule("close", "complex arithmetic is several rounded operations, some of them fused", beside=True)
+            return ToleranceRule(
+                "close", "complex arithmetic is several rounded operations, some of them fused", beside=True
+            )
         if case.kwargs.get("alpha", 1) != 1 or (
             len(case.args) > 2 and case.op.startswith(("aten::add", "aten::sub", "aten::rsub"))
         ):
-            return Rule(
+            return ToleranceRule(
                 "close", "torch multiplies by alpha in one rounding or two, as the layout falls", zero_sign=False
             )
     return rule

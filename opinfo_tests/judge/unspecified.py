@@ -12,7 +12,7 @@ from ..backends.backend import Backend, Seen
 from ..case import BITS, DTYPES, NAMES, Array, Case, Named, is_complex, is_inexact, map_tree, widen
 from ..schemas import all_schemas, bound, is_fragile, is_out
 from .collisions import equal_bits, explained
-from .tolerances import CLOSE, Rule, rule_of
+from .tolerances import CLOSE, ToleranceRule, rule_of
 from .verdict import Verdict, check_values, computed_dtype, input_scale, same_bits, undeclared_writes
 from .write_order import has_no_order
 
@@ -130,7 +130,7 @@ def target_of(arrays: list[Array], i: int, writes: frozenset[int]) -> int:
     return i if i in writes else next((w for w in sorted(writes) if arrays[w] == arrays[i]), i)
 
 
-def asked_otherwise(case: Case, oracle: Backend, rule: Rule) -> dict[str, Seen]:
+def asked_otherwise(case: Case, oracle: Backend, rule: ToleranceRule) -> dict[str, Seen]:
     """Return what torch says of a call again, of its values in other layouts, and without oneDNN.
 
     Where a processor has oneDNN that adds in another order, and skips or multiplies what pads an image.
@@ -257,7 +257,7 @@ def in_double(case: Case) -> Case:
 
 
 def as_true(
-    want: Any, got: Any, truth: Seen, kind: str, i: int, case: Case, rule: Rule, scale: float
+    want: Any, got: Any, truth: Seen, kind: str, i: int, case: Case, rule: ToleranceRule, scale: float
 ) -> tuple[set[str] | None, str]:
     """Return the evidence, or None, and the errors: evidence is that ``got`` is as near to torch's own double precision result as torch's is.
 
@@ -343,7 +343,7 @@ def nudged(case: Case, seed: int) -> Case:
     return replace(case, buffers=buffers, digest=case.digest)
 
 
-def as_far(want: Any, got: Any, around: list[Any], rule: Rule) -> bool:
+def as_far(want: Any, got: Any, around: list[Any], rule: ToleranceRule) -> bool:
     """Return whether each element lies about as near to torch's as torch's own results of nudged inputs do.
 
     Beside an infinity the reciprocals are compared, and nothing is near to nan.

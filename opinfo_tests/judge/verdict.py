@@ -13,7 +13,7 @@ from ..case import BITS, DTYPES, NAMES, Array, Case, is_complex, is_float, is_in
 from ..namespaces import is_other
 from ..schemas import is_out, resizable_buffers
 from .factors import broken_factors
-from .tolerances import CLOSE, Rule, rule_of
+from .tolerances import CLOSE, ToleranceRule, rule_of
 
 OUTCOMES = (
     "pass", "absent", "wrong-value", "wrong-dtype", "wrong-shape", "wrong-alias", "wrong-strides", "no-error",
@@ -74,7 +74,7 @@ def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = fro
     return replace(verdict, outcome="wrong-strides", message=strides) if strides else verdict
 
 
-def check_all_values(case: Case, torch_says: Seen, mine: Seen, rule: Rule, writes: frozenset[int]) -> Verdict:
+def check_all_values(case: Case, torch_says: Seen, mine: Seen, rule: ToleranceRule, writes: frozenset[int]) -> Verdict:
     """Compare the values of results and of written arguments; those of a decomposition with what defines them."""
     if rule.kind == "factors":
         broken = broken_factors(case, torch_says.results, mine.results)
@@ -86,7 +86,7 @@ def check_all_values(case: Case, torch_says: Seen, mine: Seen, rule: Rule, write
     return check_arguments(case, torch_says, mine, rule, scale, writes) or verdict
 
 
-def check_results(case: Case, torch_says: Seen, mine: Seen, rule: Rule, scale: float) -> Verdict:
+def check_results(case: Case, torch_says: Seen, mine: Seen, rule: ToleranceRule, scale: float) -> Verdict:
     """Compare the results' values one by one; the verdict has the largest errors until then."""
     verdict = Verdict("pass")
     for i, (want, got) in enumerate(zip(torch_says.results[: rule.compared], mine.results, strict=False)):
@@ -165,7 +165,7 @@ def check_strides(want: Seen, mine: Seen, told: bool = False) -> str:
 # ---------------------------------------------------------------- values
 
 
-def check_values(want: Any, got: Any, rule: Rule, scale: float, case: Case) -> Verdict:
+def check_values(want: Any, got: Any, rule: ToleranceRule, scale: float, case: Case) -> Verdict:
     """Compare NaN, infinity and zero signs, then values by the operator's class."""
     if not isinstance(want, np.ndarray):
         same = not isinstance(got, np.ndarray) and (want == got or (want != want and got != got))
@@ -224,7 +224,7 @@ def computed_dtype(dtype: np.dtype, case: Case) -> np.dtype:
     return widest if widest.itemsize < dtype.itemsize and is_inexact(dtype) else dtype
 
 
-def check_near(want: np.ndarray, got: np.ndarray, rule: Rule, scale: float) -> Verdict:
+def check_near(want: np.ndarray, got: np.ndarray, rule: ToleranceRule, scale: float) -> Verdict:
     wide = np.complex128 if is_complex(want.dtype) else np.float64
     w, g = widen(want).astype(wide), widen(got).astype(wide)
     finite = np.isfinite(w) & np.isfinite(g)
@@ -376,7 +376,7 @@ def same_window(w: tuple, m: tuple, shape: tuple[int, ...]) -> bool:
 
 
 def check_arguments(
-    case: Case, want: Seen, mine: Seen, rule: Rule, scale: float, writes: frozenset[int]
+    case: Case, want: Seen, mine: Seen, rule: ToleranceRule, scale: float, writes: frozenset[int]
 ) -> Verdict | None:
     """Compare the values of written arguments, by the operator's class."""
     left_out = frozenset(sorted(writes)[rule.compared :]) if is_out(case.op) else frozenset()

@@ -22,16 +22,16 @@ from rich.console import Console
 
 from ..backends.load import own_table
 from ..backends.torch_backend import TorchDevice
-from ..draw.reach import in_families, plan, select
-from ..draw.samples import dtypes_of, registered
-from ..report.bars import Bars
-from ..run import answers
+from ..generate.samples.opinfo import dtypes_of, registered
+from ..generate.samples.opinfo_reach import in_families, plan, select
+from ..report.progress import Bars
+from ..run import oracle_cache
 from ..run.outputs import DRAWS
 from ..run.runner import Options, run_here
 from ..run.workers import run_pool
-from . import survivors, written
-from .changes import RULES, Mutant, kernel_modules, mutants
-from .covered import Coverage, Held
+from . import survivors, written_faults
+from .coverage import Coverage, Held
+from .rules import RULES, Mutant, kernel_modules, mutants
 from .trial import Found, Plan, Process, ends, given, trial
 
 GOAL = 0.95
@@ -136,16 +136,16 @@ def run(a: argparse.Namespace, console: Console) -> int:
 
 def run_written(a: argparse.Namespace, console: Console) -> int:
     """Judge the faults of files, and show each file's score; the status is that of the worst."""
-    files = a.written or sorted(written.SHIPPED.glob("*.json"))
+    files = a.written or sorted(written_faults.SHIPPED.glob("*.json"))
     only = set(a.only.split(",")) if a.only else None
-    faults = [(path, f) for path in files for f in written.read(path) if only is None or f.name in only]
+    faults = [(path, f) for path in files for f in written_faults.read(path) if only is None or f.name in only]
     if a.list:
         print(*(f"{path.stem}  {f.name}  {', '.join(f.ops)}  {f.why}" for path, f in faults), sep="\n")
         return 0
     if stale := [f.name for _, f in faults if f.mutant is None]:
         console.print(f"{len(stale)} change what the kernels no longer have: {', '.join(stale)}")
     live = [(f.mutant, path, f) for path, f in faults if f.mutant]
-    starts = [partial(Process, mutant, written.trial, f.ops, a.tier) for mutant, _, f in live]
+    starts = [partial(Process, mutant, written_faults.trial, f.ops, a.tier) for mutant, _, f in live]
     with Bars(console) as bar:
         before = resumed(a, [mutant for mutant, _, _ in live])
         done = {mutant for mutant, _ in before}
@@ -202,7 +202,7 @@ def choice(a: argparse.Namespace) -> list[Mutant]:
 
 def recorded(ops: frozenset[str], jobs: int, bar: Bars) -> list[Held]:
     """Return the quick tier's calls of overloads that the table passes, with torch's answers."""
-    held_in, table, oracle = answers.opened(), own_table(), TorchDevice("cpu")
+    held_in, table, oracle = oracle_cache.opened(), own_table(), TorchDevice("cpu")
     ops = frozenset(op for op in ops if op in table.ops)
     tasks = plan(ops, dtypes_of("all"), home=True)
     options = Options(ops, store=held_in)
@@ -266,7 +266,7 @@ def again(
     """Judge those that survive by every call of the full tier, and return what becomes of those that it catches."""
     left = [m for m, found in rows if found.outcome in ("survived", "unrun")]
     ops = {m: coverage.ops((m.module, m.function), a.overloads) or coverage.near(m.module) for m in left}
-    starts = [partial(Process, m, written.trial, ops[m]) for m in left]
+    starts = [partial(Process, m, written_faults.trial, ops[m]) for m in left]
     for mutant, found in watched(bar, len(left), ends(starts, a.jobs, a.again), "judging again"):
         if found.outcome == "caught":
             yield mutant, replace(found, by=f"the full tier: {found.by}")

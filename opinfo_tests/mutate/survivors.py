@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from .changes import Mutant
+from .rules import Mutant
 
 DATA = Path(__file__).parents[1] / "data" / "survivors.toml"
 

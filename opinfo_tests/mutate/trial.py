@@ -29,8 +29,8 @@ from ..judge.verdict import judge, same_bits
 from ..report.report import GOOD
 from ..run.runner import run_case
 from ..schemas import written_arrays
-from .changes import ROOT, Mutant
-from .covered import FORK, Held
+from .coverage import FORK, Held
+from .rules import ROOT, Mutant
 
 OUTCOMES = ("caught", "survived", "unrun", "within", "same", "undecided")
 SECONDS = 20  # for one call of a mutant: what takes longer is caught
@@ -212,9 +212,9 @@ def given(
     held: Sequence[Held], ops: Sequence[str], draws: int, oracle: Backend | None, seed: int = 0
 ) -> Iterator[tuple[Case, Seen | None]]:
     """Yield calls with torch's answers: the held ones, then drawn ones."""
-    from ..draw.record import Recorder
-    from ..draw.samples import samples_of
-    from ..draw.strategies import plan
+    from ..generate.samples.opinfo import samples_of
+    from ..generate.samples.recording import Recorder
+    from ..generate.strategies import plan
 
     yield from held
     found: list[Case] = []

@@ -13,22 +13,22 @@ import numpy as np
 
 import torchnp
 from torchnp.differences import Difference
-from torchnp.lookup.naming import public_name
+from torchnp.lookup.numpy_names import public_name
 
 from ..backends.backend import Backend, Seen
 from ..backends.torch_backend import TorchDevice
 from ..case import DTYPES, Case
-from ..draw.reach import plan
-from ..draw.samples import dtypes_of
-from ..draw.strategies import plan as plan_draws
-from ..draw.task import DRAWN, Task
-from ..run import answers
+from ..generate.samples.opinfo import dtypes_of
+from ..generate.samples.opinfo_reach import plan
+from ..generate.strategies import plan as plan_draws
+from ..generate.task import DRAWN, Task
+from ..run import oracle_cache
 from .amend import AMENDMENTS  # noqa: F401  all are registered with it
-from .explaining import Explanation, explain
-from .feeds import fed, packet_of
+from .explanations import Explanation, explain
 from .mapping import SPELLINGS
-from .natural import FOREIGN, Call, NoNaturalCallError, build, source_of
+from .natural_call import FOREIGN, NaturalCall, NoNaturalCallError, build, source_of
 from .pairs import answer_of, compare, is_contract
+from .targeted_calls import fed, packet_of
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 HOW = ("foretold", "by condition", "by kind alone", "unexplained")
@@ -74,7 +74,7 @@ def oracle() -> Backend:
 
 def recorded(ops: frozenset[str], draws: int) -> Iterator[tuple[Case, Seen]]:
     """Yield the quick tier's calls of some overloads with torch's answers, each once."""
-    store = answers.opened()
+    store = oracle_cache.opened()
     tasks: list[Task] = plan(ops, dtypes_of("all"), True)
     if draws:
         tasks += [t for t in plan_draws(ops, draws, by_rule=False) if t.source.startswith(DRAWN)]
@@ -95,7 +95,7 @@ class Paired:
 
     case: Case
     want: Seen
-    make: Callable[[], Call]
+    make: Callable[[], NaturalCall]
     found: Any  # a Disagreement or None
 
 

@@ -17,7 +17,7 @@ from . import (
     amend_special_functions,
     amend_values,
 )
-from .explaining import AMENDMENTS, EXPECTATIONS
+from .explanations import AMENDMENTS, EXPECTATIONS
 
 __all__ = [
     "AMENDMENTS",

@@ -6,27 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from .explaining import amends, expects, left_out, refuse
-from .natural import Call
-from .promoting import promoted
+from .explanations import amends, expects, left_out, refuse
+from .natural_call import NaturalCall
+from .promotion_rules import promoted
 
 # ---------------------------------------------------------------- distinct elements
 
 
 @amends("unique-nan", stage=2)
-def no_nan_is_another(call: Call) -> Any:
+def no_nan_is_another(call: NaturalCall) -> Any:
     call.kwargs["equal_nan"] = False
     return "dim" not in call.given
 
 
 @expects("unique-nan", "value", "shape")
-def slices_with_nan(call: Call) -> Any:
+def slices_with_nan(call: NaturalCall) -> Any:
     """Sorting by comparisons, of which none holds with nan, leaves slices in an order of its own."""
     return "dim" in call.given and np.isnan(call.first).any()
 
 
 @amends("unique-results", stage=3)
-def inverse_and_counts(call: Call) -> Any:
+def inverse_and_counts(call: NaturalCall) -> Any:
     full = call.full()
     wanted = (full["return_inverse"], full.get("return_counts", True))
     if "dim" in full:
@@ -65,7 +65,7 @@ def found_by_row(edges: np.ndarray, values: Any, after: bool) -> np.ndarray:
     return out
 
 
-def places(call: Call) -> tuple[np.ndarray, Any, bool]:
+def places(call: NaturalCall) -> tuple[np.ndarray, Any, bool]:
     """Return the edges in their order, the values, and whether equal ones go before."""
     full = call.full()
     edges = full["boundaries" if "boundaries" in full else "sorted_sequence"]
@@ -76,7 +76,7 @@ def places(call: Call) -> tuple[np.ndarray, Any, bool]:
 
 
 @amends("searchsorted-nan", stage=4)
-def by_comparisons(call: Call) -> Any:
+def by_comparisons(call: NaturalCall) -> Any:
     edges, values, after = places(call)
     if not (np.isnan(edges).any() or np.isnan(values).any()) or edges.ndim > 1:
         return False
@@ -85,7 +85,7 @@ def by_comparisons(call: Call) -> Any:
 
 
 @amends("searchsorted-batches", stage=5)
-def row_by_row(call: Call) -> Any:
+def row_by_row(call: NaturalCall) -> Any:
     edges, values, after = places(call)
     if edges.ndim == 1:
         return False
@@ -96,7 +96,7 @@ def row_by_row(call: Call) -> Any:
 
 
 @amends("row-indices-walked", stage=2)
-def from_the_first_to_the_last(call: Call) -> Any:
+def from_the_first_to_the_last(call: NaturalCall) -> Any:
     """Each index that is higher than all before it says how many came before."""
     rows, size = np.ravel(call.given["self"]), call.given["size"]
 
@@ -114,7 +114,7 @@ def from_the_first_to_the_last(call: Call) -> Any:
 
 
 @amends("sorter-in-range", stage=0)
-def all_of_the_sorter(call: Call) -> Any:
+def all_of_the_sorter(call: NaturalCall) -> Any:
     sorter, n = call.given["sorter"], call.given["sorted_sequence"].shape[-1]
     return refuse(call) if ((sorter < 0) | (sorter >= n)).any() else False
 
@@ -123,7 +123,7 @@ left_out("bucketize-side", "right", right=True, stage=2)
 
 
 @amends("bucketize-unsorted", stage=4)
-def whichever_way_they_go(call: Call) -> Any:
+def whichever_way_they_go(call: NaturalCall) -> Any:
     edges, values, after = places(call)
     if not (np.diff(edges) < 0).any():
         return False
@@ -135,7 +135,7 @@ def whichever_way_they_go(call: Call) -> Any:
 
 
 @amends("histc-dtype", stage=5)
-def counts_in_the_dtype(call: Call) -> Any:
+def counts_in_the_dtype(call: NaturalCall) -> Any:
     dtype = call.first.dtype
 
     def cast(out: Any) -> Any:
@@ -148,12 +148,12 @@ def counts_in_the_dtype(call: Call) -> Any:
 
 
 @expects("histc-dtype", "rounding")
-def density_by_rounded_edges(call: Call) -> Any:
+def density_by_rounded_edges(call: NaturalCall) -> Any:
     return bool(call.given.get("density"))
 
 
 @amends("histc-range", stage=2)
-def range_of_the_data(call: Call) -> Any:
+def range_of_the_data(call: NaturalCall) -> Any:
     full = call.full()
     if full["min"] != full["max"]:
         return False
@@ -168,18 +168,18 @@ left_out("histogram-bins", "bins", bins=100, stage=2)
 
 
 @amends("histogram-of-one-edge", stage=0)
-def no_bin(call: Call) -> Any:
+def no_bin(call: NaturalCall) -> Any:
     return refuse(call) if call.given["bins"].size == 1 else False
 
 
 @expects("histogram-edges-unsorted", "numpy refuses")
-def edges_fall(call: Call) -> Any:
+def edges_fall(call: NaturalCall) -> Any:
     bins = call.given["bins"]
     return any((np.diff(edges) < 0).any() for edges in (bins if isinstance(bins, list) else [bins]))
 
 
 @amends("histogramdd-batches", stage=2)
-def rows_of_points(call: Call) -> Any:
+def rows_of_points(call: NaturalCall) -> Any:
     x = call.first
     if x.ndim == 2:
         return False
@@ -195,12 +195,12 @@ def rows_of_points(call: Call) -> Any:
 
 
 @expects("quantile-of-negative-zero", "zero sign")
-def between_negative_zeros(call: Call) -> Any:
+def between_negative_zeros(call: NaturalCall) -> Any:
     return (np.signbit(call.first) & (call.first == 0)).any()
 
 
 @amends("zero-dim-axis", stage=1)
-def quantiles_of_a_number(call: Call) -> Any:
+def quantiles_of_a_number(call: NaturalCall) -> Any:
     """As of a vector of one element; as many as are asked for."""
     x, shape = call.first, np.shape(call.given["q"])
     if x.ndim:
@@ -214,7 +214,7 @@ def quantiles_of_a_number(call: Call) -> Any:
 
 
 @amends("int-to-default-float", stage=5)
-def areas_of_integers(call: Call) -> Any:
+def areas_of_integers(call: NaturalCall) -> Any:
     """What is added up are integers; their half is a float32."""
     if call.f is not np.trapezoid or any(x.dtype.kind == "f" for x in call.arrays()):
         return False
@@ -223,14 +223,14 @@ def areas_of_integers(call: Call) -> Any:
 
 
 @amends("trapezoid-ends", stage=4)
-def half_of_both_ends(call: Call) -> Any:
+def half_of_both_ends(call: NaturalCall) -> Any:
     half = lambda y: np.float32(0.5) if y.dtype.kind in "ui" else y.dtype.type(0.5)
     call.f = lambda y, dx=1.0, axis=-1: (y.sum(axis=axis) - (y.take(0, axis) + y.take(-1, axis)) * half(y)) * dx
     return True
 
 
 @amends("trapezoid-of-nothing", stage=5)
-def zero_of_the_dtype(call: Call) -> Any:
+def zero_of_the_dtype(call: NaturalCall) -> Any:
     y = call.given["y"]
     if y.shape[call.full()["dim"]]:
         return False

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from .explaining import amends, expects, refuse
-from .natural import Call
-from .words import stored
+from .explanations import amends, expects, refuse
+from .natural_call import NaturalCall
+from .template_helpers import stored
 
 
 @amends("qr-mode-r", stage=3)
-def empty_q(call: Call) -> Any:
+def empty_q(call: NaturalCall) -> Any:
     if call.given.get("mode") != "r":
         return False
     dtype = call.first.dtype
@@ -22,7 +22,7 @@ def empty_q(call: Call) -> Any:
 
 
 @amends("svd-reduced", stage=2)
-def reduced(call: Call) -> Any:
+def reduced(call: NaturalCall) -> Any:
     if {"full_matrices", "some"} & call.given.keys() or not call.full()["compute_uv"]:
         return False
     call.kwargs["full_matrices"] = False
@@ -30,7 +30,7 @@ def reduced(call: Call) -> Any:
 
 
 @amends("svd-v", stage=3)
-def not_transposed(call: Call) -> Any:
+def not_transposed(call: NaturalCall) -> Any:
     if not call.full()["compute_uv"]:
         return False
     call.after.append(lambda out: (out[0], out[1], np.conj(np.swapaxes(out[2], -1, -2))))
@@ -38,7 +38,7 @@ def not_transposed(call: Call) -> Any:
 
 
 @amends("svd-without-vectors", stage=3)
-def vectors_of_nothing(call: Call) -> Any:
+def vectors_of_nothing(call: NaturalCall) -> Any:
     """Empty ones, of `svd` zeros."""
     full, x = call.full(), call.first
     if full["compute_uv"]:
@@ -51,12 +51,12 @@ def vectors_of_nothing(call: Call) -> Any:
 
 
 @amends("svd-driver", stage=0)
-def of_another_device(call: Call) -> Any:
+def of_another_device(call: NaturalCall) -> Any:
     return refuse(call) if "driver" in call.given and call.first.size else False
 
 
 @amends("rank-tolerance", stage=2)
-def of_the_larger_size(call: Call) -> Any:
+def of_the_larger_size(call: NaturalCall) -> Any:
     if {"rcond", "rtol", "atol"} & call.given.keys():
         return False
     call.kwargs["rtol"] = None
@@ -64,7 +64,7 @@ def of_the_larger_size(call: Call) -> Any:
 
 
 @amends("tolerance-of-zero", stage=1)
-def default_tolerance(call: Call) -> Any:
+def default_tolerance(call: NaturalCall) -> Any:
     if np.any(call.given.get("atol", 1)):
         return False
     del call.given["atol"]
@@ -72,12 +72,12 @@ def default_tolerance(call: Call) -> Any:
 
 
 @amends("rank-of-vectors", stage=0)
-def of_matrices(call: Call) -> Any:
+def of_matrices(call: NaturalCall) -> Any:
     return refuse(call) if call.first.ndim < 2 else False
 
 
 @amends("tolerance-tensors", stage=3)
-def of_each_matrix(call: Call) -> Any:
+def of_each_matrix(call: NaturalCall) -> Any:
     """Real tolerances that broadcast with the batch."""
     x, cut = call.first, call.given["rcond"]
     if cut.dtype.kind == "c":
@@ -94,7 +94,7 @@ def of_each_matrix(call: Call) -> Any:
 
 
 @amends("solve-vectors", stage=3)
-def batch_of_vectors(call: Call) -> Any:
+def batch_of_vectors(call: NaturalCall) -> Any:
     a, b = call.given["A"], call.given["B"]
     if b.ndim == 1 or a.ndim - 1 != b.ndim or a.shape[:-1] != b.shape:
         return False
@@ -104,14 +104,14 @@ def batch_of_vectors(call: Call) -> Any:
 
 
 @amends("cond-of-zero", stage=5)
-def zero_by_zero(call: Call) -> Any:
+def zero_by_zero(call: NaturalCall) -> Any:
     nothing = (call.first == 0).all(axis=(-2, -1))
     call.after.append(lambda out: np.where(nothing, np.asarray(np.nan, out.dtype), out))
     return True
 
 
 @amends("cond-of-singular", stage=3)
-def by_singular_values(call: Call) -> Any:
+def by_singular_values(call: NaturalCall) -> Any:
     if call.given["p"] != "nuc" or not call.first.size:
         return False
 
@@ -124,18 +124,18 @@ def by_singular_values(call: Call) -> Any:
 
 
 @amends("vander-needs-two", stage=0)
-def of_two_at_least(call: Call) -> Any:
+def of_two_at_least(call: NaturalCall) -> Any:
     return refuse(call) if call.given.get("N", call.first.shape[-1:] or (1,)) in (0, 1, (0,), (1,)) else False
 
 
 @amends("vander-increasing", stage=2)
-def increasing_powers(call: Call) -> Any:
+def increasing_powers(call: NaturalCall) -> Any:
     call.kwargs["increasing"] = True
     return True
 
 
 @amends("vander-of-rows", stage=3)
-def matrix_of_each_row(call: Call) -> Any:
+def matrix_of_each_row(call: NaturalCall) -> Any:
     if call.first.ndim == 1:
         return False
     wide = lambda x: x.astype(np.int64) if x.dtype.kind in "bui" else x
@@ -146,7 +146,7 @@ def matrix_of_each_row(call: Call) -> Any:
 # ---------------------------------------------------------------- least squares
 
 
-def unexplained(call: Call, x: np.ndarray) -> np.ndarray:
+def unexplained(call: NaturalCall, x: np.ndarray) -> np.ndarray:
     """Return the sums of squares that solutions leave."""
     a, b = call.given["self"], call.given["b"]
     vectors = b.ndim == a.ndim - 1 and a.shape[:-1] == b.shape
@@ -155,7 +155,7 @@ def unexplained(call: Call, x: np.ndarray) -> np.ndarray:
 
 
 @amends("lstsq-results", stage=4)
-def of_each_driver(call: Call) -> Any:
+def of_each_driver(call: NaturalCall) -> Any:
     """Residuals of every driver but gelsy, ranks of every one but gels, singular values of gelsd and gelss."""
     real, driver = call.first.real.dtype, call.given.get("driver", "gelsy")
     m, n = call.first.shape[-2:]
@@ -172,7 +172,7 @@ def of_each_driver(call: Call) -> Any:
 
 
 @amends("lstsq-tolerance", stage=2)
-def of_its_own_epsilon(call: Call) -> Any:
+def of_its_own_epsilon(call: NaturalCall) -> Any:
     if "rcond" in call.given:
         return False
     call.kwargs["rcond"] = np.finfo(call.first.dtype).eps * max(call.first.shape[-2:])
@@ -180,7 +180,7 @@ def of_its_own_epsilon(call: Call) -> Any:
 
 
 @amends("slogdet-sign-of-zero", stage=5)
-def signs_of_the_triangle(call: Call) -> Any:
+def signs_of_the_triangle(call: NaturalCall) -> Any:
     """Their product, with that of the exchanges of rows: 0 times -1 is -0."""
     lu, pivots = scipy.linalg.lu_factor(call.first, check_finite=False)
     exchanges = int((pivots != np.arange(len(pivots))).sum())
@@ -190,20 +190,20 @@ def signs_of_the_triangle(call: Call) -> Any:
 
 
 @amends("vecdot-broadcasts", stage=2)
-def sums_of_products(call: Call) -> Any:
+def sums_of_products(call: NaturalCall) -> Any:
     vectors = all(x.ndim == 1 for x in call.arrays())
     call.f = lambda x, y, axis=-1: (np.conjugate(x) * y).sum(-1 if vectors else axis)
     return True
 
 
 @amends("fft-dims-unique", stage=0)
-def each_once(call: Call) -> Any:
+def each_once(call: NaturalCall) -> Any:
     dims = call.full().get("dim") or ()
     return refuse(call) if len({d % call.first.ndim for d in dims}) < len(dims) else False
 
 
 @amends("lstsq-batches", stage=3)
-def one_after_the_other(call: Call) -> Any:
+def one_after_the_other(call: NaturalCall) -> Any:
     a, b = call.given["self"], call.given["b"]
     if a.ndim < 3:
         return False
@@ -223,7 +223,7 @@ def one_after_the_other(call: Call) -> Any:
 
 
 @expects("lstsq-drivers", "value", "shape")
-def ranks_of_their_own(call: Call) -> Any:
+def ranks_of_their_own(call: NaturalCall) -> Any:
     """What gels takes to be regular, and limits beyond what a ratio of singular values can be."""
     limit, sizes = call.given.get("rcond", 0.5), call.first.shape[-2:]
     deficient = (np.linalg.matrix_rank(call.first) < min(sizes)).any()
@@ -234,12 +234,12 @@ def ranks_of_their_own(call: Call) -> Any:
 
 
 @amends("fft-of-nothing", stage=0)
-def of_something(call: Call) -> Any:
+def of_something(call: NaturalCall) -> Any:
     return False if call.first.size else refuse(call)
 
 
 @amends("fft-normalization", stage=2)
-def none_of_their_own(call: Call) -> Any:
+def none_of_their_own(call: NaturalCall) -> Any:
     """What is neither 0 nor 1 is 1 / n, and a backward transform's own is none."""
     asked = call.given["normalization"]
     scale = asked if asked in (0, 1) else 2
@@ -251,13 +251,13 @@ def none_of_their_own(call: Call) -> Any:
 
 
 @amends("fft-out-kind", stage=0)
-def of_the_results_kind(call: Call) -> Any:
+def of_the_results_kind(call: NaturalCall) -> Any:
     real = call.f in (np.fft.irfft, np.fft.hfft, np.fft.irfftn, np.fft.irfft2)
     return False if call.target is None or call.target.dtype.kind == "fc"[not real] else refuse(call)
 
 
 @amends("fft-out-exact", stage=0)
-def in_the_results_dtype(call: Call) -> Any:
+def in_the_results_dtype(call: NaturalCall) -> Any:
     x = call.first
     if call.target is None or x.dtype.kind == "c":
         return False
@@ -266,7 +266,7 @@ def in_the_results_dtype(call: Call) -> Any:
 
 
 @amends("fft-out-ignored", "fft-out-sized", "fft-out-casts", stage=4)
-def written_at_the_end(call: Call) -> Any:
+def written_at_the_end(call: NaturalCall) -> Any:
     out = call.target
     if out is None:
         return False

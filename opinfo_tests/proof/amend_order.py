@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .explaining import amends
-from .natural import Call
+from .explanations import amends
+from .natural_call import NaturalCall
 
 
 def same(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -17,7 +17,7 @@ def same(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @amends("max-with-indices", stage=5)
-def values_and_places(call: Call) -> Any:
+def values_and_places(call: NaturalCall) -> Any:
     """The values, and where the first of each is."""
     dim, keep, x = call.full().get("dim"), call.full().get("keepdim", False), call.first
     if not isinstance(dim, int):
@@ -33,7 +33,7 @@ def values_and_places(call: Call) -> Any:
 
 
 @amends("cummax-indices", stage=3)
-def running_places(call: Call) -> Any:
+def running_places(call: NaturalCall) -> Any:
     f = call.f
 
     def running(x: Any, axis: int) -> Any:
@@ -54,7 +54,7 @@ def order_of(x: np.ndarray, axis: int, descending: bool, keeps: bool) -> np.ndar
 
 
 @amends("sort-with-indices", stage=3)
-def elements_and_places(call: Call) -> Any:
+def elements_and_places(call: NaturalCall) -> Any:
     full = call.full()
 
     def ordered(x: Any, **_: Any) -> Any:
@@ -67,7 +67,7 @@ def elements_and_places(call: Call) -> Any:
 
 
 @amends("stable-descending", stage=4)
-def equals_stay(call: Call) -> Any:
+def equals_stay(call: NaturalCall) -> Any:
     full, pair = call.full(), call.f is not np.argsort
     if not full["descending"]:
         return False
@@ -82,13 +82,13 @@ def equals_stay(call: Call) -> Any:
 
 
 @amends("norm-flattens", stage=1)
-def one_vector(call: Call) -> Any:
+def one_vector(call: NaturalCall) -> Any:
     call.f = lambda x, ord=2, axis=None, keepdims=False: np.linalg.vector_norm(x, ord=ord, axis=axis, keepdims=keepdims)
     return True
 
 
 @amends("descending-by-negation", stage=4)
-def not_negated(call: Call) -> Any:
+def not_negated(call: NaturalCall) -> Any:
     x = call.first
     if x.dtype.kind != "i" or not (x == np.iinfo(x.dtype).min).any():
         return False

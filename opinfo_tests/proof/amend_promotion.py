@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..case import DTYPES
-from .explaining import amends, expects, refuse
-from .natural import Call
-from .promoting import DEFAULT, KINDS, cast, category, promoted
+from .explanations import amends, expects, refuse
+from .natural_call import NaturalCall
+from .promotion_rules import DEFAULT, KINDS, cast, category, promoted
 
 # The arguments whose dtypes decide the result's: of other names, numbers such as alpha are beside it.
 OPERANDS = ("self", "other", "exponent", "min", "max", "condition_self", "elements", "test_elements", "element", "test_element",
@@ -17,7 +17,7 @@ OPERANDS = ("self", "other", "exponent", "min", "max", "condition_self", "elemen
 INTEGER = "bui"
 
 
-def operands(call: Call) -> dict[str, Any]:
+def operands(call: NaturalCall) -> dict[str, Any]:
     """Return the arguments of a call whose dtypes decide, by name; a list's own by name and place."""
     return {
         n: call.given[n]
@@ -26,15 +26,15 @@ def operands(call: Call) -> dict[str, Any]:
     }
 
 
-def lists(call: Call) -> list[np.ndarray]:
+def lists(call: NaturalCall) -> list[np.ndarray]:
     return call.given["tensors"] if isinstance(call.given.get("tensors"), list) else []
 
 
-def everything(call: Call) -> list[Any]:
+def everything(call: NaturalCall) -> list[Any]:
     return [*operands(call).values(), *lists(call)]
 
 
-def promote(call: Call, dtype: np.dtype | None = None) -> Any:
+def promote(call: NaturalCall, dtype: np.dtype | None = None) -> Any:
     """Convert all operands to the promoted dtype; False where they have it."""
     dtype = dtype or promoted(everything(call))
     same = all(isinstance(x, np.ndarray) and x.dtype == dtype for x in everything(call))
@@ -48,7 +48,7 @@ def promote(call: Call, dtype: np.dtype | None = None) -> Any:
     return True
 
 
-def tiers(call: Call) -> tuple[list[np.ndarray], list[np.ndarray], list[Any]]:
+def tiers(call: NaturalCall) -> tuple[list[np.ndarray], list[np.ndarray], list[Any]]:
     """Return the operands with dimensions, those without, and the numbers."""
     found = everything(call)
     arrays = [x for x in found if isinstance(x, np.ndarray)]
@@ -60,20 +60,20 @@ def tiers(call: Call) -> tuple[list[np.ndarray], list[np.ndarray], list[Any]]:
 
 
 @amends("three-tier-promotion", stage=3)
-def three_tiers(call: Call) -> Any:
+def three_tiers(call: NaturalCall) -> Any:
     dims, zero, _ = tiers(call)
     kinds = {x.dtype for x in (*dims, *zero)}
     return promote(call) if dims and zero and len(kinds) > 1 else False
 
 
 @amends("int-float-promotion", stage=3)
-def category_decides(call: Call) -> Any:
+def category_decides(call: NaturalCall) -> Any:
     dims, zero, _ = tiers(call)
     return promote(call) if len({category(x) for x in (*dims, *zero)}) > 1 else False
 
 
 @amends("isclose-of-integers", stage=3)
-def compared_as_floats(call: Call) -> Any:
+def compared_as_floats(call: NaturalCall) -> Any:
     full = call.full()
     if category(full["self"]) > 1 or (full["rtol"] == 0 and full["atol"] == 0):
         return False
@@ -81,7 +81,7 @@ def compared_as_floats(call: Call) -> Any:
 
 
 @amends("number-promotion", "scalar-left-operand", stage=3)
-def floats_to_integers(call: Call) -> Any:
+def floats_to_integers(call: NaturalCall) -> Any:
     dims, zero, numbers = tiers(call)
     highest = max((category(x) for x in (*dims, *zero)), default=3)
     number = max((category(x) for x in numbers), default=0)
@@ -89,14 +89,14 @@ def floats_to_integers(call: Call) -> Any:
 
 
 @amends("complex-number-promotion", stage=3)
-def complex_number(call: Call) -> Any:
+def complex_number(call: NaturalCall) -> Any:
     dims, zero, numbers = tiers(call)
     highest = max((category(x) for x in (*dims, *zero)), default=3)
     return promote(call) if max(map(category, numbers), default=0) == 3 and highest < 3 else False
 
 
 @amends("number-wraps", stage=3)
-def number_wraps(call: Call) -> Any:
+def number_wraps(call: NaturalCall) -> Any:
     dtype = promoted(everything(call))
     numbers = [*tiers(call)[2], call.given.get("alpha", 0)]
     if dtype.kind not in "iu" or all(isinstance(n, int) and fits(n, dtype) for n in numbers):
@@ -105,7 +105,7 @@ def number_wraps(call: Call) -> Any:
 
 
 @amends("number-wraps", stage=3)
-def fill_wraps(call: Call) -> Any:
+def fill_wraps(call: NaturalCall) -> Any:
     name = next(n for n in ("fill_value", "value", "s") if n in call.given)
     dtype = call.given.get("dtype") or call.first.dtype
     if not isinstance(call.given[name], int) or dtype.kind not in "iu" or fits(call.given[name], dtype):
@@ -115,7 +115,7 @@ def fill_wraps(call: Call) -> Any:
 
 
 @amends("number-wraps", stage=3)
-def range_wraps(call: Call) -> Any:
+def range_wraps(call: NaturalCall) -> Any:
     """Of prims.iota, which counts in int64."""
     dtype = call.given["dtype"]
     if not call.op.endswith("iota"):
@@ -130,7 +130,7 @@ def fits(number: int, dtype: np.dtype) -> bool:
 
 
 @amends("bool-power-is-int64", stage=3)
-def bool_and_integer(call: Call) -> Any:
+def bool_and_integer(call: NaturalCall) -> Any:
     dims, zero, numbers = tiers(call)
     if any(category(x) for x in (*dims, *zero)) or (numbers and max(map(category, numbers)) > 1):
         return False
@@ -138,18 +138,18 @@ def bool_and_integer(call: Call) -> Any:
 
 
 @amends("comparison-in-promoted-dtype", stage=3)
-def compared_in_promoted(call: Call) -> Any:
+def compared_in_promoted(call: NaturalCall) -> Any:
     return promote(call)
 
 
 @amends("comparison-wraps-number", stage=3)
-def compared_wraps(call: Call) -> Any:
+def compared_wraps(call: NaturalCall) -> Any:
     dtype = promoted(everything(call))
     return promote(call) if dtype.kind in "iu" and any(not fits(n, dtype) for n in tiers(call)[2]) else False
 
 
 @amends("unsigned-promotion", stage=0)
-def unsigned_do_not_mix(call: Call) -> Any:
+def unsigned_do_not_mix(call: NaturalCall) -> Any:
     dims, zero, _ = tiers(call)
     barebones = {np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.uint64)}
     for tier in (dims, zero):
@@ -162,14 +162,14 @@ def unsigned_do_not_mix(call: Call) -> Any:
 
 
 @amends("unsigned-promotion", stage=0)
-def unsigned_dtypes_do_not_mix(call: Call) -> Any:
+def unsigned_dtypes_do_not_mix(call: NaturalCall) -> Any:
     types = {np.dtype(call.given[n]) for n in ("type1", "type2")}
     wide = [t for t in types if t.kind == "u" and t.itemsize > 1]
     return refuse(call) if wide and len(types) > 1 and all(t.kind in INTEGER for t in types) else False
 
 
 @amends("unsigned-promotion", stage=0)
-def numbers_of_64_bits_do_not_mix(call: Call) -> Any:
+def numbers_of_64_bits_do_not_mix(call: NaturalCall) -> Any:
     """A number that only uint64 holds is of uint64 beside what is not of its category."""
     found = everything(call)
     numbers = [x for x in found if isinstance(x, int) and not isinstance(x, bool) and x >= 2**63]
@@ -178,7 +178,7 @@ def numbers_of_64_bits_do_not_mix(call: Call) -> Any:
 
 
 @amends("int-to-default-float", stage=3)
-def integers_as_floats(call: Call) -> Any:
+def integers_as_floats(call: NaturalCall) -> Any:
     found = everything(call)
     if not found or max(map(category, found)) > 1:
         return False
@@ -186,18 +186,18 @@ def integers_as_floats(call: Call) -> Any:
 
 
 @expects("int-to-default-float", "not finite")
-def overflows_where_exp_does(call: Call) -> Any:
+def overflows_where_exp_does(call: NaturalCall) -> Any:
     """Of float32, cosh and sinh in torch's vectors are infinite from where exp is."""
     return call.f in (np.cosh, np.sinh) and bool((np.abs(call.first.astype(np.float64)) > 88.72).any())
 
 
 @amends("reciprocal-of-integers", stage=3)
-def reciprocal_of_integers(call: Call) -> Any:
+def reciprocal_of_integers(call: NaturalCall) -> Any:
     return integers_as_floats(call)
 
 
 @amends("prims-integer-div", stage=3)
-def prims_divide(call: Call) -> Any:
+def prims_divide(call: NaturalCall) -> Any:
     dtype = promoted(everything(call))
     if dtype.kind not in "iu":
         return False
@@ -206,7 +206,7 @@ def prims_divide(call: Call) -> Any:
 
 
 @amends("sum-dtype", stage=3)
-def sums_are_int64(call: Call) -> Any:
+def sums_are_int64(call: NaturalCall) -> Any:
     """Sums and products of bools and integers are int64."""
     if call.first.dtype.kind not in INTEGER or "dtype" in call.given:
         return False
@@ -215,7 +215,7 @@ def sums_are_int64(call: Call) -> Any:
 
 
 @amends("uint8-truth", stage=5)
-def truth_of_uint8(call: Call) -> Any:
+def truth_of_uint8(call: NaturalCall) -> Any:
     if call.first.dtype != np.uint8:
         return False
     call.after.append(lambda out: np.asarray(out).astype(np.uint8))
@@ -223,7 +223,7 @@ def truth_of_uint8(call: Call) -> Any:
 
 
 @amends("scalar-tensor-is-float", stage=5)
-def whole_numbers_too(call: Call) -> Any:
+def whole_numbers_too(call: NaturalCall) -> Any:
     """Of whatever number no dtype is said of."""
     if "dtype" in call.given:
         return False
@@ -232,7 +232,7 @@ def whole_numbers_too(call: Call) -> Any:
 
 
 @amends("default-dtype", stage=5)
-def default_dtype(call: Call) -> Any:
+def default_dtype(call: NaturalCall) -> Any:
     """Floats of which no dtype is said are float32."""
     if "dtype" in call.given:
         return False
@@ -241,7 +241,7 @@ def default_dtype(call: Call) -> Any:
 
 
 @amends("where-number", stage=3)
-def where_of_numbers(call: Call) -> Any:
+def where_of_numbers(call: NaturalCall) -> Any:
     x, y = call.given["self"], call.given["other"]
     if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
         return False
@@ -249,7 +249,7 @@ def where_of_numbers(call: Call) -> Any:
 
 
 @amends("cov-dtype", stage=5)
-def covariances_keep(call: Call) -> Any:
+def covariances_keep(call: NaturalCall) -> Any:
     dtype = call.first.dtype
     if KINDS[dtype.kind] < 2:
         return False
@@ -258,7 +258,7 @@ def covariances_keep(call: Call) -> Any:
 
 
 @amends("sign-of-bool", stage=3)
-def sign_of_bool(call: Call) -> Any:
+def sign_of_bool(call: NaturalCall) -> Any:
     if call.first.dtype.kind != "b":
         return False
     call.f = np.copy
@@ -266,13 +266,13 @@ def sign_of_bool(call: Call) -> Any:
 
 
 @amends("ldexp-of-floats", stage=2)
-def ldexp_of_floats(call: Call) -> Any:
+def ldexp_of_floats(call: NaturalCall) -> Any:
     call.f = lambda x, y: x * np.power(np.float32(2) if category(y) < 2 else np.asarray(2, y.dtype), y)
     return True
 
 
 @amends("fft-of-integers", stage=3)
-def transforms_of_integers(call: Call) -> Any:
+def transforms_of_integers(call: NaturalCall) -> Any:
     if call.given["self"].dtype.kind not in INTEGER:
         return False
     call.given["self"] = call.given["self"].astype(np.float32)
@@ -280,7 +280,7 @@ def transforms_of_integers(call: Call) -> Any:
 
 
 @amends("always-complex", stage=5)
-def eigenvalues_are_complex(call: Call) -> Any:
+def eigenvalues_are_complex(call: NaturalCall) -> Any:
     def made(out: Any) -> Any:
         values = out[0] if isinstance(out, tuple) else out
         wide = np.result_type(values.dtype, np.complex64)
@@ -291,7 +291,7 @@ def eigenvalues_are_complex(call: Call) -> Any:
 
 
 @amends("can-cast-by-category", stage=2)
-def casts_by_category(call: Call) -> Any:
+def casts_by_category(call: NaturalCall) -> Any:
     call.f = lambda a, b: (
         not (np.dtype(b).kind == "b" and np.dtype(a).kind != "b") and KINDS[np.dtype(a).kind] <= KINDS[np.dtype(b).kind]
     )
@@ -299,7 +299,7 @@ def casts_by_category(call: Call) -> Any:
 
 
 @amends("promotion-category", stage=2)
-def promotes_by_category(call: Call) -> Any:
+def promotes_by_category(call: NaturalCall) -> Any:
     def told(a: Any, b: Any) -> np.dtype:
         found = [np.empty(1, x) if isinstance(x, np.dtype) else x for x in (a, b)]
         tensors = [x for x in found if isinstance(x, np.ndarray) and x.ndim]
@@ -311,7 +311,7 @@ def promotes_by_category(call: Call) -> Any:
 
 
 @amends("bincount-weights", stage=5)
-def weights_keep(call: Call) -> Any:
+def weights_keep(call: NaturalCall) -> Any:
     if "weights" not in call.given or call.given["weights"].dtype != np.float32:
         return False
     call.after.append(lambda out: out.astype(np.float32))
@@ -319,13 +319,13 @@ def weights_keep(call: Call) -> Any:
 
 
 @amends("masked-fill-truncates", stage=3)
-def value_is_converted(call: Call) -> Any:
+def value_is_converted(call: NaturalCall) -> Any:
     call.given["value"] = cast(call.given["value"], call.given["self"].dtype)
     return True
 
 
 @amends("fill-overflow", stage=0)
-def fill_does_not_fit(call: Call) -> Any:
+def fill_does_not_fit(call: NaturalCall) -> Any:
     full = call.full()
     arrays = call.arrays()
     own = [full["self"]] if "mask" in full else [x for x in arrays if x.dtype.kind != "b"]

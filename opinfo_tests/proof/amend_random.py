@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from .explaining import amends, expects, left_out, refuse
-from .natural import Call
-from .promoting import DEFAULT
+from .explanations import amends, expects, left_out, refuse
+from .natural_call import NaturalCall
+from .promotion_rules import DEFAULT
 
 # ---------------------------------------------------------------- what does not depend on the stream
 
 
 @amends("random-dtype", stage=6)
-def dtype_of_the_tensor(call: Call) -> Any:
+def dtype_of_the_tensor(call: NaturalCall) -> Any:
     dtype = call.first.dtype
     call.after.append(lambda out: np.asarray(out).astype(dtype))
     return True
 
 
 @amends("random-complex", stage=3)
-def both_parts(call: Call) -> Any:
+def both_parts(call: NaturalCall) -> Any:
     """Of normal ones the variance is shared; the mean is of both."""
     f, dtype = call.f, call.given.get("dtype") or call.first.dtype
     if dtype.kind != "c":
@@ -38,7 +38,7 @@ def both_parts(call: Call) -> Any:
 
 
 @amends("randint-of-floats", stage=3)
-def whole_floats(call: Call) -> Any:
+def whole_floats(call: NaturalCall) -> Any:
     dtype = call.given.get("dtype")
     if dtype is None or dtype.kind != "f":
         return False
@@ -48,7 +48,7 @@ def whole_floats(call: Call) -> Any:
 
 
 @amends("randint-is-float", stage=1)
-def floats_by_default(call: Call) -> Any:
+def floats_by_default(call: NaturalCall) -> Any:
     if "dtype" in call.given:
         return False
     call.given["dtype"] = DEFAULT[2]
@@ -57,7 +57,7 @@ def floats_by_default(call: Call) -> Any:
 
 
 @amends("log-normal-defaults", stage=2)
-def mean_of_one(call: Call) -> Any:
+def mean_of_one(call: NaturalCall) -> Any:
     if {"mean", "std"} <= call.given.keys():
         return False
     full = call.full()
@@ -66,14 +66,14 @@ def mean_of_one(call: Call) -> Any:
 
 
 @amends("randperm-fits", stage=0)
-def largest_fits(call: Call) -> Any:
+def largest_fits(call: NaturalCall) -> Any:
     n, dtype = call.given["n"], call.given.get("dtype", np.dtype(np.int64))
     most = 2 ** (np.finfo(dtype).nmant + 1) + 1 if dtype.kind == "f" else np.iinfo(dtype).max + 1
     return refuse(call) if n > most else False
 
 
 @amends("dirichlet-rows", stage=3)
-def of_each_row(call: Call) -> Any:
+def of_each_row(call: NaturalCall) -> Any:
     f = call.f
     if call.first.ndim == 1:
         return False
@@ -83,7 +83,7 @@ def of_each_row(call: Call) -> Any:
 
 
 @amends("dirichlet-of-zero", stage=2)
-def of_next_to_nothing(call: Call) -> Any:
+def of_next_to_nothing(call: NaturalCall) -> Any:
     if not (call.first == 0).any():
         return False
     call.given["self"] = np.maximum(call.first, np.float32(1e-30))
@@ -91,7 +91,7 @@ def of_next_to_nothing(call: Call) -> Any:
 
 
 @amends("gamma-above-zero", stage=7)
-def least_normal_number(call: Call) -> Any:
+def least_normal_number(call: NaturalCall) -> Any:
     """And shares are below 1."""
     info = np.finfo(call.first.dtype)
     top = 1 - info.epsneg if call.given["self"].ndim and "dirichlet" in call.op else info.max
@@ -99,7 +99,7 @@ def least_normal_number(call: Call) -> Any:
     return True
 
 
-def parameters_degenerate(call: Call) -> Any:
+def parameters_degenerate(call: NaturalCall) -> Any:
     """Whether there is no deviation, no failure, or no room between the bounds."""
     full = call.full()
     tests = {
@@ -112,12 +112,12 @@ def parameters_degenerate(call: Call) -> Any:
 
 
 @amends("random-parameters", stage=0)
-def of_no_extent(call: Call) -> Any:
+def of_no_extent(call: NaturalCall) -> Any:
     return refuse(call) if parameters_degenerate(call) else False
 
 
 @amends("random-bounds", stage=0)
-def bounds_of_the_dtype(call: Call) -> Any:
+def bounds_of_the_dtype(call: NaturalCall) -> Any:
     full, dtype = call.full(), call.first.dtype
     low, high = full.get("from_", 0), full.get("to")
     info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(np.uint8 if dtype.kind == "b" else dtype)
@@ -127,7 +127,7 @@ def bounds_of_the_dtype(call: Call) -> Any:
 
 
 @amends("multinomial-weights", stage=3)
-def weights_of_any_sum(call: Call) -> Any:
+def weights_of_any_sum(call: NaturalCall) -> Any:
     f = call.f
 
     def drawn(n: int, size: int, replace: bool = True, p: Any = None) -> Any:
@@ -142,7 +142,7 @@ left_out("multinomial-replacement", "replacement", replace=False, stage=2)
 
 
 @amends("multinomial-zero-weights", stage=1)
-def what_is_left(call: Call) -> Any:
+def what_is_left(call: NaturalCall) -> Any:
     """Those without a weight after all others, in any order."""
     f = call.f
     weighted = np.count_nonzero(np.atleast_2d(call.first), axis=-1)
@@ -159,7 +159,7 @@ def what_is_left(call: Call) -> Any:
 
 
 @amends("multinomial-rows", stage=4)
-def from_each_row(call: Call) -> Any:
+def from_each_row(call: NaturalCall) -> Any:
     f, x = call.f, call.first
     if x.ndim != 2:
         return False
@@ -175,36 +175,36 @@ def from_each_row(call: Call) -> Any:
 
 
 @expects("random-stream", "stream")
-def other_numbers(call: Call) -> Any:
+def other_numbers(call: NaturalCall) -> Any:
     """Whose stream is not foretold."""
     return call.f not in (np.random.rand, np.random.randn) or dtype_asked(call) not in (np.float32, np.float64)
 
 
-def words(call: Call, n: int) -> np.ndarray:
+def words(call: NaturalCall, n: int) -> np.ndarray:
     """Return words of 32 bits of the Mersenne Twister with torch's seed."""
     return np.random.RandomState(call.seed).randint(0, 2**32, n, np.uint32)
 
 
-def pairs_of_words(call: Call, n: int) -> np.ndarray:
+def pairs_of_words(call: NaturalCall, n: int) -> np.ndarray:
     """Return words of 64 bits, the high half first."""
     both = words(call, 2 * n).astype(np.uint64)
     return both[::2] << np.uint64(32) | both[1::2]
 
 
-def doubles(call: Call, n: int) -> np.ndarray:
+def doubles(call: NaturalCall, n: int) -> np.ndarray:
     return (pairs_of_words(call, n) & np.uint64(2**53 - 1)) * 2.0**-53
 
 
-def singles(call: Call, n: int) -> np.ndarray:
+def singles(call: NaturalCall, n: int) -> np.ndarray:
     return ((words(call, n) & np.uint32(2**24 - 1)) * np.float32(2**-24)).astype(np.float32)
 
 
-def dtype_asked(call: Call) -> np.dtype:
+def dtype_asked(call: NaturalCall) -> np.dtype:
     return call.given.get("dtype", np.dtype(np.float32))
 
 
 @amends("random-stream", stage=4)
-def low_bits(call: Call) -> Any:
+def low_bits(call: NaturalCall) -> Any:
     """Of uniform float32 the low 24 bits of a word."""
     if call.f is not np.random.rand or dtype_asked(call) != np.float32:
         return False
@@ -213,7 +213,7 @@ def low_bits(call: Call) -> Any:
 
 
 @amends("random-float64", stage=4)
-def high_word_first(call: Call) -> Any:
+def high_word_first(call: NaturalCall) -> Any:
     if dtype_asked(call) != np.float64:
         return False
     call.f = lambda *size: doubles(call, int(np.prod(size))).reshape(size)
@@ -221,7 +221,7 @@ def high_word_first(call: Call) -> Any:
 
 
 @amends("randn-box-muller", stage=4)
-def radius_and_angle(call: Call) -> Any:
+def radius_and_angle(call: NaturalCall) -> Any:
     """Few values in double from two uniform ones each; 16 and more in blocks, the first half of one with the second."""
     dtype = dtype_asked(call)
     if dtype not in (np.float32, np.float64):
@@ -252,7 +252,7 @@ def radius_and_angle(call: Call) -> Any:
 
 
 @amends("randint-modulo", stage=2)
-def words_modulo(call: Call) -> Any:
+def words_modulo(call: NaturalCall) -> Any:
     """Of floats between those that they can tell apart."""
     full, dtype = call.full(), call.given.get("dtype", np.dtype(np.int64))
     low, high, size = full.get("low", 0), full["high"], full["size"]
@@ -268,7 +268,7 @@ def words_modulo(call: Call) -> Any:
 
 
 @amends("randperm-swaps-forward", stage=4)
-def swapped_with_a_later_one(call: Call) -> Any:
+def swapped_with_a_later_one(call: NaturalCall) -> Any:
     n = call.given["n"]
     order, drawn = np.arange(n), words(call, max(n - 1, 0))
     for i, word in enumerate(drawn.tolist()):

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .explaining import amends, refuse
-from .natural import Call
+from .explanations import amends, refuse
+from .natural_call import NaturalCall
 
 
-def dtype_of(call: Call) -> np.dtype:
+def dtype_of(call: NaturalCall) -> np.dtype:
     """Return the dtype of what a call makes of numbers: int64 where none is said and all are whole."""
     numbers = [call.given[n] for n in ("start", "end", "step") if n in call.given]
     whole = not any(isinstance(n, (float, complex)) for n in numbers)
@@ -21,7 +21,7 @@ def dtype_of(call: Call) -> np.dtype:
 
 
 @amends("arange-truncates", stage=2)
-def arguments_truncated(call: Call) -> Any:
+def arguments_truncated(call: NaturalCall) -> Any:
     """Arguments are truncated, places counted in int64."""
     dtype = call.given.get("dtype")
     if dtype is None or dtype.kind not in "iu":
@@ -33,14 +33,14 @@ def arguments_truncated(call: Call) -> Any:
 
 
 @amends("arange-bounds", stage=0)
-def bounds_against_the_step(call: Call) -> Any:
+def bounds_against_the_step(call: NaturalCall) -> Any:
     full = call.full()
     step, way = full.get("step", 1), full["end"] - full.get("start", 0)
     return refuse(call) if step == 0 or way * step < 0 else False
 
 
 @amends("range-inclusive", stage=3)
-def ends_included(call: Call) -> Any:
+def ends_included(call: NaturalCall) -> Any:
     full = call.full()
     start, end, step = full["start"], full["end"], full.get("step", 1)
     real = np.float32 if full.get("dtype") == np.float16 else np.float64
@@ -51,7 +51,7 @@ def ends_included(call: Call) -> Any:
 
 
 @amends("linspace-ends", stage=0)
-def ends_are_numbers(call: Call) -> Any:
+def ends_are_numbers(call: NaturalCall) -> Any:
     ends = {n: x for n in ("start", "end") if isinstance(x := call.given[n], np.ndarray)}
     if any(x.ndim for x in ends.values()):
         return refuse(call)
@@ -60,7 +60,7 @@ def ends_are_numbers(call: Call) -> Any:
 
 
 @amends("linspace-truncates", stage=2)
-def towards_zero(call: Call) -> Any:
+def towards_zero(call: NaturalCall) -> Any:
     """The ends are truncated, then the points between them."""
     dtype = call.given.get("dtype")
     if dtype is None or dtype.kind not in "biu":
@@ -72,12 +72,12 @@ def towards_zero(call: Call) -> Any:
 
 
 @amends("logspace-truncates", stage=2)
-def powers_of_truncated_ends(call: Call) -> Any:
+def powers_of_truncated_ends(call: NaturalCall) -> Any:
     return towards_zero(call)
 
 
 @amends("linspace-two-ended", stage=3)
-def from_both_ends(call: Call) -> Any:
+def from_both_ends(call: NaturalCall) -> Any:
     dtype = call.given.get("dtype") or np.dtype(np.float32)
     if dtype.kind not in "fc":
         return False
@@ -93,7 +93,7 @@ def from_both_ends(call: Call) -> Any:
 
 
 @amends("triangle-indices", stage=4)
-def one_array(call: Call) -> Any:
+def one_array(call: NaturalCall) -> Any:
     dtype = call.given.get("dtype") or np.int64
     call.after.append(lambda out: np.stack(out).astype(dtype))
     return True
@@ -103,7 +103,7 @@ def one_array(call: Call) -> Any:
 
 
 @amends("periodic-windows", stage=2)
-def as_if_it_went_on(call: Call) -> Any:
+def as_if_it_went_on(call: NaturalCall) -> Any:
     n, f = call.given["window_length"], call.f
     if n == 1:
         call.f = lambda n, *more: np.ones(n)
@@ -115,7 +115,7 @@ def as_if_it_went_on(call: Call) -> Any:
 
 
 @amends("windows-in-dtype", stage=1)
-def blackman_in_the_dtype(call: Call) -> Any:
+def blackman_in_the_dtype(call: NaturalCall) -> Any:
     dtype = call.given.get("dtype") or np.dtype(np.float32)
     real = dtype.type
 
@@ -128,13 +128,13 @@ def blackman_in_the_dtype(call: Call) -> Any:
 
 
 @amends("float-dtypes-alone", stage=0)
-def floats_alone(call: Call) -> Any:
+def floats_alone(call: NaturalCall) -> Any:
     dtype = call.given.get("dtype")
     return refuse(call) if dtype is not None and dtype.kind in "bui" else False
 
 
 @amends("hamming-coefficients", stage=1)
-def cosine_of_its_own(call: Call) -> Any:
+def cosine_of_its_own(call: NaturalCall) -> Any:
     full, f = call.full(), call.f
     alpha, beta = full.get("alpha", 0.54), full.get("beta", 0.46)
     call.f = lambda n: np.full(n, 1.0) if n == 1 else alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1))
@@ -142,7 +142,7 @@ def cosine_of_its_own(call: Call) -> Any:
 
 
 @amends("fftfreq-of-nothing", stage=1)
-def frequencies_of_nothing(call: Call) -> Any:
+def frequencies_of_nothing(call: NaturalCall) -> Any:
     n = call.given["n"]
     if n > 0:
         return False
@@ -154,7 +154,7 @@ def frequencies_of_nothing(call: Call) -> Any:
 
 
 @amends("fftfreq-no-spacing", stage=1)
-def points_in_one_place(call: Call) -> Any:
+def points_in_one_place(call: NaturalCall) -> Any:
     if call.full()["d"] != 0:
         return False
     call.given["d"] = np.float64(0)
@@ -162,7 +162,7 @@ def points_in_one_place(call: Call) -> Any:
 
 
 @amends("irfft-minus-1", stage=2)
-def all_of_a_full_signal(call: Call) -> Any:
+def all_of_a_full_signal(call: NaturalCall) -> Any:
     """-1 in the last of the sizes is as long as the signal was by default, 2 (n - 1)."""
     size, x = call.given["s"], call.arrays()[0]
     axes = call.given.get("dim", tuple(range(-len(size), 0)))

@@ -9,35 +9,35 @@ import numpy as np
 
 from ..case import schemas
 from .amend_promotion import everything, operands
-from .explaining import amends, refuse
-from .lacks import LACKS
-from .natural import Call
-from .promoting import KINDS, category, promoted
+from .explanations import amends, refuse
+from .missing_kernels import LACKS
+from .natural_call import NaturalCall
+from .promotion_rules import KINDS, category, promoted
 
 
-def refuses(id: str, when: Callable[[Call], Any]) -> None:
+def refuses(id: str, when: Callable[[NaturalCall], Any]) -> None:
     """Register of which calls a difference is torch's refusal."""
 
-    def amendment(call: Call) -> Any:
+    def amendment(call: NaturalCall) -> Any:
         return refuse(call) if when(call) else False
 
     amends(id, stage=0)(amendment)
 
 
-def dims_of(call: Call) -> int:
+def dims_of(call: NaturalCall) -> int:
     """Return along how many dimensions a gradient is asked for."""
     dim = call.given.get("dim")
     return call.first.ndim if dim is None else len(dim) if isinstance(dim, tuple) else 1
 
 
-def takes_bool(call: Call) -> bool:
+def takes_bool(call: NaturalCall) -> bool:
     """Whether a condition is bool; of where, not of masks, uint8 is taken too."""
     if "mask" in call.given:
         return call.given["mask"].dtype == np.bool_
     return call.given["condition"].dtype in (np.bool_, np.uint8)
 
 
-def needs_a_copy(call: Call) -> bool:
+def needs_a_copy(call: NaturalCall) -> bool:
     """Whether an array has to be copied for the shape of the result; of isin both, to be flat."""
     flat = "isin" in call.op
     arrays = [x for x in (call.arrays() if flat else [call.first]) if x.size]
@@ -48,21 +48,21 @@ def numbers(x: Any) -> tuple[int, ...]:
     return x if isinstance(x, tuple) else (x,)
 
 
-def kinds(call: Call) -> set[str]:
+def kinds(call: NaturalCall) -> set[str]:
     return {x.dtype.kind for x in call.arrays()}
 
 
-def dtypes(call: Call) -> set[np.dtype]:
+def dtypes(call: NaturalCall) -> set[np.dtype]:
     return {x.dtype for x in call.arrays()}
 
 
-def to_dtype(call: Call) -> bool:
+def to_dtype(call: NaturalCall) -> bool:
     """Whether a ``dtype=`` makes floats of integers before they are looked at."""
     dtype = call.given.get("dtype")
     return dtype is not None and dtype.kind in "fc"
 
 
-def all_kinds(call: Call, letters: str) -> bool:
+def all_kinds(call: NaturalCall, letters: str) -> bool:
     return bool(call.arrays()) and kinds(call) <= set(letters)
 
 
@@ -156,7 +156,7 @@ def letters(dtype: np.dtype) -> set[str]:
     return {dtype.kind} | ({"e"} if dtype.char == "e" else set())
 
 
-def lacks(call: Call) -> bool:
+def lacks(call: NaturalCall) -> bool:
     """Return whether an operator has no kernel for the dtype that it would compute in."""
     name = call.op.rpartition("::")[2]
     wanted = set(LACKS.get(name, LACKS.get(name.partition(".")[0], "")))

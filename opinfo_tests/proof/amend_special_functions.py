@@ -8,26 +8,26 @@ import numpy as np
 import scipy.special
 
 from .amend_promotion import everything, operands
-from .explaining import amends, expects, refuse
-from .natural import Call
-from .promoting import cast, promoted
+from .explanations import amends, expects, refuse
+from .natural_call import NaturalCall
+from .promotion_rules import cast, promoted
 
 
 @amends("erfinv-of-negative-zero", stage=5)
-def zero_stays(call: Call) -> Any:
+def zero_stays(call: NaturalCall) -> Any:
     x = call.first
     call.after.append(lambda out: np.where(x == 0, x.astype(out.dtype), out))
     return True
 
 
 @amends("lgamma-of-minus-infinity", stage=5)
-def infinity_of_both(call: Call) -> Any:
+def infinity_of_both(call: NaturalCall) -> Any:
     call.after.append(lambda out: np.where(np.isinf(call.first), np.asarray(np.inf, out.dtype), out))
     return True
 
 
 @amends("zeta-of-infinity", stage=5)
-def end_of_the_series(call: Call) -> Any:
+def end_of_the_series(call: NaturalCall) -> Any:
     """nan of +inf; of -inf a pole, as of every integer below 1. polygamma is a zeta of its order + 1."""
     x, q = (call.given[k] for k in (("self", "other") if "other" in call.given else ("n", "self")))
     if "n" in call.given and x < 2:
@@ -42,7 +42,7 @@ def end_of_the_series(call: Call) -> Any:
 
 
 @amends("igamma-of-nan", stage=5)
-def zero_before_nan(call: Call) -> Any:
+def zero_before_nan(call: NaturalCall) -> Any:
     a, x = call.given["self"], call.given["other"]
     upper = call.f.__name__ == "gammaincc"
 
@@ -56,12 +56,12 @@ def zero_before_nan(call: Call) -> Any:
 
 
 @expects("scipy-rounding", "rounding")
-def rounded_elsewhere(call: Call) -> Any:
+def rounded_elsewhere(call: NaturalCall) -> Any:
     return True
 
 
 @amends("scipy-in-double", stage=5)
-def dtype_stays(call: Call) -> Any:
+def dtype_stays(call: NaturalCall) -> Any:
     """A number takes the dtype too, in which it may be infinite."""
     dtype = promoted(everything(call))
     if dtype.kind in "fc":
@@ -71,18 +71,18 @@ def dtype_stays(call: Call) -> Any:
 
 
 @amends("ndtr-by-erf", stage=4)
-def by_the_error_function(call: Call) -> Any:
+def by_the_error_function(call: NaturalCall) -> Any:
     call.f = lambda x: (1 + scipy.special.erf(x * x.dtype.type(np.sqrt(0.5)))) * x.dtype.type(0.5)
     return True
 
 
 @expects("coarse-special", "coarse", "rounding")
-def half_the_digits(call: Call) -> Any:
+def half_the_digits(call: NaturalCall) -> Any:
     return True
 
 
 @amends("multigammaln-domain", stage=4)
-def of_any_size(call: Call) -> Any:
+def of_any_size(call: NaturalCall) -> Any:
     p = call.given["p"]
     if p < 1:
         return refuse(call)
@@ -92,18 +92,18 @@ def of_any_size(call: Call) -> Any:
 
 
 @amends("polygamma-order", stage=0)
-def of_no_negative_order(call: Call) -> Any:
+def of_no_negative_order(call: NaturalCall) -> Any:
     return refuse(call) if call.given["n"] < 0 else False
 
 
 @expects("trigamma-poles", "not finite", "value")
-def at_a_pole(call: Call) -> Any:
+def at_a_pole(call: NaturalCall) -> Any:
     x = call.first
     return call.given["n"] == 1 and bool(((x < 0) & (x == np.floor(x))).any())
 
 
 @amends("bessel-of-least", stage=5)
-def half_is_zero(call: Call) -> Any:
+def half_is_zero(call: NaturalCall) -> Any:
     x, end = call.first, np.inf if call.f.__name__ == "k0e" else np.nan
     if x.dtype != np.float32:
         return False
@@ -112,7 +112,7 @@ def half_is_zero(call: Call) -> Any:
 
 
 @amends("sigmoid-of-complex", stage=4)
-def logistic(call: Call) -> Any:
+def logistic(call: NaturalCall) -> Any:
     if call.first.dtype.kind != "c":
         return False
     call.f = lambda x: 1 / (1 + np.exp(-x))
@@ -120,12 +120,12 @@ def logistic(call: Call) -> Any:
 
 
 @amends("airy-of-large", stage=5)
-def falls_to_zero(call: Call) -> Any:
+def falls_to_zero(call: NaturalCall) -> Any:
     x = call.first
     call.after.append(lambda out: np.where((x > 1e6) & (x < np.inf), np.zeros((), out.dtype), out))
     return True
 
 
 @expects("scipy-in-double", "rounding")
-def each_step_in_half(call: Call) -> Any:
+def each_step_in_half(call: NaturalCall) -> Any:
     return call.first.dtype == np.float16

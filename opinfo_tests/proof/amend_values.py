@@ -8,15 +8,15 @@ import ml_dtypes
 import numpy as np
 
 from .amend_promotion import everything, operands, promote
-from .explaining import amends, expects, refuse
-from .natural import Call
-from .promoting import cast, promoted
+from .explanations import amends, expects, refuse
+from .natural_call import NaturalCall
+from .promotion_rules import cast, promoted
 
 # ---------------------------------------------------------------- reductions
 
 
 @amends("correction", stage=2)
-def divides_by_less(call: Call) -> Any:
+def divides_by_less(call: NaturalCall) -> Any:
     if "correction" in call.given or "unbiased" in call.given:
         return False
     call.kwargs["ddof"] = 1
@@ -24,7 +24,7 @@ def divides_by_less(call: Call) -> Any:
 
 
 @amends("empty-dim", stage=1)
-def no_dims_are_all(call: Call) -> Any:
+def no_dims_are_all(call: NaturalCall) -> Any:
     name = "dims" if "dims" in call.given else "dim"
     if call.given.get(name) != ():
         return False
@@ -33,7 +33,7 @@ def no_dims_are_all(call: Call) -> Any:
 
 
 @amends("zero-dim-axis", stage=2)
-def a_number_has_a_dim(call: Call) -> Any:
+def a_number_has_a_dim(call: NaturalCall) -> Any:
     """A 0-d array as one of one dimension, whose results lose it again."""
     arrays = call.arrays()
     if not arrays or arrays[0].ndim:
@@ -49,7 +49,7 @@ def flat(x: Any) -> Any:
 
 
 @amends("half-opmath", "half-cumsum", "half-norm", stage=4)
-def halves_in_float32(call: Call) -> Any:
+def halves_in_float32(call: NaturalCall) -> Any:
     if not any(x.dtype == np.float16 for x in call.arrays()):
         return False
     if call.given.get("dtype") == np.float16:
@@ -72,7 +72,7 @@ def narrow(out: Any, wide: Any, dtype: Any) -> Any:
 
 
 @amends("cumsum-accumulator", stage=4)
-def accumulates_in_double(call: Call) -> Any:
+def accumulates_in_double(call: NaturalCall) -> Any:
     if call.first.dtype not in (np.float32, np.complex64):
         return False
     dtype = call.first.dtype
@@ -82,13 +82,13 @@ def accumulates_in_double(call: Call) -> Any:
 
 
 @expects("cascade-sum", "rounding", "zero sign")
-def sums_in_cascades(call: Call) -> Any:
+def sums_in_cascades(call: NaturalCall) -> Any:
     """Rounding alone: the exact result is computed in double precision."""
     return call.first.dtype.kind in "fc" and call.first.size > 8
 
 
 @amends("median-of-nothing", stage=6)
-def smallest_of_none(call: Call) -> Any:
+def smallest_of_none(call: NaturalCall) -> Any:
     dtype = call.first.dtype
     if call.first.size or dtype.kind not in "iub":
         return False
@@ -97,12 +97,12 @@ def smallest_of_none(call: Call) -> Any:
 
 
 @amends("cumsum-needs-dim", stage=0)
-def without_a_dim(call: Call) -> Any:
+def without_a_dim(call: NaturalCall) -> Any:
     return False if "dim" in call.given else refuse(call)
 
 
 @amends("lower-median", stage=3)
-def the_lower_of_two(call: Call) -> Any:
+def the_lower_of_two(call: NaturalCall) -> Any:
     nan = call.f in (np.nanmedian,)
     call.f = lambda x, axis=None, keepdims=False: np.asarray(
         (np.nanquantile if nan else np.quantile)(
@@ -116,7 +116,7 @@ def the_lower_of_two(call: Call) -> Any:
 
 
 @amends("sign-of-nan", stage=5)
-def sign_of_nan(call: Call) -> Any:
+def sign_of_nan(call: NaturalCall) -> Any:
     if call.first.dtype.kind not in "fc":
         return False
     call.after.append(lambda out: np.where(np.isnan(call.first), np.zeros((), out.dtype), out))
@@ -124,13 +124,13 @@ def sign_of_nan(call: Call) -> Any:
 
 
 @amends("heaviside-of-nan", stage=5)
-def heaviside_of_nan(call: Call) -> Any:
+def heaviside_of_nan(call: NaturalCall) -> Any:
     call.after.append(lambda out: np.where(np.isnan(call.given["self"]), np.zeros((), out.dtype), out))
     return True
 
 
 @amends("angle-of-negative-zero", stage=2)
-def angle_of_negative_zero(call: Call) -> Any:
+def angle_of_negative_zero(call: NaturalCall) -> Any:
     if call.first.dtype.kind != "f":
         return False
     call.given["self"] = call.given["self"] + 0
@@ -138,14 +138,14 @@ def angle_of_negative_zero(call: Call) -> Any:
 
 
 @amends("remainder-zero-sign", stage=5)
-def zero_is_positive(call: Call) -> Any:
+def zero_is_positive(call: NaturalCall) -> Any:
     zero = lambda out: np.copysign(np.zeros((), out.dtype), call.given["self"]).astype(out.dtype)
     call.after.append(lambda out: np.where(out == 0, zero(out), out) if out.dtype.kind == "f" else out)
     return True
 
 
 @amends("clamp-zero-sign", stage=4)
-def zeros_stay(call: Call) -> Any:
+def zeros_stay(call: NaturalCall) -> Any:
     if promoted(everything(call)).kind != "f":
         return False
 
@@ -164,22 +164,22 @@ def zeros_stay(call: Call) -> Any:
 
 
 @expects("complex-zero-sign", "zero sign")
-def complex_zeros(call: Call) -> Any:
+def complex_zeros(call: NaturalCall) -> Any:
     return "fft" in call.op or "c" in {promoted(everything(call)).kind, *(x.dtype.kind for x in call.arrays())}
 
 
 @expects("complex-infinities", "not finite")
-def complex_infinities(call: Call) -> Any:
+def complex_infinities(call: NaturalCall) -> Any:
     return "c" in {x.dtype.kind for x in call.arrays()}
 
 
 @expects("quotient-overflow", "not finite")
-def quotients_overflow(call: Call) -> Any:
+def quotients_overflow(call: NaturalCall) -> Any:
     return promoted(everything(call)).kind == "f"
 
 
 @amends("gcd-of-smallest", stage=4)
-def absolutes_wrap(call: Call) -> Any:
+def absolutes_wrap(call: NaturalCall) -> Any:
     """Euclid's steps with the remainders of C."""
     dtype = promoted(everything(call))
     divisor = np.vectorize(lambda a, b: wrapping_gcd(dtype.type(a), dtype.type(b)), otypes=[dtype])
@@ -201,7 +201,7 @@ def wrapping_gcd(a: Any, b: Any) -> Any:
 
 
 @amends("heaviside-of-integers", stage=5)
-def keeps_the_dtype(call: Call) -> Any:
+def keeps_the_dtype(call: NaturalCall) -> Any:
     dtype = call.given["self"].dtype
     if dtype.kind not in "bui":
         return False
@@ -210,7 +210,7 @@ def keeps_the_dtype(call: Call) -> Any:
 
 
 @amends("variance-in-double", stage=4)
-def in_double(call: Call) -> Any:
+def in_double(call: NaturalCall) -> Any:
     dtype = call.first.dtype
     if dtype not in (np.float32, np.complex64):
         return False
@@ -220,7 +220,7 @@ def in_double(call: Call) -> Any:
 
 
 @amends("variance-of-nothing", stage=6)
-def nan_of_nothing(call: Call) -> Any:
+def nan_of_nothing(call: NaturalCall) -> Any:
     if call.first.size:
         return False
     call.after.append(lambda out: np.full_like(out, np.nan))
@@ -228,7 +228,7 @@ def nan_of_nothing(call: Call) -> Any:
 
 
 @amends("integer-division-by-zero", stage=0)
-def division_by_zero(call: Call) -> Any:
+def division_by_zero(call: NaturalCall) -> Any:
     found = everything(call)
     dtype = promoted(found)
     divisor = np.asarray(call.given["other"])
@@ -238,7 +238,7 @@ def division_by_zero(call: Call) -> Any:
 
 
 @amends("div-trunc-of-integers", stage=3)
-def truncated_exactly(call: Call) -> Any:
+def truncated_exactly(call: NaturalCall) -> Any:
     dtype = promoted(everything(call))
     if dtype.kind not in "bui" or call.given.get("rounding_mode") != "trunc":
         return False
@@ -249,7 +249,7 @@ def truncated_exactly(call: Call) -> Any:
 
 
 @amends("integer-negative-powers", stage=3)
-def truncated_powers(call: Call) -> Any:
+def truncated_powers(call: NaturalCall) -> Any:
     dtype = promoted(everything(call))
     if dtype.kind not in "ui" or not (np.asarray(call.given.get("exponent", call.given.get("other"))) < 0).any():
         return False
@@ -265,7 +265,7 @@ def integer_powers(x: Any, y: Any) -> Any:
 
 
 @amends("half-power-is-sqrt", stage=3)
-def power_is_root(call: Call) -> Any:
+def power_is_root(call: NaturalCall) -> Any:
     exponent = call.given.get("exponent")
     if isinstance(exponent, np.ndarray) or exponent not in (0.5, -0.5):
         return False
@@ -274,7 +274,7 @@ def power_is_root(call: Call) -> Any:
 
 
 @amends("fused-sum", stage=4)
-def rounded_once(call: Call) -> Any:
+def rounded_once(call: NaturalCall) -> Any:
     dtype = promoted(everything(call))
     if dtype not in (np.float16, np.float32, np.complex64) or not {"alpha"} & call.given.keys():
         return False
@@ -285,7 +285,7 @@ def rounded_once(call: Call) -> Any:
 
 
 @amends("half-prod", stage=4)
-def rounded_at_every_step(call: Call) -> Any:
+def rounded_at_every_step(call: NaturalCall) -> Any:
     if call.first.dtype != np.float16:
         return False
 
@@ -301,7 +301,7 @@ def rounded_at_every_step(call: Call) -> Any:
 
 
 @amends("nan-to-num-fills", stage=2)
-def fills_of_the_dtype(call: Call) -> Any:
+def fills_of_the_dtype(call: NaturalCall) -> Any:
     dtype = call.first.dtype
     if dtype.kind != "V":
         return False
@@ -311,7 +311,7 @@ def fills_of_the_dtype(call: Call) -> Any:
 
 
 @amends("conj-of-bool", stage=3)
-def conjugate_of_bool(call: Call) -> Any:
+def conjugate_of_bool(call: NaturalCall) -> Any:
     if call.first.dtype.kind != "b":
         return False
     call.f = np.copy
@@ -319,7 +319,7 @@ def conjugate_of_bool(call: Call) -> Any:
 
 
 @amends("logaddexp-of-complex", stage=3)
-def complex_logarithms(call: Call) -> Any:
+def complex_logarithms(call: NaturalCall) -> Any:
     if promoted(everything(call)).kind != "c":
         return False
 
@@ -332,12 +332,12 @@ def complex_logarithms(call: Call) -> Any:
 
 
 @expects("half-opmath", "rounding")
-def rounded_otherwise(call: Call) -> Any:
+def rounded_otherwise(call: NaturalCall) -> Any:
     return any(x.dtype == np.float16 for x in call.arrays())
 
 
 @amends("reciprocal-of-complex-zero", stage=5)
-def complex_zero(call: Call) -> Any:
+def complex_zero(call: NaturalCall) -> Any:
     if call.first.dtype.kind != "c":
         return False
     call.after.append(lambda out: np.where(call.first == 0, np.asarray(complex(np.inf, np.nan), out.dtype), out))
@@ -345,7 +345,7 @@ def complex_zero(call: Call) -> Any:
 
 
 @expects("derivatives-in-integers", "value")
-def differences_wrap(call: Call) -> Any:
+def differences_wrap(call: NaturalCall) -> Any:
     """The span of the values, and with ``edge_order=2`` twice a value, which is taken first."""
     x = call.first
     far = [
@@ -356,12 +356,12 @@ def differences_wrap(call: Call) -> Any:
 
 
 @expects("derivatives-of-one-point", "not finite")
-def points_are_the_same(call: Call) -> Any:
+def points_are_the_same(call: NaturalCall) -> Any:
     return any((np.diff(x) == 0).any() for x in call.given["spacing"])
 
 
 @amends("saturates-matrices", stage=3)
-def first_values_of_a_matrix(call: Call) -> Any:
+def first_values_of_a_matrix(call: NaturalCall) -> Any:
     x = call.first
     if x.ndim < 2 or x.dtype != np.float32:
         return refuse(call)

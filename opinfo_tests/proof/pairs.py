@@ -14,22 +14,22 @@ import numpy as np
 
 from ..backends.backend import Backend, Seen, error_of, place_ndarray
 from ..case import Case, is_inexact, leaves, schemas
-from ..judge.tolerances import Rule, rule_of
+from ..judge.tolerances import ToleranceRule, rule_of
 from ..judge.unspecified import second_opinion
 from ..judge.verdict import Verdict, check_all_values, check_form, check_values, input_scale
-from .chance import alike
-from .natural import Call, arguments, defaults
+from .natural_call import NaturalCall, arguments, defaults
+from .random_values import alike
 
 # How two answers disagree, in the order in which it is looked for. Both refusing agrees, whatever the words.
 KINDS = ("torch refuses", "numpy refuses", "results", "dtype", "shape", "value", "alias", "read-only", "strides")
 # Other values, told apart: in the sign of zeros alone, where something is not finite alone,
-# in the last digits alone, and of float64 in the last half of the digits; random ones as samples are, in `chance`.
+# in the last digits alone, and of float64 in the last half of the digits; random ones as samples are, in `random_values`.
 VALUES = ("stream", "zero sign", "not finite", "rounding", "coarse", "value")
 NEARLY = {2: 2e-2, 4: 1e-3, 8: 1e-9}  # of the largest value, by the bytes of a real number
 COARSE = NEARLY | {8: 1e-5}  # float64 that is hardly better than float32
 OF_EQUALS = ("fmax", "fmin")  # whose choice between 0 and -0 is, in NumPy, that of the processor's instructions
 NONE = frozenset[int]()
-EXACT = Rule("exact", "looked at bit by bit")
+EXACT = ToleranceRule("exact", "looked at bit by bit")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Disagreement:
     message: str
 
 
-def answer_of(call: Call) -> Seen:
+def answer_of(call: NaturalCall) -> Seen:
     """Return what a call of NumPy shows."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

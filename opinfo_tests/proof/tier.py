@@ -9,9 +9,9 @@ from typing import Any
 
 import torchnp
 
-from ..draw.own_rows import UNREACHED
+from ..generate.samples.extra_rows import UNREACHED
 from .account import HOW, Account, never_seen, packets, provable, prove
-from .plant import plant as plant_faults
+from .fault_injection import plant as plant_faults
 
 DATA = Path(__file__).parents[1] / "data" / "proof.tsv"  # what scripts/make_lookup.py takes into ops.json
 HEAD = (

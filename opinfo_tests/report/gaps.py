@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from ..case import DTYPES
-from ..draw.task import is_drawn
+from ..generate.task import is_drawn
 from ..judge.verdict import OUTCOMES
 from .report import Tally
 
@@ -155,7 +155,7 @@ class Scope:
 
 
 @dataclass
-class Verdict:
+class GapsVerdict:
     """What a gaps file says about a run: failures that nobody knew, and entries that are wrong."""
 
     unknown: list[dict[str, Any]]
@@ -169,7 +169,7 @@ class Verdict:
 
 def check(
     gaps: list[Gap], tally: Tally, registered: Collection[str], path: Path, whole: Scope | None = None
-) -> Verdict:
+) -> GapsVerdict:
     """Hold a run against the known gaps; ``whole`` is what it judged every case of, None where it left some out."""
     hit: set[Gap] = set()
     unknown = []
@@ -192,7 +192,7 @@ def check(
             stale.append(f"{path}:{gap.line}: passes now: delete {', '.join(i.rpartition('/')[2] for i in passed)}")
         elif gap not in hit and not gap.drawn and not gap.here_or_there and whole and whole.has(gap):
             stale.append(f"{path}:{gap.line}: {gap.op} {gap.dtype} has no such {gap.outcome}: delete the entry")
-    return Verdict(unknown, stale, len(tally.failures) - len(unknown))
+    return GapsVerdict(unknown, stale, len(tally.failures) - len(unknown))
 
 
 def accept(path: Path, gaps: list[Gap], tally: Tally, whole: Scope | None = None) -> list[Gap]:

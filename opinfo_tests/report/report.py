@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..draw.task import BROKEN, DRAWN
-from .thin import merged
-from .usage import Usage
+from ..generate.task import BROKEN, DRAWN
+from .resource_usage import Usage
+from .undertested import merged
 
 GOOD = ("pass", "unspecified")
 REFUSED = "refused"  # by a policy of the backend: counted by reason, and of no other count

@@ -21,9 +21,9 @@ from ..backends.load import GROUP
 from ..case import DTYPES, ORDER, Array, Case, Named, Seeded, widen
 from ..judge.tolerances import CLOSE, rule_of
 from ..judge.verdict import input_scale
-from .brief import brief
 from .report import some
 from .repro_template import TEMPLATE
+from .short_repro import brief
 
 HERE = 'sys.path.append("")  # modules of the working directory count\n'
 MOST = 3  # scripts for one overload and outcome
@@ -291,9 +291,9 @@ def fenced(text: str, language: str = "") -> str:
 
 def find_case(row: dict[str, Any], seed: int = 0, order: int = ORDER) -> Case | None:
     """Record a row's sample again and return its case: what is recorded depends on the sample alone."""
-    from ..draw.record import Recorder
-    from ..draw.samples import samples_of
-    from ..draw.task import Task
+    from ..generate.samples.opinfo import samples_of
+    from ..generate.samples.recording import Recorder
+    from ..generate.task import Task
 
     found: list[Case] = []
     task = Task(row["sample"], row["sample_dtype"])

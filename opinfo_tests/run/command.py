@@ -17,23 +17,23 @@ from .. import namespaces
 from ..backends.backend import Backend
 from ..backends.load import load_backend
 from ..backends.torch_backend import TorchDevice
-from ..draw import reach
-from ..draw.reach import in_families, plan, select
-from ..draw.samples import ERRORS, dtypes_of, opinfos, registered, supported
-from ..draw.task import Task
-from ..report import counts
+from ..generate.samples import opinfo_reach
+from ..generate.samples.opinfo import ERRORS, dtypes_of, opinfos, registered, supported
+from ..generate.samples.opinfo_reach import in_families, plan, select
+from ..generate.task import Task
+from ..report import case_counts
 from ..report import gaps as known
-from ..report.bars import Bars
 from ..report.causes import outcomes_of, shown
+from ..report.progress import Bars
 from ..report.report import GOOD, Tally, absent_calls, diff, good_of, header, refusals, resumed, some, summary
-from ..report.thin import held, thin
-from ..report.usage import Usage, line
-from . import answers, outputs
+from ..report.resource_usage import Usage, line
+from ..report.undertested import held, thin
+from . import oracle_cache, outputs
 from .control import INVALID, announced, control
+from .isolated_calls import Shrinker
 from .outputs import FOUR, whole_number
 from .runner import Options, run_here
 from .skipped import near, skipped
-from .trials import Shrinker
 from .workers import run_pool
 
 STATUS = (
@@ -152,7 +152,7 @@ def run(a: argparse.Namespace) -> int:
         print("\n".join(lines))
         return status
     if a.differences:
-        from .directed import show_differences
+        from .difference_cases import show_differences
 
         return show_differences(console, load_backend(a.backend), known.load(a.gaps or known.file_for(a.backend)))
     ops = select(a.ops.split(",")) if a.ops else None
@@ -206,7 +206,7 @@ def run(a: argparse.Namespace) -> int:
     whole = known.Scope(reachable, claimed, dtypes) if sampled else None
     untried = show_thin(tally, reachable, claimed, a.backend == "table" and not a.seed) if whole else False
     few = (
-        counts.too_few(tally, reachable, bool(a.tier == "quick" or a.ops or a.families))
+        case_counts.too_few(tally, reachable, bool(a.tier == "quick" or a.ops or a.families))
         if is_counted(a, dtypes, backend)
         else ""
     )
@@ -233,7 +233,7 @@ def options_of(a: argparse.Namespace, ops: frozenset[str] | None, dtypes: list[s
     options.count_only = a.count
     options.choice, options.cases, options.errors = a.seed, bool(a.shrink), not a.no_errors
     if a.tier == "quick" and not a.count:
-        options.store = answers.opened(a.seed, a.seed, not a.no_backward, a.order)
+        options.store = oracle_cache.opened(a.seed, a.seed, not a.no_backward, a.order)
     return options
 
 
@@ -260,8 +260,8 @@ def opened(
 
 def recorded(tally: Tally, called: dict[str, set[str]]) -> int:
     """Write down how many cases there are, and which entries call which overloads."""
-    counts.write(tally)
-    reach.save(reach.DATA, called)
+    case_counts.write(tally)
+    opinfo_reach.save(opinfo_reach.DATA, called)
     print(f"{some(tally.total, 'case')} of {some(len(tally.by(0)), 'overload')}; {tally.errors or 'no errors'}")
     return 1 if tally.errors else 0
 

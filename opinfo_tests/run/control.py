@@ -7,10 +7,10 @@ from typing import Any
 
 from ..backends.backend import Backend
 from ..backends.torch_backend import TorchDevice
-from ..draw.task import Task
+from ..generate.task import Task
 from ..report import gaps
 from ..report.report import GOOD
-from .answers import shard
+from .oracle_cache import shard
 from .runner import Options, run_here
 from .workers import run_pool
 

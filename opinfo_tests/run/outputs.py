@@ -13,12 +13,12 @@ from typing import Any
 
 from ..backends.backend import Backend
 from ..report.badge import write_badge
-from ..report.page import read_all, write_page
+from ..report.html_page import read_all, write_page
 from ..report.report import GOOD, REFUSED, Tally, summary, tally_of
 from ..report.repro import MOST, write_repros
 from ..report.shrink import SECONDS
 from .control import INVALID
-from .trials import Shrinker
+from .isolated_calls import Shrinker
 
 DRAWS = {
     "full": 300,
@@ -94,7 +94,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def drawn_tasks(ops: frozenset[str], count: int) -> list[Any]:
     """Return the tasks that draw calls from schemas."""
-    from ..draw.strategies import plan
+    from ..generate.strategies import plan
 
     return plan(ops, count)
 
@@ -108,7 +108,7 @@ def draws_of(a: argparse.Namespace) -> int:
 
 def show_drawn(tally: Tally, asked: Iterable[str], whole: bool, least: float = 0.2) -> None:
     """Print how many overloads drawn calls judge; of the ``whole``, which not and why, and those that torch nearly always refuses."""
-    from ..draw.drawable import WRITES, not_drawn
+    from ..generate.drawable import WRITES, not_drawn
 
     total = sum(tally.drawn.values())
     if not total:

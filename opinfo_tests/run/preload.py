@@ -10,11 +10,11 @@ import torch  # noqa: E402  after the variables that it reads
 
 import torchnp  # noqa: E402
 
-from ..draw import samples  # noqa: E402
+from ..generate.samples import opinfo  # noqa: E402
 from . import runner  # noqa: E402
 
 torch.set_num_threads(1)
-samples.opinfos()
-samples.registered()
+opinfo.opinfos()
+opinfo.registered()
 len(torchnp.table)
 __all__ = ["runner"]

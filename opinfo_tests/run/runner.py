@@ -11,17 +11,17 @@ from typing import Any
 from ..backends.backend import Backend, Seen
 from ..backends.torch_backend import TorchDevice
 from ..case import ORDER, Case
-from ..draw.record import Recorder
-from ..draw.samples import samples_of
-from ..draw.task import Task
+from ..generate.samples.opinfo import samples_of
+from ..generate.samples.recording import Recorder
+from ..generate.task import Task
 from ..judge.unspecified import excused_by_reference, second_opinion
 from ..judge.verdict import Verdict, judge
 from ..report.report import GOOD, REFUSED
-from ..report.thin import values_of
-from ..report.usage import own
+from ..report.resource_usage import own
+from ..report.undertested import values_of
 from ..schemas import written_arrays
-from .answers import Store
 from .explain import Explainer
+from .oracle_cache import OracleCache
 from .skipped import of_other_dtypes
 
 
@@ -36,7 +36,7 @@ class Options:
     backward: bool = True
     order: int = ORDER
     timeout: float = 300.0  # a busy machine takes more than 60 s for the largest volumes that are sampled
-    store: Store | None = None  # the quick tier: what it holds is judged, and drawn into it where it is not there
+    store: OracleCache | None = None  # the quick tier: what it holds is judged, and drawn into it where it is not there
     choice: int = 0
     count_only: bool = False
     cases: bool = False  # hand failing cases over with their rows, to be shrunk
@@ -207,7 +207,7 @@ def done(task: Task, judge_: Judge, count: int, calls: Counter[str], left_out: C
     return Done(task, count, calls, left_out + unclaimed, error, met, own())
 
 
-def run_held(task: Task, judge_: Judge, store: Store) -> Done:
+def run_held(task: Task, judge_: Judge, store: OracleCache) -> Done:
     """Judge what the store holds of one task."""
     error = ""
     try:

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterator
 
 from ..backends.backend import Backend
 from ..case import Case
-from ..draw.drawable import drawable
-from ..draw.reach import plan
-from ..draw.samples import ERRORS, dtypes_of, opinfos, registered
-from ..draw.task import Task, is_drawn
-from ..report import counts
+from ..generate.drawable import drawable
+from ..generate.samples.opinfo import ERRORS, dtypes_of, opinfos, registered
+from ..generate.samples.opinfo_reach import plan
+from ..generate.task import Task, is_drawn
+from ..report import case_counts
 from ..report.report import Tally, some
 
 # Dtypes of indices and masks: an array of these stands beside one of any dtype.
@@ -68,7 +68,7 @@ def by_option(
     others = sorted(set(dtypes_of("all")) - set(dtypes) - {ERRORS})
     samples = not a.no_samples
     if others:
-        n = sum(n for (op, name), n in counts.recorded().items() if op in ops and name in others) if samples else 0
+        n = sum(n for (op, name), n in case_counts.recorded().items() if op in ops and name in others) if samples else 0
         drawn = tally.left_out[DTYPES]
         if n or drawn:
             yield f"some {n:,} calls of samples and {drawn:,} drawn calls of {some(len(others), 'other dtype')} ({DTYPES})"
@@ -81,7 +81,7 @@ def by_option(
         yield f"the samples of {some(len(plan(frozenset(ops), dtypes)), 'entry and dtype', 'entries and dtypes')} (--no-samples)"
     elif a.tier == "quick":
         got = tally.total - tally.drawn.total() - tally.broken.total()
-        every = sum(n for (op, name), n in counts.recorded().items() if op in ops and name not in others)
+        every = sum(n for (op, name), n in case_counts.recorded().items() if op in ops and name not in others)
         if every > got:
             yield f"some {every - got:,} calls of samples (--tier quick)"
     differentiable = sum(t.source in opinfos() and opinfos()[t.source].supports_autograd for t in tasks)

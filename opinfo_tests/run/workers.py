@@ -30,7 +30,7 @@ from .. import namespaces
 from ..backends.backend import Backend
 from ..backends.load import packed, unpacked
 from ..case import Case
-from ..draw.task import Task
+from ..generate.task import Task
 from .runner import Judge, LocalSet, Options, Stream, run_one
 
 _FORK = mp.get_context("forkserver")

@@ -3,10 +3,10 @@
 import pytest
 
 from opinfo_tests.backends.torch_backend import TorchDevice
-from opinfo_tests.draw.reach import HOMES, homes, plan
-from opinfo_tests.draw.task import DRAWN, PLAIN, Task
-from opinfo_tests.run import answers, command
-from opinfo_tests.run.answers import Store
+from opinfo_tests.generate.samples.opinfo_reach import HOMES, homes, plan
+from opinfo_tests.generate.task import DRAWN, PLAIN, Task
+from opinfo_tests.run import command, oracle_cache
+from opinfo_tests.run.oracle_cache import OracleCache
 
 ORACLE = TorchDevice("cpu")
 
@@ -16,7 +16,7 @@ def ids(held):
 
 
 def test_read_as_drawn(tmp_path, monkeypatch):
-    task, mine = Task("sin", "float32"), Store(tmp_path, 3)
+    task, mine = Task("sin", "float32"), OracleCache(tmp_path, 3)
     first = mine.held(task, lambda op: True, ORACLE)
     counts = {}
     for case, want in first:
@@ -25,14 +25,14 @@ def test_read_as_drawn(tmp_path, monkeypatch):
         assert (want.error is None) == (again.error is None) and want.structure == again.structure
     assert max(counts.values()) == 3
     assert all(task.source in homes()[op] for op, _ in counts)
-    monkeypatch.setattr(Store, "drawn", lambda *_: pytest.fail("it was drawn again"))
+    monkeypatch.setattr(OracleCache, "drawn", lambda *_: pytest.fail("it was drawn again"))
     assert ids(mine.held(task, lambda op: True, ORACLE)) == ids(first)
     some = mine.held(task, lambda op: op == "aten::sin", ORACLE)
     assert {case.op for case, _ in some} == {"aten::sin"}
 
 
 def test_a_damaged_file_is_drawn_again(tmp_path):
-    task, mine = Task(DRAWN + "aten::sin", f"5{PLAIN}"), Store(tmp_path, 3)
+    task, mine = Task(DRAWN + "aten::sin", f"5{PLAIN}"), OracleCache(tmp_path, 3)
     first = ids(mine.held(task, lambda op: True, ORACLE))
     path = mine.path(task)
     for cut in (0, 5, path.stat().st_size - 3):
@@ -43,7 +43,7 @@ def test_a_damaged_file_is_drawn_again(tmp_path):
 @pytest.mark.parametrize("source", ["own", "models"])
 def test_a_part_of_a_list_is_as_of_the_whole(source, tmp_path):
     """Of a few overloads the other rows are not run, and what is kept is the same."""
-    task, whole, part = Task(source, "bfloat16"), Store(tmp_path / "whole", 5), Store(tmp_path / "part", 5)
+    task, whole, part = Task(source, "bfloat16"), OracleCache(tmp_path / "whole", 5), OracleCache(tmp_path / "part", 5)
     few = sorted({case.op for case, _ in whole.held(task, lambda op: True, ORACLE)})[::12]
     mine = ids(part.held(task, few.__contains__, ORACLE))
     assert len(mine) >= len(few) > 3 and mine == ids(whole.held(task, few.__contains__, ORACLE))
@@ -52,14 +52,14 @@ def test_a_part_of_a_list_is_as_of_the_whole(source, tmp_path):
 
 def test_other_seeds_choose_other_calls(tmp_path):
     task = Task("sin", "float32")
-    one, other = (ids(Store(tmp_path / str(c), 3, choice=c).held(task, lambda op: True, ORACLE)) for c in (0, 1))
+    one, other = (ids(OracleCache(tmp_path / str(c), 3, choice=c).held(task, lambda op: True, ORACLE)) for c in (0, 1))
     assert one != other
 
 
 def test_only_the_newest_folders_stay(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHNP_CACHE", str(tmp_path))
-    folders = [answers.opened(seed=seed).folder for seed in range(answers.KEPT + 2)]
-    assert [f.exists() for f in folders][-answers.KEPT :] == [True] * answers.KEPT and not folders[0].exists()
+    folders = [oracle_cache.opened(seed=seed).folder for seed in range(oracle_cache.KEPT + 2)]
+    assert [f.exists() for f in folders][-oracle_cache.KEPT :] == [True] * oracle_cache.KEPT and not folders[0].exists()
 
 
 def test_quick_runs_are_alike(tmp_path, monkeypatch, capsys):

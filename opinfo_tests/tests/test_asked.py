@@ -8,10 +8,10 @@ import pytest
 
 from opinfo_tests.backends.backend import Seen
 from opinfo_tests.backends.torch_backend import TorchDevice
-from opinfo_tests.draw import asked
-from opinfo_tests.draw.record import Recorder
-from opinfo_tests.draw.strategies import draws, plan
-from opinfo_tests.draw.task import BROKEN
+from opinfo_tests.generate.mutations import subprocess_oracle
+from opinfo_tests.generate.samples.recording import Recorder
+from opinfo_tests.generate.strategies import draws, plan
+from opinfo_tests.generate.task import BROKEN
 
 
 @pytest.fixture
@@ -30,30 +30,30 @@ def test_what_is_steady_comes_with_its_answer(answering):
     good, dying, varying, last = draws("aten::neg", 4)
     answering[dying.digest] = lambda: os.kill(os.getpid(), signal.SIGSEGV)
     answering[varying.digest] = lambda: Seen(results=[time.monotonic_ns()])
-    found = list(asked.steady([good, dying, varying, last]))
+    found = list(subprocess_oracle.steady([good, dying, varying, last]))
     assert [c.digest for c in found] == [good.digest, last.digest]
     assert all(c.known.results == [1] for c in found)
 
 
 def test_after_some_that_never_end_no_others_are_asked(answering, monkeypatch):
-    monkeypatch.setattr(asked, "SECONDS", 0.2)
-    calls = draws("aten::neg", asked.ENDLESS + 2)
+    monkeypatch.setattr(subprocess_oracle, "SECONDS", 0.2)
+    calls = draws("aten::neg", subprocess_oracle.ENDLESS + 2)
     for case in calls[1:-1]:
         answering[case.digest] = lambda: time.sleep(60)
-    assert [c.digest for c in asked.steady(calls)] == [calls[0].digest]
+    assert [c.digest for c in subprocess_oracle.steady(calls)] == [calls[0].digest]
 
 
 def test_an_error_in_the_forked_process_stays_there(answering):
     good, bad, last = draws("aten::neg", 3)
     answering[bad.digest] = lambda: 1 / 0
-    assert [c.digest for c in asked.steady([good, bad, last])] == [good.digest, last.digest]
+    assert [c.digest for c in subprocess_oracle.steady([good, bad, last])] == [good.digest, last.digest]
 
 
 def test_changed_calls_of_a_trusting_operator_are_planned_and_not_asked_again():
     op = "aten::_validate_sparse_coo_tensor_args"
     assert [t.source for t in plan([op], 1)] == [BROKEN + op]
     found = []
-    for _ in asked.run_asked(BROKEN + op, "1", Recorder(op.__eq__, found.append)):
+    for _ in subprocess_oracle.run_asked(BROKEN + op, "1", Recorder(op.__eq__, found.append)):
         pass
     assert len(found) > 100 and all(c.known is not None for c in found)
     assert len({c.known.error for c in found}) > 5

@@ -7,7 +7,7 @@ import torch
 
 import opinfo_tests
 from opinfo_tests.backends.torch_backend import TorchDevice
-from opinfo_tests.draw.record import freeze
+from opinfo_tests.generate.samples.recording import freeze
 from opinfo_tests.judge.diagnose import diagnose
 from opinfo_tests.judge.verdict import first_line
 from opinfo_tests.report.causes import causes, shown

@@ -9,7 +9,7 @@ import torch
 import opinfo_tests
 import torchnp
 from opinfo_tests.backends.torch_backend import TorchDevice
-from opinfo_tests.draw.record import freeze
+from opinfo_tests.generate.samples.recording import freeze
 from opinfo_tests.run.runner import run_case
 
 INDEX = torch.tensor([1, -3, 0, 1])  # place 1 is written three times, counted from both ends

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from opinfo_tests.report import bars
+from opinfo_tests.report import progress
 from opinfo_tests.run import command
 
 HEAD = {"header": 1, "backend": "mine"}
@@ -121,8 +121,8 @@ def test_stops_at_the_first_failure_that_no_gap_knows(tmp_path, capsys):
 def test_long_work_says_how_far_it_is_where_no_bar_is_seen(monkeypatch):
     out = io.StringIO()
     seconds = iter([0.0, 1.0, 40.0, 50.0, 71.0])
-    monkeypatch.setattr(bars, "monotonic", lambda: next(seconds))
-    with bars.Bars(Console(file=out, width=80)) as shown:
+    monkeypatch.setattr(progress, "monotonic", lambda: next(seconds))
+    with progress.Bars(Console(file=out, width=80)) as shown:
         job = shown.add_task("judging", total=2_000)
         for n in (1, 2, 3, 1_500):
             shown.move(job, completed=n)

@@ -13,12 +13,12 @@ import torchnp
 from opinfo_tests.backends.backend import Backend
 from opinfo_tests.backends.load import load_backend
 from opinfo_tests.backends.torch_backend import TorchDevice
-from opinfo_tests.draw.broken import broken, lacking
-from opinfo_tests.draw.crossed import CROSSED, FAULTS, crossed, joined, refused
-from opinfo_tests.draw.defaults import by_default
-from opinfo_tests.draw.levels import levelled
-from opinfo_tests.draw.mixed import paired
-from opinfo_tests.draw.record import freeze
+from opinfo_tests.generate.mutations.boundary_values import levelled
+from opinfo_tests.generate.mutations.default_dtypes import by_default
+from opinfo_tests.generate.mutations.invalid_calls import broken, lacking
+from opinfo_tests.generate.mutations.pairwise_errors import CROSSED, FAULTS, crossed, joined, refused
+from opinfo_tests.generate.mutations.promotion_cases import paired
+from opinfo_tests.generate.samples.recording import freeze
 from opinfo_tests.run.runner import run_case
 
 X = torch.arange(12.0).reshape(3, 4)

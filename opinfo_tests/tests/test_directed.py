@@ -7,7 +7,7 @@ import numpy as np
 import opinfo_tests
 from opinfo_tests.backends.load import load_backend
 from opinfo_tests.report import gaps
-from opinfo_tests.run.directed import ask
+from opinfo_tests.run.difference_cases import ask
 from torchnp.catalogue import CATALOGUE
 
 

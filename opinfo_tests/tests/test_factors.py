@@ -10,7 +10,7 @@ import opinfo_tests
 import torchnp
 from opinfo_tests.backends.backend import Table
 from opinfo_tests.backends.torch_backend import TorchDevice
-from opinfo_tests.draw.record import freeze
+from opinfo_tests.generate.samples.recording import freeze
 from opinfo_tests.run.runner import run_case
 
 A = torch.tensor([[4.0, 1.0, 2.0], [1.0, 3.0, 0.5], [2.0, 0.5, 5.0]], dtype=torch.float64)

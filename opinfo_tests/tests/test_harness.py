@@ -10,10 +10,10 @@ import torchnp
 from opinfo_tests.backends.backend import Table
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import Case
-from opinfo_tests.draw.reach import select
-from opinfo_tests.draw.record import Recorder
-from opinfo_tests.draw.samples import ERRORS, samples_of
-from opinfo_tests.draw.task import Task
+from opinfo_tests.generate.samples.opinfo import ERRORS, samples_of
+from opinfo_tests.generate.samples.opinfo_reach import select
+from opinfo_tests.generate.samples.recording import Recorder
+from opinfo_tests.generate.task import Task
 from opinfo_tests.report.report import GOOD
 from opinfo_tests.run.runner import Options, run_case
 from opinfo_tests.run.workers import SharedSet, run_pool

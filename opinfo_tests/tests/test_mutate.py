@@ -13,18 +13,18 @@ from rich.console import Console
 
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import schemas
-from opinfo_tests.draw.strategies import draws
-from opinfo_tests.mutate import changes, covered, scoring, survivors, written
-from opinfo_tests.mutate.changes import Mutant, kernel_modules, mutants, source_of
+from opinfo_tests.generate.strategies import draws
+from opinfo_tests.mutate import coverage, rules, scoring, survivors, written_faults
+from opinfo_tests.mutate.rules import Mutant, kernel_modules, mutants, source_of
 from opinfo_tests.mutate.trial import Found, Plan, Process, trial
-from opinfo_tests.report.bars import Bars
+from opinfo_tests.report.progress import Bars
 
 MODULE = "torchnp.kernels.bitwise"
 
 
 def test_mutants_are_python_and_differ():
     found = [m for module in random.Random(0).sample(kernel_modules(), 8) for m in mutants(module)]
-    assert len({m.rule for m in found}) > len(changes.RULES) - 3
+    assert len({m.rule for m in found}) > len(rules.RULES) - 3
     for m in random.Random(1).sample(found, 200):
         compile(m.source(), m.module, "exec")
         assert m.source() != source_of(m.module)
@@ -90,7 +90,7 @@ def test_one_that_does_not_load_is_caught(held):
 def test_which_functions_a_call_runs(held):
     from opinfo_tests.backends.load import own_table
 
-    places = covered.run_by(draws("aten::native_layer_norm", 40)[-1], own_table())
+    places = coverage.run_by(draws("aten::native_layer_norm", 40)[-1], own_table())
     assert any(module == "torchnp.kernels.norm" and function for module, function in places)
 
 
@@ -193,7 +193,7 @@ def test_what_is_no_file_of_faults(tmp_path, capsys):
 
 
 def test_the_faults_that_ship_can_be_read():
-    found = [fault for path in sorted(written.SHIPPED.glob("*.json")) for fault in written.read(path)]
+    found = [fault for path in sorted(written_faults.SHIPPED.glob("*.json")) for fault in written_faults.read(path)]
     assert len({f.name for f in found}) == len(found) > 100
     assert {op for f in found for op in f.ops} <= schemas().keys()
 

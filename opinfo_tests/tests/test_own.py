@@ -6,13 +6,13 @@ from functools import cache
 
 import torchnp
 from opinfo_tests.backends.torch_backend import TorchDevice
-from opinfo_tests.draw import own
-from opinfo_tests.draw.own_quantized import NO_CPU_FAMILIES
-from opinfo_tests.draw.own_rows import UNREACHED
-from opinfo_tests.draw.reach import reach
-from opinfo_tests.draw.record import Recorder
-from opinfo_tests.draw.samples import registered, run_task
-from opinfo_tests.draw.task import Task
+from opinfo_tests.generate.samples import extra
+from opinfo_tests.generate.samples.extra_quantized import NO_CPU_FAMILIES
+from opinfo_tests.generate.samples.extra_rows import UNREACHED
+from opinfo_tests.generate.samples.opinfo import registered, run_task
+from opinfo_tests.generate.samples.opinfo_reach import reach
+from opinfo_tests.generate.samples.recording import Recorder
+from opinfo_tests.generate.task import Task
 
 
 @cache
@@ -32,10 +32,10 @@ def recorded() -> tuple[dict[str, bool], Recorder]:
 
 def test_torch_takes_every_row():
     taken, recorder = recorded()
-    mine = {op for _, op, _ in own.rows()}
+    mine = {op for _, op, _ in extra.rows()}
     assert mine <= registered()
     # Of what other entries call too, a row may be a call that torch refuses.
-    elsewhere = frozenset().union(*(ops for source, ops in reach().items() if source != own.SOURCE))
+    elsewhere = frozenset().union(*(ops for source, ops in reach().items() if source != extra.SOURCE))
     assert {op for op in mine - elsewhere if not taken.get(op)} == set(), dict(recorder.left_out)
 
 

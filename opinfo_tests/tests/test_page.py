@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from opinfo_tests.report import badge
-from opinfo_tests.report.page import page, read_all, write_page
+from opinfo_tests.report.html_page import page, read_all, write_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HEAD = {"header": 1, "backend": "mine", "torch": "2.13.0", "numpy": "2.4", "torchnp": "0.1", "seed": 7}

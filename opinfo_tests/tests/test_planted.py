@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from opinfo_tests.case import DTYPES, schemas
-from opinfo_tests.draw.planted import KINDS, planted, specials
-from opinfo_tests.draw.record import freeze
-from opinfo_tests.report.thin import LEAST, Thin, held, options, reasons, thin, values_of
+from opinfo_tests.generate.mutations.special_values import KINDS, planted, specials
+from opinfo_tests.generate.samples.recording import freeze
+from opinfo_tests.report.undertested import LEAST, Thin, held, options, reasons, thin, values_of
 
 SHOWN = {
     "nan": np.isnan,

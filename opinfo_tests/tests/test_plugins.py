@@ -17,9 +17,9 @@ import opinfo_tests
 import torchnp
 from opinfo_tests.backends.compile_backend import NOT_COMPILED, Compiled
 from opinfo_tests.backends.load import load_backend
-from opinfo_tests.draw.reach import in_families
-from opinfo_tests.draw.samples import ERRORS, registered, supported
-from opinfo_tests.draw.task import Task
+from opinfo_tests.generate.samples.opinfo import ERRORS, registered, supported
+from opinfo_tests.generate.samples.opinfo_reach import in_families
+from opinfo_tests.generate.task import Task
 from opinfo_tests.report.report import GOOD, REFUSED, read
 from opinfo_tests.run import command
 from opinfo_tests.run import control as controls

@@ -12,13 +12,13 @@ from rich.console import Console
 import torchnp
 from opinfo_tests.backends.backend import Seen
 from opinfo_tests.case import Array, Case, whole
-from opinfo_tests.draw.own_rows import UNREACHED
-from opinfo_tests.proof import account, tier, words
+from opinfo_tests.generate.samples.extra_rows import UNREACHED
+from opinfo_tests.proof import account, template_helpers, tier
 from opinfo_tests.proof.account import Account, counterpart, feed, never_seen, prove, take, unseen
 from opinfo_tests.proof.amend import AMENDMENTS, EXPECTATIONS
-from opinfo_tests.proof.natural import NoNaturalCallError, build
+from opinfo_tests.proof.fault_injection import plant
+from opinfo_tests.proof.natural_call import NoNaturalCallError, build
 from opinfo_tests.proof.pairs import answer_of, compare
-from opinfo_tests.proof.plant import plant
 from torchnp.catalogue import CATALOGUE
 
 OPS = frozenset(
@@ -227,8 +227,8 @@ def test_transforms_are_compared_in_what_they_write(op, args, out, ids):
 def test_no_window_is_written_outside_of_its_array():
     window = np.lib.stride_tricks.as_strided(np.zeros(2), (3,), (8,))
     with pytest.raises(ValueError, match="outside"):
-        words.inside(window)
-    assert words.inside(np.zeros(4)[1:3]).size == 2
+        template_helpers.inside(window)
+    assert template_helpers.inside(np.zeros(4)[1:3]).size == 2
 
 
 def test_the_counts_are_rewritten_when_that_is_asked(monkeypatch, tmp_path):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import torchnp
 from torchnp import dtypes as dt
-from torchnp.registry import REGISTERED
-from torchnp.settle import settler
+from torchnp.core.registry import REGISTERED
+from torchnp.layout.apply import settler
 
 TWINS = {}
 for _name in sorted(torchnp.table):

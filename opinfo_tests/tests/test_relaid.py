@@ -13,13 +13,13 @@ import torchnp
 from opinfo_tests.backends.backend import Table
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import Array
-from opinfo_tests.draw.broken import BASES, broken
-from opinfo_tests.draw.drawable import drawable, may_break, takes_any_shape
-from opinfo_tests.draw.mixed import USUAL, paired
-from opinfo_tests.draw.record import Recorder, freeze
-from opinfo_tests.draw.relaid import KINDS, enlarged, relaid
-from opinfo_tests.draw.samples import samples_of
-from opinfo_tests.draw.task import BROKEN, Task
+from opinfo_tests.generate.drawable import drawable, may_break, takes_any_shape
+from opinfo_tests.generate.mutations.invalid_calls import BASES, broken
+from opinfo_tests.generate.mutations.layout_variants import KINDS, enlarged, relaid
+from opinfo_tests.generate.mutations.promotion_cases import USUAL, paired
+from opinfo_tests.generate.samples.opinfo import samples_of
+from opinfo_tests.generate.samples.recording import Recorder, freeze
+from opinfo_tests.generate.task import BROKEN, Task
 from opinfo_tests.run.runner import run_case
 
 ORACLE = TorchDevice("cpu")

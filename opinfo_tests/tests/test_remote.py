@@ -14,11 +14,11 @@ import pytest
 
 import torchnp
 from opinfo_tests.backends.load import load_backend
-from opinfo_tests.backends.remote_backend import TRANSPORTS, Remote, Server
+from opinfo_tests.backends.remote_backend import TRANSPORTS, Remote, ServerProcess
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import Array, Case, whole
-from opinfo_tests.draw.samples import opinfos
-from opinfo_tests.draw.task import Task
+from opinfo_tests.generate.samples.opinfo import opinfos
+from opinfo_tests.generate.task import Task
 from opinfo_tests.report.report import GOOD, REFUSED, Tally, summary
 from opinfo_tests.run.runner import Options, run_case, run_here
 from torchnp import rpc
@@ -101,7 +101,7 @@ def test_a_session_that_has_ended(backend):
     assert found[-1] == "pass" and backend.server.address != before
 
 
-def pid_of(server: Server) -> int:
+def pid_of(server: ServerProcess) -> int:
     """The server's process, a child of the one that holds it."""
     holder = server.holder.pid
     with open(f"/proc/{holder}/task/{holder}/children") as children:

@@ -20,7 +20,7 @@ import torchnp
 from opinfo_tests.backends.load import load_backend
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import DTYPES, Case
-from opinfo_tests.draw.record import freeze
+from opinfo_tests.generate.samples.recording import freeze
 from opinfo_tests.report.repro import TooLargeError, choose, issue_body, literal, runner_text, script, write_repros
 from opinfo_tests.run.runner import row_of, run_case
 

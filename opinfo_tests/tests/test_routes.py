@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 import torchnp
 from opinfo_tests.case import DTYPES, Array, Named, map_tree
-from opinfo_tests.draw.reach import reach
-from opinfo_tests.draw.record import Recorder
-from opinfo_tests.draw.samples import samples_of, supported
-from opinfo_tests.draw.task import Task
+from opinfo_tests.generate.samples.opinfo import samples_of, supported
+from opinfo_tests.generate.samples.opinfo_reach import reach
+from opinfo_tests.generate.samples.recording import Recorder
+from opinfo_tests.generate.task import Task
 from opinfo_tests.tests.test_quick import TWINS, alike, arrays, holds, numbers
 from torchnp import dtypes as dt
-from torchnp.quick import signature_of
-from torchnp.registry import REGISTERED, guard
-from torchnp.settle import settler
+from torchnp.core.fast_path import signature_of
+from torchnp.core.registry import REGISTERED, guard
+from torchnp.layout.apply import settler
 
 ROUTES = {n: REGISTERED[n] for n in sorted(REGISTERED) if getattr(torchnp.table[n], "direct", None)}
 NUMBERS = numbers.filter(lambda x: x is not None) | st.sampled_from([3, -7, 2**40, 0.1])

@@ -15,13 +15,13 @@ import torchnp
 from opinfo_tests.backends.backend import Table
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import Case
-from opinfo_tests.draw.record import Recorder, freeze
-from opinfo_tests.draw.samples import samples_of
-from opinfo_tests.draw.task import Task
+from opinfo_tests.generate.samples.opinfo import samples_of
+from opinfo_tests.generate.samples.recording import Recorder, freeze
+from opinfo_tests.generate.task import Task
 from opinfo_tests.report.shrink import kind_of_failure, shrink, weight
 from opinfo_tests.run import command
+from opinfo_tests.run.isolated_calls import Shrinker, Trials
 from opinfo_tests.run.runner import run_case
-from opinfo_tests.run.trials import Shrinker, Trials
 from opinfo_tests.tests.mutants import MUTATIONS, Mutated
 
 ORACLE = TorchDevice("cpu")

@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 
-from opinfo_tests.draw.record import Recorder
-from opinfo_tests.draw.signatures import DATA, SHORT, NotKeptError, lines, made, spelled
+from opinfo_tests.generate.samples.model_calls import DATA, SHORT, NotKeptError, lines, made, spelled
+from opinfo_tests.generate.samples.recording import Recorder
 
 
 def again(op, *args, **kwargs):

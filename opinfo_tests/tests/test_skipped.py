@@ -12,7 +12,7 @@ import torch
 import opinfo_tests
 import torchnp
 from opinfo_tests.backends.load import as_backend, load_backend
-from opinfo_tests.draw.record import freeze
+from opinfo_tests.generate.samples.recording import freeze
 from opinfo_tests.run import command
 from opinfo_tests.run.skipped import near, of_other_dtypes
 

@@ -13,12 +13,12 @@ import opinfo_tests
 import torchnp
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import DTYPES, Case, is_inexact, schemas, widen
-from opinfo_tests.draw.broken import OTHER_DTYPES, recast
-from opinfo_tests.draw.constraint_table import constraint_of
-from opinfo_tests.draw.drawable import WRITES, drawable, not_drawn
-from opinfo_tests.draw.record import Recorder
-from opinfo_tests.draw.strategies import EMPTIED, calls, draws, emptied, plan, run_drawn
-from opinfo_tests.draw.task import DRAWN
+from opinfo_tests.generate.constraints.table import constraint_of
+from opinfo_tests.generate.drawable import WRITES, drawable, not_drawn
+from opinfo_tests.generate.mutations.invalid_calls import OTHER_DTYPES, recast
+from opinfo_tests.generate.samples.recording import Recorder
+from opinfo_tests.generate.strategies import EMPTIED, calls, draws, emptied, plan, run_drawn
+from opinfo_tests.generate.task import DRAWN
 from opinfo_tests.namespaces import is_other
 from opinfo_tests.report.repro import find_case
 from opinfo_tests.report.shrink import kind_of_failure, shrink

@@ -11,12 +11,12 @@ import torch
 from opinfo_tests.backends.backend import Table
 from opinfo_tests.backends.load import own_table
 from opinfo_tests.backends.torch_backend import TorchDevice
-from opinfo_tests.draw.broken import run_broken
-from opinfo_tests.draw.mixed import USUAL, paired
-from opinfo_tests.draw.record import Recorder, freeze
-from opinfo_tests.draw.strategies import cubes, run_drawn
-from opinfo_tests.draw.value_rules import beside_options, gridded, overflowing, telling
-from opinfo_tests.mutate import written
+from opinfo_tests.generate.mutations.invalid_calls import run_broken
+from opinfo_tests.generate.mutations.promotion_cases import USUAL, paired
+from opinfo_tests.generate.mutations.telling_values import beside_options, gridded, overflowing, telling
+from opinfo_tests.generate.samples.recording import Recorder, freeze
+from opinfo_tests.generate.strategies import cubes, run_drawn
+from opinfo_tests.mutate import written_faults
 from opinfo_tests.mutate.trial import alike
 from opinfo_tests.report.report import GOOD
 from opinfo_tests.run.runner import run_case
@@ -155,7 +155,7 @@ def test_a_conversion_of_negative_numbers_counts():
     assert run_case(case, TorchDevice("cpu"), wrong)[0].outcome == "wrong-value"
 
 
-FAULTS = list(written.read(written.SHIPPED / "u.json"))
+FAULTS = list(written_faults.read(written_faults.SHIPPED / "u.json"))
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opinfo_tests.report import passed
+from opinfo_tests.report import pass_rates
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "verification_table.py"
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="docs and scripts are in a clone alone")
@@ -53,29 +53,29 @@ def test_rows_add_up(tmp_path):
 
 
 def test_counts_by_overload_and_dtype_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(passed, "DATA", tmp_path / "passed.tsv")
+    monkeypatch.setattr(pass_rates, "DATA", tmp_path / "passed.tsv")
     outcomes = {
         ("aten::sin", "int64", "pass"): 2,
         ("aten::sin", "float32", "pass"): 5,
         ("aten::cos", "int64", "unspecified"): 1,
     }
-    passed.write(
+    pass_rates.write(
         Counter(outcomes | {("aten::cos", "int64", "wrong-value"): 1, ("aten::cos", "none", "wrong-value"): 1})
     )
-    assert passed.read.__wrapped__() == {
+    assert pass_rates.read.__wrapped__() == {
         "aten::cos": {"int64": (1, 2), "none": (0, 1)},
         "aten::sin": {"int64": (2, 2), "float32": (5, 5)},
     }
 
 
 def test_they_add_up_to_the_results():
-    results = json.loads(passed.RESULTS.read_text())
+    results = json.loads(pass_rates.RESULTS.read_text())
     for dtype, found in results["dtypes"].items():
-        cells = [row[dtype] for row in passed.read().values() if dtype in row]
+        cells = [row[dtype] for row in pass_rates.read().values() if dtype in row]
         good, attempted = (sum(column) for column in zip(*cells))
         assert (good, attempted) == (found["passed"] + found["unspecified"], found["attempted"])
         assert len(cells) == found["overloads"]
-    assert len(passed.read()) == results["calls"]["overloads"]
+    assert len(pass_rates.read()) == results["calls"]["overloads"]
 
 
 @pytest.mark.parametrize("rows", [[HEAD], [HEAD | {"ops": "sin"}, {"footer": 1}], [HEAD | {"max": 9}, {"footer": 1}]])

@@ -15,10 +15,10 @@ import torch
 import torchnp
 from opinfo_tests.backends.torch_backend import overload_of, thawed
 from opinfo_tests.case import Case
-from opinfo_tests.draw import record
-from opinfo_tests.draw.own import Make
-from opinfo_tests.draw.reach import plan
-from opinfo_tests.draw.samples import samples_of
+from opinfo_tests.generate.samples import recording
+from opinfo_tests.generate.samples.extra import Make
+from opinfo_tests.generate.samples.opinfo import samples_of
+from opinfo_tests.generate.samples.opinfo_reach import plan
 
 SCHEMAS = torchnp.table.schemas
 
@@ -55,8 +55,8 @@ def record_cases(
             taken[key] += 1
             cases.append(case)
 
-    record.OUTS, record.TRANSFERS = ("right",), transfers
-    recorder = record.Recorder(lambda n: n in wanted and taken[n, recorder.sample_dtype] < each, take)
+    recording.OUTS, recording.TRANSFERS = ("right",), transfers
+    recorder = recording.Recorder(lambda n: n in wanted and taken[n, recorder.sample_dtype] < each, take)
     for task in plan(frozenset(wanted), list(dtypes)):
         recorder.transferred.clear()
         for step, _ in enumerate(samples_of(task, recorder)):

@@ -18,10 +18,10 @@ import numpy as np
 
 import torchnp
 from torchnp.catalogue import CATALOGUE
+from torchnp.core.registry import REGISTERED
 from torchnp.differences import Difference, run, shows
-from torchnp.lookup import meaning
-from torchnp.lookup.naming import public_name
-from torchnp.registry import REGISTERED
+from torchnp.lookup import resolve
+from torchnp.lookup.numpy_names import public_name
 
 HEAD = "# by scripts/make_lookup.py: operator, difference, torch, value, NumPy, value, kernel, torch's in NumPy, NumPy's in torch"
 PATH = Path(torchnp.__file__).parent / "data" / "examples.tsv"
@@ -288,7 +288,7 @@ def of_proof(pairs: frozenset[tuple[str, str]]) -> Iterator[tuple[tuple[str, str
     """The simplest calls on which the proof sees a difference alone, of operators that the catalogue's examples do not fit."""
     from rich.progress import track
 
-    from opinfo_tests.proof.shown import shown
+    from opinfo_tests.proof.minimal_example import shown
 
     yield from track(shown(pairs, torch_names), "examples from the proof", total=None)
 
@@ -348,7 +348,7 @@ def torch_names(op: str) -> list[str]:
             named = eval(s, {"torch": torch})
         except AttributeError:
             continue
-        runs = meaning.torch_ops(meaning.spelled(s))  # F.unfold is im2col, not Tensor.unfold
+        runs = resolve.torch_ops(resolve.spelled(s))  # F.unfold is im2col, not Tensor.unfold
         if not isinstance(named, torch.dtype) and (not runs or runs[0] == op):
             found.append(s)
     return found[:1] + [f"torch.ops.aten.{base}"]

@@ -20,8 +20,8 @@ import torchnp
 from asking import outs
 from asking.calls import SCHEMAS, build, error_of, observe_all, record_cases
 from opinfo_tests.case import Case, leaves
-from opinfo_tests.draw import record
-from opinfo_tests.draw.own import Make
+from opinfo_tests.generate.samples import recording
+from opinfo_tests.generate.samples.extra import Make
 from torchnp.derived.targets import KINDS
 from torchnp.dtypes import as_dtype, category
 
@@ -140,12 +140,12 @@ def observe_overlap(case: Case, name: str) -> list[str]:
     right = kwargs[name]
     found = []
     args, kwargs = build(case)
-    shared, target = record.sharing(tuple(args), torch.zeros(right.shape, dtype=right.dtype))
+    shared, target = recording.sharing(tuple(args), torch.zeros(right.shape, dtype=right.dtype))
     if target.numel() and any(a is not b for a, b in zip(args, shared, strict=True)):
         words = said(case, list(shared), kwargs | {name: target})
         found += ["looks"] if "some elements of the input tensor" in words else [] if words else ["blind"]
     args, kwargs = build(case)
-    wide = record.out_like(right, "expanded")
+    wide = recording.out_like(right, "expanded")
     if 0 in wide.stride() and wide.numel() > 1:
         words = said(case, args, kwargs | {name: wide})
         found += ["once"] if REFUSAL in words else [] if words else ["expands"]
@@ -188,7 +188,7 @@ def guessed(op: str, dtype: str) -> Case | None:
     if any(a.type not in values and not a.has_default for a in schema.args):
         return None
     found: list[Case] = []
-    recorder = record.Recorder(lambda n: n == op, found.append)
+    recorder = recording.Recorder(lambda n: n == op, found.append)
     given = [values[a.type]() for a in schema.args if a.type in values and not a.kwonly]
     try:
         recorder.see(op, given, {})

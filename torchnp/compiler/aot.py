@@ -19,13 +19,13 @@ from torchnp.compiler.one_core import is_small, one_core
 from torchnp.dtypes import default_dtype
 from torchnp.interop import convert
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs, to_numpy
-from torchnp.interop.running import Runner
-from torchnp.interop.underlying import counts_from_storage, on_storage
+from torchnp.interop.kernel_runner import Runner
+from torchnp.interop.out_arrays import counts_from_storage, on_storage
 from torchnp.kernels.linalg import LinAlgError
 from torchnp.runtime.graph import Graph, Ref
 from torchnp.runtime.loading import link
-from torchnp.runtime.rewrite import improved
-from torchnp.runtime.run import Plan
+from torchnp.runtime.optimize import improved
+from torchnp.runtime.run import ExecutionPlan
 
 ndarray = np.ndarray
 _RUNNER = Runner(convert)
@@ -67,7 +67,7 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **optio
     def compiled(
         module: torch.fx.GraphModule, example_inputs: Sequence[Any], training: bool = True
     ) -> Callable[[list[Any]], list[Any]]:
-        graph = Compiled(module, exact, training)
+        graph = CompiledGraph(module, exact, training)
 
         def call(inputs: list[Any]) -> list[Any]:
             return graph(inputs)
@@ -85,13 +85,13 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **optio
         return compiler(module, example_inputs)
 
 
-class Compiled:
+class CompiledGraph:
     """One graph, as a function of torch's tensors and sizes; in ``training`` torch's own operators run between its calls."""
 
     def __init__(self, module: torch.fx.GraphModule, exact: bool, training: bool) -> None:
         self.graph = lower(module)
         link(self.graph)
-        self._plan = Plan(self.graph if exact else improved(self.graph, {})[0])
+        self._plan = ExecutionPlan(self.graph if exact else improved(self.graph, {})[0])
         self._kept = [x for x in kept_inputs(module).values() if isinstance(x, torch.Tensor)]
         self._homes = homes(module)
         self._stream: Callable[[], AbstractContextManager] = on_torchs_stream if _draws(self.graph) else nullcontext

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torchnp.registry import enter_quiet, leave_quiet
-from torchnp.schema import RESERVED, Schema
-from torchnp.writes import Bound
+from torchnp.core.registry import enter_quiet, leave_quiet
+from torchnp.core.schema import RESERVED, Schema
+from torchnp.core.write_spec import Bound
 
 _SPELLED = {v: k for k, v in RESERVED.items()}
 

@@ -16,7 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes
+from torchnp.core.checks import broadcast_shapes
+from torchnp.core.errors import output_shape, shape_text, tensor_type
+from torchnp.core.schema import Argument, Schema
+from torchnp.core.write_spec import resize_out
 from torchnp.dtypes import (
     ALL,
     bool_,
@@ -30,10 +33,7 @@ from torchnp.dtypes import (
     scalar_name,
     uint8,
 )
-from torchnp.errors import output_shape, shape_text, tensor_type
-from torchnp.layout import layout_of
-from torchnp.schema import Argument, Schema
-from torchnp.writes import resize_out
+from torchnp.layout.stride_rules import layout_of
 
 ndarray = np.ndarray
 
@@ -58,7 +58,7 @@ _CANNOT_CAST = "result type {r} can't be cast to the desired output type {d}"
 NOT_THE_SAME = "Expected out tensor to have dtype {rc}, but got {dc} instead"
 
 
-class Rule(NamedTuple):
+class WriteRule(NamedTuple):
     """How one op writes an out, or its first argument."""
 
     allows: Callable[[np.dtype, np.dtype, np.dtype], bool]
@@ -178,22 +178,24 @@ def exceptions(path: Path = DATA) -> Mapping[str, Spelled]:
     return found
 
 
-def out_rule(schema: Schema, out: Argument, several: bool) -> Rule:
+def out_rule(schema: Schema, out: Argument, several: bool) -> WriteRule:
     """The rule by which an op writes one of its outs."""
     name = f"{schema.base}.{schema.overload}" + (f":{out.name}" if several else "")
     return _rule(*exceptions().get(name) or default_rule(schema))._replace(laid="generated" not in schema.tags)
 
 
-def inplace_rule(schema: Schema) -> Rule:
+def inplace_rule(schema: Schema) -> WriteRule:
     """The rule by which an op writes its first argument."""
     found = exceptions().get(f"{schema.base}.{schema.overload}" if schema.overload else schema.base)
     return _rule(*found)._replace(first=True) if found else _rule("cast", _CANNOT_CAST)
 
 
-def _rule(spelled: str, words: str) -> Rule:
+def _rule(spelled: str, words: str) -> WriteRule:
     kind, *how = spelled.split(" ")
-    return Rule(ALLOWS[kind], words or _CANNOT_CAST, "into" in how, "flat" in how, "copy" in how, sized="sized" in how)
+    return WriteRule(
+        ALLOWS[kind], words or _CANNOT_CAST, "into" in how, "flat" in how, "copy" in how, sized="sized" in how
+    )
 
 
-_PLAIN = Rule(_CAST, _CANNOT_CAST)
+_PLAIN = WriteRule(_CAST, _CANNOT_CAST)
 write_inplace = _PLAIN.write_inplace

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torchnp.derived.casts import Rule
+from torchnp.core.schema import Schema
+from torchnp.core.write_spec import Bound, Writes
+from torchnp.derived.casts import WriteRule
 from torchnp.dtypes import HALVES, bool_, cast, result_type
-from torchnp.layout import cloned, expanded, layout_of, order_of
-from torchnp.overlap import address, has_common_element, is_same, tensors_of
-from torchnp.schema import Schema
-from torchnp.writes import Bound, Writes
+from torchnp.layout.overlap import address, has_common_element, is_same, tensors_of
+from torchnp.layout.stride_rules import cloned, expanded, layout_of, order_of
 
 ndarray = np.ndarray
 InOrder = Callable[[ndarray, ndarray, Bound, Callable[[Bound], ndarray]], bool]
@@ -57,7 +57,7 @@ def read_by_element(schema: Schema, writes: Writes) -> tuple[str, ...]:
     return tuple(n for n in names if n not in writes.free) if _READ.issuperset(names) else ()
 
 
-def in_order(schema: Schema, rule: Rule, writes: Writes) -> InOrder:
+def in_order(schema: Schema, rule: WriteRule, writes: Writes) -> InOrder:
     """How an in-place op writes a target that shares memory with an operand, if it is elementwise.
 
     Returns

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.core.schema import Schema
+from torchnp.core.write_spec import Writes, resize
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import write_inplace
 from torchnp.derived.inplace import make_inplace
 from torchnp.derived.lists import check_lists
 from torchnp.derived.outs import make_out
-from torchnp.layout import layout_of, place, preserved
-from torchnp.schema import Schema
-from torchnp.writes import Writes, resize
+from torchnp.layout.stride_rules import layout_of, place, preserved
 
 ndarray = np.ndarray
 

@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check
+from torchnp.core.checks import check
+from torchnp.core.errors import cannot_cast
+from torchnp.core.python_scalars import number
+from torchnp.core.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
+from torchnp.core.schema import Schema
+from torchnp.core.write_spec import Bound, Look, Writes, resize
 from torchnp.derived.calls import bind, by_name, call, guarded
-from torchnp.derived.casts import Rule, check_fits, inplace_rule, lacking
+from torchnp.derived.casts import WriteRule, check_fits, inplace_rule, lacking
 from torchnp.derived.element_order import in_order
 from torchnp.derived.lists import check_lists
 from torchnp.derived.targets import exceptions_of, refuse_otherwise, write_expanded
@@ -27,21 +32,10 @@ from torchnp.dtypes import (
     is_inexact,
     result_type,
 )
-from torchnp.errors import cannot_cast
-from torchnp.overlap import (
-    check_apart,
-    check_target,
-    overlaps_itself,
-    share_memory,
-    tensors_of,
-)
-from torchnp.parts import by_parts
-from torchnp.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
-from torchnp.scalars import number
-from torchnp.schema import Schema
+from torchnp.layout.overlap import check_apart, check_target, overlaps_itself, share_memory, tensors_of
+from torchnp.parallel_elementwise import by_parts
 from torchnp.threads import LARGE
 from torchnp.ufuncs import trusted
-from torchnp.writes import Bound, Look, Writes, resize
 
 ndarray = np.ndarray
 Given = tuple[tuple, dict[str, Any]]  # positional arguments, and keywords
@@ -114,7 +108,7 @@ def _looked(schema: Schema, source: Callable[..., Any], look: Look) -> Callable[
     return kernel
 
 
-def _preparation(schema: Schema, rule: Rule, writes: Writes) -> Callable[[ndarray, tuple, dict], Given] | None:
+def _preparation(schema: Schema, rule: WriteRule, writes: Writes) -> Callable[[ndarray, tuple, dict], Given] | None:
     """What is done before the source computes: it looks at the arguments and gives those to compute with."""
     rounds = writes.rounds_number and schema.args[1].type == "Scalar"
     if not (rounds or rule.into or writes.inplace):
@@ -133,7 +127,7 @@ def _preparation(schema: Schema, rule: Rule, writes: Writes) -> Callable[[ndarra
     return prepare
 
 
-def _writing(schema: Schema, rule: Rule, writes: Writes) -> Callable[[ndarray, ndarray, Given], None]:
+def _writing(schema: Schema, rule: WriteRule, writes: Writes) -> Callable[[ndarray, ndarray, Given], None]:
     """How the result is stored."""
 
     def write(target: ndarray, value: ndarray, given: Given) -> None:
@@ -196,7 +190,7 @@ def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes
 
 
 def _raise_of_product(
-    schema: Schema, error: Exception, rule: Rule, source: Callable[..., Any], writes: Writes, given: Given
+    schema: Schema, error: Exception, rule: WriteRule, source: Callable[..., Any], writes: Writes, given: Given
 ) -> None:
     """Raise what torch finds wrong with a target that a product is added to, which it does not expand."""
     bound = bind(schema, *given)

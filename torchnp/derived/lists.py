@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, refuse
+from torchnp.core.checks import check, refuse
+from torchnp.core.errors import empty_list
+from torchnp.core.schema import Schema
+from torchnp.core.write_spec import Writes
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S
-from torchnp.errors import empty_list
-from torchnp.schema import Schema
-from torchnp.writes import Writes
 
 
 def check_lists(schema: Schema, bound: dict[str, Any], writes: Writes) -> None:

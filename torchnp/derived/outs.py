@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from torchnp.core.errors import shape_text
+from torchnp.core.schema import Argument, Schema
+from torchnp.core.write_spec import Bound, Look, Writes, resize
 from torchnp.derived.calls import call, guarded
-from torchnp.derived.casts import NOT_THE_SAME, Rule, lacking, out_rule
+from torchnp.derived.casts import NOT_THE_SAME, WriteRule, lacking, out_rule
 from torchnp.derived.targets import Looks, contiguous_outs, looks_of, unless_late
 from torchnp.dtypes import as_dtype, c_name, cast, category, is_inexact, to_real
-from torchnp.errors import shape_text
-from torchnp.layout import WRITTEN
-from torchnp.overlap import check_resized, tensors_of
-from torchnp.schema import Argument, Schema
-from torchnp.writes import Bound, Look, Writes, resize
+from torchnp.layout.overlap import check_resized, tensors_of
+from torchnp.layout.stride_rules import WRITTEN
 
 ndarray = np.ndarray
 
@@ -34,7 +34,7 @@ class _Plan(NamedTuple):
     """What is known of one ``out=`` form before it is called."""
 
     outs: list[Argument]
-    rules: list[Rule]
+    rules: list[WriteRule]
     looks: Looks
     contiguous: list[str]  # torch's words for each out that has to be contiguous
     factory: bool
@@ -202,7 +202,7 @@ def _write(plan: _Plan, targets: list[Any], results: tuple, inputs: list[ndarray
             rule.write(t, r, first)
 
 
-def _look_late(plan: _Plan, rule: Rule, target: ndarray, result: ndarray, inputs: list[ndarray]) -> None:
+def _look_late(plan: _Plan, rule: WriteRule, target: ndarray, result: ndarray, inputs: list[ndarray]) -> None:
     rule.check(result.dtype, target.dtype, _first(inputs))
     if target.shape == result.shape:  # else it is resized
         plan.looks.check(target, [], inputs)

@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from torchnp.core.registry import FOREACH, Kernel
+from torchnp.core.schema import Schema
 from torchnp.derived.forms import MAKERS, pair_arguments, plain_returns
 from torchnp.derived.outs import is_factory_of
-from torchnp.registry import FOREACH, Kernel
-from torchnp.schema import Schema
 
 Schemas = Mapping[str, Schema]
 

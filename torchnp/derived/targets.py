@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchnp.derived.casts import Rule
+from torchnp.core.registry import FAILURES
+from torchnp.core.schema import Schema
+from torchnp.core.write_spec import Bound, Writes
+from torchnp.derived.casts import WriteRule
 from torchnp.dtypes import category
-from torchnp.overlap import OVERLAP, SELF_OVERLAP, check_apart, check_target, is_same, overlap
-from torchnp.registry import FAILURES
-from torchnp.schema import Schema
-from torchnp.writes import Bound, Writes
+from torchnp.layout.overlap import OVERLAP, SELF_OVERLAP, check_apart, check_target, is_same, overlap
 
 ndarray = np.ndarray
 
@@ -105,7 +105,7 @@ def _rows(path: Path) -> list[list[str]]:
 
 
 def write_expanded(
-    schema: Schema, target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: Rule, writes: Writes
+    schema: Schema, target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: WriteRule, writes: Writes
 ) -> None:
     """Write a target with expanded dimensions as torch's kernel of that op does, or refuse it.
 
@@ -170,7 +170,7 @@ def unless_late(compute: Callable[[], Any], code_first: bool, late: tuple[str, .
 
 
 def refuse_otherwise(
-    target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: Rule, code_first: bool
+    target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: WriteRule, code_first: bool
 ) -> None:
     """Raise what torch finds before it looks at memory."""
     value = unless_late(lambda: compute(bound), code_first)

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from torchnp.device import storages
-from torchnp.interop import convert, elsewhere
+from torchnp.interop import convert, tensor_memory
 
 _CPU = (1, 0)  # kDLCPU, and its only index
 
 
 def share_with_others() -> None:
     """Let ``np.from_dlpack``, ``torch.from_dlpack`` and `torchnp.interop.to_numpy` take tensors of the device."""
-    elsewhere.READERS[storages.DEVICE] = storages.to_numpy
+    tensor_memory.READERS[storages.DEVICE] = storages.to_numpy
     Tensor: Any = torch.Tensor
     whose, export = Tensor.__dlpack_device__, Tensor.__dlpack__
 

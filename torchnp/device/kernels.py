@@ -18,16 +18,17 @@ import numpy as np
 import torch
 
 import torchnp
-from torchnp import layout, libraries
+from torchnp.core import libraries
 from torchnp.device import nested, on_cpu, storages
 from torchnp.device._private import by_cpu, is_overload, overload
 from torchnp.dtypes import default_dtype, get_default_dtype
-from torchnp.interop import bookkeeping, convert, running
+from torchnp.interop import convert, kernel_runner, storage_ops
 from torchnp.interop._private import OpOverload, has_kernel, schema_of
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.mode import MissingKernelError
-from torchnp.interop.streams import is_random, on_torchs_stream
+from torchnp.interop.rng_sync import is_random, on_torchs_stream
 from torchnp.kernels.linalg import LinAlgError
+from torchnp.layout import stride_rules
 
 KEY = "PrivateUse1"
 aten = torch.ops.aten
@@ -37,7 +38,7 @@ fallbacks: Counter[str] = Counter()
 
 allow_fallback = False
 
-_RUNNER = running.Runner(storages)
+_RUNNER = kernel_runner.Runner(storages)
 
 
 class _Both:
@@ -53,7 +54,7 @@ class _Both:
     )
 
 
-_OF_BOTH = running.Runner(_Both())
+_OF_BOTH = kernel_runner.Runner(_Both())
 _TAKE_BOTH = frozenset(
     f"aten::{name}"
     for name in (
@@ -109,7 +110,7 @@ def register_libraries() -> None:
 
 def _lazy(name: str) -> Callable[..., Any]:
     """The function of a row: made at the first call."""
-    run: running.Run | None = None
+    run: kernel_runner.Run | None = None
 
     def first(args: tuple, kwargs: dict[str, Any]) -> Any:
         nonlocal run
@@ -127,7 +128,7 @@ def _lazy(name: str) -> Callable[..., Any]:
                 return run(args, kwargs)
         except (LinAlgError, MemoryError, ValueError) as error:
             raise as_torchs(error) from None
-        except (running.Foreign, running.OnMeta) as reason:
+        except (kernel_runner.Foreign, kernel_runner.OnMeta) as reason:
             device = kwargs.get("device")
             if device is not None and torch.device(device).type != storages.DEVICE:
                 return _elsewhere(name, call, args, kwargs)
@@ -146,12 +147,12 @@ def _elsewhere(name: str, here: Callable[..., Any], args: tuple, kwargs: dict[st
     return overload(name)(*sizes, **kwargs)
 
 
-def _run_of(name: str) -> running.Run:
+def _run_of(name: str) -> kernel_runner.Run:
     func = overload(name)
     runner = _OF_BOTH if name in _TAKE_BOTH else _RUNNER
     made = runner.run_of(func, torchnp.table[name])
-    run = bookkeeping.deterministic(
-        func, bookkeeping.sparse_gradients(func, made, partial(on_cpu.compute_on_cpu, func))
+    run = storage_ops.deterministic(
+        func, storage_ops.sparse_gradients(func, made, partial(on_cpu.compute_on_cpu, func))
     )
     return on_torchs_stream(run, storages.DEVICE) if is_random(func) else run
 
@@ -200,7 +201,7 @@ def _resize(tensor: torch.Tensor, size: Any, *, memory_format: Any = None) -> to
     _set(tensor, storage, int(tensor.storage_offset()), like.shape, like.stride())
     new = storage.nbytes() // tensor.element_size() - before
     if new > 0:
-        bookkeeping.fill_if_deterministic(
+        storage_ops.fill_if_deterministic(
             _SET(torch.empty(0, dtype=tensor.dtype, device=tensor.device), storage, before, (new,), (1,))
         )
     return tensor
@@ -208,7 +209,7 @@ def _resize(tensor: torch.Tensor, size: Any, *, memory_format: Any = None) -> to
 
 def _resize_as(tensor: torch.Tensor, template: torch.Tensor, *, memory_format: Any = None) -> torch.Tensor:
     if memory_format is torch.preserve_format:
-        memory_format = getattr(torch, layout.suggested(template.shape, template.stride()))
+        memory_format = getattr(torch, stride_rules.suggested(template.shape, template.stride()))
     return _resize(tensor, template.shape, memory_format=memory_format)
 
 

@@ -20,7 +20,7 @@ from torchnp.interop import convert
 from torchnp.interop._private import is_zero
 from torchnp.interop.convert import NUMPY_DTYPE, TORCH_DTYPE, address
 from torchnp.kernels._memory import window
-from torchnp.layout import has_strides
+from torchnp.layout.stride_rules import has_strides
 
 DEVICE = "np"
 SPOKEN = "the device np"

@@ -2,10 +2,10 @@
 
 try:
     from torchnp.interop.convert import to_torch
-    from torchnp.interop.elsewhere import to_numpy
     from torchnp.interop.mode import CrossCheckError, MissingKernelError, NumpyMode
+    from torchnp.interop.tensor_memory import to_numpy
 except ModuleNotFoundError as error:
-    from torchnp.extras import explained
+    from torchnp.core.optional_deps import explained
 
     raise explained(error, "torchnp.interop", "torch", "torch") from None
 

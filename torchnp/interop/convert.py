@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from torchnp import dtypes
+from torchnp.core.registry import TOO_LARGE
 from torchnp.interop._private import is_zero
 from torchnp.kernels.linalg import LinAlgError
-from torchnp.layout import has_strides
-from torchnp.registry import TOO_LARGE
+from torchnp.layout.stride_rules import has_strides
 
 TORCH_DTYPE: dict[np.dtype, torch.dtype] = {dt: getattr(torch, str(dt)) for dt in dtypes.ALL}
 NUMPY_DTYPE: dict[torch.dtype, np.dtype] = {t: dt for dt, t in TORCH_DTYPE.items()}

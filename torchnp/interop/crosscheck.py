@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
+from torchnp.core.registry import FAILURES
 from torchnp.derived.element_order import is_promised
 from torchnp.interop._private import is_zero, schema_of
-from torchnp.interop.bookkeeping import UNINITIALIZED
 from torchnp.interop.convert import as_torchs, to_numpy
-from torchnp.interop.running import Foreign, OnMeta, OnSparse, Run
-from torchnp.interop.streams import find_generator, is_random
-from torchnp.interop.tolerance import Limits, terms
+from torchnp.interop.kernel_runner import Foreign, OnMeta, OnSparse, Run
+from torchnp.interop.rng_sync import find_generator, is_random
+from torchnp.interop.storage_ops import UNINITIALIZED
+from torchnp.interop.tolerance import ErrorBounds, terms
 from torchnp.interop.workspace import Workspace
-from torchnp.registry import FAILURES
 
 Tensor = torch.Tensor
 
@@ -156,7 +156,7 @@ def _same_picks(func: Any, args: tuple, kwargs: dict[str, Any], expected: list[A
         if at.dtype != torch.int64 or not bool(((at >= 0) & (at < x.shape[dim])).all()):
             return False
         picked.append(x.gather(dim, at))
-    return Limits.of(picked[0], []).allow(*picked)
+    return ErrorBounds.of(picked[0], []).allow(*picked)
 
 
 def _in_no_order(tensors: list[Tensor]) -> bool:
@@ -250,7 +250,7 @@ def _compare(call: _Call, aspect: str, what: str, expected: Any, got: Any, *, va
     for name, e, g in (("dtype", expected.dtype, got.dtype), ("shape", expected.size(), got.size())):
         if e != g:
             raise call.error(name, f"{what}: torch {e}, kernel {g}")
-    limits = Limits.of(expected, call.terms)
+    limits = ErrorBounds.of(expected, call.terms)
     if values and not limits.allow(expected, got):
         raise call.error(aspect, f"{what}: {limits.broken_by(expected, got)}")
 

@@ -13,7 +13,7 @@ import torch
 
 import torchnp
 from torchnp import dtypes
-from torchnp.interop import bookkeeping, convert, running
+from torchnp.interop import convert, kernel_runner, storage_ops
 from torchnp.interop._private import (
     TorchDispatchMode,
     constructors,
@@ -24,8 +24,8 @@ from torchnp.interop._private import (
 )
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.crosscheck import CrossCheckError, compare_with_torch
-from torchnp.interop.fused import FASTPATH, FLASH, MKLDNN
-from torchnp.interop.streams import is_random, keep_default, on_torchs_stream
+from torchnp.interop.fused_flags import FASTPATH, FLASH, MKLDNN
+from torchnp.interop.rng_sync import is_random, keep_default, on_torchs_stream
 from torchnp.interop.workspace import KEEPERS, Workspace, keeping
 from torchnp.kernels.linalg import LinAlgError
 
@@ -35,7 +35,7 @@ _ROUTES = (
     (FASTPATH, "aten::_nested_tensor_from_mask"),
     (FLASH, "aten::_scaled_dot_product_flash_attention_for_cpu"),
 )
-_RUNNER = running.Runner(convert)
+_RUNNER = kernel_runner.Runner(convert)
 _CPU = torch.DispatchKeySet(torch.DispatchKey.CPU)
 _PASSED_NAMESPACES = frozenset({"profiler"})  # neither reads nor makes tensor values
 
@@ -50,7 +50,7 @@ class Step:
 
     __slots__ = ("calls", "name", "run", "status")
 
-    def __init__(self, name: str, status: str, run: running.Run) -> None:
+    def __init__(self, name: str, status: str, run: kernel_runner.Run) -> None:
         self.name, self.status, self.run, self.calls = name, status, run, 0
 
 
@@ -173,13 +173,13 @@ class NumpyMode(TorchDispatchMode):
         step = self._steps.get(func) or self._plan(func)
         try:
             result = step.run(args, kwargs or {})
-        except running.OnMeta:
+        except kernel_runner.OnMeta:
             self._meta[step.name] += 1
             return func(*args, **(kwargs or {}))
-        except running.OnSparse:
+        except kernel_runner.OnSparse:
             self._sparse[step.name] += 1
             return func(*args, **(kwargs or {}))
-        except running.Foreign as reason:
+        except kernel_runner.Foreign as reason:
             if not self.fallback:
                 raise MissingKernelError(f"{step.name}: NumpyMode computes on dense CPU tensors; {reason}") from None
             self.fallbacks[step.name] += 1
@@ -192,11 +192,11 @@ class NumpyMode(TorchDispatchMode):
     def _plan(self, func: Any) -> Step:
         name = func.name()
         kernel = self.table.get(name)
-        if name in bookkeeping.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
-            step = Step(name, "bookkeeping", bookkeeping.bookkeeping(func))
+        if name in storage_ops.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
+            step = Step(name, "bookkeeping", storage_ops.bookkeeping(func))
         elif kernel is not None:
-            run = bookkeeping.sparse_gradients(func, _RUNNER.run_of(func, kernel), _to_torch)
-            run = bookkeeping.deterministic(func, run)
+            run = storage_ops.sparse_gradients(func, _RUNNER.run_of(func, kernel), _to_torch)
+            run = storage_ops.deterministic(func, run)
             if is_random(func):
                 run = on_torchs_stream(run)
             if name in KEEPERS:
@@ -213,28 +213,28 @@ class NumpyMode(TorchDispatchMode):
         self._steps[func] = step
         return step
 
-    def _compared(self, func: Any, run: running.Run) -> running.Run:
+    def _compared(self, func: Any, run: kernel_runner.Run) -> kernel_runner.Run:
         def compared(args: tuple, kwargs: dict[str, Any]) -> Any:
             self._checked += 1
             return compare_with_torch(func, run, args, kwargs, self._checked, self.ties)
 
         return compared
 
-    def _take_apart(self, parts: Callable[..., Any]) -> running.Run:
+    def _take_apart(self, parts: Callable[..., Any]) -> kernel_runner.Run:
         def run(args: tuple, kwargs: dict[str, Any]) -> Any:
             with self:
                 return parts(*args, **kwargs)
 
         return run
 
-    def _without_kernel(self, func: Any) -> running.Run:
+    def _without_kernel(self, func: Any) -> kernel_runner.Run:
         name = func.name()
 
         def run(args: tuple, kwargs: dict[str, Any]) -> Any:
             if _any_meta(args, kwargs):
-                raise running.OnMeta
+                raise kernel_runner.OnMeta
             if any(isinstance(x, torch.Tensor) and x.layout is torch.sparse_coo for x in (*args, *kwargs.values())):
-                raise running.OnSparse
+                raise kernel_runner.OnSparse
             if not self.fallback:
                 why = getattr(self.table, "reason", {}.get)(name)
                 near = f": it {why}" if why else f". Nearest rows: {', '.join(self._close_names(name)) or 'none'}"
@@ -282,7 +282,7 @@ class NumpyMode(TorchDispatchMode):
 
 
 def _to_torch(args: tuple, kwargs: dict[str, Any]) -> NoReturn:
-    raise running.OnSparse
+    raise kernel_runner.OnSparse
 
 
 def _any_meta(args: tuple, kwargs: dict[str, Any]) -> bool:

@@ -38,7 +38,7 @@ def _length(terms: list[int], results: int) -> float:
     return max(longest, alone, pairs)
 
 
-class Limits(NamedTuple):
+class ErrorBounds(NamedTuple):
     """Relative and absolute tolerance, and what rounding may add to a result beside others of its size.
 
     A sum of n terms in any order is off by about sqrt(n) roundings of its largest parts, however small it comes out.
@@ -49,7 +49,7 @@ class Limits(NamedTuple):
     rounding: float
 
     @classmethod
-    def of(cls, expected: Tensor, terms: list[int]) -> Limits:
+    def of(cls, expected: Tensor, terms: list[int]) -> ErrorBounds:
         rtol, atol = _TOLERANCE.get(expected.dtype, (0.0, 0.0))
         length = _length(terms, expected.numel())
         if not length or not rtol:

@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 import torch
 
 import torchnp
-from torchnp.interop import convert, running
+from torchnp.interop import convert, kernel_runner
 from torchnp.interop._private import OpOverload, forbid_pointer, make_handle, no_torch_function, schema_of
 
-Run = running.Run
+Run = kernel_runner.Run
 _FORWARD, _BACKWARD = "aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward"
 KEEPERS = frozenset({_FORWARD, f"{_FORWARD}.out", _BACKWARD, f"{_BACKWARD}.out"})
 """Operators that make a workspace or take one."""
@@ -66,7 +66,7 @@ def keeping(func: OpOverload, run: Run, table: Mapping[str, Callable[..., Any]])
     if func.name() == _FORWARD:
         gradient = torch.ops.aten.mkldnn_rnn_layer_backward.default
         kernel = table.get(_BACKWARD) or torchnp.table[_BACKWARD]
-        backward = keeping(gradient, running.Runner(convert).run_of(gradient, kernel), table)
+        backward = keeping(gradient, kernel_runner.Runner(convert).run_of(gradient, kernel), table)
 
         def forward(args: tuple, kwargs: dict[str, Any]) -> Any:
             *results, _ = run(args, kwargs)

@@ -1,1 +1,1 @@
-"""The kernels, one module per family. Importing a module declares its rows with `torchnp.registry.kernel`."""
+"""The kernels, one module per family. Importing a module declares its rows with `torchnp.core.registry.kernel`."""

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check, check_type, require
-from torchnp.errors import (
+from torchnp.core.checks import check, check_type, require
+from torchnp.core.errors import (
     AXES,
     by,
     conv_misfit,
@@ -25,6 +24,7 @@ from torchnp.errors import (
 )
 from torchnp.kernels._elementwise import check_result_dtype
 from torchnp.kernels._spatial import Ints, is_channels_last
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 
@@ -171,41 +171,48 @@ def wants_channels_last(input: ndarray, weight: ndarray) -> bool:
 
 
 def result_strides(
-    shape: layout.Shape, input: ndarray, weight: ndarray, vendor: bool, groups: int = 1
-) -> layout.Strides:
+    shape: stride_rules.Shape, input: ndarray, weight: ndarray, vendor: bool, groups: int = 1
+) -> stride_rules.Strides:
     """torch's strides of a result: channels innermost where input or weight suggest it, but of volumes only oneDNN's.
 
     torch's own code joins what it makes of each group.
     """
     point = vendor and input.dtype == dt.float32 and set(weight.shape[2:]) == {1}  # a product, in oneDNN's own order
     if point and len(shape) == 5:
-        return layout.contiguous(shape)
+        return stride_rules.contiguous(shape)
     if vendor and not (point and set(shape[2:]) == {1}):
         groups = 1  # of images of one point the strides are as if groups were joined
     x, w = input[:, : input.shape[1] // groups], weight[: len(weight) // groups]
-    found = [layout.layout_of(x), layout.layout_of(w)]
+    found = [stride_rules.layout_of(x), stride_rules.layout_of(w)]
     rows = len(shape) == 3
     if rows:
-        if not layout.is_contiguous(*layout.layout_of(input)):
-            found[0] = x.shape, layout.contiguous(input.shape)
-        found, shape = [layout.as_image(*x) for x in found], (*shape[:2], 1, shape[2])
-    if len(shape) == 4 and layout.suggested(*found[0]) == "channels_last" and not layout.is_channels_last(*found[0]):
-        found[0] = found[0][0], layout.in_format(found[0][0], "channels_last")  # torch copies the input to that first
-    last = any(layout.suggested(*x) != "contiguous_format" for x in found) and (len(shape) == 4 or vendor)
-    order = layout.CHANNELS_LAST[len(shape)]
+        if not stride_rules.is_contiguous(*stride_rules.layout_of(input)):
+            found[0] = x.shape, stride_rules.contiguous(input.shape)
+        found, shape = [stride_rules.as_image(*x) for x in found], (*shape[:2], 1, shape[2])
+    if (
+        len(shape) == 4
+        and stride_rules.suggested(*found[0]) == "channels_last"
+        and not stride_rules.is_channels_last(*found[0])
+    ):
+        found[0] = (
+            found[0][0],
+            stride_rules.in_format(found[0][0], "channels_last"),
+        )  # torch copies the input to that first
+    last = any(stride_rules.suggested(*x) != "contiguous_format" for x in found) and (len(shape) == 4 or vendor)
+    order = stride_rules.CHANNELS_LAST[len(shape)]
     if last and groups > 1:
         part = (shape[0], shape[1] // groups, *shape[2:])
-        last = layout.suggested(part, layout.in_order(part, order, empty=True)) != "contiguous_format"
-    strides = layout.in_order(shape, order, empty=True) if last else layout.contiguous(shape)
+        last = stride_rules.suggested(part, stride_rules.in_order(part, order, empty=True)) != "contiguous_format"
+    strides = stride_rules.in_order(shape, order, empty=True) if last else stride_rules.contiguous(shape)
     return (*strides[:2], strides[3]) if rows else strides
 
 
 def strides_of_result(
-    shape: layout.Shape, input: ndarray, weight: ndarray, bias: ndarray | None, *options: Any
-) -> layout.Strides:
+    shape: stride_rules.Shape, input: ndarray, weight: ndarray, bias: ndarray | None, *options: Any
+) -> stride_rules.Strides:
     """The strides of a result of `convolution`, which needs no memory behind its arguments."""
     if 0 in input.shape:
-        return layout.contiguous(shape)
+        return stride_rules.contiguous(shape)
     *_, transposed, _, groups = options
     g = geometry(input, weight, None if bias is None else bias.shape, *options)
     return result_strides(shape, input, weight, by_vendor(input, weight, g, transposed, groups), groups)
@@ -213,9 +220,9 @@ def strides_of_result(
 
 def check_weight_written(weight: ndarray) -> None:
     """torch's own code writes the gradient in the format that the weight suggests, and wants its channels innermost."""
-    shape, strides = layout.layout_of(weight)
-    strides = layout.in_format(shape, layout.suggested(shape, strides))
-    check(layout.is_channels_last(shape, strides), "slow_conv2d: grad_weight must be contiguous")
+    shape, strides = stride_rules.layout_of(weight)
+    strides = stride_rules.in_format(shape, stride_rules.suggested(shape, strides))
+    check(stride_rules.is_channels_last(shape, strides), "slow_conv2d: grad_weight must be contiguous")
 
 
 def sizes_back(sizes: Ints, kernel: Ints, g: Geometry) -> list[int]:

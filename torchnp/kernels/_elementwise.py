@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, require
-from torchnp.errors import cannot_cast, found_dtype, not_implemented, output_shape
+from torchnp.core.checks import broadcast_shapes, require
+from torchnp.core.errors import cannot_cast, found_dtype, not_implemented, output_shape
+from torchnp.core.python_scalars import number, scalar, tensor
+from torchnp.core.write_spec import NOTHING, Writes
 from torchnp.kernels._fast import fast
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.loops import in_vectors
-from torchnp.parts import by_parts
-from torchnp.scalars import number, scalar, tensor
+from torchnp.parallel_elementwise import by_parts
 from torchnp.threads import LARGE
-from torchnp.writes import NOTHING, Writes
 
 ndarray = np.ndarray
 Ufunc = Callable[..., Any]
@@ -158,7 +158,7 @@ def in_place(target: ndarray, value: ndarray) -> ndarray:
 # ---------------------------------------------------------------- rows
 
 
-class Plan(NamedTuple):
+class ComputePlan(NamedTuple):
     """How to compute for one common dtype."""
 
     function: Ufunc
@@ -167,7 +167,7 @@ class Plan(NamedTuple):
     out: np.dtype
 
 
-Planner = Callable[[np.dtype], Plan]
+Planner = Callable[[np.dtype], ComputePlan]
 _CATEGORY_NAMES = ("bool", "integer", "float", "complex")
 _HALVES = ("half", "bfloat16", "complex32")
 
@@ -176,11 +176,11 @@ def _planner(
     ufunc: Ufunc, result: Rule, cpu: str, takes: Collection[np.dtype], refuses: Refusals, compute: Rule, also: dict
 ) -> Planner:
     """The plan of each common dtype, made once."""
-    plans: dict[Any, Plan] = {}
+    plans: dict[Any, ComputePlan] = {}
     to_default = result in (int_to_float, complex_to_real_float)
     before = int_to_float if to_default else result if result is bool_to_int else same
 
-    def plan_of(common: np.dtype) -> Plan:
+    def plan_of(common: np.dtype) -> ComputePlan:
         key = (common, dt.get_default_dtype()) if to_default else common
         plan = plans.get(key)
         if plan is None:
@@ -191,7 +191,7 @@ def _planner(
                 function = also.get("half", function)
             function = also.get(common.name, function)
             inner = common if common in dt.HALVES and function in _OWN_OF_ONE else compute(common)
-            plan = plans[key] = Plan(function, common, inner, result(common))
+            plan = plans[key] = ComputePlan(function, common, inner, result(common))
         return plan
 
     return plan_of

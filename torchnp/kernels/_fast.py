@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.parts import by_parts
-from torchnp.registry import MISSING, Settle, is_busy, raise_mismatch, run_quiet
-from torchnp.scalars import number
-from torchnp.schema import Schema
+from torchnp.core.python_scalars import number
+from torchnp.core.registry import MISSING, Settle, is_busy, raise_mismatch, run_quiet
+from torchnp.core.schema import Schema
+from torchnp.parallel_elementwise import by_parts
 from torchnp.threads import LARGE
 
 ndarray = np.ndarray

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from torchnp import layout
-from torchnp.checks import check
+from torchnp.core.checks import check
+from torchnp.core.errors import negative_size
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, complex32, get_default_dtype, int64
-from torchnp.errors import negative_size
-from torchnp.layout import format_name, layout_of
-from torchnp.overlap import address
-from torchnp.strides import preserved
+from torchnp.layout import stride_rules
+from torchnp.layout.layouts import preserved
+from torchnp.layout.overlap import address
+from torchnp.layout.stride_rules import format_name, layout_of
 
 ndarray = np.ndarray
 LONG = 4  # torch's number of int64, the default of the index factories
@@ -80,14 +80,14 @@ def element_strides(x: ndarray) -> tuple[int, ...]:
 
 # ---------------------------------------------------------------- memory formats
 
-_CHANNELS_LAST = {"channels_last": layout.CHANNELS_LAST[4], "channels_last_3d": layout.CHANNELS_LAST[5]}
+_CHANNELS_LAST = {"channels_last": stride_rules.CHANNELS_LAST[4], "channels_last_3d": stride_rules.CHANNELS_LAST[5]}
 
 
 def memory_order(x: ndarray) -> tuple[int, ...] | None:
     """Axes from the widest stride to the narrowest, as torch's iterator walks memory; None for row-major order."""
     if x.flags.c_contiguous:
         return None
-    return tuple(layout.order_of(x.shape, [x.strides]))
+    return tuple(stride_rules.order_of(x.shape, [x.strides]))
 
 
 def format_order(memory_format: Any, ndim: int) -> tuple[int, ...] | None:
@@ -105,15 +105,15 @@ def empty_in_order(shape: Sequence[int], dtype: np.dtype, order: tuple[int, ...]
     """A dense array whose axes lie in memory in the given order."""
     if order is None and 0 not in shape:
         return np.empty(shape, dtype)
-    return layout.empty(shape, dtype, layout.in_order(shape, range(len(shape)) if order is None else order))
+    return stride_rules.empty(shape, dtype, stride_rules.in_order(shape, range(len(shape)) if order is None else order))
 
 
 def new_like(x: ndarray, dtype: np.dtype, memory_format: Any = None) -> ndarray:
     """An array as ``empty_like(x)`` is laid out: by default with the strides of ``x``, if that is dense."""
     if memory_format is None or format_name(memory_format) == "preserve_format":
-        return layout.empty(x.shape, dtype, preserved(*layout_of(x)))
+        return stride_rules.empty(x.shape, dtype, preserved(*layout_of(x)))
     format_order(memory_format, x.ndim)  # refuses one that is not of so many dimensions
-    return layout.empty(x.shape, dtype, layout.in_format(x.shape, format_name(memory_format)))
+    return stride_rules.empty(x.shape, dtype, stride_rules.in_format(x.shape, format_name(memory_format)))
 
 
 def is_contiguous(x: ndarray, memory_format: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import wrap_dim, wrap_dims
+from torchnp.core.checks import wrap_dim, wrap_dims
 from torchnp.threads import LARGE, blocks, share
 
 ndarray = np.ndarray

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from torchnp.registry import kernel
-from torchnp.schema import REQUIRED, RESERVED, Schema, load
+from torchnp.core.registry import kernel
+from torchnp.core.schema import REQUIRED, RESERVED, Schema, load
 
 Body = Callable[..., Any]
 _OF_KERNEL = frozenset(inspect.signature(kernel).parameters)
@@ -36,7 +36,7 @@ def rows(
         Arguments go to the parameters of their names, ``self`` to ``input`` or else the first; others have no effect.
     **given
         What tells these rows from others of the same function; ``like=``, ``differs=`` and what else
-        `torchnp.registry.kernel` takes goes there.
+        `torchnp.core.registry.kernel` takes goes there.
     """
     bodies = []
     family = sys._getframe(1).f_globals["__name__"]  # where the names stand, not where the function does

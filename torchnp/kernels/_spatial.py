@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp import layout
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 Ints = Sequence[int]
@@ -19,7 +19,7 @@ def is_channels_last(x: ndarray, lone: bool = False) -> bool:
     """Whether torch takes a batch of images or volumes for channels_last, by its strides alone; a ``lone`` volume must be dense."""
     if lone:
         return not x.flags.c_contiguous and np.moveaxis(x, 0, -1).flags.c_contiguous
-    return layout.looks_channels_last(x.shape, x.strides)
+    return stride_rules.looks_channels_last(x.shape, x.strides)
 
 
 def code_for(name: str, x: ndarray, lone: bool = False) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from torchnp.checks import check
+from torchnp.core.checks import check
+from torchnp.core.registry import kernel
 from torchnp.dtypes import is_inexact
 from torchnp.kernels._rows import rows
-from torchnp.registry import kernel
 
 rows("cudnn_is_acceptable", lambda self: False, "Whether cuDNN takes a tensor; none of these.")
 rows("_use_cudnn_rnn_flatten_weight", lambda: False, "Whether weights are flattened for cuDNN; none are.")

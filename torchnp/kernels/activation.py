@@ -9,8 +9,11 @@ import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require, wrap_dim
-from torchnp.errors import complex_clamp
+from torchnp.core.checks import check, require, wrap_dim
+from torchnp.core.errors import complex_clamp
+from torchnp.core.python_scalars import real, scalar, whole
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes, look_whole
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.limits import clamp
@@ -18,9 +21,6 @@ from torchnp.kernels.numerics.blocks import STRIP, choose, in_strips, limited
 from torchnp.kernels.numerics.erf import scipy_special, times_normal
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.loops import in_vectors
-from torchnp.registry import kernel
-from torchnp.scalars import real, scalar, whole
-from torchnp.writes import Bound, Writes, look_whole
 
 ndarray = np.ndarray
 

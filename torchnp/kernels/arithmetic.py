@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, require
-from torchnp.errors import found_dtype, output_shape
+from torchnp.core.checks import broadcast_shapes, check, require
+from torchnp.core.errors import found_dtype, output_shape
+from torchnp.core.fast_path import exact, is_float
+from torchnp.core.python_scalars import scalar
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.loops import in_vectors
-from torchnp.overlap import check_target
-from torchnp.quick import exact, is_float
-from torchnp.registry import kernel
-from torchnp.scalars import scalar
-from torchnp.settle import is_plain
-from torchnp.writes import Bound, Writes
+from torchnp.layout.apply import is_plain
+from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 REAL = el.INTS | el.FLOATS

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check
+from torchnp.core.checks import check
+from torchnp.core.python_scalars import whole
+from torchnp.core.registry import kernel
 from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import empty
 from torchnp.kernels.shape import is_nonzero
-from torchnp.registry import kernel
-from torchnp.scalars import whole
 
 
 def _true(x: Any, words: str = "Expected Tensor with single nonzero value, but got zero") -> None:

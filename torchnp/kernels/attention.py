@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import (
+from torchnp.core.checks import (
     broadcast_shapes,
     check,
     check_fits,
@@ -21,7 +20,9 @@ from torchnp.checks import (
     require,
     wrap_dim,
 )
-from torchnp.errors import expected_true, shape_text
+from torchnp.core.errors import expected_true, shape_text
+from torchnp.core.python_scalars import number, scalar
+from torchnp.core.registry import kernel
 from torchnp.kernels import activation, norm
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import RARE
@@ -30,8 +31,7 @@ from torchnp.kernels.contraction import linear, matmul
 from torchnp.kernels.dropout import dropout
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.softmax import _safe_softmax, _softmax
-from torchnp.registry import kernel
-from torchnp.scalars import number, scalar
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 
@@ -177,8 +177,8 @@ def _attended(query, key, value, mask, causal, scale):
     inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
     out, log_sum = attend(q, k, v, mask, causal, scale, query.dtype)
-    strides = layout.preserved(query.shape, layout.layout_of(query)[1])
-    return layout.place(dt.cast(out, query.dtype), strides), log_sum
+    strides = stride_rules.preserved(query.shape, stride_rules.layout_of(query)[1])
+    return stride_rules.place(dt.cast(out, query.dtype), strides), log_sum
 
 
 def _check_operands(query: ndarray, key: ndarray, value: ndarray, mask: ndarray | None) -> None:
@@ -208,7 +208,7 @@ def scaled_dot_product_attention(
         for x in (query, key, value):  # torch adds their sums to zeros
             refuse_elements("sum_cpu", x, _UNSUMMED)
         refuse("add_stub", query.dtype, RARE)
-        return layout.dense(np.zeros((*query.shape[:-1], value.shape[-1]), query.dtype))
+        return stride_rules.dense(np.zeros((*query.shape[:-1], value.shape[-1]), query.dtype))
     shared = {"scale": scale, "enable_gqa": enable_gqa}
     fused = _fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, **shared)
     if attn_mask is not None and attn_mask.dtype == dt.bool_:
@@ -216,7 +216,7 @@ def scaled_dot_product_attention(
     if fused:
         rest = {"attn_mask": attn_mask, "scale": scale}
         return _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, **rest)[0]
-    return layout.dense(
+    return stride_rules.dense(
         _scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal, **shared)[0]
     )
 

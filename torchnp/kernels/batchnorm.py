@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, check_type, dim_of, refuse, require, wrap_dim
-from torchnp.errors import mean_of, shape_text
+from torchnp.core.checks import check, check_fits, check_type, dim_of, refuse, require, wrap_dim
+from torchnp.core.errors import mean_of, shape_text
+from torchnp.core.fast_path import exact
+from torchnp.core.python_scalars import scalar
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._reduction import add_reduce, row_dots
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, mul
@@ -18,12 +22,8 @@ from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed
 from torchnp.kernels.rearrange import repeat
 from torchnp.kernels.slicing import select
 from torchnp.kernels.view import view
-from torchnp.overlap import check_apart, check_target, overlaps_itself
-from torchnp.quick import exact
-from torchnp.registry import kernel
-from torchnp.scalars import scalar
-from torchnp.settle import is_plain
-from torchnp.writes import Bound, Writes
+from torchnp.layout.apply import is_plain
+from torchnp.layout.overlap import check_apart, check_target, overlaps_itself
 
 ndarray = np.ndarray
 

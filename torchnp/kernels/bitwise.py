@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from torchnp.core.write_spec import NO_VECTORS
 from torchnp.kernels._elementwise import BOOL, INTS, UNSIGNED, binary, unary
-from torchnp.writes import NO_VECTORS
 
 ndarray = np.ndarray
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.core.checks import check
+from torchnp.core.registry import kernel
 from torchnp.kernels import attention
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import relu
@@ -34,7 +35,6 @@ from torchnp.kernels.pool import max_pool_of
 from torchnp.kernels.pool_adaptive import adaptive_avg_pool2d
 from torchnp.kernels.rearrange import sum_to_size
 from torchnp.kernels.view import reshape, transpose
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 _DIFFERS = ("half-opmath",)

@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, refuse, require, warn
-from torchnp.errors import not_implemented
+from torchnp.core.checks import check, refuse, require, warn
+from torchnp.core.errors import not_implemented
+from torchnp.core.fast_path import exact
+from torchnp.core.python_scalars import single, tensor
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Writes
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
 from torchnp.kernels._memory import RARE
@@ -19,11 +23,7 @@ from torchnp.kernels.copy import convert
 from torchnp.kernels.numerics.blocks import MANY, choose
 from torchnp.kernels.pointwise import abs
 from torchnp.kernels.view import view
-from torchnp.quick import exact
-from torchnp.registry import kernel
-from torchnp.scalars import single, tensor
-from torchnp.settle import is_plain
-from torchnp.writes import Writes
+from torchnp.layout.apply import is_plain
 
 ndarray = np.ndarray
 _ORDERED = BOOL | INTS | FLOATS

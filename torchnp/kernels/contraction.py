@@ -7,18 +7,18 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type, dim_of, warn, wrap_dim, wrap_dims
-from torchnp.errors import ambiguous_view, batch2_mismatch, cannot_cast, output_shape, shape_text, size_mismatch
+from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, warn, wrap_dim, wrap_dims
+from torchnp.core.errors import ambiguous_view, batch2_mismatch, cannot_cast, output_shape, shape_text, size_mismatch
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.linalg import check_inexact, check_same
 from torchnp.kernels.matmul import addmm, batched, dot, mm, mv, vdot
 from torchnp.kernels.numerics.products import check_products, product, words
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.kernels.view import matrix_transposed, view
-from torchnp.layout import cloned, dense, iterated, layout_of, place
-from torchnp.overlap import check_apart, check_target
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes
+from torchnp.layout.overlap import check_apart, check_target
+from torchnp.layout.stride_rules import cloned, dense, iterated, layout_of, place
 
 ndarray = np.ndarray
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import (
+from torchnp.core.checks import (
     check,
     check_no_dilation,
     check_positive,
@@ -20,7 +19,7 @@ from torchnp.checks import (
     require,
     wrap_dims,
 )
-from torchnp.errors import (
+from torchnp.core.errors import (
     EMPTY_FILTER,
     ambiguous_view,
     by,
@@ -31,6 +30,7 @@ from torchnp.errors import (
     small_output,
     tensor_type,
 )
+from torchnp.core.registry import kernel
 from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._memory import check_size, new_like
 from torchnp.kernels._rows import rows
@@ -40,7 +40,7 @@ from torchnp.kernels.backward.conv import gradients
 from torchnp.kernels.matmul import addmm
 from torchnp.kernels.numerics.correlate import correlate, correlate_input
 from torchnp.kernels.reduce import sum_dim
-from torchnp.registry import kernel
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 Body = Callable[..., ndarray]
@@ -79,7 +79,7 @@ def _convolve(input, weight, bias, stride, padding, dilation, transposed, output
         y = correlate(x, w, g.stride, g.padding, g.padding, g.dilation, groups, channels_last)
     if bias is not None:
         y += dt.cast(bias, inner).reshape(-1, *[1] * (y.ndim - 2))
-    return layout.place(dt.cast(y, input.dtype), checks.result_strides(y.shape, input, weight, vendor, groups))
+    return stride_rules.place(dt.cast(y, input.dtype), checks.result_strides(y.shape, input, weight, vendor, groups))
 
 
 def _convolve_nothing(
@@ -99,12 +99,12 @@ def _convolve_nothing(
     for d, size in enumerate(shape):
         check(size >= -1, f"invalid shape dimension {size} at index {d} of shape {shape_text(shape)}")
     check(-1 not in shape, ambiguous_view(shape))
-    own, strides = layout.layout_of(input), layout.contiguous(shape)
+    own, strides = stride_rules.layout_of(input), stride_rules.contiguous(shape)
     if c and (n, outputs, *out) == input.shape:  # a product with a number, which is no other view then
-        strides = layout.iterated([layout.as_image(*own) if flat else own, ((), ())])
+        strides = stride_rules.iterated([stride_rules.as_image(*own) if flat else own, ((), ())])
     strides = (*strides[:2], strides[3]) if flat else strides
     by = np.empty((), weight.dtype) if c else weight  # of an empty batch torch multiplies by one number
-    y = layout.empty((n, outputs, *out), dt.result_type(input, by), strides)
+    y = stride_rules.empty((n, outputs, *out), dt.result_type(input, by), strides)
     total = y.dtype if bias is None else dt.result_type(y, np.empty((), bias.dtype))  # torch adds its first to nothing
     if not dt.can_cast(total, y.dtype):
         raise cannot_cast(total, y.dtype)
@@ -152,7 +152,7 @@ def _complex(convolve: Body, x: ndarray, w: ndarray, bias: ndarray | None, rest:
     total = None if br is None or bi is None else br + bi
     c = convolve(xr + xi, wr + wi, total, *rest)
     y = add(a - b, mul(c - a - b, 1j))  # an infinite imaginary part makes the real one nan, and that both
-    return layout.place(y, layout.iterated([layout.layout_of(z) for z in (a, b)]))
+    return stride_rules.place(y, stride_rules.iterated([stride_rules.layout_of(z) for z in (a, b)]))
 
 
 def _parts(z: ndarray) -> tuple[ndarray, ndarray]:
@@ -180,9 +180,9 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
     total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     small = [int(t / 2) for t in total]
     if any(t % 2 for t in total):  # an odd amount puts the extra element at the end
-        as_it_was = layout.suggested(*layout.layout_of(input))
+        as_it_was = stride_rules.suggested(*stride_rules.layout_of(input))
         input = np.pad(input, [(0, 0)] * (input.ndim - n) + [(0, t % 2) for t in total])
-        input = layout.place(input, layout.in_format(input.shape, as_it_was))
+        input = stride_rules.place(input, stride_rules.in_format(input.shape, as_it_was))
     return _forward(input, weight, bias, stride, small, dilation, groups)
 
 
@@ -260,7 +260,7 @@ def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
     if n == 3 and weight.ndim == 5 and self.shape[1] != weight.shape[1]:
         return _of_groups(self, weight, bias, stride, padding)
     y = _plain(self, weight, bias, stride, padding, (1,) * n)
-    return y if len(self) else layout.place(y, checks.result_strides(y.shape, self, weight, False))
+    return y if len(self) else stride_rules.place(y, checks.result_strides(y.shape, self, weight, False))
 
 
 def _of_groups(self, weight, bias, stride, padding):
@@ -273,7 +273,7 @@ def _of_groups(self, weight, bias, stride, padding):
     check(self.shape[1] == groups * planes, f"{words} but got: dimension 5 and tensor.size[1] = {self.shape[1]}")
     each = outputs // groups
     shape = (len(self), outputs, *out_sizes(self.shape[2:], weight.shape[2:], stride, padding, (1, 1, 1)))
-    y = layout.empty(shape, self.dtype, checks.result_strides(shape, self, weight, False))
+    y = stride_rules.empty(shape, self.dtype, checks.result_strides(shape, self, weight, False))
     y[...] = 0 if bias is None else bias.reshape(-1, 1, 1, 1)
     for group in range(groups if each else 0):
         own, its = slice(group * each, (group + 1) * each), slice(group * planes, (group + 1) * planes)
@@ -347,7 +347,7 @@ def _dilated(self, weight, kernel_size, bias, stride, padding, dilation, *, n):
     check_type(self.dtype, weight)
     if not self.size or not len(weight) or 0 in out:
         y = np.zeros((*self.shape[:at], len(weight), *out), self.dtype)
-        return layout.dense(y if bias is None else y + dt.cast(bias, y.dtype).reshape(-1, *(1,) * n))
+        return stride_rules.dense(y if bias is None else y + dt.cast(bias, y.dtype).reshape(-1, *(1,) * n))
     return _plain(self, weight, bias, stride, padding, dilation)
 
 
@@ -401,7 +401,7 @@ def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
     if inner != self.dtype:
         limits = np.iinfo(self.dtype)
         np.clip(np.rint(y, out=y), limits.min, limits.max, out=y)
-    return layout.place(dt.cast(y, self.dtype), layout.layout_of(y)[1])
+    return stride_rules.place(dt.cast(y, self.dtype), stride_rules.layout_of(y)[1])
 
 
 @kernel("_slow_conv2d_backward.output_mask")
@@ -420,8 +420,8 @@ def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, paddin
         wrap_dims((0, 2, 3), grad_output.ndim)
         of_b = sum_dim(grad_output, (0, 2, 3), dtype=grad_output.dtype)
     if output_mask[1]:
-        given = [layout.layout_of(x) for x in (self, weight) if x.ndim == 4]
-        if any(layout.suggested(*x) != "contiguous_format" for x in given):
+        given = [stride_rules.layout_of(x) for x in (self, weight) if x.ndim == 4]
+        if any(stride_rules.suggested(*x) != "contiguous_format" for x in given):
             checks.check_weight_written(weight)
         of_w = dt.cast(one(False, True, False)[1].reshape(weight.shape), grad_output.dtype)
     return of_x, of_w, of_b

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, warn
-from torchnp.errors import empty_list
+from torchnp.core.checks import check, check_fits, warn
+from torchnp.core.errors import empty_list
+from torchnp.core.fast_path import exact
+from torchnp.core.python_scalars import number
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Writes
 from torchnp.kernels._memory import check_options, is_contiguous, new_like, storage
 from torchnp.kernels._rows import rows
-from torchnp.layout import format_name, layout_of, suggested
-from torchnp.quick import exact
-from torchnp.registry import kernel
-from torchnp.scalars import number
-from torchnp.settle import is_plain
-from torchnp.writes import Writes
+from torchnp.layout.apply import is_plain
+from torchnp.layout.stride_rules import format_name, layout_of, suggested
 
 ndarray = np.ndarray
 

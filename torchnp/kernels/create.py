@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_strides, refuse
+from torchnp.core.checks import broadcast_shapes, check, check_strides, refuse
+from torchnp.core.python_scalars import scalar, single
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes, resize_owned
 from torchnp.kernels._memory import (
     check_options,
     check_size,
@@ -21,11 +24,8 @@ from torchnp.kernels._memory import (
     storage,
 )
 from torchnp.kernels._rows import rows
-from torchnp.layout import cloned, contiguous, format_name, in_order, layout_of, suggested
-from torchnp.layout import empty as strided
-from torchnp.registry import kernel
-from torchnp.scalars import scalar, single
-from torchnp.writes import Bound, Writes, resize_owned
+from torchnp.layout.stride_rules import cloned, contiguous, format_name, in_order, layout_of, suggested
+from torchnp.layout.stride_rules import empty as strided
 
 ndarray = np.ndarray
 

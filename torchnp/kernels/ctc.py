@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require, wrap_dim
-from torchnp.errors import tensor_type
+from torchnp.core.checks import check, require, wrap_dim
+from torchnp.core.errors import tensor_type
+from torchnp.core.registry import kernel
 from torchnp.kernels._elementwise import WIDE
 from torchnp.kernels.loss import MEAN, SUM
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 _NEVER = -np.inf

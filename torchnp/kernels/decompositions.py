@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import broadcast_shapes, check, dim_of, refuse
-from torchnp.errors import out_dtype, shape_text
+from torchnp.core.checks import broadcast_shapes, check, dim_of, refuse
+from torchnp.core.errors import out_dtype, shape_text
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._reduction import NOT_NUMERIC
 from torchnp.kernels._rows import rows
 from torchnp.kernels.compare import gt
@@ -25,9 +26,8 @@ from torchnp.kernels.linalg import (
     look_in_place,
     raise_first,
 )
-from torchnp.overlap import check_target
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes
+from torchnp.layout import stride_rules
+from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 _NO_INTEGERS = ["no-integers-linalg"]
@@ -35,7 +35,7 @@ _NO_INTEGERS = ["no-integers-linalg"]
 
 def _columns(x: ndarray) -> ndarray:
     """In the layout that LAPACK and torch give factors."""
-    return layout.place(x, layout.columns(x.shape))
+    return stride_rules.place(x, stride_rules.columns(x.shape))
 
 
 # ---------------------------------------------------------------- QR

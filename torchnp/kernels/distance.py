@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type, require
-from torchnp.errors import cannot_cast, complex_clamp, dim_out_of_range, no_dimensions
+from torchnp.core.checks import broadcast_shapes, check, check_type, require
+from torchnp.core.errors import cannot_cast, complex_clamp, dim_out_of_range, no_dimensions
+from torchnp.core.python_scalars import number, scalar
+from torchnp.core.registry import kernel
 from torchnp.kernels._memory import new_like
 from torchnp.kernels._reduction import row_dots
 from torchnp.kernels._rows import rows
@@ -21,8 +23,6 @@ from torchnp.kernels.power import pow_scalar
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.vectornorm import linalg_vector_norm, norm_along, norm_over
 from torchnp.kernels.view import m_t
-from torchnp.registry import kernel
-from torchnp.scalars import number, scalar
 from torchnp.threads import blocks
 
 ndarray = np.ndarray

@@ -9,20 +9,20 @@ from functools import partial
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check, check_expand, check_type, require
-from torchnp.errors import expected_true, shape_text
+from torchnp.core.checks import check, check_expand, check_type, require
+from torchnp.core.errors import expected_true, shape_text
+from torchnp.core.python_scalars import number, real, scalar
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Step, Writes
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import memory_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.copy import clone
 from torchnp.kernels.random import FLOATS, arrange, fill, laid_like
-from torchnp.overlap import check_target
+from torchnp.layout import stride_rules
+from torchnp.layout.overlap import check_target
 from torchnp.random import Generator, default_generator
-from torchnp.registry import kernel
-from torchnp.scalars import number, real, scalar
-from torchnp.writes import Bound, Step, Writes
 
 ndarray = np.ndarray
 
@@ -87,8 +87,8 @@ def native_dropout(input, p, train):
         return clone(input), laid_like(input, np.ones(input.size, dt.bool_))
     keep = 1.0 - p
     mask = laid_like(input, bernoulli_values(input.size, dt.bool_, keep, None))
-    strides = layout.iterated((layout.layout_of(input), layout.layout_of(mask)))
-    return layout.place(_stepped(mul, mul(input, mask), 0.0 if keep == 0 else 1.0 / keep), strides), mask
+    strides = stride_rules.iterated((stride_rules.layout_of(input), stride_rules.layout_of(mask)))
+    return stride_rules.place(_stepped(mul, mul(input, mask), 0.0 if keep == 0 else 1.0 / keep), strides), mask
 
 
 def _stepped(op: Callable[..., ndarray], x: ndarray, value: float) -> ndarray:

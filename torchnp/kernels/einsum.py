@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dims
+from torchnp.core.checks import check, wrap_dims
+from torchnp.core.registry import kernel
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import window
 from torchnp.kernels.arithmetic import add, mul
@@ -17,8 +18,7 @@ from torchnp.kernels.matmul import batched
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import reshape, view
-from torchnp.layout import dense, iterated, layout_of, place, preserved
-from torchnp.registry import kernel
+from torchnp.layout.stride_rules import dense, iterated, layout_of, place, preserved
 
 ndarray = np.ndarray
 

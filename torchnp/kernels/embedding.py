@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, check_type, refuse, require
+from torchnp.core.checks import check, check_type, refuse, require
+from torchnp.core.errors import expected_true, index_out_of_range, shape_text, tensor_type
+from torchnp.core.registry import kernel
 from torchnp.dtypes import FLOAT8S, FLOATS, cast, float64, int64, opmath, promote_types, scalar_name
-from torchnp.errors import expected_true, index_out_of_range, shape_text, tensor_type
 from torchnp.kernels._memory import RARE, bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.index import index_select
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
 from torchnp.kernels.sort import sort_stable
 from torchnp.kernels.vectornorm import norm_of
-from torchnp.overlap import check_target
-from torchnp.registry import kernel
+from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 SUM, MEAN, MAX = 0, 1, 2

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, refuse, wrap_dim
-from torchnp.errors import empty_list
+from torchnp.core.checks import check, refuse, wrap_dim
+from torchnp.core.errors import empty_list
+from torchnp.core.fast_path import Quick, axes, exact, is_axis, is_float
+from torchnp.core.python_scalars import single
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes, store
 from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordered
 from torchnp.kernels._rows import rows
-from torchnp.quick import Quick, axes, exact, is_axis, is_float
-from torchnp.registry import kernel
-from torchnp.scalars import single
-from torchnp.writes import Bound, Writes, store
 
 ndarray = np.ndarray
 

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type, dim_of, require, wrap_dim
-from torchnp.errors import expected_true
+from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, require, wrap_dim
+from torchnp.core.errors import expected_true
+from torchnp.core.python_scalars import scalar, whole
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Writes, resize
 from torchnp.kernels import pointwise
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul
@@ -19,10 +22,7 @@ from torchnp.kernels.limits import clamp
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.kernels.shape import item
 from torchnp.kernels.slicing import select
-from torchnp.layout import cloned
-from torchnp.registry import kernel
-from torchnp.scalars import scalar, whole
-from torchnp.writes import Writes, resize
+from torchnp.layout.stride_rules import cloned
 
 ndarray = np.ndarray
 one = np.float32

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check, dim_of
-from torchnp.errors import negative_size
+from torchnp.core.checks import check, dim_of
+from torchnp.core.errors import negative_size
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._memory import check_options
 from torchnp.kernels._rows import rows
 from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c, _fft_r2c_out, copied
 from torchnp.kernels.ranges import arange, arange_start
 from torchnp.kernels.rearrange import roll
-from torchnp.overlap import check_target
-from torchnp.writes import Bound, Writes
+from torchnp.layout import stride_rules
+from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 
@@ -29,7 +29,7 @@ def _promoted(x: ndarray, complex_: bool) -> ndarray:
     out = x.dtype if dt.is_inexact(x.dtype) else dt.get_default_dtype()
     check(out not in (dt.float16, dt.bfloat16) and out not in dt.FLOAT8S, f"Unsupported dtype {dt.scalar_name(out)}")
     value = dt.cast(x, dt.to_complex(out) if complex_ else out)
-    return value if value is x else layout.place(value, layout.preserved(*layout.layout_of(x)))
+    return value if value is x else stride_rules.place(value, stride_rules.preserved(*stride_rules.layout_of(x)))
 
 
 def _mode(norm: str | None, forward: bool) -> int:
@@ -54,7 +54,9 @@ def _resized(x: ndarray, axes: Sequence[int], sizes: Sequence[int]) -> ndarray:
     x = x[cut]
     if shape == x.shape:
         return x
-    out = layout.empty(shape, x.dtype, layout.in_format(shape, layout.suggested(*layout.layout_of(x))))
+    out = stride_rules.empty(
+        shape, x.dtype, stride_rules.in_format(shape, stride_rules.suggested(*stride_rules.layout_of(x)))
+    )
     out[...] = 0
     out[tuple(map(slice, x.shape))] = x
     return out
@@ -109,7 +111,7 @@ def _conjugated(value: ndarray, out: ndarray | None, swapped: bool = False) -> n
     check_target(target)
     names = tuple(dt.scalar_name(x.dtype) for x in (target, source))
     check(value.dtype == out.dtype, "Found dtype {} but expected {}".format(*names))
-    return copied(out, np.conjugate(value, value), None if swapped else layout.layout_of(value)[1])
+    return copied(out, np.conjugate(value, value), None if swapped else stride_rules.layout_of(value)[1])
 
 
 # ---------------------------------------------------------------- to all frequencies, to half of them, and back
@@ -169,7 +171,7 @@ def _back(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, *, op
         if others:
             value = room = _fft_c2c(value, tuple(others), mode, True)
         else:
-            room = layout.empty(value.shape, value.dtype, layout.preserved(*layout.layout_of(value)))
+            room = stride_rules.empty(value.shape, value.dtype, stride_rules.preserved(*stride_rules.layout_of(value)))
         value, axes = np.conjugate(value, room), [final]
     _check_out(name, out, False)
     return _given(_fft_c2r(value, tuple(axes), mode, last), out)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check
-from torchnp.errors import ambiguous_view, not_implemented
+from torchnp.core.checks import check
+from torchnp.core.errors import ambiguous_view, not_implemented
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import resize_out
 from torchnp.kernels._rows import rows
-from torchnp.overlap import check_target
-from torchnp.registry import kernel
-from torchnp.writes import resize_out
+from torchnp.layout import stride_rules
+from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 
@@ -57,7 +57,7 @@ def _fft_c2c(self, dim, normalization, forward):
     """Complex transform over dimensions."""
     _check_fft(self, True)
     if not dim:
-        return layout.cloned(self)
+        return stride_rules.cloned(self)
     _check_plan(self, dim)
     transform = np.fft.fftn if forward else np.fft.ifftn
     return _laid_out(transform(self, None, dim, _norm(normalization, bool(forward))), self, dim, whole=True)
@@ -66,7 +66,7 @@ def _fft_c2c(self, dim, normalization, forward):
 def _laid_out(out: ndarray, x: ndarray, dim: Sequence[int], whole: bool = False) -> ndarray:
     """The result of a transform of x in the memory order that torch leaves."""
     dims = [d % x.ndim for d in dim]
-    return layout.place(out, layout.transformed(layout.layout_of(x), out.shape, dims, whole))
+    return stride_rules.place(out, stride_rules.transformed(stride_rules.layout_of(x), out.shape, dims, whole))
 
 
 @kernel("_fft_r2c", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign", "missing-kernel"])
@@ -146,7 +146,7 @@ def _fft_c2r(self, dim, normalization, last_dim_size):
 # torch computes in the dtype of the input and copies into whatever out is.
 
 
-def copied(out: ndarray, value: ndarray, strides: layout.Strides | None = None) -> ndarray:
+def copied(out: ndarray, value: ndarray, strides: stride_rules.Strides | None = None) -> ndarray:
     """Write a result into ``out``, resized row by row or to ``strides``."""
     if out.shape != value.shape:
         resize_out(out, value.shape, strides)

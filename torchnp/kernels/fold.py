@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, dim_of, require
-from torchnp.errors import shape_text
+from torchnp.core.checks import check, dim_of, require
+from torchnp.core.errors import shape_text
+from torchnp.core.python_scalars import each
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes, resize
 from torchnp.kernels._spatial import Ints, out_sizes, pad, tap_slices, taps
-from torchnp.registry import kernel
-from torchnp.scalars import each
-from torchnp.writes import Bound, Writes, resize
 
 ndarray = np.ndarray
 

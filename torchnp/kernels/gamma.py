@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, require
+from torchnp.core.checks import broadcast_shapes, require
+from torchnp.core.registry import kernel
 from torchnp.dtypes import cast, float32, float64
 from torchnp.kernels._elementwise import check_same_dtype
 from torchnp.kernels.numerics.cephes import in_double
 from torchnp.kernels.numerics.fma import horner
 from torchnp.kernels.special import DIGAMMA, digamma
 from torchnp.random import Generator, default_generator
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 _TAKES = (float32, float64)

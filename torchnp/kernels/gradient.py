@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from torchnp import layout
-from torchnp.checks import check, wrap_dims
+from torchnp.core.checks import check, wrap_dims
+from torchnp.core.errors import no_dimensions
 from torchnp.dtypes import uint8
-from torchnp.errors import no_dimensions
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.fft_kernels import along
 from torchnp.kernels.join import cat
 from torchnp.kernels.neighbours import diff
 from torchnp.kernels.pointwise import neg
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 
@@ -59,8 +59,8 @@ def _joined(x: ndarray, parts: list[ndarray], axis: int) -> ndarray:
     """The parts one after the other, in the memory format that all suggest, computed of slices of ``x`` as they are."""
     out = cat(parts, axis)
     slices = [along(x, axis, *bounds) for bounds in ((0, 1), (1, -1), (-1, None))]
-    laid = [(s.shape, layout.iterated([layout.layout_of(s)])) for s in slices]
-    return layout.place(out, layout.in_format(out.shape, layout.joined(laid)))
+    laid = [(s.shape, stride_rules.iterated([stride_rules.layout_of(s)])) for s in slices]
+    return stride_rules.place(out, stride_rules.in_format(out.shape, stride_rules.joined(laid)))
 
 
 def _sum_of(weights: Sequence[Any], parts: Sequence[ndarray]) -> ndarray:

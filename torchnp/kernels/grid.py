@@ -12,15 +12,15 @@ import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, dim_of, refuse, require, wrap_dim
-from torchnp.errors import batch2_mismatch, invalid_view, not_implemented, shape_text
+from torchnp.core.checks import check, check_type, dim_of, refuse, require, wrap_dim
+from torchnp.core.errors import batch2_mismatch, invalid_view, not_implemented, shape_text
+from torchnp.core.registry import kernel
 from torchnp.kernels import ranges
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
 from torchnp.kernels.numerics.products import product
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import errors
-from torchnp.checks import check, check_matrices
-from torchnp.errors import shape_text
+from torchnp.core import errors
+from torchnp.core.checks import check, check_matrices
+from torchnp.core.errors import shape_text
+from torchnp.core.registry import kernel
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels.numerics.products import product
-from torchnp.layout import empty
-from torchnp.registry import kernel
+from torchnp.layout.stride_rules import empty
 
 ndarray = np.ndarray
 

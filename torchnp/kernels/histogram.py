@@ -11,8 +11,10 @@ import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, dim_of, refuse, require, wrap_dim
-from torchnp.errors import not_implemented, shape_text
+from torchnp.core.checks import check, dim_of, refuse, require, wrap_dim
+from torchnp.core.errors import not_implemented, shape_text
+from torchnp.core.python_scalars import real
+from torchnp.core.registry import kernel
 from torchnp.kernels._reduction import NOT_ORDERED, ordered
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, lerp, sub
@@ -21,8 +23,6 @@ from torchnp.kernels.ranges import linspace
 from torchnp.kernels.reduce import sum_all
 from torchnp.kernels.sort import sort_stable
 from torchnp.kernels.view import unsqueeze
-from torchnp.registry import kernel
-from torchnp.scalars import real
 
 ndarray = np.ndarray
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, refuse, refuse_elements, warn, wrap_dim
+from torchnp.core.checks import broadcast_shapes, check, refuse, refuse_elements, warn, wrap_dim
+from torchnp.core.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
+from torchnp.core.fast_path import exact, is_axis
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Step, Writes, look_apart
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
-from torchnp.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, element_strides
 from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
@@ -18,10 +21,7 @@ from torchnp.kernels.mask import masked_fill, masked_fill_tensor
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
 from torchnp.kernels.pointwise import logical_not
 from torchnp.kernels.view import expand, view
-from torchnp.overlap import check_target, check_written_at, overlaps_itself
-from torchnp.quick import exact, is_axis
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Step, Writes, look_apart
+from torchnp.layout.overlap import check_target, check_written_at, overlaps_itself
 
 ndarray = np.ndarray
 ALL = slice(None)

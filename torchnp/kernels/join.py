@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, refuse_elements, wrap_dim
+from torchnp.core.checks import broadcast_shapes, check, refuse_elements, wrap_dim
+from torchnp.core.errors import shape_text
+from torchnp.core.fast_path import exact, is_axis
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.dtypes import BARE_UNSIGNED, can_cast, cast, get_default_dtype, result_type, scalar_name
-from torchnp.errors import shape_text
 from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import contiguous
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, reshape, unsqueeze
-from torchnp.layout import WRITTEN
-from torchnp.quick import exact, is_axis
-from torchnp.registry import kernel
-from torchnp.settle import is_plain
-from torchnp.writes import Bound, Writes
+from torchnp.layout.apply import is_plain
+from torchnp.layout.stride_rules import WRITTEN
 
 ndarray = np.ndarray
 

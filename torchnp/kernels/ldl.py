@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, refuse
-from torchnp.errors import dim_out_of_range, no_dimensions, shape_text
+from torchnp.core.checks import broadcast_shapes, check, refuse
+from torchnp.core.errors import dim_out_of_range, no_dimensions, shape_text
+from torchnp.core.registry import kernel
 from torchnp.kernels._rows import rows
 from torchnp.kernels.linalg import (
     check_inexact,
@@ -19,7 +20,6 @@ from torchnp.kernels.linalg import (
     raise_first,
     solutions,
 )
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 

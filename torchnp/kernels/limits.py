@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
-from torchnp.errors import cannot_cast, complex_clamp, found_dtype
+from torchnp.core.checks import check, require
+from torchnp.core.errors import cannot_cast, complex_clamp, found_dtype
+from torchnp.core.fast_path import exact, is_float
+from torchnp.core.python_scalars import number, real, scalar
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, limited
 from torchnp.kernels.numerics.loops import in_vectors
-from torchnp.quick import exact, is_float
-from torchnp.registry import kernel
-from torchnp.scalars import number, real, scalar
-from torchnp.settle import is_plain
-from torchnp.writes import Bound, Writes
+from torchnp.layout.apply import is_plain
 
 ndarray = np.ndarray
 REAL = el.INTS | el.FLOATS

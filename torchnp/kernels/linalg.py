@@ -9,16 +9,23 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import broadcast_shapes, check, refuse_elements
-from torchnp.errors import ALGORITHM_FAILED, INTERNAL_ASSERT, NOT_FINITE, no_dimensions, not_implemented, shape_text
+from torchnp.core.checks import broadcast_shapes, check, refuse_elements
+from torchnp.core.errors import (
+    ALGORITHM_FAILED,
+    INTERNAL_ASSERT,
+    NOT_FINITE,
+    no_dimensions,
+    not_implemented,
+    shape_text,
+)
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.slicing import diagonal
-from torchnp.overlap import check_apart
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes
+from torchnp.layout import stride_rules
+from torchnp.layout.overlap import check_apart
 
 ndarray = np.ndarray
 LAPACK = (dt.float32, dt.float64, dt.complex64, dt.complex128)
@@ -99,7 +106,7 @@ def _linalg_check_errors(info, api_name, *, is_matrix):
 
 def column_major(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
     """Room for a batch of matrices in the layout that LAPACK and torch give factors."""
-    return layout.empty(shape, dtype, layout.columns(shape))
+    return stride_rules.empty(shape, dtype, stride_rules.columns(shape))
 
 
 def look_in_place(bound: Bound, outs: list[ndarray]) -> None:
@@ -283,10 +290,12 @@ def logdet(self):
     check_inexact("logdet", self, False)
     sign, logabsdet = _linalg_slogdet(self)[:2]
     if dt.is_complex(self.dtype):
-        return layout.dense(add(np.log(sign), logabsdet))  # torch's sum of infinities has a nan imaginary part
+        return stride_rules.dense(add(np.log(sign), logabsdet))  # torch's sum of infinities has a nan imaginary part
     out = np.where(sign == -1, self.dtype.type(np.nan), logabsdet)
     return (
-        out if out.size else layout.place(out, layout.iterated([(out.shape, layout.contiguous(out.shape)), ((), ())]))
+        out
+        if out.size
+        else stride_rules.place(out, stride_rules.iterated([(out.shape, stride_rules.contiguous(out.shape)), ((), ())]))
     )
 
 

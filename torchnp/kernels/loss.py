@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, check_shape, check_type, refuse, refuse_elements, require
-from torchnp.errors import found_dtype, mean_of, multi_target, shape_text
+from torchnp.core.checks import check, check_fits, check_shape, check_type, refuse, refuse_elements, require
+from torchnp.core.errors import found_dtype, mean_of, multi_target, shape_text
+from torchnp.core.python_scalars import number, scalar
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes, store
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import log_sigmoid_forward
@@ -22,10 +25,7 @@ from torchnp.kernels.numerics.blocks import choose
 from torchnp.kernels.numerics.loops import with_double
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
-from torchnp.layout import WRITTEN, contiguous, dense, empty
-from torchnp.registry import kernel
-from torchnp.scalars import number, scalar
-from torchnp.writes import Bound, Writes, store
+from torchnp.layout.stride_rules import WRITTEN, contiguous, dense, empty
 
 ndarray = np.ndarray
 NONE, MEAN, SUM = 0, 1, 2

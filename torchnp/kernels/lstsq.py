@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check
+from torchnp.core.checks import broadcast_shapes, check
+from torchnp.core.registry import kernel
 from torchnp.kernels.linalg import check_epsilon, check_lapack, column_major, lapack, raise_first
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 

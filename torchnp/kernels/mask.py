@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_expand, check_fits, check_type, refuse, warn
-from torchnp.errors import not_implemented
+from torchnp.core.checks import broadcast_shapes, check, check_expand, check_fits, check_type, refuse, warn
+from torchnp.core.errors import not_implemented
+from torchnp.core.python_scalars import item, scalar
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.blocks import MANY, choose
 from torchnp.kernels.view import expand
-from torchnp.overlap import check_target
-from torchnp.registry import kernel
-from torchnp.scalars import item, scalar
-from torchnp.writes import Bound, Writes
+from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 _BARE = frozenset(dt.BARE_UNSIGNED)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_matrices, check_type, dim_of, expanded
-from torchnp.errors import (
+from torchnp.core.checks import broadcast_shapes, check, check_matrices, check_type, dim_of, expanded
+from torchnp.core.errors import (
     batch2_mismatch,
     cannot_cast,
     complex_clamp,
@@ -18,6 +18,10 @@ from torchnp.errors import (
     out_dtype,
     shape_text,
 )
+from torchnp.core.fast_path import within
+from torchnp.core.python_scalars import scalar, single
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes, step_by_step
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import gelu, relu
 from torchnp.kernels.arithmetic import mul
@@ -30,12 +34,8 @@ from torchnp.kernels.numerics.products import (
     words,
 )
 from torchnp.kernels.view import view
-from torchnp.layout import iterated, layout_of, place
-from torchnp.overlap import check_target
-from torchnp.quick import within
-from torchnp.registry import kernel
-from torchnp.scalars import scalar, single
-from torchnp.writes import Bound, Writes, step_by_step
+from torchnp.layout.overlap import check_target
+from torchnp.layout.stride_rules import iterated, layout_of, place
 
 ndarray = np.ndarray
 

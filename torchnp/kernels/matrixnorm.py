@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check, refuse, wrap_dim
-from torchnp.errors import invalid_view, not_implemented, out_dtype, shape_text
+from torchnp.core.checks import check, refuse, wrap_dim
+from torchnp.core.errors import invalid_view, not_implemented, out_dtype, shape_text
+from torchnp.core.python_scalars import each, real
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels import linalg
 from torchnp.kernels._rows import rows
 from torchnp.kernels.contraction import matmul
@@ -22,9 +24,7 @@ from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod
 from torchnp.kernels.vectornorm import _check_dtype, linalg_vector_norm
 from torchnp.kernels.view import movedim_intlist, view
-from torchnp.registry import kernel
-from torchnp.scalars import each, real
-from torchnp.writes import Bound, Writes
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 
@@ -39,7 +39,7 @@ def _matrix_axes(x: ndarray, dim: Any) -> tuple[int, ...]:
 
 def _of_singular_values(x: ndarray, axes: tuple[int, ...], keepdim: bool, reduce: Any) -> ndarray:
     out = reduce(linalg_svdvals(np.moveaxis(x, axes, (-2, -1))), [-1])
-    return _with_kept(out, axes) if keepdim else layout.dense(out)
+    return _with_kept(out, axes) if keepdim else stride_rules.dense(out)
 
 
 def _amax(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
@@ -49,11 +49,11 @@ def _amax(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
 
 def _with_kept(out: ndarray, axes: Sequence[int]) -> ndarray:
     """Norms with their dimensions of one put back, which have a stride of one: torch has them last, and permutes."""
-    shape, strides = list(out.shape), list(layout.contiguous(out.shape))
+    shape, strides = list(out.shape), list(stride_rules.contiguous(out.shape))
     for axis in sorted(axes):
         shape.insert(axis, 1)
         strides.insert(axis, 1)
-    return layout.place(out.reshape(shape), tuple(strides))
+    return stride_rules.place(out.reshape(shape), tuple(strides))
 
 
 def _matrix_norm(x: ndarray, ord: Any, dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> ndarray:
@@ -69,13 +69,13 @@ def _matrix_norm(x: ndarray, ord: Any, dim: Any = (-2, -1), keepdim: bool = Fals
     axes = _matrix_axes(x, dim)
     x = x if dtype is None else dt.cast(x, _check_dtype(name, x.dtype, dt.as_dtype(dtype)))
     if ord == "fro":
-        return layout.dense(linalg_vector_norm(x, 2, list(axes), keepdim))
+        return stride_rules.dense(linalg_vector_norm(x, 2, list(axes), keepdim))
     pick = sum_dim if ord == "nuc" else _amax if ord > 0 else amin
     if ord in ("nuc", 2, -2):
         return _of_singular_values(x, axes, keepdim, pick)
     by, over = axes if abs(ord) == 1 else axes[::-1]
     sums = linalg_vector_norm(x, 1.0, [by], keepdim)
-    return layout.dense(pick(sums, [over - (by < over and not keepdim)], keepdim))
+    return stride_rules.dense(pick(sums, [over - (by < over and not keepdim)], keepdim))
 
 
 _DOC = "Norms of matrices: by columns (1), by rows (inf) or spectral (2); the smallest for negative orders."
@@ -94,7 +94,7 @@ def _norm(self: ndarray, ord: Any, dim: Any, keepdim: bool, *, dtype: Any) -> nd
     words = f"If dim is specified, it must be of length 1 or 2. Got {'' if dims is None else shape_text(dims)}"
     check(dims is None or len(dims) in (1, 2), f"linalg.norm: {words}")
     if ord is None or (not isinstance(ord, str) and (self.ndim if dims is None else len(dims)) != 2):
-        return layout.dense(linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype))
+        return stride_rules.dense(linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype))
     return _matrix_norm(self, ord, dims or (0, 1), keepdim, dtype=dtype)
 
 
@@ -159,12 +159,12 @@ def linalg_matrix_power(self, n):
     """n-th powers of square matrices, by repeated squaring; of the inverses for negative n."""
     linalg.check_square("linalg.matrix_power", self)
     if n == 0:
-        return layout.dense(np.broadcast_to(eye(self.shape[-1], dtype=self.dtype), self.shape).copy())
+        return stride_rules.dense(np.broadcast_to(eye(self.shape[-1], dtype=self.dtype), self.shape).copy())
     if n < 0:
         linalg.check_inexact("linalg.inv", self, False)
         self, n = linalg.linalg_inv(self), -n
         if n == 1:  # as LAPACK leaves it
-            return layout.place(self, layout.columns(self.shape))
+            return stride_rules.place(self, stride_rules.columns(self.shape))
     while n % 2 == 0:
         self, n = matmul(self, self), n // 2
     out = self
@@ -172,7 +172,7 @@ def linalg_matrix_power(self, n):
         self, n = matmul(self, self), n // 2
         if n % 2:
             out = matmul(out, self)
-    return layout.dense(out.copy())
+    return stride_rules.dense(out.copy())
 
 
 @kernel("linalg_matrix_exp", "matrix_exp")
@@ -191,7 +191,7 @@ def linalg_matrix_exp(self):
             "exp_vml_cpu" if n == 1 else "bmm" if self.ndim > 2 or self.any() else "sum_cpu", self.dtype
         )
     if self.size == 0:
-        return layout.cloned(self)
+        return stride_rules.cloned(self)
     if self.dtype == dt.complex32:  # of a lone zero matrix torch adds powers and multiplies none
         zero = self.size == n * n and not self.any()
         raise not_implemented("exp_vml_cpu" if n == 1 else "sum_cpu" if zero else "bmm", self.dtype)
@@ -200,7 +200,9 @@ def linalg_matrix_exp(self):
     wide = dt.complex128 if dt.is_complex(self.dtype) else dt.float64
     out = dt.cast(expm(dt.cast(self, wide)), self.dtype)
     return (
-        layout.place(out, layout.iterated([layout.layout_of(self)])) if n == 1 else layout.dense(out)
+        stride_rules.place(out, stride_rules.iterated([stride_rules.layout_of(self)]))
+        if n == 1
+        else stride_rules.dense(out)
     )  # of lone numbers torch calls exp
 
 

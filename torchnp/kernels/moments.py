@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check, refuse
-from torchnp.errors import not_implemented, output_shape
+from torchnp.core.checks import check, refuse
+from torchnp.core.errors import not_implemented, output_shape
+from torchnp.core.fast_path import Quick, axes, within
+from torchnp.core.python_scalars import number, real, single
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes, store
 from torchnp.kernels._elementwise import int_to_float
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ordered
 from torchnp.kernels._rows import rows
@@ -21,11 +24,8 @@ from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.matmul import mm
 from torchnp.kernels.reduce import sum_all, sum_dim
-from torchnp.overlap import check_target
-from torchnp.quick import Quick, axes, within
-from torchnp.registry import kernel
-from torchnp.scalars import number, real, single
-from torchnp.writes import Bound, Writes, store
+from torchnp.layout import stride_rules
+from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 
@@ -270,7 +270,7 @@ def cov(self, *, correction=1, fweights=None, aweights=None):
     d = sub(rows, mean[:, None])
     weighted = d if w is None else mul(d, w)
     out = div(mm(d, weighted.conj().T if dt.is_complex(weighted.dtype) else weighted.T), freedom)
-    return out.squeeze() if out.size else layout.dense(out)
+    return out.squeeze() if out.size else stride_rules.dense(out)
 
 
 def _weights(n: int, fweights: Any, aweights: Any) -> ndarray | None:

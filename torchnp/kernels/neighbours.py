@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check, dim_of, wrap_dim
+from torchnp.core.checks import check, dim_of, wrap_dim
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.fft_kernels import along
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumsum
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 
@@ -44,7 +44,7 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     check(n >= 0, f"order must be non-negative but got {n}")
     parts = [p for p in (prepend, self, append) if p is not None]
     if n == 0 and len(parts) == 1:  # torch does not look at the dimension
-        return layout.cloned(self)
+        return stride_rules.cloned(self)
     axis = wrap_dim(dim, self.ndim)
     words = "diff expects the shape of tensor to prepend or append to match that of input except along the differencing"
     for part in parts:
@@ -52,17 +52,19 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
         for i, (a, b) in enumerate(zip(self.shape, part.shape, strict=True)):
             check(i == axis or a == b, f"{words} dimension; input.size({i}) = {a}, but got tensor.size({i}) = {b}")
     if n == 0:
-        return layout.cloned(self)
+        return stride_rules.cloned(self)
     common = dt.result_type(*parts)
     x = self
     if len(parts) > 1:  # in the memory format that all suggest as they were given
         x = np.concatenate([dt.cast(p, common) for p in parts], axis)
-        x = layout.place(x, layout.in_format(x.shape, layout.joined([layout.layout_of(p) for p in parts])))
+        x = stride_rules.place(
+            x, stride_rules.in_format(x.shape, stride_rules.joined([stride_rules.layout_of(p) for p in parts]))
+        )
     for _ in range(min(n, x.shape[axis])):
         after, before = along(x, axis, 1, None), along(x, axis, None, -1)
         x = after != before if common == dt.bool_ else sub(after, before)
-        x = layout.place(x, layout.iterated([layout.layout_of(after)]))
-    return layout.cloned(x) if x is self else x
+        x = stride_rules.place(x, stride_rules.iterated([stride_rules.layout_of(after)]))
+    return stride_rules.cloned(x) if x is self else x
 
 
 # ---------------------------------------------------------------- trapezoidal rule
@@ -89,26 +91,26 @@ def _neighbours(y: ndarray, axis: int) -> ndarray:
     return add(along(y, axis, None, -1), along(y, axis, 1, None))
 
 
-_NUMBER: layout.Layout = ((), ())
+_NUMBER: stride_rules.Layout = ((), ())
 
 
 def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
     axis = dim_of(y, dim if by == "dx" else wrap_dim(dim, y.ndim))
     if y.shape[axis] == 0:
-        return layout.dense(np.zeros([n for i, n in enumerate(y.shape) if i != axis], y.dtype))
+        return stride_rules.dense(np.zeros([n for i, n in enumerate(y.shape) if i != axis], y.dtype))
     if by == "x":
         _check_samples("trapezoid", y, x)
         widths = _widths("trapezoid", y, x, axis)
         area = div(sum_dim(mul(_neighbours(y, axis), widths), axis), 2.0)
-        return area if area.size else layout.dense(area)
+        return area if area.size else stride_rules.dense(area)
     _check_samples("trapezoid", y, None, x)
     first, last = along(y, axis, 0, 1).squeeze(axis), along(y, axis, -1, None).squeeze(axis)
     ends = add(first, last)
     area = mul(sub(sum_dim(y, axis), mul(ends, 0.5)), x)
-    after = lambda *operands: (area.shape, layout.iterated(operands))  # torch's iterator, step by step
-    half = after(after(layout.layout_of(first), layout.layout_of(last)), _NUMBER)
-    rest = after((area.shape, layout.contiguous(area.shape)), half)
-    return layout.place(area, after(rest, _NUMBER)[1])
+    after = lambda *operands: (area.shape, stride_rules.iterated(operands))  # torch's iterator, step by step
+    half = after(after(stride_rules.layout_of(first), stride_rules.layout_of(last)), _NUMBER)
+    rest = after((area.shape, stride_rules.contiguous(area.shape)), half)
+    return stride_rules.place(area, after(rest, _NUMBER)[1])
 
 
 _PROMOTION = ["int-to-default-float", "int-float-promotion"]

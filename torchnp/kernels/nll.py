@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check, check_fits, check_shape, check_single, check_type, require
-from torchnp.errors import expected_type, multi_target, no_dimensions, shape_text
+from torchnp.core.checks import check, check_fits, check_shape, check_single, check_type, require
+from torchnp.core.errors import expected_type, multi_target, no_dimensions, shape_text
+from torchnp.core.fast_path import exact, is_float
+from torchnp.core.registry import kernel
 from torchnp.kernels._elementwise import FLOATS, finish
 from torchnp.kernels._memory import new_like
 from torchnp.kernels._rows import rows
@@ -19,8 +20,7 @@ from torchnp.kernels.loss import MEAN, NONE, SUM, reduce, total_of
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES
 from torchnp.kernels.pointwise import neg
 from torchnp.kernels.softmax import log_softmax
-from torchnp.quick import exact, is_float
-from torchnp.registry import kernel
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 _LEVELS = 8  # of torch's sums
@@ -267,13 +267,13 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
     if self.ndim <= 2:
         return nll_loss(self, target, weight, reduction, ignore_index)
     if self.ndim == 4:
-        return layout.dense(nll_loss2d(self, target, weight, reduction, ignore_index))
+        return stride_rules.dense(nll_loss2d(self, target, weight, reduction, ignore_index))
     check(target.ndim > 0, "ArrayRef: invalid slice, N = 1; size = 0")
     expected = (self.shape[0], *self.shape[2:])
     check(target.shape == expected, f"Expected target size {shape_text(expected)}, got {shape_text(target.shape)}")
     c, points = self.shape[1], math.prod(self.shape[2:])
     flat = nll_loss2d(self.reshape(n, c, 1, points), target.reshape(n, 1, points), weight, reduction, ignore_index)
-    return layout.dense(flat.reshape(expected)) if reduction == NONE else flat
+    return stride_rules.dense(flat.reshape(expected)) if reduction == NONE else flat
 
 
 @kernel("cross_entropy_loss")

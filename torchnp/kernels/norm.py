@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import broadcast_shapes, check, check_type, dim_of, require, wrap_dim, wrap_dims
-from torchnp.errors import expected_true, negative_size, shape_text
+from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, require, wrap_dim, wrap_dims
+from torchnp.core.errors import expected_true, negative_size, shape_text
+from torchnp.core.fast_path import exact, is_float
+from torchnp.core.python_scalars import scalar
+from torchnp.core.registry import kernel
 from torchnp.kernels._reduction import TILE, add_reduce, row_dots, row_sums, share_tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.kernels.vectornorm import linalg_vector_norm
-from torchnp.quick import exact, is_float
-from torchnp.registry import kernel
-from torchnp.scalars import scalar
-from torchnp.settle import is_plain
+from torchnp.layout import stride_rules
+from torchnp.layout.apply import is_plain
 
 ndarray = np.ndarray
 
@@ -261,23 +261,25 @@ def _fused_rms_norm(input, normalized_shape, weight, eps):
         broadcast_shapes(y.shape, weight.shape)
         common = dt.result_type(y, weight)  # of which a 0-d input decides nothing
         y = dt.cast(dt.cast(y, common) * dt.cast(weight, common), y.dtype)
-    return layout.place(dt.cast(y, input.dtype), _as_products(input, rstd.shape, weight)), rstd
+    return stride_rules.place(dt.cast(y, input.dtype), _as_products(input, rstd.shape, weight)), rstd
 
 
-def _as_products(x: ndarray, kept: tuple[int, ...], weight: ndarray | None) -> layout.Strides:
+def _as_products(x: ndarray, kept: tuple[int, ...], weight: ndarray | None) -> stride_rules.Strides:
     """The strides of rows times their factors, and those times the weight; row-major if x is no channels-last image."""
-    shape, own = layout.layout_of(x)
+    shape, own = stride_rules.layout_of(x)
     wide = dt.opmath(x.dtype)
-    rows_as = shape, own if x.dtype == wide else layout.preserved(shape, own)
-    found = shape, layout.iterated((rows_as, (kept, layout.contiguous(kept))))
+    rows_as = shape, own if x.dtype == wide else stride_rules.preserved(shape, own)
+    found = shape, stride_rules.iterated((rows_as, (kept, stride_rules.contiguous(kept))))
     if weight is not None:
-        by, common = layout.layout_of(weight), dt.promote_types(wide, weight.dtype)
+        by, common = stride_rules.layout_of(weight), dt.promote_types(wide, weight.dtype)
         parts = ((found, wide), (by, weight.dtype))
-        parts_as = [at if dtype == common else (at[0], layout.preserved(*at)) for at, dtype in parts]
+        parts_as = [at if dtype == common else (at[0], stride_rules.preserved(*at)) for at, dtype in parts]
         shape = np.broadcast_shapes(shape, weight.shape)
-        found = shape, layout.iterated(parts_as)
-    as_it_is = layout.is_contiguous(*found) or layout.suggested(*layout.layout_of(x)) != "contiguous_format"
-    return found[1] if as_it_is else layout.contiguous(shape)
+        found = shape, stride_rules.iterated(parts_as)
+    as_it_is = (
+        stride_rules.is_contiguous(*found) or stride_rules.suggested(*stride_rules.layout_of(x)) != "contiguous_format"
+    )
+    return found[1] if as_it_is else stride_rules.contiguous(shape)
 
 
 @kernel("rms_norm", differs=["half-opmath"])

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
-from torchnp.errors import expected_true
+from torchnp.core.checks import check, require
+from torchnp.core.errors import expected_true
+from torchnp.core.registry import kernel
 from torchnp.kernels._rows import rows
-from torchnp.overlap import check_target
-from torchnp.registry import kernel
+from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 Arrays = Sequence[ndarray]

@@ -9,17 +9,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from torchnp import layout
-from torchnp.checks import broadcast_shapes, check, refuse
+from torchnp.core.checks import broadcast_shapes, check, refuse
+from torchnp.core.errors import negative_size, shape_text
+from torchnp.core.registry import kernel
 from torchnp.dtypes import bool_
-from torchnp.errors import negative_size, shape_text
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import code_for
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
 from torchnp.kernels.slicing import at, narrow
-from torchnp.registry import kernel
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 Pads = Sequence[int]
@@ -28,7 +28,7 @@ NOT_PADDED = RARE_OR_CHALF | {bool_}
 
 def image_order(x: ndarray) -> tuple[int, ...] | None:
     """The channels_last order, if the tensor has it."""
-    order = layout.CHANNELS_LAST.get(x.ndim)
+    order = stride_rules.CHANNELS_LAST.get(x.ndim)
     return order if order and not x.flags.c_contiguous and x.transpose(order).flags.c_contiguous else None
 
 

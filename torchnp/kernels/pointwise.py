@@ -9,14 +9,14 @@ import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import require
-from torchnp.errors import not_implemented
+from torchnp.core.checks import require
+from torchnp.core.errors import not_implemented
+from torchnp.core.python_scalars import number
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.loops import AVX512, in_vectors
-from torchnp.registry import kernel
-from torchnp.scalars import number
-from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 FLOAT = ("int-to-default-float",)  # the difference of every float function of integers

@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_filled, dim_of, require
-from torchnp.errors import expected_true, shape_text
+from torchnp.core.checks import check, check_filled, dim_of, require
+from torchnp.core.errors import expected_true, shape_text
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.kernels.view import unsqueeze
-from torchnp.overlap import check_target
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes
+from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 
 
-class Windows(NamedTuple):
+class PoolWindows(NamedTuple):
     """Where the windows of a pool lie; one number for each pooled dimension."""
 
     kernel: tuple[int, ...]
@@ -72,7 +72,7 @@ def windows(
     ceil_mode: bool,
     last_first: bool = False,
     backward: bool = False,
-) -> Windows:
+) -> PoolWindows:
     """The windows of a pool, and everything checked that torch checks before it computes."""
     kernel, stride, padding = check_lengths(n, name, kernel, stride, padding)
     dilation = _expand(dilation, n, name, "dilation", "must be either")
@@ -105,7 +105,7 @@ def windows(
         for k, s, p, d in zip(kernel, sizes, padding, dilation, strict=True)
     )
     kernel = tuple(map(min, reach))
-    return Windows(kernel, stride, padding, dilation, sizes, out)
+    return PoolWindows(kernel, stride, padding, dilation, sizes, out)
 
 
 def check_ndim(x: ndarray, n: int, name: str) -> None:
@@ -151,14 +151,14 @@ def _windows_along(ceil_mode: bool, size: int, kernel: int, stride: int, padding
 
 
 @functools.lru_cache(maxsize=256)
-def places(w: Windows) -> tuple[tuple[int, ...], list[tuple]]:
+def places(w: PoolWindows) -> tuple[tuple[int, ...], list[tuple]]:
     """How much to pad after each dimension, and where each tap of every window lies in the padded array."""
     along = zip(w.out, w.stride, w.dilation, w.kernel, w.sizes, w.padding, strict=True)
     after = tuple(max((o - 1) * s + d * (k - 1) + 1 - size - p, 0) for o, s, d, k, size, p in along)
     return after, [(..., *tap_slices(tap, w.out, w.stride, w.dilation)) for tap in taps(w.kernel)]
 
 
-def padded(x: ndarray, w: Windows, value: float) -> ndarray:
+def padded(x: ndarray, w: PoolWindows, value: float) -> ndarray:
     """The array padded so that every window lies in it."""
     after = places(w)[0]
     return pad(x, w.padding, after, value) if any(w.padding + after) else x
@@ -177,7 +177,7 @@ def result(y: ndarray, x: ndarray, n: int, volumes: bool = False) -> ndarray:
 # ---------------------------------------------------------------- maximum
 
 
-def max_pool(x: ndarray, w: Windows, indices: bool = True) -> tuple[ndarray, Any]:
+def max_pool(x: ndarray, w: PoolWindows, indices: bool = True) -> tuple[ndarray, Any]:
     """The maximum of each window and where it stands in the unpadded, flattened plane.
 
     The first of equal maxima counts, the last NaN, and the first element if all are -inf.
@@ -217,7 +217,7 @@ def _keep_larger(best: ndarray, here: ndarray, out: ndarray) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _positions(w: Windows) -> tuple[ndarray, ndarray, ndarray]:
+def _positions(w: PoolWindows) -> tuple[ndarray, ndarray, ndarray]:
     """The first tap of each window that lies inside, the distance of each tap from tap 0, and where tap 0 stands."""
     steps = [math.prod(w.sizes[i + 1 :]) for i in range(len(w.sizes))]
     first = base = np.zeros((), np.int64)
@@ -245,7 +245,7 @@ def max_pool_of(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
     return result(dt.cast(best, x.dtype), x, n, volumes=True), result(indices, x, n, volumes=True)
 
 
-def _without_depth(indices: ndarray, best: ndarray, w: Windows, lanes: int) -> ndarray:
+def _without_depth(indices: ndarray, best: ndarray, w: PoolWindows, lanes: int) -> ndarray:
     """With channels innermost and beside its vectors of them, torch starts from the first element of the first plane."""
     lowest = -np.inf if dt.is_floating(best.dtype) else np.iinfo(best.dtype).min
     start = np.arange(w.out[0]) * w.stride[0] - w.padding[0]
@@ -280,7 +280,7 @@ def max_pool1d(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_m
     out = _windows_along(ceil_mode, self.shape[-1], kernel, step, border, spread)
     check(out > 0, f"max_pool1d() Invalid computed output size: {out}")
     require("max_pool1d_impl", self.dtype, dt.FLOATS)
-    w = Windows((kernel,), (step,), (border,), (spread,), self.shape[-1:], (out,))
+    w = PoolWindows((kernel,), (step,), (border,), (spread,), self.shape[-1:], (out,))
     return np.ascontiguousarray(max_pool(self, w, indices=False)[0])
 
 
@@ -323,7 +323,7 @@ def max_pool1d_with_indices(self, kernel_size, stride=(), padding=(0,), dilation
 
 
 @functools.lru_cache(maxsize=256)
-def divisors(w: Windows, count_include_pad: bool, divisor_override: int | None) -> ndarray | int:
+def divisors(w: PoolWindows, count_include_pad: bool, divisor_override: int | None) -> ndarray | int:
     """How many elements each window counts."""
     check(divisor_override != 0, "divisor must be not zero")
     if divisor_override is not None:

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check, check_filled, require
-from torchnp.errors import negative_size, shape_text
+from torchnp.core.checks import check, check_filled, require
+from torchnp.core.errors import negative_size, shape_text
+from torchnp.core.python_scalars import each
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for
-from torchnp.kernels.pool import Windows, check_sequence, max_pool, one_int, result
+from torchnp.kernels.pool import PoolWindows, check_sequence, max_pool, one_int, result
 from torchnp.kernels.reduce import mean_dim
 from torchnp.kernels.view import unsqueeze
-from torchnp.registry import kernel
-from torchnp.scalars import each
-from torchnp.writes import Bound, Writes
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 
@@ -113,13 +113,13 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
         got = ", ".join(map(str, output_size)) if n == 2 else ",".join(map(str, output_size)).replace(",", ", ", 1)
         words = f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 but received"
         raise RuntimeError(f"{words} {{{got}}}")
-    if tuple(output_size) == (1,) * n and layout.WRITTEN.target is None:
+    if tuple(output_size) == (1,) * n and stride_rules.WRITTEN.target is None:
         # torch takes the mean, which has complex numbers too, and other numbers of dimensions; but not into an out.
         mean = mean_dim(x, range(-1, -n - 1, -1), True)
-        as_it_was = layout.suggested(*layout.layout_of(x))
-        return layout.place(mean, layout.in_format(mean.shape, as_it_was))
+        as_it_was = stride_rules.suggested(*stride_rules.layout_of(x))
+        return stride_rules.place(mean, stride_rules.in_format(mean.shape, as_it_was))
     out = _adaptive_avg(x, output_size, n=n)
-    return out if n == 2 else layout.dense(out)
+    return out if n == 2 else stride_rules.dense(out)
 
 
 def _look_out(bound: Bound, outs: list[ndarray], *, n: int) -> None:
@@ -153,7 +153,7 @@ def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, nd
     v = dt.cast(x, dt.opmath(x.dtype))
     if all(o and s % o == 0 for s, o in zip(sizes, out, strict=True)):
         kernel = tuple(s // o for s, o in zip(sizes, out, strict=True))
-        best, indices = max_pool(v, Windows(kernel, kernel, (0,) * n, (1,) * n, sizes, out))
+        best, indices = max_pool(v, PoolWindows(kernel, kernel, (0,) * n, (1,) * n, sizes, out))
     else:
         best, indices = _maxima(v, *zip(*map(bins, sizes, out), strict=True))
     return result(dt.cast(best, x.dtype), x, n), result(indices, x, n)

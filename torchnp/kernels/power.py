@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, refuse, require
-from torchnp.errors import cannot_cast
+from torchnp.core.checks import check, check_fits, refuse, require
+from torchnp.core.errors import cannot_cast
+from torchnp.core.python_scalars import number, scalar, whole
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import NO_VECTORS, Bound, Writes, store
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import PROMOTION, mul
 from torchnp.kernels.numerics.loops import AVX512, in_vectors
-from torchnp.overlap import check_target
-from torchnp.registry import kernel
-from torchnp.scalars import number, scalar, whole
-from torchnp.writes import NO_VECTORS, Bound, Writes, store
+from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 REAL = el.INTS | el.FLOATS

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, dim_of
+from torchnp.core.checks import check, check_type, dim_of
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._memory import check_size
 from torchnp.kernels.numerics.products import product
 from torchnp.kernels.slicing import narrow
-from torchnp.layout import dense
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes
+from torchnp.layout.stride_rules import dense
 
 ndarray = np.ndarray
 

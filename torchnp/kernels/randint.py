@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
-from torchnp.errors import not_implemented
+from torchnp.core.checks import check, require
+from torchnp.core.errors import not_implemented
+from torchnp.core.python_scalars import item, scalar, whole
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Writes
 from torchnp.kernels._memory import factory_dtype
 from torchnp.kernels._rows import rows
 from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, filled, filled_like, laid_like, strided_size
-from torchnp.overlap import check_target
+from torchnp.layout.overlap import check_target
 from torchnp.random import Generator, default_generator
-from torchnp.registry import kernel
-from torchnp.scalars import item, scalar, whole
-from torchnp.writes import Writes
 
 ndarray = np.ndarray
 

@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_normal, check_real, check_strides, require
+from torchnp.core.checks import broadcast_shapes, check, check_normal, check_real, check_strides, require
+from torchnp.core.python_scalars import single
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Writes, resize, resize_out
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import check_options, check_size, factory_dtype, memory_order, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.extrema import min_all
 from torchnp.kernels.numerics.fma import fma
-from torchnp.overlap import check_apart, check_target
+from torchnp.layout.overlap import check_apart, check_target
 from torchnp.random import Generator, default_generator
-from torchnp.registry import kernel
-from torchnp.scalars import single
-from torchnp.writes import Writes, resize, resize_out
 
 ndarray = np.ndarray
 FLOATS = (dt.float16, dt.bfloat16, dt.float32, dt.float64)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, dim_of, refuse, require
+from torchnp.core.checks import check, dim_of, refuse, require
+from torchnp.core.python_scalars import item, real, scalar, single, whole
+from torchnp.core.write_spec import Writes
 from torchnp.kernels._memory import check_options, factory_dtype
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
@@ -17,9 +19,7 @@ from torchnp.kernels.numerics import cephes
 from torchnp.kernels.numerics.fma import fast_fma, fma
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
 from torchnp.kernels.pointwise import cos
-from torchnp.layout import WRITTEN
-from torchnp.scalars import item, real, scalar, single, whole
-from torchnp.writes import Writes
+from torchnp.layout.stride_rules import WRITTEN
 
 ndarray = np.ndarray
 

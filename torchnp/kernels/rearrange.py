@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from torchnp import layout
-from torchnp.checks import check, dim_of, refuse_elements, require, wrap_dim, wrap_dims
+from torchnp.core.checks import check, dim_of, refuse_elements, require, wrap_dim, wrap_dims
+from torchnp.core.errors import dim_out_of_range, negative_size, no_dimensions, shape_text
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Step, Writes
 from torchnp.dtypes import can_cast, cast, complex32, int32, int64, promote_types, scalar_name
-from torchnp.errors import dim_out_of_range, negative_size, no_dimensions, shape_text
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import code_for
@@ -20,9 +21,8 @@ from torchnp.kernels.index import index_select
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.kernels.scan import cumprod
 from torchnp.kernels.slicing import at, diagonal
-from torchnp.overlap import check_target
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Step, Writes
+from torchnp.layout import stride_rules
+from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 
@@ -34,7 +34,7 @@ def flip(self, dims):
     """A copy with some dimensions in reverse order."""
     dims = wrap_dims(dims, self.ndim)
     if not self.size:
-        return layout.cloned(self)
+        return stride_rules.cloned(self)
     # torch has code for the rare dtypes only to move whole rows; what is expanded it does not reverse.
     wide = [d for d in range(self.ndim) if self.shape[d] > 1]
     if any(d in dims and self.strides[d] for d in wide):
@@ -77,10 +77,10 @@ def roll(self, shifts, dims=()):
     """A copy with elements moved along dimensions, those that leave coming in at the other end."""
     shifts, dims = _listed(shifts), _listed(dims)
     if not self.size and (len(shifts) == len(dims) > 0 or (len(shifts) == self.ndim == 1 and not len(dims))):
-        return layout.cloned(self)
+        return stride_rules.cloned(self)
     check(len(shifts) > 0, "`shifts` required")
     if not len(dims) and len(shifts) == 1:
-        return layout.dense(_roll1(self.reshape(-1), shifts[0], 0).reshape(self.shape))
+        return stride_rules.dense(_roll1(self.reshape(-1), shifts[0], 0).reshape(self.shape))
     check(len(shifts) == len(dims), f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     for shift, dim in zip(shifts, dims):
         check(self.ndim > 0, no_dimensions(dim))
@@ -96,8 +96,8 @@ def _roll1(x: ndarray, shift: int, dim: int) -> ndarray:
     n = x.shape[dim]
     shift = shift % n if n else 0
     stays, comes = x[at(dim, slice(0, n - shift))], x[at(dim, slice(n - shift, None))]
-    memory_format = layout.joined([layout.layout_of(stays), layout.layout_of(comes)])
-    out = layout.empty(x.shape, x.dtype, layout.in_format(x.shape, memory_format))
+    memory_format = stride_rules.joined([stride_rules.layout_of(stays), stride_rules.layout_of(comes)])
+    out = stride_rules.empty(x.shape, x.dtype, stride_rules.in_format(x.shape, memory_format))
     out[at(dim, slice(shift, None))] = stays
     out[at(dim, slice(0, shift))] = comes
     return out
@@ -195,8 +195,8 @@ def _write_triangle(bound: Bound, target: ndarray, step: Step) -> None:
     out = target.copy()
     step(bound | {"self": out})
     if target.ndim > 3:
-        (n, *_), (first, *strides) = layout.layout_of(target)
-        outer, *dense = layout.contiguous(target.shape)
+        (n, *_), (first, *strides) = stride_rules.layout_of(target)
+        outer, *dense = stride_rules.contiguous(target.shape)
         if strides[:-2] != dense[:-2] or (n > 1 and first not in (0, outer)):
             check_target(target)
     target[~out.view(np.uint8).reshape(*out.shape, out.itemsize).any(-1)] = 0  # a negative zero stays
@@ -264,7 +264,9 @@ def fill_diagonal_(self, fill_value, wrap=False):
 
 def _shuffled(out: ndarray, source: ndarray) -> ndarray:
     """A shuffled view as a dense tensor in the memory format that its source suggests."""
-    dense = layout.empty(out.shape, out.dtype, layout.in_format(out.shape, layout.suggested(*layout.layout_of(source))))
+    dense = stride_rules.empty(
+        out.shape, out.dtype, stride_rules.in_format(out.shape, stride_rules.suggested(*stride_rules.layout_of(source)))
+    )
     dense[...] = out
     return dense
 
@@ -277,7 +279,7 @@ def _check_image(x: ndarray, r: int, name: str, factor: str) -> None:
 def _check_pixels(x: ndarray, name: str) -> None:
     """Refuse what torch has no code for: volumes in channels-last order, and rare dtypes."""
     words = "Unsupported memory format. Supports only ChannelsLast, Contiguous"
-    check(layout.suggested(*layout.layout_of(x)) != "channels_last_3d", words)
+    check(stride_rules.suggested(*stride_rules.layout_of(x)) != "channels_last_3d", words)
     refuse_elements(code_for(name, x), x, RARE_OR_CHALF)
 
 
@@ -306,7 +308,7 @@ def pixel_unshuffle(self, downscale_factor):
             words = f"pixel_unshuffle expects {name} to be divisible by downscale_factor,"
             raise RuntimeError(f"{words} but input.size({d})={n} is not divisible by {r}")
     if not self.size:  # which torch clones as they are
-        return layout.cloned(self)
+        return stride_rules.cloned(self)
     _check_pixels(self, "pixel_unshuffle")
     out = np.moveaxis(self.reshape(*batch, c, h // r, r, w // r, r), (-3, -1), (-4, -3))
     return _shuffled(out.reshape(*batch, c * r * r, h // r, w // r), self)
@@ -321,8 +323,8 @@ def channel_shuffle(self, groups):
     c = self.shape[1]
     check(c % groups == 0, f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
     if not self.size:
-        return layout.cloned(self)
-    last = layout.suggested(*layout.layout_of(self)) != "contiguous_format"
+        return stride_rules.cloned(self)
+    last = stride_rules.suggested(*stride_rules.layout_of(self)) != "contiguous_format"
     refuse_elements("channel_shuffle_cl" if last else "channel_shuffle", self, RARE_OR_CHALF)
     out = self.reshape(self.shape[0], groups, c // groups, *self.shape[2:]).swapaxes(1, 2)
     return _shuffled(out.reshape(self.shape), self)

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, refuse
-from torchnp.errors import cannot_cast, out_dtype
+from torchnp.core.checks import check, refuse
+from torchnp.core.errors import cannot_cast, out_dtype
+from torchnp.core.fast_path import Quick, axes, is_float, within
+from torchnp.core.python_scalars import number
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ranged_dims
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.pointwise import nan_to_num
-from torchnp.layout import layout_of, order_of, preserved
-from torchnp.overlap import check_target
-from torchnp.quick import Quick, axes, is_float, within
-from torchnp.registry import kernel
-from torchnp.scalars import number
-from torchnp.writes import Bound, Writes
+from torchnp.layout.overlap import check_target
+from torchnp.layout.stride_rules import layout_of, order_of, preserved
 
 ndarray = np.ndarray
 # Called by place, which is cheaper; np.array makes an array of a NumPy scalar sooner than np.asarray.

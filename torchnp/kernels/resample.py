@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check, require
-from torchnp.errors import expected_true, not_implemented, shape_text
+from torchnp.core.checks import check, require
+from torchnp.core.errors import expected_true, not_implemented, shape_text
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.kernels.numerics.fma import fast_fma, fma
-from torchnp.overlap import check_apart
-from torchnp.writes import Bound, Writes
+from torchnp.layout import stride_rules
+from torchnp.layout.overlap import check_apart
 
 ndarray = np.ndarray
 
@@ -231,7 +231,7 @@ def _by_channels(x: ndarray, out: Ints, mode: str) -> bool:
     """Whether torch takes its loop for channels_last: for small images too, and linearly for those of three colours."""
     if mode == "cubic":
         return False
-    last = x.shape[1] > 3 and layout.is_channels_last(*layout.layout_of(x))
+    last = x.shape[1] > 3 and stride_rules.is_channels_last(*stride_rules.layout_of(x))
     return last or (x.ndim == 4 and (sum(out) <= 128 or (mode == "linear" and x.shape[1] == 3)))
 
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import broadcast_shapes, check, check_type, wrap_dim
-from torchnp.errors import cannot_cast, no_primitive, shape_text
+from torchnp.core.checks import broadcast_shapes, check, check_type, wrap_dim
+from torchnp.core.errors import cannot_cast, no_primitive, shape_text
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.contraction import linear as any_linear
 from torchnp.kernels.dropout import dropout as drop
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 State = tuple[ndarray, ...]  # (h,), or (h, c) for an LSTM
@@ -291,8 +291,8 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
     ends = cell(linear(input, w_ih, b_ih), tuple(states), Weights(w_ih, w_hh, b_ih, b_hh, None))
     if cell is not _gru:
         return ends
-    own = layout.layout_of(hx)  # torch adds a row-major gate to the state
-    return (layout.place(ends[0], layout.iterated((own, (hx.shape, layout.contiguous(hx.shape))))),)
+    own = stride_rules.layout_of(hx)  # torch adds a row-major gate to the state
+    return (stride_rules.place(ends[0], stride_rules.iterated((own, (hx.shape, stride_rules.contiguous(hx.shape))))),)
 
 
 for _name, _cell, _doc in (

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, require
+from torchnp.core.checks import broadcast_shapes, check, require
+from torchnp.core.errors import found_dtype
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.dtypes import INTS, c_name, cast, float32, float64, int64, is_floating, opmath, scalar_name
-from torchnp.errors import found_dtype
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.random import FLOATS, laid_like
-from torchnp.overlap import check_target
+from torchnp.layout.overlap import check_target
 from torchnp.random import Generator, default_generator, libm
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 Sample = Callable[[Generator, int], ndarray]

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_fits, dim_of
-from torchnp.errors import dense_dtype, no_primitive, output_shape, shape_text
+from torchnp.core.checks import broadcast_shapes, check, check_fits, dim_of
+from torchnp.core.errors import dense_dtype, no_primitive, output_shape, shape_text
+from torchnp.core.registry import kernel
 from torchnp.kernels._elementwise import check_result_dtype
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels.view import matrix_transposed
-from torchnp.layout import dense
-from torchnp.registry import kernel
+from torchnp.layout.stride_rules import dense
 
 ndarray = np.ndarray
 

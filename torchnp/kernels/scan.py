@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, dim_of, refuse, require, wrap_dim
+from torchnp.core.checks import check, check_type, dim_of, refuse, require, wrap_dim
+from torchnp.core.fast_path import exact, is_axis
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, share_tiles
 from torchnp.kernels._rows import rows
@@ -19,9 +22,6 @@ from torchnp.kernels.power import complex_logaddexp
 from torchnp.kernels.reduce import look_told
 from torchnp.kernels.scatter import scatter_add
 from torchnp.kernels.view import as_strided
-from torchnp.quick import exact, is_axis
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 

@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, refuse, refuse_elements, warn, wrap_dim
+from torchnp.core.checks import check, refuse, refuse_elements, warn, wrap_dim
+from torchnp.core.errors import dim_out_of_range, index_out_of_range, no_dimensions, shape_text, unknown_reduction
+from torchnp.core.fast_path import exact, is_float
+from torchnp.core.python_scalars import item, scalar
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes, look_apart
 from torchnp.dtypes import COMPLEXES, HALVES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
-from torchnp.errors import dim_out_of_range, index_out_of_range, no_dimensions, shape_text, unknown_reduction
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, half_sum
@@ -16,13 +20,9 @@ from torchnp.kernels.numerics import accumulate
 from torchnp.kernels.numerics.loops import alone_among
 from torchnp.kernels.slicing import at, select
 from torchnp.kernels.view import as_strided
-from torchnp.layout import cloned, contiguous, dense, layout_of
-from torchnp.overlap import check_target, check_written_at
-from torchnp.quick import exact, is_float
-from torchnp.registry import kernel
-from torchnp.scalars import item, scalar
-from torchnp.settle import is_plain
-from torchnp.writes import Bound, Writes, look_apart
+from torchnp.layout.apply import is_plain
+from torchnp.layout.overlap import check_target, check_written_at
+from torchnp.layout.stride_rules import cloned, contiguous, dense, layout_of
 
 ndarray = np.ndarray
 

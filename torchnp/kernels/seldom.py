@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type, refuse, require, wrap_dim, wrap_dims
-from torchnp.errors import dim_out_of_range, empty_list, expected_true, output_shape
+from torchnp.core.checks import broadcast_shapes, check, check_type, refuse, require, wrap_dim, wrap_dims
+from torchnp.core.errors import dim_out_of_range, empty_list, expected_true, output_shape
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes, store
 from torchnp.kernels._memory import RARE_OR_CHALF, check_size, empty_in_order, storage
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul, sub
@@ -18,10 +20,8 @@ from torchnp.kernels.extrema import aminmax
 from torchnp.kernels.fft_kernels import copied
 from torchnp.kernels.vectornorm import linalg__powsum
 from torchnp.kernels.view import view
-from torchnp.layout import dense
-from torchnp.overlap import check_apart
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes, store
+from torchnp.layout.overlap import check_apart
+from torchnp.layout.stride_rules import dense
 
 ndarray = np.ndarray
 

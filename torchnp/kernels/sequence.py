@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, check_type, refuse, require, wrap_dim
-from torchnp.errors import expected_true, invalid_view, no_dimensions, unknown_reduction
+from torchnp.core.checks import check, check_fits, check_type, refuse, require, wrap_dim
+from torchnp.core.errors import expected_true, invalid_view, no_dimensions, unknown_reduction
+from torchnp.core.python_scalars import scalar
+from torchnp.core.registry import kernel
 from torchnp.kernels._memory import check_size, empty_in_order
 from torchnp.kernels.extrema import min_all
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
 from torchnp.kernels.slicing import select, slice_tensor
-from torchnp.registry import kernel
-from torchnp.scalars import scalar
 
 ndarray = np.ndarray
 

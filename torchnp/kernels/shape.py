@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from torchnp import dtypes, scalars
-from torchnp.checks import check, dim_of
+from torchnp import dtypes
+from torchnp.core import python_scalars
+from torchnp.core.checks import check, dim_of
+from torchnp.core.errors import shape_text
+from torchnp.core.registry import kernel
 from torchnp.dtypes import bool_, c_name, int64
-from torchnp.errors import shape_text
 from torchnp.kernels import _memory
 from torchnp.kernels._memory import storage
 from torchnp.kernels._rows import rows
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
@@ -113,7 +114,7 @@ def _assert_tensor_metadata(a, size=None, stride=None, dtype=None, *, device=Non
 def _local_scalar_dense(self):
     """The first value as a Python number."""
     check(self.size > 0, "_local_scalar_dense: Empty tensor not supported")
-    return scalars.item(self if self.size == 1 else self[(slice(0, 1),) * self.ndim])
+    return python_scalars.item(self if self.size == 1 else self[(slice(0, 1),) * self.ndim])
 
 
 @kernel("item", like=np.ndarray.item)
@@ -129,7 +130,7 @@ def is_nonzero(self):
     check(self.size != 0, "Boolean value of Tensor with no values is ambiguous")
     check(self.size == 1, "Boolean value of Tensor with more than one value is ambiguous")
     value = _local_scalar_dense(self)
-    return bool(scalars.whole(value) if isinstance(value, int) else value)  # torch compares an integer as int64
+    return bool(python_scalars.whole(value) if isinstance(value, int) else value)  # torch compares an integer as int64
 
 
 @kernel("one_hot")

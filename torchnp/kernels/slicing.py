@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, dim_of, wrap_dim
+from torchnp.core.checks import check, dim_of, wrap_dim
+from torchnp.core.errors import expected_true, shape_text
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Writes
 from torchnp.dtypes import int64, is_integral, scalar_name
-from torchnp.errors import expected_true, shape_text
 from torchnp.kernels._memory import element_strides, storage_offset, window
 from torchnp.kernels._rows import rows
 from torchnp.kernels.view import as_strided
-from torchnp.registry import kernel
-from torchnp.writes import Writes
 
 ndarray = np.ndarray
 ALL = slice(None)

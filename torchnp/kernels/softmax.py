@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, expanded, refuse, require, wrap_dim
-from torchnp.errors import expected_type, shape_text
+from torchnp.core.checks import check, check_type, expanded, refuse, require, wrap_dim
+from torchnp.core.errors import expected_type, shape_text
+from torchnp.core.fast_path import exact, is_axis, is_float, within
+from torchnp.core.registry import kernel
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_dots, row_sums, share_tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.loops import AVX512
-from torchnp.layout import contiguous, layout_of, place
-from torchnp.quick import exact, is_axis, is_float, within
-from torchnp.registry import kernel
-from torchnp.settle import is_plain
+from torchnp.layout.apply import is_plain
+from torchnp.layout.stride_rules import contiguous, layout_of, place
 
 ndarray = np.ndarray
 _max: Any

@@ -7,15 +7,15 @@ from functools import partial
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, refuse, wrap_dim
-from torchnp.errors import not_implemented, tensor_type
+from torchnp.core.checks import check, refuse, wrap_dim
+from torchnp.core.errors import not_implemented, tensor_type
+from torchnp.core.fast_path import exact, is_axis, is_float
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
 from torchnp.kernels._rows import rows
 from torchnp.kernels.extrema import reduced_shape, taken
-from torchnp.layout import cloned, empty, layout_of, preserved
-from torchnp.quick import exact, is_axis, is_float
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes
+from torchnp.layout.stride_rules import cloned, empty, layout_of, preserved
 
 ndarray = np.ndarray
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type, dim_of, require
-from torchnp.errors import found_dtype, shape_text
+from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, require
+from torchnp.core.errors import found_dtype, shape_text
+from torchnp.core.registry import kernel
 from torchnp.kernels._rows import rows
 from torchnp.kernels.extrema import smallest
 from torchnp.kernels.matmul import addmm
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
+from torchnp.core.checks import check, require
+from torchnp.core.python_scalars import number, scalar
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import NO_VECTORS, Bound, Writes
 from torchnp.kernels._elementwise import FLOATS, WIDE, binary, check_result_dtype, finish, int_to_float, same, unary
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, add_scalar, mul
 from torchnp.kernels.numerics import cephes, erf
 from torchnp.kernels.numerics.erf import scipy_special
 from torchnp.kernels.numerics.fma import fast_fma, horner
-from torchnp.registry import kernel
-from torchnp.scalars import number, scalar
-from torchnp.writes import NO_VECTORS, Bound, Writes
 
 ndarray = np.ndarray
 _FLOAT = ["int-to-default-float", "half-opmath"]

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
-from torchnp.errors import dim_out_of_range, shape_text, tensor_type
+from torchnp.core.checks import check
+from torchnp.core.errors import dim_out_of_range, shape_text, tensor_type
+from torchnp.core.registry import kernel
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul
@@ -20,8 +21,7 @@ from torchnp.kernels.pointwise import abs as absolute
 from torchnp.kernels.power import pow_scalar
 from torchnp.kernels.view import as_strided, unsqueeze
 from torchnp.kernels.view_dtype import view_as_real
-from torchnp.layout import iterated, layout_of, place
-from torchnp.registry import kernel
+from torchnp.layout.stride_rules import iterated, layout_of, place
 
 ndarray = np.ndarray
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from torchnp._private import sobol_directions
-from torchnp.checks import check, check_fits, check_type, dim_of, require, wrap_dim
+from torchnp.core.checks import check, check_fits, check_type, dim_of, require, wrap_dim
+from torchnp.core.errors import shape_text
+from torchnp.core.registry import kernel
 from torchnp.dtypes import FLOATS, INTS, cast, float32, float64, int64, is_integral, scalar_name, uint64
-from torchnp.errors import shape_text
 from torchnp.kernels._memory import check_size, factory_dtype
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 _LOW = np.uint64(0xFFFFFFFF)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import broadcast_shapes, check, check_type, warn
+from torchnp.core.checks import broadcast_shapes, check, check_type, warn
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._rows import rows
 from torchnp.kernels.linalg import (
     check_inexact,
@@ -23,8 +24,7 @@ from torchnp.kernels.linalg import (
     raise_first,
     solutions,
 )
-from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 
@@ -144,9 +144,9 @@ def cholesky(self, upper=False):
         "This transform will produce equivalent results for all valid (symmetric positive definite) inputs."
     )
     if self.size == 0:
-        return layout.dense(np.empty(self.shape, self.dtype))
+        return stride_rules.dense(np.empty(self.shape, self.dtype))
     out, _ = _cholesky(self, upper, name="cholesky")
-    return layout.place(out, layout.columns(out.shape))
+    return stride_rules.place(out, stride_rules.columns(out.shape))
 
 
 def _look_solved(bound: Bound, outs: list[ndarray]) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, dim_of, refuse, warn
-from torchnp.errors import shape_text
+from torchnp.core.checks import check, dim_of, refuse, warn
+from torchnp.core.errors import shape_text
+from torchnp.core.python_scalars import number
+from torchnp.core.registry import kernel
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._reduction import NOT_ORDERED
 from torchnp.kernels._rows import rows
 from torchnp.kernels.sort import sort_keys, stable_order
-from torchnp.registry import kernel
-from torchnp.scalars import number
 
 ndarray = np.ndarray
 

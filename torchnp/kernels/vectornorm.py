@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, dim_of, wrap_dim
-from torchnp.errors import empty_list, not_implemented, out_dtype
+from torchnp.core.checks import check, dim_of, wrap_dim
+from torchnp.core.errors import empty_list, not_implemented, out_dtype
+from torchnp.core.python_scalars import real
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels._reduction import add_reduce, axes_of, length_of
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import sub
 from torchnp.kernels.view import view
-from torchnp.overlap import check_apart, check_target
-from torchnp.registry import kernel
-from torchnp.scalars import real
-from torchnp.writes import Bound, Writes
+from torchnp.layout.overlap import check_apart, check_target
 
 ndarray = np.ndarray
 

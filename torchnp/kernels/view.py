@@ -12,15 +12,15 @@ from operator import index
 
 import numpy as np
 
-from torchnp import layout
-from torchnp.checks import check, wrap_dim, wrap_dims
+from torchnp.core.checks import check, wrap_dim, wrap_dims
+from torchnp.core.errors import ambiguous_view, expand_mismatch, invalid_view, no_dimensions, shape_text, too_few_sizes
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.dtypes import bool_
-from torchnp.errors import ambiguous_view, expand_mismatch, invalid_view, no_dimensions, shape_text, too_few_sizes
 from torchnp.kernels._memory import check_size, storage, window
 from torchnp.kernels._rows import rows
-from torchnp.registry import kernel
-from torchnp.settle import is_plain
-from torchnp.writes import Bound, Writes
+from torchnp.layout import stride_rules
+from torchnp.layout.apply import is_plain
 
 ndarray = np.ndarray
 
@@ -84,7 +84,7 @@ def _viewed(x: ndarray, size: Sequence[int]) -> ndarray | None:
             infer_size(size, x.size)
         return out
     size = infer_size(size, x.size)
-    strides = layout.viewed(*layout.layout_of(x), size)
+    strides = stride_rules.viewed(*stride_rules.layout_of(x), size)
     return None if strides is None else window(x, size, [s * x.itemsize for s in strides])
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, refuse_elements
+from torchnp.core.checks import check, refuse_elements
+from torchnp.core.registry import kernel
 from torchnp.kernels._memory import RARE, element_strides, storage_offset
 from torchnp.kernels._rows import rows
 from torchnp.kernels.view import check_matrix
-from torchnp.layout import dense, empty, layout_of
-from torchnp.registry import kernel
+from torchnp.layout.stride_rules import dense, empty, layout_of
 
 ndarray = np.ndarray
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.core.errors import shape_text
 from torchnp.dtypes import cast
-from torchnp.errors import shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone, storage_copied
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
 from torchnp.kernels.view import as_strided
-from torchnp.overlap import check_target, overlaps_itself
+from torchnp.layout.overlap import check_target, overlaps_itself
 
 ndarray = np.ndarray
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import facts, spellings, telling
-from torchnp.lookup.meaning import Meaning, is_called, meaning_of
-from torchnp.lookup.naming import public_name
+from torchnp.lookup import op_index, render, spellings
+from torchnp.lookup.numpy_names import public_name
+from torchnp.lookup.resolve import Meaning, is_called, meaning_of
 
 
 def in_torch(function: Any) -> tuple[str, str]:
@@ -46,7 +46,7 @@ def _differences(name: str) -> list[str]:
     meaning = meaning_of(name) if name else None
     if meaning is None or not meaning.ops:
         return []
-    return [row["id"] for row in telling.told(replace(meaning, ops=meaning.ops[:1]))["differences"]]
+    return [row["id"] for row in render.told(replace(meaning, ops=meaning.ops[:1]))["differences"]]
 
 
 def _counterpart(meaning: Meaning) -> str:
@@ -54,7 +54,7 @@ def _counterpart(meaning: Meaning) -> str:
     known = spellings.COUNTERPARTS.get(meaning.name, "")
     if known or not meaning.ops or not is_called(meaning.ops[0]):
         return known
-    return facts.callers()[meaning.ops[0]]
+    return op_index.callers()[meaning.ops[0]]
 
 
 def _lower(title: str) -> str:

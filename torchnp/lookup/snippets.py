@@ -1,4 +1,4 @@
-"""What a piece of Python code does, under the name that `spellings` and `meaning` have for it: ``a[idx, :]`` is ``x[index, :]``."""
+"""What a piece of Python code does, under the name that `spellings` and `resolve` have for it: ``a[idx, :]`` is ``x[index, :]``."""
 
 from __future__ import annotations
 

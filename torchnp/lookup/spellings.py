@@ -1,6 +1,6 @@
 """The operators behind names that do not say which: operators of Python, properties, methods and functions.
 
-Most names of torch give their operator by rule (`torchnp.lookup.meaning`): ``torch.var``, ``Tensor.var`` and
+Most names of torch give their operator by rule (`torchnp.lookup.resolve`): ``torch.var``, ``Tensor.var`` and
 ``F.relu`` are ``aten::var`` and ``aten::relu``, ``torch.linalg.det`` is ``aten::linalg_det``. These here do not.
 """
 

@@ -15,13 +15,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.calling import RemoteProgram
-    from torchnp.rpc.client.connecting import connect
-    from torchnp.rpc.client.engine import Engine
-    from torchnp.rpc.client.handles import BaseHandleTensor
-    from torchnp.rpc.client.quotes import Quote
-    from torchnp.rpc.client.rpctensor import RPCTensor
-    from torchnp.rpc.client.session import Session, Stats, local
+    from torchnp.rpc.client.program.remote_program import RemoteProgram
+    from torchnp.rpc.client.session.connect import connect
+    from torchnp.rpc.client.session.engine import Engine
+    from torchnp.rpc.client.session.release import Quote
+    from torchnp.rpc.client.session.session import Session, Stats, local
+    from torchnp.rpc.client.tensor.handles import BaseHandleTensor
+    from torchnp.rpc.client.tensor.rpctensor import RPCTensor
     from torchnp.rpc.exceptions import (
         AuthenticationError,
         BudgetError,
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
         ValueAccessError,
         VersionMismatch,
     )
-    from torchnp.rpc.server.session_limits import Limits
-    from torchnp.rpc.server.tcp import serve
-    from torchnp.rpc.server.tokens import Token
+    from torchnp.rpc.server.config.tokens import Token
+    from torchnp.rpc.server.session.limits import Limits
+    from torchnp.rpc.server.transports.tcp import serve
 
 __all__ = [
     "AuthenticationError",
@@ -72,18 +72,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "serve": "server.tcp",
-    "Limits": "server.books",
-    "Token": "server.tokens",
-    "Session": "client.session",
-    "RemoteProgram": "client.calling",
-    "Quote": "client.quotes",
-    "Stats": "client.session",
-    "connect": "client.connecting",
-    "local": "client.session",
-    "BaseHandleTensor": "client.handles",
-    "Engine": "client.engine",
-    "RPCTensor": "client.rpctensor",
+    "serve": "server.transports.tcp",
+    "Limits": "server.session.object_store",
+    "Token": "server.config.tokens",
+    "Session": "client.session.session",
+    "RemoteProgram": "client.program.remote_program",
+    "Quote": "client.session.release",
+    "Stats": "client.session.session",
+    "connect": "client.session.connect",
+    "local": "client.session.session",
+    "BaseHandleTensor": "client.tensor.handles",
+    "Engine": "client.session.engine",
+    "RPCTensor": "client.tensor.rpctensor",
 }
 
 
@@ -94,9 +94,9 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(importlib.import_module(f"torchnp.rpc.{home}"), name)
     except ModuleNotFoundError as error:
-        from torchnp.extras import explained
+        from torchnp.core.optional_deps import explained
 
-        needs = ("rpc", "msgspec") if home == "server.tcp" else ("torch,rpc", "torch", "msgspec")
+        needs = ("rpc", "msgspec") if home == "server.transports.tcp" else ("torch,rpc", "torch", "msgspec")
         raise explained(error, f"torchnp.rpc.{name}", *needs) from None
 
 

@@ -20,7 +20,7 @@ from torchnp.files import strict_json
 from torchnp.files.malformed import Malformed, shown
 from torchnp.files.recognize import recognized, recognized_archive, recognized_directory, recognized_object
 from torchnp.files.zip_directory import CHUNK, STORED, Member, check_packing, data_start, read_member, read_members
-from torchnp.runtime.fields import ProgramError
+from torchnp.runtime.json_fields import ProgramError
 
 ndarray = np.ndarray
 

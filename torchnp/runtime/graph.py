@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.dtypes import as_dtype
-from torchnp.runtime.fields import ProgramError, as_kind, field, items, union
+from torchnp.runtime.json_fields import ProgramError, as_kind, field, items, union
 from torchnp.runtime.symbols import Expression, parse_size
 
 # The numbers that the archive has for dtypes, layouts and memory formats.

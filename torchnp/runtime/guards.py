@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torchnp.runtime.fields import ProgramError
+from torchnp.runtime.json_fields import ProgramError
 from torchnp.runtime.symbols import FUNCTIONS
 
 Compiled = Callable[[Sequence[Any]], Any]

@@ -9,12 +9,12 @@ from typing import IO, Any
 import numpy as np
 
 from torchnp.runtime.archive import Archive
-from torchnp.runtime.fields import ProgramError, as_kind, field, items, union
 from torchnp.runtime.graph import Graph, Meta, Ref, parse_argument, parse_graph, parse_meta
 from torchnp.runtime.guards import Guard
-from torchnp.runtime.program import Constant, Input, Program, Signature, Stored, Token, UserInput
+from torchnp.runtime.json_fields import ProgramError, as_kind, field, items, union
+from torchnp.runtime.program import Constant, EffectToken, GraphSignature, Input, Program, Stored, UserInput
+from torchnp.runtime.pytree_spec import TreeSpec, parse_spec
 from torchnp.runtime.run import check_calls, missing
-from torchnp.runtime.structures import Spec, parse_spec
 from torchnp.runtime.symbols import parse_ranges
 
 ndarray = np.ndarray
@@ -154,7 +154,7 @@ def _view(raw: ndarray, meta: Meta, where: str) -> ndarray:
     return ndarray(sizes, meta.dtype, raw, offset * itemsize, [step * itemsize for step in strides])
 
 
-def _state(graph: Graph, signature: Signature, found: dict[str, ndarray]) -> dict[str, ndarray]:
+def _state(graph: Graph, signature: GraphSignature, found: dict[str, ndarray]) -> dict[str, ndarray]:
     """The arrays that the program asks for, each of the shape and dtype that its graph has for it."""
     state = {}
     for spec in signature.inputs:
@@ -179,7 +179,7 @@ _STORED = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_const
 _WRITTEN = {"buffer_mutation": "buffer_name", "parameter_mutation": "parameter_name"}
 
 
-def _signature(module: dict[str, Any], graph: Graph, where: str) -> Signature:
+def _signature(module: dict[str, Any], graph: Graph, where: str) -> GraphSignature:
     """Which inputs are weights and which the caller's, and which outputs are written back."""
     record, where = field(module, "signature", dict, where), f"{where}: signature"
     inputs = [
@@ -193,7 +193,7 @@ def _signature(module: dict[str, Any], graph: Graph, where: str) -> Signature:
     known = {*expected}
     if [n for n in names if n in known] != expected or len(outputs) != len(graph.outputs):
         raise ProgramError(f"{where} does not fit the graph's inputs and outputs")
-    if any(isinstance(spec, (Stored, UserInput, Token)) and spec.name not in known for spec in inputs):
+    if any(isinstance(spec, (Stored, UserInput, EffectToken)) and spec.name not in known for spec in inputs):
         raise ProgramError(f"{where} has an input that the graph does not have")
     owners = {spec.target if isinstance(spec, Stored) else spec.name for spec in inputs}
     for (kind, written, arg), value in zip(outputs, graph.outputs):
@@ -208,10 +208,10 @@ def _signature(module: dict[str, Any], graph: Graph, where: str) -> Signature:
     takes = parse_spec(field(call, "in_spec", str, where), named, f"{where}: in_spec")
     gives = parse_spec(field(call, "out_spec", str, where), named, f"{where}: out_spec")
     _check_structure(takes, gives, inputs, outputs, where)
-    return Signature(inputs, [(kind, written) for kind, written, _ in outputs], takes, gives, {}, [])
+    return GraphSignature(inputs, [(kind, written) for kind, written, _ in outputs], takes, gives, {}, [])
 
 
-def _guards(record: dict[str, Any], module: dict[str, Any], takes: Spec, where: str) -> list[Guard]:
+def _guards(record: dict[str, Any], module: dict[str, Any], takes: TreeSpec, where: str) -> list[Guard]:
     """The conditions on the arguments; their names are those of the module's ``forward``."""
     call = next(c["signature"] for c in module["module_call_graph"] if c.get("fqn") == "")
     positional, named = takes.children
@@ -226,7 +226,7 @@ def _guards(record: dict[str, Any], module: dict[str, Any], takes: Spec, where: 
     return [Guard(text, places, where) for text in texts]
 
 
-def _check_structure(takes: Spec, gives: Spec, inputs: list, outputs: list, where: str) -> None:
+def _check_structure(takes: TreeSpec, gives: TreeSpec, inputs: list, outputs: list, where: str) -> None:
     users = sum(isinstance(spec, (UserInput, Constant)) for spec in inputs)
     if len(takes.children) != 2 or takes.children[0].keys is not None or takes.children[1].keys is None:
         raise ProgramError(f"{where}: in_spec is no pair of a tuple and a dict of arguments")
@@ -243,7 +243,7 @@ def _input(record: Any, graph: Graph, where: str) -> Input:
         name = field(field(spec, "arg", dict, where), "name", str, where)
         return Stored(name, kind, field(spec, _STORED[kind], str, where))
     if kind == "token":
-        return Token(field(field(spec, "arg", dict, where), "name", str, where))
+        return EffectToken(field(field(spec, "arg", dict, where), "name", str, where))
     if kind == "constant_input":
         _, value = union(field(spec, "value", dict, where), where)
         value = parse_argument(field(spec, "value", dict, where), where)

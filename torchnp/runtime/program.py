@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 import torchnp
-from torchnp.errors import shape_text
+from torchnp.core.errors import shape_text
 from torchnp.runtime.graph import Graph, Meta, Node, refs, result_names
 from torchnp.runtime.guards import Guard
-from torchnp.runtime.higher import HIGHER
-from torchnp.runtime.rewrite import improved
-from torchnp.runtime.run import NUMBERS, Plan, Report
-from torchnp.runtime.structures import Mismatch, Spec, describe
+from torchnp.runtime.higher_order import HIGHER
+from torchnp.runtime.optimize import improved
+from torchnp.runtime.pytree_spec import Mismatch, TreeSpec, describe
+from torchnp.runtime.run import NUMBERS, ExecutionPlan, Report
 from torchnp.runtime.symbols import Expression, evaluate, solve, spell, symbols
 
 ndarray = np.ndarray
@@ -50,17 +50,17 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Token:
+class EffectToken:
     """An input that orders calls, and has no value."""
 
     name: str
 
 
-Input = Stored | UserInput | Constant | Token
+Input = Stored | UserInput | Constant | EffectToken
 
 
 @dataclass
-class Signature:
+class GraphSignature:
     """What the inputs and outputs of a graph are for.
 
     Attributes
@@ -79,8 +79,8 @@ class Signature:
 
     inputs: list[Input]
     outputs: list[tuple[str, str | None]]
-    takes: Spec
-    gives: Spec
+    takes: TreeSpec
+    gives: TreeSpec
     ranges: dict[str, tuple[int | None, int | None]]
     guards: list[Guard]
 
@@ -132,9 +132,9 @@ class Program:
         Whether results have the bits of the table's kernels.
     """
 
-    def __init__(self, graph: Graph, signature: Signature, state: dict[str, ndarray], exact: bool = False) -> None:
+    def __init__(self, graph: Graph, signature: GraphSignature, state: dict[str, ndarray], exact: bool = False) -> None:
         self.graph, self.signature, self.state, self.exact = graph, signature, state, exact
-        self._plan: Plan | None = None
+        self._plan: ExecutionPlan | None = None
         self._used: dict[str, ndarray] = {}
         positional, named = signature.takes.children
         self._paths = [f"*args{path}" for path in positional.paths()]
@@ -185,11 +185,11 @@ class Program:
         leaves = [x for x, (kind, _) in zip(results, self.signature.outputs) if kind == "user"]
         return self.signature.gives.build(iter(leaves))
 
-    def _planned(self) -> Plan:
+    def _planned(self) -> ExecutionPlan:
         """The plan, made again where an array that it has in it was exchanged."""
         if self._plan is None or any(self.state.get(target) is not x for target, x in self._used.items()):
             if self.exact:
-                self._plan = Plan(self.graph)
+                self._plan = ExecutionPlan(self.graph)
                 return self._plan
             written = {written for kind, written in self.signature.outputs if kind == "state"}
             stored = {
@@ -199,7 +199,7 @@ class Program:
             self._used = {stored[name]: self.state[stored[name]] for name in used}
             for array in self._used.values():
                 array.flags.writeable = False
-            self._plan = Plan(graph)
+            self._plan = ExecutionPlan(graph)
         return self._plan
 
     # ------------------------------------------------------------ arguments
@@ -253,7 +253,7 @@ class Program:
             if isinstance(spec, Stored):
                 values[id(spec)] = self.state[spec.target]
                 continue
-            if isinstance(spec, Token):
+            if isinstance(spec, EffectToken):
                 values[id(spec)] = None
                 continue
             value, path = next(rest)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import torchnp
-from torchnp.runtime.faster import FLOAT, aligned, plain
+from torchnp.runtime.fast_ops_common import FLOAT, aligned, plain
 
 ndarray = np.ndarray
 _HALF = np.array(0.5, FLOAT)

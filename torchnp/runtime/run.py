@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import torchnp
-from torchnp.runtime.fields import ProgramError
 from torchnp.runtime.graph import Graph, Node, Operator, Ref, Unread, refs, result_names
-from torchnp.runtime.higher import HIGHER
+from torchnp.runtime.higher_order import HIGHER
+from torchnp.runtime.json_fields import ProgramError
 
 Report = Callable[[Node, float], None]  # a node that has run, and its seconds
 Reader = Callable[[list[Any]], Any]  # of all values
@@ -110,7 +110,7 @@ def check_calls(graph: Graph) -> None:
             raise ProgramError(f"{node.where} has {len(node.results)} results; {schema} has {len(schema.returns)}")
 
 
-class Plan:
+class ExecutionPlan:
     """A graph ready to run: each node's kernel, and where its arguments stand in a list of all values.
 
     Parameters
@@ -204,7 +204,7 @@ class Plan:
         if isinstance(x, Ref):
             return self._place(x.name)
         if isinstance(x, Graph):
-            inner = Plan(x)
+            inner = ExecutionPlan(x)
             return self._constant(lambda *given: inner([*given]))
         if isinstance(x, list) and any(True for _ in refs(x)):
             readers = [self._reader(v) for v in x]
@@ -230,7 +230,7 @@ class Plan:
 
 def run(graph: Graph, inputs: Sequence[Any], report: Report | None = None) -> list[Any]:
     """The outputs of a graph for its inputs, in order; who runs it again keeps a `Plan`."""
-    return Plan(graph)([*inputs], report)
+    return ExecutionPlan(graph)([*inputs], report)
 
 
 def _getter(place: int) -> Reader:

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torchnp.runtime.fields import ProgramError, as_kind, field, optional, union
+from torchnp.runtime.json_fields import ProgramError, as_kind, field, optional, union
 
 Expression = int | str | tuple
 MAX_TEXT = 10_000

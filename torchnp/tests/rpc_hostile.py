@@ -29,13 +29,13 @@ import numpy as np
 from torchnp.random import Generator
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.books import OVERRUN
-from torchnp.rpc.server.defined import Programs
-from torchnp.rpc.server.protocol import Connection
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.session_limits import Limits
-from torchnp.rpc.server.tcp import Server
-from torchnp.rpc.wire.bodies import Drop, body_of, hash_of, written
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.server.session.object_store import OVERRUN
+from torchnp.rpc.server.session.programs import Programs
+from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.wire.programs import Drop, body_of, hash_of, written
 from torchnp.tests.rpc_interference import LIMITS, NAMES, Player, services
 from torchnp.tests.rpc_server import resident
 
@@ -326,7 +326,7 @@ class Hostile(Player):
             return wire.Publish(1, seq, id_)
         if kind == "release":
             return wire.Publish(1, seq, id_, r.choice(("", "key", "x" * 256)), terms)
-        return wire.Quote(1, seq, id_, terms)
+        return wire.QuoteRequest(1, seq, id_, terms)
 
     def damaged(self, raw: bytes) -> bytes:
         """A frame with bytes changed, cut, doubled or made up."""

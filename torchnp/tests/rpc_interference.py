@@ -21,14 +21,15 @@ import numpy as np
 
 from torchnp import dtypes
 from torchnp.rpc import wire
-from torchnp.rpc.server import executor, pace, privacy, protocol
-from torchnp.rpc.server.ledger import Ledger
-from torchnp.rpc.server.one_call import Call
-from torchnp.rpc.server.pace import Late, Pace
-from torchnp.rpc.server.protocol import Connection
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.session_limits import Limits
-from torchnp.rpc.wire.bodies import hash_of, written
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.privacy import taint, timing
+from torchnp.rpc.server.privacy.ledger import Ledger
+from torchnp.rpc.server.privacy.timing import Late, Pace
+from torchnp.rpc.server.session import executor, protocol
+from torchnp.rpc.server.session.invocation import Invocation
+from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.wire.programs import hash_of, written
 
 SHAPES = ((), (1,), (3,), (4,), (2, 3), (3, 3), (4, 4), (3, 1), (2, 3, 4), (1, 2, 5, 5), (2, 2, 4, 4, 3), (0, 3))
 DTYPES = tuple(map(np.dtype, ("f4", "f8", "i8", "i4", "u1", "?", "c8", "f2"))) + (dtypes.bfloat16,)
@@ -301,7 +302,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def cost(self, call: Call) -> float:
+    def cost(self, call: Invocation) -> float:
         arrays = [a for a in call.values.values() for a in (a if isinstance(a, list) else [a])]
         arrays = [a for a in arrays if isinstance(a, np.ndarray)]
         bits = zlib.crc32(b"".join(a.tobytes() for a in arrays)) / 2**32
@@ -310,24 +311,24 @@ class Clock:
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
         """Have the server look at this clock and no other."""
-        modules, run, by_rows = (executor, pace, privacy, protocol), Call.run, Call.by_rows
+        modules, run, by_rows = (executor, timing, taint, protocol), Invocation.run, Invocation.by_rows
 
-        def timed(call: Call, generator):
+        def timed(call: Invocation, generator):
             if not call.row.views:  # which look at no value
                 self.now += self.cost(call)
             return run(call, generator)
 
-        def timed_by_rows(call: Call, *rest):
+        def timed_by_rows(call: Invocation, *rest):
             self.now += self.cost(call)
             return by_rows(call, *rest)
 
-        Call.run, Call.by_rows = timed, timed_by_rows
+        Invocation.run, Invocation.by_rows = timed, timed_by_rows
         for module in modules:
             module.time = self
         try:
             yield
         finally:
-            Call.run, Call.by_rows = run, by_rows
+            Invocation.run, Invocation.by_rows = run, by_rows
             for module in modules:
                 module.time = time
 
@@ -336,7 +337,7 @@ class Releasing(Player):
     """Looks at the time of each reply too, and asks for noised sums and means of rows, and what they would cost.
 
     Of a release all may be seen but the numbers, which have noise in them. A reply that is late tells something, as
-    `torchnp.rpc.server.pace` says: it is counted, and both sides begin anew with their schedules.
+    `torchnp.rpc.server.privacy.timing` says: it is counted, and both sides begin anew with their schedules.
     """
 
     def __init__(self, seed: int, folder: Path, share_public: float = 0.4, epsilon: float = 10.0) -> None:
@@ -395,7 +396,7 @@ class Releasing(Player):
         noise = {"eps": r.choice((0.01, 0.5, 3.0))} if r.random() < 0.5 else {"sigma": r.choice((1e-3, 1.0, 50.0))}
         terms = wire.Terms(r.choice(("sum", "mean")), r.choice((1e-3, 1.0, 1e6)), **noise)
         for frame in (
-            wire.Quote(3, self.seq, id_, terms),
+            wire.QuoteRequest(3, self.seq, id_, terms),
             wire.Publish(4, self.seq, id_, f"{len(self.counts)}-{r.random()}", terms),
         ):
             replies = self._play(frame, f"{type(frame).__name__} of {terms} of {what}")

@@ -16,10 +16,10 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.rpc import wire
-from torchnp.rpc.server import by_rows
-from torchnp.rpc.server.protocol import Connection
-from torchnp.rpc.server.rowlabels import Rows
-from torchnp.rpc.server.service import Service
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.privacy import row_calls
+from torchnp.rpc.server.privacy.row_labels import Rows
+from torchnp.rpc.server.session.protocol import Connection
 from torchnp.tests.rpc_interference import LIMITS, ROUND, Player
 from torchnp.tests.rpc_rowbits import odd, plain
 
@@ -44,7 +44,7 @@ class Neighbours(Player):
     def __init__(self, seed: int) -> None:
         made = tuple(Service(datasets=data, limits=LIMITS) for data in _datasets(seed))
         schemas = made[0].agreement.schemas
-        self.listed = [(i, schemas[n]) for i, n in enumerate(made[0].agreement.names) if by_rows.rule(schemas[n])]
+        self.listed = [(i, schemas[n]) for i, n in enumerate(made[0].agreement.names) if row_calls.rule(schemas[n])]
         self.writing = [(i, s) for i, s in self.listed if s.args[0].is_write]
         self.numbers = np.random.default_rng(seed)
         super().__init__(seed, 0.1, made)

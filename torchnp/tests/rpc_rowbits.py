@@ -19,11 +19,11 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.rpc import wire
-from torchnp.rpc.server import by_rows
-from torchnp.rpc.server.protocol import Connection
-from torchnp.rpc.server.rowlabels import Label, Rows
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.session_limits import Limits
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.privacy import row_calls
+from torchnp.rpc.server.privacy.row_labels import Label, Rows
+from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.server.session.protocol import Connection
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 129, 257, 400)
 OTHERS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 32, 33, 65)
@@ -95,7 +95,7 @@ class Fuzzer:
         self.random, self.rng = random.Random(seed), np.random.default_rng(seed)
         self.service = Service(limits=Limits(max_bytes=1 << 30, max_objects=1 << 20))
         schemas = self.service.agreement.schemas
-        listed = [n for n in self.service.agreement.names if by_rows.rule(schemas[n])]
+        listed = [n for n in self.service.agreement.names if row_calls.rule(schemas[n])]
         self.names = [n for n in listed if names is None or n in names]
         self.schemas = schemas
         self.labelled: Counter[str] = Counter()

@@ -91,7 +91,7 @@ def test_ops_as_json(capsys):
 
 @pytest.mark.parametrize("command", [["explain", "np.var"], ["explain", "np.vra"], ["ops", "--json"]])
 def test_answers_come_without_the_kernels(command):
-    code = f"import sys; from torchnp.cli import main; main({command!r}); print({{'torch', 'torchnp.op_table'}} & {{*sys.modules}})"
+    code = f"import sys; from torchnp.cli import main; main({command!r}); print({{'torch', 'torchnp.core.table'}} & {{*sys.modules}})"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert found.stdout.endswith("set()\n")
 
@@ -173,7 +173,7 @@ import builtins, sys
 from torchnp.cli import main
 theirs = builtins.__import__
 def interrupted(name, *args, **kwargs):
-    if name in ("torchnp.demo", "opinfo_tests.__main__", "torchnp.rpc.server.tcp"):
+    if name in ("torchnp.demo", "opinfo_tests.__main__", "torchnp.rpc.server.transports.tcp"):
         raise KeyboardInterrupt
     return theirs(name, *args, **kwargs)
 builtins.__import__ = interrupted
@@ -184,7 +184,9 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_the_command_line_itself_loads_little():
-    code = "import sys, torchnp.cli; print({'torchnp.op_table', 'torch', 'scipy', 'rich', 'msgspec'} & {*sys.modules})"
+    code = (
+        "import sys, torchnp.cli; print({'torchnp.core.table', 'torch', 'scipy', 'rich', 'msgspec'} & {*sys.modules})"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 

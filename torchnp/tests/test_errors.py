@@ -9,7 +9,7 @@ import torch
 
 import torchnp
 from torchnp import dtypes as dt
-from torchnp import errors
+from torchnp.core import errors
 from torchnp.interop import NumpyMode, to_numpy
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import opinfo_tests
 import torchnp
-from torchnp.registry import REGISTERED
+from torchnp.core.registry import REGISTERED
 
 ROOT = Path(torchnp.__file__).parent
 MODULES = sorted(p for p in ROOT.rglob("*.py") if "tests" not in p.relative_to(ROOT).parts)

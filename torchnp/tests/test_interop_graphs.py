@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
-from opinfo_tests.draw.samples import no_test_around  # noqa: E402
+from opinfo_tests.generate.samples.opinfo import no_test_around  # noqa: E402
 from torchnp.interop import NumpyMode  # noqa: E402
 from torchnp.tests.test_interop_mode import same  # noqa: E402
 

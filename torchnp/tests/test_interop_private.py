@@ -108,7 +108,7 @@ def cases():
             return first, (z + 1).publish()
 
     def decomposed():
-        import torchnp.op_table
+        import torchnp.core.table
 
         rows = {name: torchnp.table[name] for name in torchnp.table if "aten::silu_backward" not in name}
         with rpc.local(table=rows) as s:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import torchnp
-from torchnp import layout, strides
 from torchnp.interop import NumpyMode, to_numpy
+from torchnp.layout import layouts, stride_rules
 
 aten = torchnp.aten
 F = torch.nn.functional
@@ -36,7 +36,7 @@ def operands(draw: st.DrawFn, most: int = 3) -> list[torch.Tensor]:
     return found
 
 
-def layouts(tensors: list[torch.Tensor]) -> list[layout.Layout]:
+def shapes_and_strides(tensors: list[torch.Tensor]) -> list[stride_rules.Layout]:
     return [(tuple(x.shape), x.stride()) for x in tensors]
 
 
@@ -44,23 +44,23 @@ def layouts(tensors: list[torch.Tensor]) -> list[layout.Layout]:
 @given(operands())
 def test_iterator(tensors: list[torch.Tensor]) -> None:
     op = {1: torch.neg, 2: torch.add, 3: torch.addcmul}[len(tensors)]
-    assert layout.iterated(layouts(tensors)) == op(*tensors).stride()
+    assert stride_rules.iterated(shapes_and_strides(tensors)) == op(*tensors).stride()
 
 
 @settings(max_examples=100, deadline=None)
 @given(operands(1))
 def test_one_tensor(tensors: list[torch.Tensor]) -> None:
     (x,) = tensors
-    (found,) = layouts(tensors)
-    assert layout.is_contiguous(*found) == x.is_contiguous()
-    assert layout.is_dense(*found) == torch.ops.aten.is_non_overlapping_and_dense(x)
-    assert layout.preserved(*found) == torch.empty_like(x).stride()
-    assert layout.contiguous(found[0]) == torch.empty(found[0]).stride()
-    if x.ndim in layout.CHANNELS_LAST:
+    (found,) = shapes_and_strides(tensors)
+    assert stride_rules.is_contiguous(*found) == x.is_contiguous()
+    assert stride_rules.is_dense(*found) == torch.ops.aten.is_non_overlapping_and_dense(x)
+    assert stride_rules.preserved(*found) == torch.empty_like(x).stride()
+    assert stride_rules.contiguous(found[0]) == torch.empty(found[0]).stride()
+    if x.ndim in stride_rules.CHANNELS_LAST:
         last = torch.channels_last if x.ndim == 4 else torch.channels_last_3d
-        assert layout.is_channels_last(*found) == x.is_contiguous(memory_format=last)
+        assert stride_rules.is_channels_last(*found) == x.is_contiguous(memory_format=last)
         assert (
-            layout.in_format(found[0], str(last).removeprefix("torch."))
+            stride_rules.in_format(found[0], str(last).removeprefix("torch."))
             == torch.empty(found[0], memory_format=last).stride()
         )
 
@@ -73,17 +73,20 @@ def test_transforms(tensors: list[torch.Tensor], data: st.DataObject) -> None:
         return
     dims = data.draw(st.lists(st.integers(0, x.ndim - 1), min_size=1, unique=True))
     wanted = torch.ops.aten._fft_r2c(x, dims, 0, True)
-    assert layout.transformed(*layouts(tensors), tuple(wanted.shape), dims, whole=False) == wanted.stride()
+    assert (
+        stride_rules.transformed(*shapes_and_strides(tensors), tuple(wanted.shape), dims, whole=False)
+        == wanted.stride()
+    )
     wanted = torch.ops.aten._fft_c2c(x.to(torch.complex64), dims, 0, True)
-    found = layouts([x.to(torch.complex64)])
-    assert layout.transformed(*found, tuple(wanted.shape), dims, whole=True) == wanted.stride()
+    found = shapes_and_strides([x.to(torch.complex64)])
+    assert stride_rules.transformed(*found, tuple(wanted.shape), dims, whole=True) == wanted.stride()
 
 
 def test_rules_name_rows_and_rules_that_there_are() -> None:
-    for name, texts in strides.rules().items():
+    for name, texts in layouts.rules().items():
         assert name in torchnp.table
         for text in texts:
-            strides.parse(text, torchnp.table.schemas[name])
+            layouts.parse(text, torchnp.table.schemas[name])
 
 
 MATRICES = {

@@ -15,10 +15,18 @@ import torch
 
 from torchnp.catalogue import CATALOGUE
 from torchnp.differences import shows
-from torchnp.lookup import alike, alone, argument_names, facts, instead, left_out, spellings
+from torchnp.lookup import (
+    argument_names,
+    equivalents,
+    no_counterpart,
+    numpy_only,
+    op_index,
+    spellings,
+    unsupported_names,
+)
 from torchnp.lookup.advice import in_torch
-from torchnp.lookup.meaning import calls_of, is_called, meaning_of
-from torchnp.lookup.telling import as_text, told
+from torchnp.lookup.render import as_text, told
+from torchnp.lookup.resolve import calls_of, is_called, meaning_of
 
 # ---------------------------------------------------------------- names
 
@@ -49,14 +57,14 @@ def texts():
     """Everything that the reference says, with what it is said of."""
     for i, d in CATALOGUE.items():
         yield from ((i, text) for text in (d.title, d.why, d.torch, d.numpy, d.in_numpy, d.in_torch))
-    for row in (*alike.ROWS, *instead.ROWS):
+    for row in (*equivalents.ROWS, *numpy_only.ROWS):
         yield from ((row.name, text) for text in row)
-    for op, row in facts.ops().items():
+    for op, row in op_index.ops().items():
         yield from ((op, text) for text in (row["does"], row["reason"], row["numpy"].replace("numpy.", "np.", 1)))
-    for pair, example in facts.examples().items():
+    for pair, example in op_index.examples().items():
         yield from ((pair, text) for text in (example.torch, example.numpy, example.in_numpy, example.in_torch))
-    yield from facts.callers().items()
-    yield from ((why, why) for why, _ in (*alone.GROUPS, *left_out.GROUPS))
+    yield from op_index.callers().items()
+    yield from ((why, why) for why, _ in (*no_counterpart.GROUPS, *unsupported_names.GROUPS))
     for known in (spellings.TORCH, spellings.NUMPY, spellings.SCIPY, spellings.COUNTERPARTS):
         yield from ((name, f"{name} {other}") for name, other in known.items())
 
@@ -66,7 +74,7 @@ def test_every_name_that_is_mentioned_exists():
     assert unknown.keys() <= OLD | OF_GENERATORS, unknown
 
 
-PUBLIC = [*(n for n in sorted(facts.torch_names()) if "__" not in n), *(f"np.{n}" for n in dir(np) if n[:1] != "_")]
+PUBLIC = [*(n for n in sorted(op_index.torch_names()) if "__" not in n), *(f"np.{n}" for n in dir(np) if n[:1] != "_")]
 
 
 def test_see_also_names_what_python_code_can_call():
@@ -92,7 +100,7 @@ def test_a_name_that_does_not_exist_is_said_to_and_leads_to_another(written, mea
 def test_repeat_is_tile():
     assert "np.repeat  is torch.repeat_interleave" in as_text(told(meaning_of("np.repeat")))
     assert "Tensor.repeat  is np.tile in NumPy" in as_text(told(meaning_of("Tensor.repeat")))
-    assert facts.ops()["aten::repeat"]["numpy"] == "numpy.tile"
+    assert op_index.ops()["aten::repeat"]["numpy"] == "numpy.tile"
 
 
 # ---------------------------------------------------------------- examples
@@ -101,15 +109,15 @@ def test_repeat_is_tile():
 @pytest.mark.parametrize("i", CATALOGUE)
 def test_a_title_that_opens_with_a_function_is_shown_on_it(i):
     d = CATALOGUE[i]
-    functions = {name.rpartition(".")[2] for name in facts.torch_names()}
+    functions = {name.rpartition(".")[2] for name in op_index.torch_names()}
     named = [word for word in re.findall(r"[a-z_]\w+", d.title) if word in functions]
     if named and d.title.startswith(named[0]):
         assert [word for word in named if re.search(rf"(?<![a-z]){word}", d.torch)], d.torch
 
 
-@pytest.mark.parametrize("pair", facts.examples(), ids="-".join)
+@pytest.mark.parametrize("pair", op_index.examples(), ids="-".join)
 def test_an_example_parts_as_its_difference_does(pair):
-    example = facts.examples()[pair]
+    example = op_index.examples()[pair]
     assert shows(CATALOGUE[pair[1]], example.torch_value, example.numpy_value)
 
 

@@ -8,9 +8,9 @@ import pytest
 import torchnp
 from torchnp.catalogue import CATALOGUE
 from torchnp.cli import main
-from torchnp.lookup import facts, telling
-from torchnp.lookup.meaning import meaning_of
-from torchnp.lookup.ranking import near, search
+from torchnp.lookup import op_index, render
+from torchnp.lookup.resolve import meaning_of
+from torchnp.lookup.search import near, search
 
 QUESTIONS = [
     # asked, what must stand in the answer
@@ -176,7 +176,7 @@ ASKED = [*QUESTIONS, *ARGUMENTS]
 def answer(name):
     found = meaning_of(name)
     assert found is not None, name
-    return telling.as_text(telling.told(found))
+    return render.as_text(render.told(found))
 
 
 @pytest.mark.parametrize(("name", "words"), ASKED, ids=[q for q, _ in ASKED])
@@ -230,13 +230,13 @@ def test_every_difference_is_explained(i):
 
 
 def test_every_op_is_explained():
-    for op in facts.overloads():
+    for op in op_index.overloads():
         assert op in answer(op), op
 
 
 def test_differences_have_examples_of_their_own_operator():
     """An example that names another function than the one asked for is the catalogue's, of another operator."""
-    for (op, i), example in facts.examples().items():
+    for (op, i), example in op_index.examples().items():
         base = op.partition("::")[2]
         assert re.search(rf"\b{base}_?(\.\w+)?\(", example.kernel), (op, i)
 

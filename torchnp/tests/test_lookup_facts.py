@@ -12,22 +12,22 @@ import pytest
 import torchnp
 from torchnp.catalogue import CATALOGUE
 from torchnp.differences import Difference, run
-from torchnp.lookup import alone, facts
-from torchnp.lookup.meaning import meaning_of
-from torchnp.lookup.naming import public_name
+from torchnp.lookup import no_counterpart, op_index
+from torchnp.lookup.numpy_names import public_name
+from torchnp.lookup.resolve import meaning_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_facts_are_the_tables():
     table = torchnp.table
-    assert set(facts.rows()) == set(table)
+    assert set(op_index.rows()) == set(table)
     for name, row in table.items():
-        body = facts.body_of(name)
+        body = op_index.body_of(name)
         declared = (body.family, body.like, body.differs)
         assert declared == (row.family, public_name(row.like), row.row.differs), "run scripts/make_lookup.py"
-        assert facts.rows()[name].source == (row.derived_from or "")
-    assert {n: facts.status(n) for n in table.schemas} == {n: table.status(n) for n in table.schemas}
+        assert op_index.rows()[name].source == (row.derived_from or "")
+    assert {n: op_index.status(n) for n in table.schemas} == {n: table.status(n) for n in table.schemas}
 
 
 def test_files_are_up_to_date():
@@ -37,10 +37,10 @@ def test_files_are_up_to_date():
     assert done.stdout == "up to date\n", done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("pair", facts.examples(), ids="-".join)
+@pytest.mark.parametrize("pair", op_index.examples(), ids="-".join)
 def test_example_of_an_operator(pair):
-    (op, i), example = pair, facts.examples()[pair]
-    assert any(i in body.differs for body in facts.bodies(op)), "run scripts/make_lookup.py"
+    (op, i), example = pair, op_index.examples()[pair]
+    assert any(i in body.differs for body in op_index.bodies(op)), "run scripts/make_lookup.py"
     shown = Difference(
         i, "", example.torch, example.torch_value, example.numpy, example.numpy_value, example.kernel,
         where=CATALOGUE[i].where, in_numpy=example.in_numpy, in_torch=example.in_torch,
@@ -71,18 +71,22 @@ def alike(a, b):
 
 
 def test_an_operator_has_a_counterpart_or_it_is_said_why_not():
-    """A kernel without ``like=`` has a call in `alike`, or a reason in `alone`."""
-    for op in facts.overloads():
-        bodies = facts.bodies(op)
-        if facts.is_own(op) and bodies and not any(body.like for body in bodies):
-            means = meaning_of(facts.callers().get(op, op)) or meaning_of(op)
-            assert means.calls or alone.reason(op), (
-                f"{op}: add like=, or a row of lookup/alike.py, or it to lookup/alone.py"
+    """A kernel without ``like=`` has a call in `equivalents`, or a reason in `no_counterpart`."""
+    for op in op_index.overloads():
+        bodies = op_index.bodies(op)
+        if op_index.is_own(op) and bodies and not any(body.like for body in bodies):
+            means = meaning_of(op_index.callers().get(op, op)) or meaning_of(op)
+            assert means.calls or no_counterpart.reason(op), (
+                f"{op}: add like=, or a row of lookup/equivalents.py, or it to lookup/no_counterpart.py"
             )
-    assert alone.reason("aten::add") == "" and alone.reason("aten::lstm").startswith("is a layer")
+    assert no_counterpart.reason("aten::add") == "" and no_counterpart.reason("aten::lstm").startswith("is a layer")
 
 
 def test_reasons_cover_something():
-    places = [f"{facts.bodies(op)[0].family}/{op.partition('::')[2]}" for op in facts.overloads() if alone.reason(op)]
-    for _, globs in alone.GROUPS:
+    places = [
+        f"{op_index.bodies(op)[0].family}/{op.partition('::')[2]}"
+        for op in op_index.overloads()
+        if no_counterpart.reason(op)
+    ]
+    for _, globs in no_counterpart.GROUPS:
         assert [g for g in globs.split() if not fnmatch.filter(places, g)] == []

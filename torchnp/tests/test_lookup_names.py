@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from torchnp.lookup import alike, argument_names, facts, instead, snippets, spellings
-from torchnp.lookup.meaning import SPELLED, meaning_of, meanings_of, spelled, torch_ops
-from torchnp.lookup.ranking import search
-from torchnp.lookup.topics import TOPICS
+from torchnp.lookup import argument_names, equivalents, numpy_only, op_index, snippets, spellings
+from torchnp.lookup.resolve import SPELLED, meaning_of, meanings_of, spelled, torch_ops
+from torchnp.lookup.search import search
+from torchnp.lookup.synonyms import TOPICS
 
 SPACES = {
     "torch": torch, "Tensor": torch.Tensor, "F": torch.nn.functional, "torch.linalg": torch.linalg,
@@ -81,14 +81,14 @@ def test_what_an_expression_is_taken_for_is_itself():
 
 
 def test_callers_are_names_of_their_operators():
-    wrong = {op: name for op, name in facts.callers().items() if torch_ops(name) and op not in torch_ops(name)}
+    wrong = {op: name for op, name in op_index.callers().items() if torch_ops(name) and op not in torch_ops(name)}
     assert wrong == {}
 
 
 def test_the_operators_named_are_registered():
     for names in (spellings.PYTHON, spellings.TORCH, spellings.NUMPY, argument_names.ARGUMENTS):
         for name, bases in names.items():
-            assert [b for b in bases.split() if f"aten::{b}" not in facts.overloads()] == [], name
+            assert [b for b in bases.split() if f"aten::{b}" not in op_index.overloads()] == [], name
 
 
 def test_data_says_nothing_that_the_rule_finds():
@@ -103,7 +103,7 @@ def test_a_phrase_leads_to_names(phrase):
     assert search(phrase, 1)[0].name == answers[0].name
 
 
-CALLS = (*instead.ROWS, *alike.ROWS)
+CALLS = (*numpy_only.ROWS, *equivalents.ROWS)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def in_double():
 
 def evaluated(call, tensors):
     names = {"np": np, "torch": torch}
-    for name, expression in instead.EXAMPLE.items():
+    for name, expression in numpy_only.EXAMPLE.items():
         array = eval(expression, {"np": np})
         names[name] = torch.from_numpy(array) if tensors else array
     with warnings.catch_warnings():

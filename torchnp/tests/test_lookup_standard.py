@@ -8,17 +8,17 @@ import array_api_compat.numpy
 import array_api_strict
 import pytest
 
-from torchnp.lookup import facts, standard
-from torchnp.lookup.meaning import meaning_of
-from torchnp.lookup.telling import as_text, told
+from torchnp.lookup import array_api_standard, op_index
+from torchnp.lookup.render import as_text, told
+from torchnp.lookup.resolve import meaning_of
 
 
-@pytest.mark.parametrize("name", sorted(standard.FUNCTIONS))
+@pytest.mark.parametrize("name", sorted(array_api_standard.FUNCTIONS))
 def test_every_name_is_the_standards(name):
     assert callable(operator.attrgetter(name)(array_api_compat.numpy))
     function = operator.attrgetter(name)(array_api_strict)
     warned, refused = warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError, IndexError)
-    with warned, array_api_strict.ArrayAPIStrictFlags(api_version=standard.VERSION), refused:
+    with warned, array_api_strict.ArrayAPIStrictFlags(api_version=array_api_standard.VERSION), refused:
         warnings.simplefilter("ignore")
         function()  # without arguments: what is of a later version says so first, with another error
 
@@ -32,30 +32,33 @@ def test_nothing_of_the_standard_is_left_out():
     }
     later = {"broadcast_shapes", "isin"}
     settings = {n for n in functions if n.endswith("array_api_strict_flags")}
-    again = {n for n in functions if n.startswith("linalg.") and n.removeprefix("linalg.") in standard.FUNCTIONS}
+    again = {
+        n for n in functions if n.startswith("linalg.") and n.removeprefix("linalg.") in array_api_standard.FUNCTIONS
+    }
     assert (
         functions - later - settings - again - {"finfo", "iinfo", "isdtype", "__array_namespace_info__"}
-        == standard.FUNCTIONS
+        == array_api_standard.FUNCTIONS
     )
 
 
 def test_counterparts_of_operators():
     found = {
-        n: facts.ops()[n]["array_api"] for n in ("aten::add.Tensor", "aten::add_.Tensor", "aten::amax", "aten::permute")
+        n: op_index.ops()[n]["array_api"]
+        for n in ("aten::add.Tensor", "aten::add_.Tensor", "aten::amax", "aten::permute")
     }
     assert found == {
         "aten::add.Tensor": "add", "aten::add_.Tensor": "add", "aten::amax": "max", "aten::permute": "permute_dims",
     }  # fmt: skip
-    assert facts.ops()["aten::cumsum"]["array_api"] == "cumulative_sum"
-    assert facts.ops()["aten::repeat"]["array_api"] == "tile"
-    assert facts.ops()["aten::erfinv"]["array_api"] is None
+    assert op_index.ops()["aten::cumsum"]["array_api"] == "cumulative_sum"
+    assert op_index.ops()["aten::repeat"]["array_api"] == "tile"
+    assert op_index.ops()["aten::erfinv"]["array_api"] is None
 
 
 def test_what_is_renamed_is_a_counterpart():
-    likes = {row["numpy"].removeprefix("numpy.") for row in facts.ops().values()}
-    assert standard.RENAMED.keys() <= likes
-    assert standard.OF_OPS.keys() <= facts.overloads().keys()
-    assert {*standard.RENAMED.values(), *standard.OF_OPS.values()} <= standard.FUNCTIONS
+    likes = {row["numpy"].removeprefix("numpy.") for row in op_index.ops().values()}
+    assert array_api_standard.RENAMED.keys() <= likes
+    assert array_api_standard.OF_OPS.keys() <= op_index.overloads().keys()
+    assert {*array_api_standard.RENAMED.values(), *array_api_standard.OF_OPS.values()} <= array_api_standard.FUNCTIONS
 
 
 def test_explain_says_it():

@@ -11,7 +11,7 @@ import torchnp
 from torchnp import dtypes as dt
 from torchnp.derived.targets import contiguous_outs, exceptions
 from torchnp.interop import NumpyMode, to_numpy, to_torch
-from torchnp.overlap import check_resized, is_dense, overlap
+from torchnp.layout.overlap import check_resized, is_dense, overlap
 
 TABLE = torchnp.table
 aten = torch.ops.aten

@@ -9,8 +9,8 @@ import torch
 
 import torchnp
 from torchnp import dtypes as dt
+from torchnp.core.registry import REGISTERED
 from torchnp.interop import to_numpy, to_torch
-from torchnp.registry import REGISTERED
 
 TABLE = torchnp.table
 aten = torch.ops.aten

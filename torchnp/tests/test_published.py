@@ -13,15 +13,15 @@ import pytest
 import torchnp
 from torchnp.catalogue import CATALOGUE
 from torchnp.cli import main
-from torchnp.lookup import published
+from torchnp.lookup import json_export
 
 
-@pytest.mark.parametrize("name", published.NAMES)
+@pytest.mark.parametrize("name", json_export.NAMES)
 def test_files_are_what_their_schemas_say(name):
-    schema = json.loads(published.text(f"{name}.schema.json"))
+    schema = json.loads(json_export.text(f"{name}.schema.json"))
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["$id"] == f"urn:torchnp:schema:{name}"  # a name that stays, wherever the files are served
-    rows = json.loads(published.text(f"{name}.json"))
+    rows = json.loads(json_export.text(f"{name}.json"))
     jsonschema.validate(rows, schema)
     rows[0].pop("title" if name == "differences" else "schema")
     with pytest.raises(jsonschema.ValidationError):
@@ -31,21 +31,21 @@ def test_files_are_what_their_schemas_say(name):
 def test_every_overload_and_difference_is_there():
     """That they are up to date is what ``make_lookup.py --check`` tells in test_lookup_facts."""
     mine = [n for n in torchnp.table.schemas if n.startswith(("aten", "prims"))]
-    assert [row["name"] for row in json.loads(published.text("ops.json"))] == mine
-    rows = published.differences()
+    assert [row["name"] for row in json.loads(json_export.text("ops.json"))] == mine
+    rows = json_export.differences()
     assert list(rows) == list(CATALOGUE)
     assert all(torchnp.table.find(op) for row in rows.values() for op in row["ops"])
     assert "aten::var" in rows["correction"]["ops"]
 
 
-@pytest.mark.parametrize("name", published.NAMES)
+@pytest.mark.parametrize("name", json_export.NAMES)
 def test_the_commands_print_the_files(name):
     # A process of its own: here other tests have declared rows of other libraries.
     done = subprocess.run([sys.executable, "-X", "importtime", "-m", "torchnp", name, "--json"], capture_output=True,
                           text=True, encoding="utf-8", env=os.environ | {"PYTHONUTF8": "1"}, timeout=60)  # fmt: skip
-    assert done.stdout == published.text(f"{name}.json")
+    assert done.stdout == json_export.text(f"{name}.json")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "torchnp.lookup.facts" in imported
+    assert "torchnp.lookup.op_index" in imported
     assert not [m for m in imported if m == "torch" or m.startswith("torchnp.kernels.")]
 
 

@@ -16,7 +16,7 @@ import pytest
 import torchnp
 from torchnp.files.malformed import Malformed
 from torchnp.files.zip_directory import read_members
-from torchnp.rpc.server import datasets
+from torchnp.rpc.server.config import datasets
 from torchnp.runtime import ProgramError
 from torchnp.tests import reader_budgets
 from torchnp.tests import test_runtime_hostile as hostile
@@ -133,15 +133,15 @@ def test_names_are_compared_a_few_times_each():
 
 def test_names_of_a_signature_are_compared_a_few_times_each(monkeypatch):
     """The fields that are names are counted names here, all through a load."""
-    from torchnp.runtime import fields, graph, loading
+    from torchnp.runtime import graph, json_fields, loading
 
-    real = fields.as_kind
+    real = json_fields.as_kind
 
     def counted(value, kind, where):
         found = real(value, kind, where)
         return Counted(found) if type(found) is str and found[:1] == "z" else found
 
-    for module in (fields, graph, loading):
+    for module in (json_fields, graph, loading):
         monkeypatch.setattr(module, "as_kind", counted)
     found = []
     for n in (500, 1000):

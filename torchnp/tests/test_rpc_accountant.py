@@ -11,7 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
-from torchnp.rpc.server import accountant as acc
+from torchnp.rpc.server.privacy import accountant as acc
 
 
 def _exact_gaussian_delta(epsilon, mu):

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from torchnp import rpc
-from torchnp.rpc.client import calling
+from torchnp.rpc.client.program import remote_program
 
 
 def ones(session, *shape, **kwargs):
@@ -412,7 +412,7 @@ def test_as_the_function_does(case):
     "case", [c for c, calls in ALIKE.items() if not isinstance(calls, str)], ids=lambda c: c.__name__
 )
 def test_looking_again_finds_the_same(case, monkeypatch):
-    monkeypatch.setattr(calling, "LOOK_AGAIN", 2)
+    monkeypatch.setattr(remote_program, "LOOK_AGAIN", 2)
     with rpc.local() as session:
         found = case(session, lambda f: f)
     with rpc.local() as session:

@@ -11,10 +11,10 @@ import torch
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server.rowlabels import Mixed, Rows
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.tcp import Server
-from torchnp.rpc.server.tokens import Token, hash_of, new_token
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
+from torchnp.rpc.server.privacy.row_labels import Mixed, Rows
+from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests.rpc_interference import LIMITS, Player, services
 from torchnp.tests.test_rpc_wire import Client
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.client import calling, recording
+from torchnp.rpc.client.program import recording, remote_program
 from torchnp.tests import programs, rpc_server
 
 OPTIMIZERS = {
@@ -324,7 +324,7 @@ def test_the_key_tells_what_a_function_goes_by():
 
 
 def test_a_function_that_has_changed_is_found_out(monkeypatch):
-    monkeypatch.setattr(calling, "LOOK_AGAIN", 5)
+    monkeypatch.setattr(remote_program, "LOOK_AGAIN", 5)
     rate = [2.0]
     with rpc.local() as session:
         x = session.send(torch.ones(3))
@@ -511,5 +511,5 @@ def test_a_step_may_be_the_last_of_its_kind():
             for _ in range(4):
                 assert program(x, n).publish().tolist() == [n] * 2
         session.sync()
-        assert len(program._kinds) == calling.KINDS
-        assert len(session.channel.transport._connection.programs._known) == calling.KINDS
+        assert len(program._kinds) == remote_program.KINDS
+        assert len(session.channel.transport._connection.programs._known) == remote_program.KINDS

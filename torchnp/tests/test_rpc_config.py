@@ -14,11 +14,11 @@ import torch
 
 from torchnp import rpc
 from torchnp.cli import main
-from torchnp.rpc.server import datasets
-from torchnp.rpc.server.ledger import Ledger
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.settings import SETTINGS
-from torchnp.rpc.server.tokens import Token, hash_of, new_token
+from torchnp.rpc.server.config import datasets
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.config.settings import SETTINGS
+from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
+from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.tests import rpc_server
 from torchnp.tests.certificates import Authority
 from torchnp.tests.site_modules import DOCS, site_module
@@ -30,7 +30,7 @@ Limits = rpc.Limits
 def told(monkeypatch):
     """The arguments that `serve` would get."""
     arguments = {}
-    monkeypatch.setattr("torchnp.rpc.server.tcp.serve", lambda **kwargs: arguments.update(kwargs))
+    monkeypatch.setattr("torchnp.rpc.server.transports.tcp.serve", lambda **kwargs: arguments.update(kwargs))
     monkeypatch.delenv("TORCHNP_TOKEN", raising=False)
     return arguments
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from torchnp import rpc
-from torchnp.rpc.server import gate
-from torchnp.rpc.server.ledger import Ledger
-from torchnp.schema import load
+from torchnp.core.schema import load
+from torchnp.rpc.server.privacy import gate
+from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.tests import rpc_server
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.session_limits import Limits
-from torchnp.rpc.wire.bodies import BETWEEN, Body, Drop, Program, body_of, handles_of, hash_of, written
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.wire.programs import BETWEEN, Body, Drop, StoredProgram, body_of, handles_of, hash_of, written
 from torchnp.tests.test_rpc_wire import Client
 
 H, NUMBERS = (
@@ -70,7 +70,7 @@ def test_what_is_bound_is_what_was_recorded(seed):
     kept = draw.sample(made, min(len(made), 4))
     found = written(ops, [25, 28], kept)
     assert found.inputs[:2] == [25, 28] and len(found.inputs) == len(set(found.inputs))
-    program = Program(found.raw)
+    program = StoredProgram(found.raw)
     assert program.count == len(ops)
     given, keys, first = [i + 500 for i in found.inputs], [100 + k for k in found.keys], 5000
     where = dict(zip(found.inputs, given)) | dict(zip(made, itertools.count(first)))
@@ -105,7 +105,7 @@ def list_of(op):
 
 def test_results_live_no_longer_than_a_batch_beyond_their_use():
     ops = [wire.Op(1, i, 1, [H(i - 1)], {}) for i in range(1, 1001)]
-    program, alive, most = Program(written(ops, [], [1000]).raw), 0, 0
+    program, alive, most = StoredProgram(written(ops, [], [1000]).raw), 0, 0
     for part, dropped in program.bound(wire.Call(0, "", 2000, [7], [])):
         alive += len(part)
         most, alive = max(most, alive), alive - len(dropped)
@@ -141,7 +141,7 @@ BAD = {
 def test_what_is_no_program(client, what):
     raw, words = BAD[what]
     with pytest.raises(ProtocolError, match=words):
-        Program(raw)
+        StoredProgram(raw)
     (err,) = client.send(wire.Define(0, hash_of(raw), len(raw), 0, raw))
     assert err.fatal and words in err.text and client.connection.closed
 
@@ -262,7 +262,7 @@ def test_a_kernel_may_change_a_list_that_it_is_given(client):
 
 
 def test_many_failures_of_one_call_are_told_in_part(client, monkeypatch):
-    from torchnp.rpc.server import protocol
+    from torchnp.rpc.server.session import protocol
 
     monkeypatch.setattr(protocol, "MOST_FAILURES", 100)
     index = client.connection.service.agreement.index["aten::add.Tensor"]

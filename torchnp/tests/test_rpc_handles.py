@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from torchnp import rpc
-from torchnp.schema import load
+from torchnp.core.schema import load
 from torchnp.tests import rpc_server
 
 # ---------------------------------------------------------------- values

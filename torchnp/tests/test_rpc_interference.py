@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from torchnp.rpc import wire
-from torchnp.rpc.server import gate
-from torchnp.rpc.server.executor import Executor
-from torchnp.rpc.server.pace import Pace
-from torchnp.rpc.server.release import plan
+from torchnp.rpc.server.privacy import gate
+from torchnp.rpc.server.privacy.release import plan
+from torchnp.rpc.server.privacy.timing import Pace
+from torchnp.rpc.server.session.executor import Executor
 from torchnp.tests.rpc_interference import BUCKET, Player, Releasing, stale
 
 

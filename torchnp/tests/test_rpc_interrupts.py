@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from torchnp import rpc
-from torchnp.rpc.client import channel as channels
+from torchnp.rpc.client.session import channel as channels
 from torchnp.tests import rpc_server
 
 OURS = channels.__file__.rpartition("client")[0]

@@ -14,12 +14,12 @@ import pytest
 
 from torchnp import cli, rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server import accountant, gate
-from torchnp.rpc.server import release as releases
-from torchnp.rpc.server.books import Store
-from torchnp.rpc.server.ledger import EVERYBODY, Ledger
-from torchnp.rpc.server.rowlabels import Rows
-from torchnp.rpc.server.session_limits import Limits
+from torchnp.rpc.server.privacy import accountant, gate
+from torchnp.rpc.server.privacy import release as releases
+from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
+from torchnp.rpc.server.privacy.row_labels import Rows
+from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.server.session.object_store import ObjectStore
 from torchnp.tests import rpc_server
 
 
@@ -34,7 +34,7 @@ def ledger(tmp_path):
 
 def _entry(array=None):
     array = np.ones((5, 3)) if array is None else array
-    return Store(Limits()).put(0, array, public=False, rows=Rows("d", 0))
+    return ObjectStore(Limits()).put(0, array, public=False, rows=Rows("d", 0))
 
 
 def _request(key, **terms):
@@ -229,7 +229,7 @@ def test_a_full_disk_at_the_result_keeps_the_debit_and_sends_nothing(ledger, mon
 
 
 def test_old_results_go_and_their_debits_stay(ledger, monkeypatch):
-    monkeypatch.setattr("torchnp.rpc.server.ledger.KEPT", 2)
+    monkeypatch.setattr("torchnp.rpc.server.privacy.ledger.KEPT", 2)
     for i in range(4):
         gate.release_rows(ledger, "ann", _entry(), _request(f"k{i}", eps=0.01))
     with pytest.raises(rpc.PrivacyError, match="no longer kept"):
@@ -273,7 +273,7 @@ def test_tampering_is_found(ledger, change, words, capsys):
 
 
 def test_a_debit_over_the_budget_is_found_even_with_a_right_hash(ledger):
-    from torchnp.rpc.server import ledger as module
+    from torchnp.rpc.server.privacy import ledger as module
 
     with ledger._writing() as db:
         module._append(db, "debit", "ann", "d", "k", 1 << 50, {})

@@ -14,12 +14,12 @@ import torch
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server import gate
-from torchnp.rpc.server import ledger as module
-from torchnp.rpc.server.error_text import error_text
-from torchnp.rpc.server.ledger import EVERYBODY, Ledger
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.tcp import Server
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.privacy import gate
+from torchnp.rpc.server.privacy import ledger as module
+from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
+from torchnp.rpc.server.session.error_text import error_text
+from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests.test_rpc_ledger import _debits, _entry, _owner, _request, ledger  # noqa: F401
 
 
@@ -79,7 +79,7 @@ def test_terms_of_any_size_have_an_answer(ledger):  # noqa: F811
     for clip, value, name, reduce in itertools.product(clips, values, ("sigma", "eps"), ("sum", "mean")):
         terms = wire.Terms(reduce, clip, **{name: value})
         try:
-            quoted = gate.quote(ledger, "ann", _entry(), wire.Quote(1, 0, 0, terms))
+            quoted = gate.quote(ledger, "ann", _entry(), wire.QuoteRequest(1, 0, 0, terms))
         except rpc.PrivacyError as error:
             assert len(str(error)) > 20
         else:

@@ -13,13 +13,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-import torchnp.rpc.server.tcp as module
+import torchnp.rpc.server.transports.tcp as module
 from torchnp import rpc
-from torchnp.rpc.server import doors, nursery
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.tcp import Server
-from torchnp.rpc.server.tokens import Token, hash_of
-from torchnp.schema import load
+from torchnp.core.schema import load
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.config.tokens import Token, hash_of
+from torchnp.rpc.server.process import fork_server
+from torchnp.rpc.server.transports import auth_throttle
+from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests import rpc_server
 from torchnp.tests.rpc_server import until
 
@@ -198,11 +199,11 @@ def test_an_operator_without_memory_fails_and_the_session_goes_on():
 
 def test_sockets_without_a_token_lock_nobody_out():
     with Server(Service(token="sesame"), max_clients=2) as server, contextlib.ExitStack() as stack:
-        for _ in range(doors.MAX_STRANGERS + 40):
+        for _ in range(auth_throttle.MAX_STRANGERS + 40):
             s = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
             s.sendall(b"\x00\x00\x01\x00half")
         works(address(server), "sesame")
-        until(lambda: len(server._strangers) <= doors.MAX_STRANGERS)
+        until(lambda: len(server._strangers) <= auth_throttle.MAX_STRANGERS)
 
 
 def test_a_first_frame_takes_no_longer_than_it_may(monkeypatch):
@@ -219,7 +220,7 @@ def test_a_first_frame_takes_no_longer_than_it_may(monkeypatch):
 
 
 def test_wrong_tokens_cost_more_each_time(monkeypatch):
-    monkeypatch.setattr(doors, "FIRST_DELAY", 0.05)
+    monkeypatch.setattr(auth_throttle, "FIRST_DELAY", 0.05)
     with Server(Service(token="sesame")) as server:
         took = []
         for _ in range(4):
@@ -256,9 +257,9 @@ def test_an_operator_has_its_time_whenever_the_timer_was_set(monkeypatch):
     def set_timer(_, seconds):
         ends[0] = seconds and now[0] + seconds
 
-    monkeypatch.setattr(nursery, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(nursery, "signal", SimpleNamespace(setitimer=set_timer, ITIMER_REAL=0))
-    clock = nursery.Clock(nursery.Budget(None, 1), 0, 2.0)
+    monkeypatch.setattr(fork_server, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(fork_server, "signal", SimpleNamespace(setitimer=set_timer, ITIMER_REAL=0))
+    clock = fork_server.Clock(fork_server.Budget(None, 1), 0, 2.0)
     for wait in (0.0, 0.001, 0.03, 0.01, 1.9, 0.0, 0.04) * 20:
         now[0] += wait
         clock.start(7)

@@ -11,12 +11,12 @@ import torch
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.client.resuming import Link
-from torchnp.rpc.client.tasks import Announced, Request
-from torchnp.rpc.server import protocol
-from torchnp.rpc.server.listen import Certificates
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.tcp import Server
+from torchnp.rpc.client.session.requests import Announced, Request
+from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.session import protocol
+from torchnp.rpc.server.transports.listen import ServerCertificates
+from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests.certificates import Authority
 from torchnp.tests.rpc_server import resident
 
@@ -40,7 +40,7 @@ def lied_to(request, authority, monkeypatch):
             with contextlib.closing(rpc.local()) as session:
                 yield session
             return
-        tls = Certificates(*authority.issued("127.0.0.1")) if request.param[-1] == "s" else None
+        tls = ServerCertificates(*authority.issued("127.0.0.1")) if request.param[-1] == "s" else None
         with Server(Service(), tls=tls, grpc=request.param.startswith("grpc")) as server:
             safe = {"ca": authority.ca} if tls else {}
             session = rpc.connect(f"{request.param}://127.0.0.1:{server.port}", timeout=30.0, deadline=60.0, **safe)
@@ -127,7 +127,7 @@ def test_replies_to_nothing_fill_no_memory(lied_to):
 
 
 def test_replies_that_wait_are_bounded(monkeypatch):
-    monkeypatch.setattr("torchnp.rpc.client.resuming.MAX_WAITING", 10_000)
+    monkeypatch.setattr("torchnp.rpc.client.transports.reconnect.MAX_WAITING", 10_000)
 
     class Endless:
         name, bytes_sent, bytes_received = "endless", 0, 0
@@ -141,7 +141,7 @@ def test_replies_that_wait_are_bounded(monkeypatch):
         def send(self, messages):
             pass
 
-    link = Link(lambda seconds: Endless())
+    link = ReconnectingTransport(lambda seconds: Endless())
     with pytest.raises(rpc.ProtocolError, match="that nobody had asked for"):
         for _ in range(100):
             link.send([bytes(wire.MAX_FRAME)])  # which nobody takes

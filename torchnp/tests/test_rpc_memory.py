@@ -12,14 +12,15 @@ import pytest
 import torch
 
 from torchnp import rpc
+from torchnp.core.schema import load
 from torchnp.rpc import wire
-from torchnp.rpc.server import arguments, books, privacy
-from torchnp.rpc.server.arguments import checker
-from torchnp.rpc.server.books import Failure, Store
-from torchnp.rpc.server.bounded_cache import BoundedCache, Room, size_of
-from torchnp.rpc.server.rowlabels import Rows
-from torchnp.rpc.server.session_limits import Limits
-from torchnp.schema import load
+from torchnp.rpc.server.privacy import taint
+from torchnp.rpc.server.privacy.row_labels import Rows
+from torchnp.rpc.server.session import arguments, object_store
+from torchnp.rpc.server.session.arguments import checker
+from torchnp.rpc.server.session.bounded_cache import BoundedCache, Room, size_of
+from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.server.session.object_store import Failure, ObjectStore
 
 N = 100_000
 
@@ -61,7 +62,7 @@ def test_orders_of_rows_are_within_the_quota():
 
 
 def test_a_label_that_there_is_no_room_for_leaves_the_books_as_they_were():
-    store = Store(Limits(max_bytes=1000))
+    store = ObjectStore(Limits(max_bytes=1000))
     store.claim(0, 3)
     order = np.arange(100).tobytes()
     for array in (np.ones(10), np.ones(50)):
@@ -132,14 +133,14 @@ def test_an_error_that_is_remembered_holds_no_arrays():
         except ValueError:
             raise RuntimeError("second")  # noqa: B904  (as kernels do)
 
-    entry = Store(Limits()).put(0, np.ones((5, 3)), public=False, rows=Rows("d", 0))
-    outcome = privacy.foresee([entry], False, run)
+    entry = ObjectStore(Limits()).put(0, np.ones((5, 3)), public=False, rows=Rows("d", 0))
+    outcome = taint.foresee([entry], False, run)
     gc.collect()
     assert str(outcome.problem) == "second" and held and not any(ref() is not None for ref in held)
 
 
 def test_texts_of_failures_are_bounded(monkeypatch):
-    monkeypatch.setattr(books, "FAILURE_BYTES", 10_000)
-    store = Store(Limits())
+    monkeypatch.setattr(object_store, "FAILURE_BYTES", 10_000)
+    store = ObjectStore(Limits())
     kept = [store.remembered(Failure(i, "op", "ValueError", "y" * 1000, "op")) for i in range(100)]
     assert len(kept[0].text) == 1000 and sum(len(f.text) for f in kept) < 25_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchnp.rpc.server import by_rows
-from torchnp.rpc.server.executor import Executor
-from torchnp.rpc.server.rowlabels import Rows
+from torchnp.rpc.server.privacy import row_calls
+from torchnp.rpc.server.privacy.row_labels import Rows
+from torchnp.rpc.server.session.executor import Executor
 from torchnp.tests.rpc_neighbours import Neighbours
 
 
@@ -23,7 +23,7 @@ def test_programs_leave_other_rows_alone():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("broken", ["labels that stay", "labels of sums", "targets"])
 def test_the_comparison_finds_a_gate_that_is_open(broken, monkeypatch):
-    labels = by_rows.labels
+    labels = row_calls.labels
     if broken == "labels that stay":  # what is written in place keeps its label, whatever is written
 
         def kept(call, results):
@@ -34,15 +34,15 @@ def test_the_comparison_finds_a_gate_that_is_open(broken, monkeypatch):
             call.run(None)
 
         monkeypatch.setattr(Executor, "_write_rows", write)
-        monkeypatch.setattr(by_rows, "labels", kept)
+        monkeypatch.setattr(row_calls, "labels", kept)
     elif broken == "labels of sums":  # a cumulative sum over the rows has rows
 
         def summed(call, results):
             first = next((e.label for e in call.entries if isinstance(e.label, Rows)), None)
             return [first] if call.row.name == "aten::cumsum" and first is not None else labels(call, results)
 
-        monkeypatch.setattr(by_rows, "labels", summed)
-        monkeypatch.setattr(by_rows, "values", lambda call, *rest: [np.cumsum(call.entries[0].array, 0)])
+        monkeypatch.setattr(row_calls, "labels", summed)
+        monkeypatch.setattr(row_calls, "values", lambda call, *rest: [np.cumsum(call.entries[0].array, 0)])
     else:  # the first object of a frame is its target
         bound = Executor._bound
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from torchnp.rpc.server import noise
+from torchnp.rpc.server.privacy import noise
 
 SIGMAS = [(3, 10), (1, 1), (15, 2), (355, 1), (10_000, 1)]
 

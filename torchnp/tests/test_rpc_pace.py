@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 from torchnp.rpc import wire
-from torchnp.rpc.server import pace, protocol
-from torchnp.rpc.server.pace import REGAIN, TRUST, Late, Pace
-from torchnp.rpc.server.protocol import Connection
-from torchnp.rpc.server.service import Service
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.privacy import timing
+from torchnp.rpc.server.privacy.timing import REGAIN, TRUST, Late, Pace
+from torchnp.rpc.server.session import protocol
+from torchnp.rpc.server.session.protocol import Connection
 
 
 @pytest.fixture
 def now(monkeypatch):
     """The time, in a list."""
     found = [0.0]
-    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: found[0]))
+    monkeypatch.setattr(timing, "time", SimpleNamespace(monotonic=lambda: found[0]))
     return found
 
 

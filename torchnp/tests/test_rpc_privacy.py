@@ -10,10 +10,10 @@ import torch
 from torch.nn import functional as F
 
 from torchnp import rpc
+from torchnp.core.schema import load
 from torchnp.rpc import wire
-from torchnp.rpc.server.arrays import laid_out
-from torchnp.rpc.server.protocol import Connection, Service
-from torchnp.schema import load
+from torchnp.rpc.server.session.array_layout import laid_out
+from torchnp.rpc.server.session.protocol import Connection, Service
 from torchnp.tests.rpc_interference import stale
 from torchnp.tests.test_rpc_wire import Client
 
@@ -436,7 +436,7 @@ def test_a_dataset_is_no_out_whatever_the_window_on_it():
 
 
 def test_every_row_refuses_a_handle_where_it_takes_none():
-    from torchnp.rpc.server.arguments import checker
+    from torchnp.rpc.server.session.arguments import checker
 
     looked_at = 0
     for schema in load().values():
@@ -453,7 +453,7 @@ def test_every_row_refuses_a_handle_where_it_takes_none():
     "of", [lambda *dim: ([wire.Handle(0), *dim], {}), lambda dim: ([wire.Handle(0)], {"dim": dim})]
 )
 def test_integers_beyond_64_bits_are_refused_where_others_were_taken(of):
-    from torchnp.rpc.server.arguments import checker
+    from torchnp.rpc.server.session.arguments import checker
 
     problem, _ = checker(load()["aten::unsqueeze"])
     assert problem(*of(1)) is None

@@ -13,11 +13,11 @@ from scipy import stats
 
 from torchnp import rpc
 from torchnp.rpc.exceptions import PrivacyError
-from torchnp.rpc.server import accountant, gate
-from torchnp.rpc.server.ledger import Ledger
-from torchnp.rpc.server.noise import discrete_gaussian
-from torchnp.rpc.server.release import draw, lattice_rows, plan
-from torchnp.rpc.server.rowlabels import Mixed, Rows
+from torchnp.rpc.server.privacy import accountant, gate
+from torchnp.rpc.server.privacy.ledger import Ledger
+from torchnp.rpc.server.privacy.noise import discrete_gaussian
+from torchnp.rpc.server.privacy.release import draw, lattice_rows, plan
+from torchnp.rpc.server.privacy.row_labels import Mixed, Rows
 
 ROWS = Rows("d", 0)
 DELTA = 1e-6

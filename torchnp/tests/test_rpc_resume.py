@@ -19,18 +19,18 @@ import pytest
 import torch
 from torch import nn
 
-import torchnp.rpc.client.resuming as client_link
+import torchnp.rpc.client.transports.reconnect as client_link
 from torchnp import rpc
+from torchnp.core.schema import load
 from torchnp.rpc import wire
-from torchnp.rpc.client import looking_after
-from torchnp.rpc.client.resuming import Link
-from torchnp.rpc.client.transport import Tcp
-from torchnp.rpc.server.ledger import Ledger
-from torchnp.rpc.server.link import Link as ServerLink
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.tcp import Server
-from torchnp.rpc.server.tokens import Token, hash_of, new_token
-from torchnp.schema import load
+from torchnp.rpc.client.session import session_thread
+from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
+from torchnp.rpc.client.transports.transport import Tcp
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
+from torchnp.rpc.server.privacy.ledger import Ledger
+from torchnp.rpc.server.process.link import Link as ServerLink
+from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests.proxy import Boundary, Disorder, Proxy
 
 SERVICE = Service(limits=rpc.Limits(lease_seconds=5.0))
@@ -281,14 +281,14 @@ def test_replies_that_come_twice_or_out_of_order():
             pass
 
     ack = wire.encode(wire.Ack(1))
-    link = Link(lambda seconds: Stream([wire.numbered(n, ack) for n in (1, 1, 2, 1, 2, 4)]))
+    link = ReconnectingTransport(lambda seconds: Stream([wire.numbered(n, ack) for n in (1, 1, 2, 1, 2, 4)]))
     assert [link.receive(0), link.receive(0)] == [ack, ack]
     with pytest.raises(rpc.ProtocolError, match="here sent frame 4 where 3 was due"):
         link.receive(0)
 
 
 def test_an_idle_session_connects_again_before_its_lease_is_over(shared, monkeypatch):
-    monkeypatch.setattr(looking_after, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(session_thread, "LOOK_SECONDS", 0.05)
     with Proxy(shared.port) as proxy, rpc.connect(at(proxy.port)) as session:
         x = session.send(torch.ones(3))
         session.sync()
@@ -298,7 +298,7 @@ def test_an_idle_session_connects_again_before_its_lease_is_over(shared, monkeyp
 
 
 def test_a_server_that_stops_while_nobody_asks_is_told_at_the_next_use(monkeypatch):
-    monkeypatch.setattr(looking_after, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(session_thread, "LOOK_SECONDS", 0.05)
     with Server(SERVICE) as server:
         session, other = rpc.connect(at(server.port)), rpc.connect(at(server.port))
         x = session.send(torch.ones(3))

@@ -10,20 +10,22 @@ import pytest
 import torch
 
 from torchnp import rpc
+from torchnp.core.schema import load
 from torchnp.rpc import wire
-from torchnp.rpc.server.ledger import Ledger
-from torchnp.rpc.server.protocol import Connection
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.tcp import Server
-from torchnp.rpc.server.tokens import Token, hash_of, new_token
-from torchnp.schema import load
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
+from torchnp.rpc.server.privacy.ledger import Ledger
+from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.server.transports.tcp import Server
 
 Limits = rpc.Limits
 
 
 def test_all_tokens_are_compared_whichever_is_presented(monkeypatch):
     compared = []
-    monkeypatch.setattr("torchnp.rpc.server.tokens.hmac.compare_digest", lambda a, b: compared.append(a) or a == b)
+    monkeypatch.setattr(
+        "torchnp.rpc.server.config.tokens.hmac.compare_digest", lambda a, b: compared.append(a) or a == b
+    )
     secrets = [new_token() for _ in range(5)]
     service = Service({}, tokens=[Token(f"t{i}", hash_of(s)) for i, s in enumerate(secrets)], token="the one of all")
     for presented, name in (

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from torchnp.core.schema import load
 from torchnp.rpc import wire
-from torchnp.rpc.server import by_rows, rowarray, rowkernels, rowlosses, rowmoves, rowreductions
-from torchnp.rpc.server.rowarray import RowArray, Unlabelled, canonical, smooth, to, values_of
-from torchnp.rpc.server.rowkernels import KERNELS
-from torchnp.schema import load
+from torchnp.rpc.server.privacy import row_array, row_calls, row_kernels, row_losses, row_moves, row_reductions
+from torchnp.rpc.server.privacy.row_array import RowArray, Unlabelled, canonical, smooth, to, values_of
+from torchnp.rpc.server.privacy.row_kernels import KERNELS
 from torchnp.tests.rpc_rowbits import Fuzzer
 
 X = RowArray(np.arange(12.0).reshape(4, 3), 0)
@@ -68,32 +68,32 @@ def test_rows_have_no_attribute_but_shape_dtype_and_axis():
 @pytest.mark.parametrize(
     "mix",
     [
-        lambda x: rowarray.reduce(np.add, x, [0]),
-        lambda x: rowarray.reduce(np.add, x, [0, 1]),
-        lambda x: rowarray.reduce(np.add, x, [-2]),
-        lambda x: rowarray.reduce(np.add, x, []),
-        lambda x: rowarray.scan(np.add, x, 0),
-        lambda x: rowarray.order(x, 0),
-        lambda x: rowarray.first_largest(x, -2, True),
-        lambda x: rowarray.piece(x, 0, 0, 1),
-        lambda x: rowarray.backwards(x, 0),
-        lambda x: rowarray.join([x, x], 0),
-        lambda x: rowarray.drop(x, 0),
+        lambda x: row_array.reduce(np.add, x, [0]),
+        lambda x: row_array.reduce(np.add, x, [0, 1]),
+        lambda x: row_array.reduce(np.add, x, [-2]),
+        lambda x: row_array.reduce(np.add, x, []),
+        lambda x: row_array.scan(np.add, x, 0),
+        lambda x: row_array.order(x, 0),
+        lambda x: row_array.first_largest(x, -2, True),
+        lambda x: row_array.piece(x, 0, 0, 1),
+        lambda x: row_array.backwards(x, 0),
+        lambda x: row_array.join([x, x], 0),
+        lambda x: row_array.drop(x, 0),
         lambda x: x + RowArray(np.ones((4, 3)), 1),
         lambda x: x + RowArray(np.ones((1, 3)), 0),
         lambda x: RowArray(np.ones((1, 3)), 0) + np.ones((4, 3)),
         lambda x: x + RowArray(np.ones(3), 0),
-        lambda x: rowarray.where(RowArray(np.ones((4, 4), bool), 1), np.ones((4, 4)), RowArray(np.ones((4, 4)), 0)),
+        lambda x: row_array.where(RowArray(np.ones((4, 4), bool), 1), np.ones((4, 4)), RowArray(np.ones((4, 4)), 0)),
         lambda x: np.matmul(np.ones((2, 4)), x),
         lambda x: np.matmul(x, RowArray(np.ones((3, 4)), 1)),
         lambda x: np.matmul(x, RowArray(np.ones((3, 2)), 0)),
         lambda x: np.matmul(RowArray(np.ones((1, 2, 3)), 0), np.ones((4, 3, 2))),
-        lambda x: rowarray.gather(x, 0, RowArray(np.zeros((4, 3), int), 0)),
-        lambda x: rowarray.gather(x, 0, np.zeros((4, 3), int)),
-        lambda x: rowarray.gather(x, 1, RowArray(np.zeros((3, 3), int), 0)),
-        lambda x: rowarray.lookup(x, RowArray(np.zeros(4, int), 0), 0),
-        lambda x: rowarray.scatter(np.zeros((4, 3)), 0, RowArray(np.zeros((4, 3), int), 0), x, True),
-        lambda x: rowarray.scatter(x, 1, RowArray(np.zeros((2, 3), int), 0), 1.0, False),
+        lambda x: row_array.gather(x, 0, RowArray(np.zeros((4, 3), int), 0)),
+        lambda x: row_array.gather(x, 0, np.zeros((4, 3), int)),
+        lambda x: row_array.gather(x, 1, RowArray(np.zeros((3, 3), int), 0)),
+        lambda x: row_array.lookup(x, RowArray(np.zeros(4, int), 0), 0),
+        lambda x: row_array.scatter(np.zeros((4, 3)), 0, RowArray(np.zeros((4, 3), int), 0), x, True),
+        lambda x: row_array.scatter(x, 1, RowArray(np.zeros((2, 3), int), 0), 1.0, False),
     ],
 )
 def test_rows_do_not_meet(mix):
@@ -107,8 +107,8 @@ def test_kernels_on_the_list_have_no_way_around_the_array():
         "empty", "ones", "zeros", "asarray", "errstate", "finfo", "inf", "ndarray", "dtype", "float32", "add", "multiply",
         "maximum", "minimum", "logical_and", "logical_or", "matmul",
     }  # fmt: skip
-    exact = {f.__name__ for f in rowarray.EXACT}
-    for module in (rowkernels, rowlosses, rowreductions):
+    exact = {f.__name__ for f in row_array.EXACT}
+    for module in (row_kernels, row_losses, row_reductions):
         tree = ast.parse(Path(inspect.getsourcefile(module)).read_text())
         for node in ast.walk(tree):
             name = getattr(node, "attr", None) or getattr(node, "id", None) or ""
@@ -195,13 +195,13 @@ def test_the_library_is_asked_for_plain_numbers_alone(name, monkeypatch):
 def test_what_is_on_the_list_is_an_overload_whose_parameters_are_taken():
     schemas = load()
     for name in KERNELS:
-        assert by_rows.functional(schemas[name]) == name
-    assert not [n for n, s in schemas.items() if rowmoves.moved(s) and any(a.is_write for a in s.args)]
-    in_place = [n for n, s in schemas.items() if by_rows.functional(s) and s.args[0].is_write]
+        assert row_calls.functional(schemas[name]) == name
+    assert not [n for n, s in schemas.items() if row_moves.moved(s) and any(a.is_write for a in s.args)]
+    in_place = [n for n, s in schemas.items() if row_calls.functional(s) and s.args[0].is_write]
     assert len(KERNELS) > 200 and len(in_place) > 80
     for name in ("aten::_conj", "aten::_neg_view_copy", "aten::as_strided", "aten::view.dtype", "aten::bernoulli",
                  "aten::add.out", "aten::_foreach_add.List", "aten::native_batch_norm", "aten::sum", "prims::add"):  # fmt: skip
-        assert not by_rows.rule(schemas[name]), name
+        assert not row_calls.rule(schemas[name]), name
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -224,8 +224,8 @@ def test_the_fuzzer_finds_what_looks_at_all_rows(name, monkeypatch):
         bad = any(not np.isfinite(e.array.astype(complex)).all() for e in call.entries)
         return [np.nextafter(x, np.inf) if bad and x is not None and x.dtype.kind == "f" else x for x in found]
 
-    kernels = by_rows.values
-    monkeypatch.setattr(by_rows, "values", spoiled)
+    kernels = row_calls.values
+    monkeypatch.setattr(row_calls, "values", spoiled)
     fuzzer = Fuzzer(1, (name,))
     with np.errstate(all="ignore"):
         fuzzer.play(60)
@@ -256,11 +256,11 @@ def test_integers_that_fail_are_filled():
     least = np.iinfo(np.int64).min
     a, b = np.array([7, -7, least, least, 5]), np.array([0, 2, -1, 0, -3])
     for rest, want in ((False, [0, -4, least, 0, -2]), (True, [0, 1, 0, 0, -1])):
-        assert values_of(rowarray.quotient(RowArray(a, 0), RowArray(b, 0), rest)).tolist() == want
+        assert values_of(row_array.quotient(RowArray(a, 0), RowArray(b, 0), rest)).tolist() == want
     bad = RowArray(np.array([np.nan, np.inf, -np.inf, 1e30, 2.9]), 0)
     assert values_of(to(bad, np.dtype("int64"))).tolist() == [least] * 4 + [2]
     table = np.arange(6.0).reshape(3, 2)
-    found = values_of(rowarray.lookup(table, RowArray(np.array([2, 9, -4, 0]), 0), 0))
+    found = values_of(row_array.lookup(table, RowArray(np.array([2, 9, -4, 0]), 0), 0))
     assert found.tolist() == [[4, 5], [0, 0], [0, 0], [0, 1]]
 
 

@@ -10,11 +10,11 @@ from torch.nn import functional as F
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server.protocol import Connection, Service
-from torchnp.rpc.server.rowarray import RowArray, values_of
-from torchnp.rpc.server.rowkernels import KERNELS
-from torchnp.rpc.server.rowlabels import Mixed, Rows
-from torchnp.rpc.server.served import Served
+from torchnp.rpc.server.privacy.row_array import RowArray, values_of
+from torchnp.rpc.server.privacy.row_kernels import KERNELS
+from torchnp.rpc.server.privacy.row_labels import Mixed, Rows
+from torchnp.rpc.server.session.overload_info import Served
+from torchnp.rpc.server.session.protocol import Connection, Service
 
 SERVICE = Service()
 ROWS = 4

@@ -18,13 +18,13 @@ import pytest
 import torch
 
 from torchnp import rpc
+from torchnp.core.schema import load
 from torchnp.rpc import wire
-from torchnp.rpc.client import channel, looking_after
-from torchnp.rpc.client.resuming import Link
-from torchnp.rpc.client.transport import Tcp
-from torchnp.rpc.server.protocol import Service
-from torchnp.rpc.server.tcp import Server
-from torchnp.schema import load
+from torchnp.rpc.client.session import channel, session_thread
+from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
+from torchnp.rpc.client.transports.transport import Tcp
+from torchnp.rpc.server.session.protocol import Service
+from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests import rpc_server
 from torchnp.tests.rpc_server import until
 
@@ -364,7 +364,7 @@ def test_one_session_from_several_threads(shared):
 
 
 def test_operators_travel_in_batches(shared, monkeypatch):
-    monkeypatch.setattr(looking_after, "IDLE_SECONDS", 5.0)
+    monkeypatch.setattr(session_thread, "IDLE_SECONDS", 5.0)
     with rpc.connect(address(shared)) as session:
         x = session.send(torch.ones(3))
         session.sync()
@@ -382,7 +382,7 @@ def test_operators_travel_in_batches(shared, monkeypatch):
 def test_a_sender_waits_for_a_slow_server(monkeypatch):
     """Unacknowledged operators are bounded, whatever the network holds."""
     slow = threading.Event()
-    monkeypatch.setattr(Link, "window", 200)
+    monkeypatch.setattr(ReconnectingTransport, "window", 200)
 
     def neg_(self):
         slow.wait(0.002)

@@ -12,10 +12,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from torchnp import rpc
-from torchnp.rpc.client import sent
-from torchnp.rpc.client.transport import InProcess
-from torchnp.rpc.server.protocol import Connection, Service
-from torchnp.rpc.server.tcp import Server
+from torchnp.rpc.client.session import pending
+from torchnp.rpc.client.transports.transport import InProcess
+from torchnp.rpc.server.session.protocol import Connection, Service
+from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests import rpc_server
 
 
@@ -129,7 +129,7 @@ def test_a_connection_that_broke_unheard_is_raised_at_the_end():
 
 
 def test_a_flood_of_failures_is_bounded(monkeypatch):
-    monkeypatch.setattr(sent, "MAX_FAILURES", 5)
+    monkeypatch.setattr(pending, "MAX_FAILURES", 5)
     with rpc.local() as s:
         for _ in range(20):
             failing(s)

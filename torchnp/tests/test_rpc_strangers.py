@@ -16,13 +16,13 @@ import grpc
 import pytest
 import torch
 
-import torchnp.rpc.server.tcp as module
+import torchnp.rpc.server.transports.tcp as module
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server import bytestream, doors, overgrpc
-from torchnp.rpc.server.listen import Certificates
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.tcp import Server
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.transports import auth_throttle, framing, grpc_transport
+from torchnp.rpc.server.transports.listen import ServerCertificates
+from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests.certificates import Authority
 from torchnp.tests.rpc_server import until
 
@@ -40,7 +40,7 @@ def authority(tmp_path_factory):
 def served(request, authority, monkeypatch):
     monkeypatch.setattr(module, "HELLO_SECONDS", HELLO_SECONDS)
     scheme = request.param
-    tls = Certificates(*authority.issued("127.0.0.1")) if scheme[-1] == "s" else None
+    tls = ServerCertificates(*authority.issued("127.0.0.1")) if scheme[-1] == "s" else None
     with Server(Service(token="sesame"), tls=tls, grpc=scheme.startswith("grpc")) as server:
         safe = {"ca": authority.ca} if tls else {}
         yield types.SimpleNamespace(
@@ -112,7 +112,7 @@ def test_connections_that_say_too_little_lock_nobody_out(served, abuse):
                     those[i] = connection = stack.enter_context(contextlib.closing(encrypted(served, connection)))
                 abuse(served, connection)
         gets_in(served)
-        assert len(served.server._strangers) <= doors.MAX_OF_HOST
+        assert len(served.server._strangers) <= auth_throttle.MAX_OF_HOST
         until(lambda: not served.server._strangers, HELLO_SECONDS + 25)
         until(lambda: all(map(is_closed, those)))
     gets_in(served)
@@ -133,10 +133,10 @@ def test_a_byte_now_and_then_is_no_way_around_the_deadline(served):
 
 def test_one_host_takes_no_place_of_another(served):
     """Of too many strangers, one of the host that has most goes."""
-    strangers = doors.Strangers()
+    strangers = auth_throttle.Strangers()
     with contextlib.ExitStack() as stack:
         connected(served, stack, 200)
-        until(lambda: len(served.server._strangers) == doors.MAX_OF_HOST)
+        until(lambda: len(served.server._strangers) == auth_throttle.MAX_OF_HOST)
 
     class Task(threading.Event):
         def add_done_callback(self, _):
@@ -147,16 +147,16 @@ def test_one_host_takes_no_place_of_another(served):
     first = Task()
     strangers.add(first, "a")
     for host in "bcd":
-        for _ in range(doors.MAX_OF_HOST + 10):
+        for _ in range(auth_throttle.MAX_OF_HOST + 10):
             strangers.add(Task(), host)
-    assert len(strangers) == doors.MAX_STRANGERS
+    assert len(strangers) == auth_throttle.MAX_STRANGERS
     assert not first.is_set()
 
 
 def test_many_wrong_tokens_delay_no_right_one(served, monkeypatch):
-    monkeypatch.setattr(doors, "FIRST_DELAY", 20.0)
-    monkeypatch.setattr(doors, "LAST_DELAY", 20.0)
-    monkeypatch.setattr(doors, "MAX_DELAYED_OF_HOST", 5)
+    monkeypatch.setattr(auth_throttle, "FIRST_DELAY", 20.0)
+    monkeypatch.setattr(auth_throttle, "LAST_DELAY", 20.0)
+    monkeypatch.setattr(auth_throttle, "MAX_DELAYED_OF_HOST", 5)
     refused = []
 
     def wrong():
@@ -177,9 +177,13 @@ def test_many_wrong_tokens_delay_no_right_one(served, monkeypatch):
 
 
 def test_addresses_of_one_network_are_one_host():
-    assert doors.host_of("2001:db8::1") == doors.host_of("2001:db8::ffff:1%eth0") != doors.host_of("2001:db8:0:1::1")
-    assert doors.host_of("::ffff:10.0.0.1") == doors.host_of("10.0.0.1") == "10.0.0.1"
-    assert doors.host_of("a client that left") == "a client that left"
+    assert (
+        auth_throttle.host_of("2001:db8::1")
+        == auth_throttle.host_of("2001:db8::ffff:1%eth0")
+        != auth_throttle.host_of("2001:db8:0:1::1")
+    )
+    assert auth_throttle.host_of("::ffff:10.0.0.1") == auth_throttle.host_of("10.0.0.1") == "10.0.0.1"
+    assert auth_throttle.host_of("a client that left") == "a client that left"
 
 
 # ---------------------------------------------------------------- calls of gRPC
@@ -209,10 +213,10 @@ def test_calls_that_say_nothing_end(called):
         go.wait(60)
         yield from ()
 
-    calls = [session(silent()) for _ in range(3 * overgrpc.MAX_STREAMS)]
+    calls = [session(silent()) for _ in range(3 * grpc_transport.MAX_STREAMS)]
     gets_in(served)
     until(lambda: not served.server._strangers, 60)
-    for call in calls[: overgrpc.MAX_STREAMS]:
+    for call in calls[: grpc_transport.MAX_STREAMS]:
         with contextlib.suppress(grpc.RpcError):
             assert list(call) == []
     go.set()
@@ -221,11 +225,11 @@ def test_calls_that_say_nothing_end(called):
 
 @CALLS
 def test_watches_are_few_and_end(called, monkeypatch):
-    monkeypatch.setattr(overgrpc, "WATCH_SECONDS", 3 * HELLO_SECONDS)
+    monkeypatch.setattr(grpc_transport, "WATCH_SECONDS", 3 * HELLO_SECONDS)
     served, channel = called
     watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
     watches, full, begun = [], 0, time.monotonic()
-    for _ in range(overgrpc.MAX_WATCHES_OF_HOST + 4):
+    for _ in range(grpc_transport.MAX_WATCHES_OF_HOST + 4):
         watches.append(watch(b"", timeout=60))
         try:
             assert next(watches[-1]) == b"\x08\x01"
@@ -290,7 +294,7 @@ def test_a_call_that_takes_no_answer_loses_its_connection(called):
 
 def test_who_speaks_goes_after_those_who_are_silent():
     loop = asyncio.new_event_loop()
-    strangers, tasks = doors.Strangers(), [loop.create_future() for _ in range(doors.MAX_OF_HOST + 1)]
+    strangers, tasks = auth_throttle.Strangers(), [loop.create_future() for _ in range(auth_throttle.MAX_OF_HOST + 1)]
     for task in tasks[:-1]:
         strangers.add(task, "a")
     strangers.spoke(tasks[0])
@@ -318,9 +322,7 @@ def test_a_peer_that_does_not_close_is_not_waited_for():
         ours, theirs = socket.socketpair()
         with theirs:
             ours.setblocking(False)
-            _, stream = await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: bytestream.ByteStream(0.2), ours
-            )
+            _, stream = await asyncio.get_running_loop().connect_accepted_socket(lambda: framing.ByteStream(0.2), ours)
             stream.transport.write(bytes(1 << 24))  # that nobody takes
             await stream.close(b"last")
             return stream._closed or stream.transport.is_closing()

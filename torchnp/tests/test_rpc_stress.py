@@ -18,16 +18,16 @@ import numpy as np
 import pytest
 import torch
 
-import torchnp.rpc.server.tcp as module
+import torchnp.rpc.server.transports.tcp as module
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.client.channel import Channel
-from torchnp.rpc.client.resuming import Link
-from torchnp.rpc.client.transport import Tcp
-from torchnp.rpc.server import served
-from torchnp.rpc.server.protocol import Connection
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.tcp import Server
+from torchnp.rpc.client.session.channel import Channel
+from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
+from torchnp.rpc.client.transports.transport import Tcp
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.session import overload_info
+from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests.rpc_hostile import Hostile, over_tcp
 from torchnp.tests.rpc_server import until
 
@@ -320,7 +320,7 @@ def test_a_port_that_is_taken_is_said_at_once():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_process_cannot_talk_into_its_parents_session(server):
     agreed = SERVICE.agreement
-    channel = Channel(Link(lambda seconds: Tcp("127.0.0.1", server.port, seconds)), agreed)
+    channel = Channel(ReconnectingTransport(lambda seconds: Tcp("127.0.0.1", server.port, seconds)), agreed)
     id_ = channel.upload("uint8", [3], [0], memoryview(b"abc"), make=int)
     child = os.fork()
     if not child:
@@ -414,7 +414,7 @@ def test_hostile_frames_over_tcp_end_their_own_session_alone():
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_hostile_client_finds_a_server_that_checks_nothing(monkeypatch):
-    monkeypatch.setattr(served, "checker", lambda schema, room: (lambda args, kwargs: None, {}))
+    monkeypatch.setattr(overload_info, "checker", lambda schema, room: (lambda args, kwargs: None, {}))
     hostile = Hostile(2)
     hostile.attack(2000)
     assert any("which is no" in fault for fault in hostile.faults)

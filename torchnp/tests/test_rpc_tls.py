@@ -9,11 +9,11 @@ import sys
 import pytest
 import torch
 
-import torchnp.rpc.server.tcp as module
+import torchnp.rpc.server.transports.tcp as module
 from torchnp import rpc
-from torchnp.rpc.server.listen import Certificates
-from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.tcp import Server
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.transports.listen import ServerCertificates
+from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests import rpc_server
 from torchnp.tests.certificates import Authority
 from torchnp.tests.proxy import Proxy
@@ -31,13 +31,13 @@ def others(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(ours):
-    with Server(Service(), tls=Certificates(*ours.issued("127.0.0.1"))) as server:
+    with Server(Service(), tls=ServerCertificates(*ours.issued("127.0.0.1"))) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def mutual(ours):
-    with Server(Service(), tls=Certificates(*ours.issued("127.0.0.1"), ours.ca)) as server:
+    with Server(Service(), tls=ServerCertificates(*ours.issued("127.0.0.1"), ours.ca)) as server:
         yield server
 
 
@@ -77,7 +77,7 @@ def test_a_certificate_that_nobody_trusts(served, others):
 
 
 def test_a_certificate_of_another_host(ours):
-    tls = Certificates(*ours.issued("data.example.org"))
+    tls = ServerCertificates(*ours.issued("data.example.org"))
     words = r"IP address mismatch.*the host that it is for"
     with Server(Service(), tls=tls) as server, pytest.raises(rpc.AuthenticationError, match=words):
         rpc.connect(f"tls://127.0.0.1:{server.port}", ca=ours.ca)
@@ -125,9 +125,9 @@ def test_files_that_are_no_certificates(ours, tmp_path):
     wrong.write_text("nothing")
     for cert, key in ((wrong, pair.key), (pair.cert, wrong), (tmp_path / "none", pair.key), (pair.cert, None)):
         with pytest.raises(ValueError, match="cannot use the certificate|give --tls-cert FILE and --tls-key FILE"):
-            Certificates(cert, key)
+            ServerCertificates(cert, key)
     with pytest.raises(ValueError, match="cannot use the authorities of clients"):
-        Certificates(*pair, wrong)
+        ServerCertificates(*pair, wrong)
     for files in ({"ca": wrong}, {"ca": tmp_path / "none"}, {"cert": pair.cert, "key": wrong}):
         with pytest.raises(ValueError, match="cannot use"):
             rpc.connect("tls://127.0.0.1:1", **files)

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from torchnp import rpc
-from torchnp.rpc.client import specs
+from torchnp.rpc.client.tensor import shape_inference
 from torchnp.tests import models, rpc_server
 from torchnp.tests.keyed import Keyed
 
@@ -85,7 +85,7 @@ def test_a_generator_gives_the_numbers_and_moves_alone(session):
 
 def test_to_find_a_shape_draws_nothing(session, monkeypatch):
     """Of the first operator of its kind as of later ones; the CPU runs what the meta device does not have."""
-    monkeypatch.setattr(specs, "OUTCOMES", {})
+    monkeypatch.setattr(shape_inference, "OUTCOMES", {})
     alpha = session.send(torch.tensor([1.0, 2.0, 3.0]))
     for sample in (
         torch._sample_dirichlet,

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import torchnp
+from torchnp.core.schema import Schema, load
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.books import root_of
-from torchnp.rpc.server.protocol import Connection, Service
-from torchnp.rpc.server.session_limits import Limits
-from torchnp.rpc.server.tokens import Token, hash_of
-from torchnp.schema import Schema, load
+from torchnp.rpc.server.config.tokens import Token, hash_of
+from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.server.session.object_store import root_of
+from torchnp.rpc.server.session.protocol import Connection, Service
 
 TABLE = {}
 for name, function in {

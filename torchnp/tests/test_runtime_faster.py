@@ -15,7 +15,7 @@ import torchnp
 from torchnp import blas
 from torchnp.blas import one_thread, share_products
 from torchnp.interop.convert import to_numpy
-from torchnp.runtime import chains, images, recurrent, transformer
+from torchnp.runtime import conv_pool, elementwise_chains, linear_attention, recurrent
 from torchnp.runtime.graph import Ref
 from torchnp.threads import LARGE
 
@@ -31,10 +31,10 @@ def test_max_pool(window):
             wanted = torchnp.aten.max_pool2d(image, *window)
         except RuntimeError as error:
             with pytest.raises(RuntimeError) as said:
-                images.max_pool2d(image, *window)
+                conv_pool.max_pool2d(image, *window)
             assert str(said.value) == str(error)
             continue
-        found = images.max_pool2d(image, *window)
+        found = conv_pool.max_pool2d(image, *window)
         assert np.array_equal(found, wanted, equal_nan=True) and found.strides == wanted.strides
 
 
@@ -71,7 +71,7 @@ def test_convolutions_are_as_near_to_the_truth_as_plain_sums(given, threads, mon
     own = (F.conv2d(x, weight, bias, stride, padding).relu() - truth).abs()
     for memory in (torch.contiguous_format, torch.channels_last):
         points = truth[:, 0].numel()
-        convolution = images.Convolution(weight.numpy(), bias.numpy(), (stride,) * 2, (padding,) * 2, points)
+        convolution = conv_pool.Convolution(weight.numpy(), bias.numpy(), (stride,) * 2, (padding,) * 2, points)
         assert convolution._winograd == given.startswith("winograd")
         convolution.relu, convolution.channels_last = True, memory == torch.channels_last
         found = convolution(x.contiguous(memory_format=memory).numpy())
@@ -87,7 +87,7 @@ def test_infinities_and_nan_are_where_torch_has_them(given):
     torch.manual_seed(0)
     x, weight = torch.randn(n, c, h, w), torch.randn(o, c, kernel, kernel)
     x[0, 0, 3, 3], x[-1, 1, 1, 2], x[-1, 2, 0, 0] = torch.inf, -torch.inf, torch.nan
-    convolution = images.Convolution(weight.numpy(), None, (stride,) * 2, (padding,) * 2, n * h * w)
+    convolution = conv_pool.Convolution(weight.numpy(), None, (stride,) * 2, (padding,) * 2, n * h * w)
     with np.errstate(all="ignore"):
         found, wanted = convolution(x.numpy()), F.conv2d(x, weight, None, stride, padding).numpy()
     far = ~np.isfinite(wanted)
@@ -131,7 +131,7 @@ def test_large_images_are_pooled_by_parts(threads, monkeypatch):
     assert x.size > LARGE
     for window in ((3, 2, 1), (2,), ([5, 1], [1, 3], [2, 0])):
         for image in (x, np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)):
-            found, wanted = images.max_pool2d(image, *window), torchnp.aten.max_pool2d(image, *window)
+            found, wanted = conv_pool.max_pool2d(image, *window), torchnp.aten.max_pool2d(image, *window)
             assert np.array_equal(found, wanted, equal_nan=True) and found.strides == wanted.strides
 
 
@@ -175,7 +175,7 @@ def blas_threads():
 
 
 def test_refusals_of_convolutions_are_torchs():
-    conv = images.Convolution(np.ones((2, 3, 3, 3), "f4"), None, (1, 1), (0, 0))
+    conv = conv_pool.Convolution(np.ones((2, 3, 3, 3), "f4"), None, (1, 1), (0, 0))
     with pytest.raises(RuntimeError) as theirs:
         F.conv2d(torch.ones(1, 3, 2, 2), torch.ones(2, 3, 3, 3))
     with pytest.raises(RuntimeError) as ours:
@@ -212,7 +212,7 @@ def test_attention(mask):
     given = heads()
     options = MASKS[mask]()
     named = {k: v.numpy() if isinstance(v, torch.Tensor) else v for k, v in options.items()}
-    found = transformer.attention(*(x.numpy() for x in given), **named)
+    found = linear_attention.attention(*(x.numpy() for x in given), **named)
     wanted = F.scaled_dot_product_attention(*given, **options)
     if mask == "far":
         kernel = torchnp.table["aten::scaled_dot_product_attention"]
@@ -237,7 +237,7 @@ def test_attention_of_extremes(score, value, mask):
     q, k, v = torch.zeros(1, 1, 128, 64), torch.zeros(1, 1, 1000, 64), torch.full((1, 1, 1000, 64), value)
     q[..., 0], k[..., 0], k[0, 0, 0, 0], v[0, 0, 0] = 8, score, -score, 0
     m = None if mask is None else torch.full((128, 1000), mask).index_fill(1, torch.tensor(0), 0)
-    found = transformer.attention(q.numpy(), k.numpy(), v.numpy(), None if m is None else m.numpy())
+    found = linear_attention.attention(q.numpy(), k.numpy(), v.numpy(), None if m is None else m.numpy())
     torch.testing.assert_close(
         torch.from_numpy(found), F.scaled_dot_product_attention(q, k, v, m), rtol=1e-5, atol=0
     )  # of 1,000 terms
@@ -247,7 +247,7 @@ def test_attention_of_extremes(score, value, mask):
 def test_flash_attention(mask):
     given, options = heads(), MASKS[mask]()
     named = {k: v.numpy() if isinstance(v, torch.Tensor) else v for k, v in options.items()}
-    found = transformer.flash_attention(*(x.numpy() for x in given), **named)
+    found = linear_attention.flash_attention(*(x.numpy() for x in given), **named)
     wanted = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*given, **options)[0]
     if mask == "far":
         kernel = torchnp.table["aten::_scaled_dot_product_flash_attention_for_cpu"]
@@ -258,7 +258,7 @@ def test_flash_attention(mask):
 
 def test_attention_is_laid_out_as_torch_does():
     q = torch.randn(2, 4, 16, 80).transpose(2, 3)
-    found = transformer.attention(q.numpy(), q.numpy(), q.numpy())
+    found = linear_attention.attention(q.numpy(), q.numpy(), q.numpy())
     torch.testing.assert_close(torch.from_numpy(found), F.scaled_dot_product_attention(q, q, q), check_stride=True)
 
 
@@ -266,14 +266,14 @@ def test_attention_of_what_is_not_finite_is_the_tables():
     q, k, v = (x.numpy() for x in heads())
     q[0, 1, 2, 3], k[1, 2, 3, 4] = np.nan, np.inf
     wanted = torchnp.aten.scaled_dot_product_attention(q, k, v, is_causal=True)
-    assert np.array_equal(transformer.attention(q, k, v, is_causal=True), wanted, equal_nan=True)
+    assert np.array_equal(linear_attention.attention(q, k, v, is_causal=True), wanted, equal_nan=True)
 
 
 def test_refusals_of_attention_are_torchs():
     q, k, v = (x.numpy() for x in heads())
     for given, mask in (((q, k[..., :8], v), None), ((q, k, v.astype("f8")), None), ((q, k, v), np.ones(3, "f4"))):
         with pytest.raises((RuntimeError, IndexError)) as said:
-            transformer.attention(*given, mask)
+            linear_attention.attention(*given, mask)
         with pytest.raises(said.type) as theirs:
             F.scaled_dot_product_attention(
                 *map(torch.from_numpy, given), None if mask is None else torch.from_numpy(mask)
@@ -325,7 +325,7 @@ def chained(module, *args, **options):
     program, exact = torchnp.load(file), torchnp.load(file, exact=True)
     given = [to_numpy(x) for x in args]
     found = program.run((*given,), {}, lambda node, seconds: seen.append(node))
-    return found, exact(*given), [node for node in seen if isinstance(node.function, chains.Chain)]
+    return found, exact(*given), [node for node in seen if isinstance(node.function, elementwise_chains.Chain)]
 
 
 @pytest.mark.parametrize(

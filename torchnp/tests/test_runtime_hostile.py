@@ -15,7 +15,7 @@ import pytest
 import torchnp
 from torchnp.runtime import ProgramError
 from torchnp.runtime.archive import Archive
-from torchnp.runtime.structures import parse_spec
+from torchnp.runtime.pytree_spec import parse_spec
 from torchnp.runtime.symbols import evaluate, parse, solve, spell
 
 GOOD = (Path(__file__).parent / "data" / "convnet.pt2").read_bytes()

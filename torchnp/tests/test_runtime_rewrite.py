@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import torchnp
-from torchnp.runtime.images import Convolution
+from torchnp.runtime.conv_pool import Convolution
 from torchnp.tests import exported
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")

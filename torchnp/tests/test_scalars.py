@@ -8,7 +8,7 @@ import torch
 
 import torchnp
 from torchnp import dtypes as dt
-from torchnp import scalars
+from torchnp.core import python_scalars
 from torchnp.interop import to_numpy, to_torch
 
 TORCH = {d: getattr(torch, dt.dtype_name(d)) for d in dt.ALL}
@@ -100,7 +100,7 @@ def test_a_number_in_every_dtype(op):
     assert not wrong, (len(wrong), wrong[:5])
 
 
-@pytest.mark.parametrize("convert", [scalars.number, scalars.scalar])
+@pytest.mark.parametrize("convert", [python_scalars.number, python_scalars.scalar])
 def test_what_is_remembered_cannot_be_written(convert):
     made = convert(3, dt.float32)
     assert made is convert(3, dt.float32)
@@ -113,8 +113,8 @@ def test_what_is_remembered_cannot_be_written(convert):
 @pytest.mark.parametrize("dtype", dt.ALL, ids=str)
 def test_item(dtype):
     x = torch.ones(1, dtype=TORCH[dtype])
-    assert scalars.item(to_numpy(x)) == x.item()
-    assert type(scalars.item(to_numpy(x))) is type(x.item())
+    assert python_scalars.item(to_numpy(x)) == x.item()
+    assert type(python_scalars.item(to_numpy(x))) is type(x.item())
 
 
 @pytest.mark.parametrize("number", [2**63, 2**64, -(2**63), -(2**63) - 1, 10**400])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from torchnp.lookup.meaning import SPELLED, meaning_of, spelled
+from torchnp.lookup.resolve import SPELLED, meaning_of, spelled
 from torchnp.tests.test_lookup_explain import QUESTIONS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

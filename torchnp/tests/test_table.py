@@ -14,11 +14,11 @@ import torch
 
 import torchnp
 from torchnp.catalogue import CATALOGUE
+from torchnp.core.excluded import EXCLUDED
+from torchnp.core.registry import REGISTERED
+from torchnp.core.schema import RESERVED, Schema
+from torchnp.core.table import STATUSES, MissingOp
 from torchnp.derived import rules
-from torchnp.exclusions import EXCLUDED
-from torchnp.op_table import STATUSES, MissingOp
-from torchnp.registry import REGISTERED
-from torchnp.schema import RESERVED, Schema
 
 TABLE = torchnp.table
 # Other tests may have met the namespaces of other libraries.

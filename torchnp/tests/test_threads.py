@@ -10,7 +10,7 @@ import torchnp
 from torchnp import threads
 from torchnp.dtypes import bfloat16
 from torchnp.kernels.numerics.blocks import MANY, STRIP, choose
-from torchnp.parts import by_parts
+from torchnp.parallel_elementwise import by_parts
 from torchnp.threads import LARGE, blocks, share
 
 SHAPE = (1030, 1024)  # above LARGE, and no multiple of a part

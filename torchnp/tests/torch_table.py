@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from torchnp.interop.convert import NUMPY_DTYPE, TORCH_DTYPE, to_numpy, wrap
-from torchnp.interop.streams import is_random
+from torchnp.interop.rng_sync import is_random
 from torchnp.random import Generator, default_generator
 
 _NAMES = {name: getattr(torch, name) for name in ("strided", "contiguous_format", "preserve_format", "channels_last")}

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check, check_fits
-from torchnp.errors import dense_dtype, found_dtype
+from torchnp.core.checks import check, check_fits
+from torchnp.core.errors import dense_dtype, found_dtype
+from torchnp.core.fast_path import exact, is_float
+from torchnp.core.python_scalars import real
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, Writes
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
@@ -20,11 +23,8 @@ from torchnp.kernels.numerics.erf import erf
 from torchnp.kernels.numerics.loops import AVX512, VECTOR, Loop, in_vectors
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf_of_tensor
-from torchnp.quick import exact, is_float
-from torchnp.registry import kernel
-from torchnp.scalars import real
-from torchnp.settle import is_plain
-from torchnp.writes import Bound, Writes
+from torchnp.layout import stride_rules
+from torchnp.layout.apply import is_plain
 
 ndarray = np.ndarray
 
@@ -178,9 +178,9 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
     else:
         slope = (real(lower) + real(upper)) / 2
         out, read = leaky_relu_backward(grad_output, self, slope, self_is_result), (self, grad_output)
-    found = [layout.layout_of(x) for x in read]  # of which torch converts those of another dtype, densely
-    found = [(n, s if x.dtype == out.dtype else layout.preserved(n, s)) for x, (n, s) in zip(read, found)]
-    return layout.place(out, layout.iterated(found))
+    found = [stride_rules.layout_of(x) for x in read]  # of which torch converts those of another dtype, densely
+    found = [(n, s if x.dtype == out.dtype else stride_rules.preserved(n, s)) for x, (n, s) in zip(read, found)]
+    return stride_rules.place(out, stride_rules.iterated(found))
 
 
 @kernel("_prelu_kernel_backward")

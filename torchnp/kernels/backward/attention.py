@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check_type, require
+from torchnp.core.checks import check_type, require
+from torchnp.core.registry import kernel
 from torchnp.kernels.attention import later, per_query_head, rounded, scores, sum_dtype
-from torchnp.registry import kernel
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 
@@ -45,7 +45,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     grad_key = _over_queries(sloped, q, factor, key)
     grad_value = _over_queries(weights, g, np.asarray(1, inner), value)
     grads = (dt.cast(x, dtype).swapaxes(1, 2) for x in (grad_query, grad_key, grad_value))
-    return tuple(layout.dense(x).swapaxes(1, 2) for x in grads)  # torch has the time before the heads
+    return tuple(stride_rules.dense(x).swapaxes(1, 2) for x in grads)  # torch has the time before the heads
 
 
 def _over_queries(slopes: ndarray, x: ndarray, factor: ndarray, like: ndarray) -> ndarray:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check, check_no_dilation, check_shape, check_type, refuse, require
-from torchnp.errors import dense_dtype, no_primitive, shape_text
+from torchnp.core.checks import check, check_no_dilation, check_shape, check_type, refuse, require
+from torchnp.core.errors import dense_dtype, no_primitive, shape_text
+from torchnp.core.registry import kernel
 from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._memory import RARE_OR_CHALF
 from torchnp.kernels._spatial import Ints, in_format, out_sizes
 from torchnp.kernels.numerics.correlate import correlate, correlate_input, correlate_weight
-from torchnp.registry import kernel
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 
@@ -80,8 +80,10 @@ def gradients(
         of, to = (y, x) if transposed else (x, y)
         grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
     # torch's own code goes by the weight in that format, which one that has it already keeps as it is.
-    image = layout.layout_of(weight) if weight.ndim > 3 else layout.as_image(*layout.layout_of(weight))
-    kept = not vendor and (transposed or set(g.dilation) == {1}) and layout.is_channels_last(*image)
+    image = (
+        stride_rules.layout_of(weight) if weight.ndim > 3 else stride_rules.as_image(*stride_rules.layout_of(weight))
+    )
+    kept = not vendor and (transposed or set(g.dilation) == {1}) and stride_rules.is_channels_last(*image)
     given = (weight, weight) if kept else (input, weight)
     if of_weight and kept and channels_last and weight.ndim == 4 and not transposed:
         checks.check_weight_written(weight)
@@ -93,14 +95,14 @@ def gradients(
 
 def _as_weight(x: ndarray | None, weight: ndarray, vendor: bool) -> ndarray | None:
     """Of windows of one point either order is both: oneDNN goes by the weight's own strides."""
-    plain = layout.layout_of(weight)[1] == layout.contiguous(weight.shape)
+    plain = stride_rules.layout_of(weight)[1] == stride_rules.contiguous(weight.shape)
     if x is None or not (plain and vendor and x.dtype == dt.float32 and set(weight.shape[2:]) == {1}):
         return x
-    return layout.dense(x)
+    return stride_rules.dense(x)
 
 
 def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool, groups: int = 1) -> ndarray | None:
-    return x if x is None else layout.place(x, checks.result_strides(x.shape, input, weight, vendor, groups))
+    return x if x is None else stride_rules.place(x, checks.result_strides(x.shape, input, weight, vendor, groups))
 
 
 def _check_by_vendor(
@@ -189,4 +191,4 @@ def _backward_of_nothing(
 
 
 def _like(x: ndarray | None, own: ndarray) -> ndarray | None:
-    return x if x is None else layout.place(x, layout.preserved(*layout.layout_of(own)))
+    return x if x is None else stride_rules.place(x, stride_rules.preserved(*stride_rules.layout_of(own)))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, dim_of, require, wrap_dim
+from torchnp.core.checks import check, check_fits, dim_of, require, wrap_dim
+from torchnp.core.registry import kernel
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._conv_checks import Geometry, sizes_back
 from torchnp.kernels._elementwise import in_place
@@ -33,8 +34,7 @@ from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod, cumsum
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, view
-from torchnp.layout import contiguous, empty, iterated, layout_of, place, preserved
-from torchnp.registry import kernel
+from torchnp.layout.stride_rules import contiguous, empty, iterated, layout_of, place, preserved
 
 ndarray = np.ndarray
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from torchnp import layout
-from torchnp.checks import broadcast_shapes, check, check_fits, dim_of, refuse, refuse_elements, wrap_dim
+from torchnp.core.checks import broadcast_shapes, check, check_fits, dim_of, refuse, refuse_elements, wrap_dim
+from torchnp.core.errors import output_shape
+from torchnp.core.registry import kernel
 from torchnp.dtypes import cast, is_complex, opmath
-from torchnp.errors import output_shape
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
@@ -23,7 +23,7 @@ from torchnp.kernels.ranges import arange_step
 from torchnp.kernels.scatter import check_filler, index_add, scatter, scatter_add
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
 from torchnp.kernels.view import expand, unfold, unsqueeze, view
-from torchnp.registry import kernel
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 
@@ -50,8 +50,8 @@ rows(
 def masked_select_backward(grad, input, mask):
     """The gradient, element by element, where the mask is true."""
     shape = broadcast_shapes(input.shape, mask.shape)
-    strides = layout.preserved(*layout.layout_of(expand(input, shape)))
-    return layout.place(masked_scatter(np.zeros(shape, input.dtype), mask, grad), strides)
+    strides = stride_rules.preserved(*stride_rules.layout_of(expand(input, shape)))
+    return stride_rules.place(masked_scatter(np.zeros(shape, input.dtype), mask, grad), strides)
 
 
 @kernel("masked_scatter_backward")

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, require
-from torchnp.errors import expected_true, expected_type, found_dtype
+from torchnp.core.checks import check, check_type, require
+from torchnp.core.errors import expected_true, expected_type, found_dtype
+from torchnp.core.fast_path import exact
+from torchnp.core.python_scalars import scalar
+from torchnp.core.registry import kernel
 from torchnp.kernels._reduction import add_reduce, row_dots, share_tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, is_channels, per_channel
 from torchnp.kernels.norm import channels_last, check_layer, inner, mixed
 from torchnp.kernels.reduce import sum_dim
-from torchnp.quick import exact
-from torchnp.registry import kernel
-from torchnp.scalars import scalar
-from torchnp.settle import is_plain
+from torchnp.layout.apply import is_plain
 
 ndarray = np.ndarray
 

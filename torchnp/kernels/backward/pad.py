@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from torchnp.checks import check, check_type, dim_of, refuse_elements
+from torchnp.core.checks import check, check_type, dim_of, refuse_elements
+from torchnp.core.errors import expected_true, not_implemented, shape_text
+from torchnp.core.write_spec import Bound, Writes, resize
 from torchnp.dtypes import is_inexact
-from torchnp.errors import expected_true, not_implemented, shape_text
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import code_for
 from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, check_reflected, image_order, reflected, replicated
-from torchnp.writes import Bound, Writes, resize
 
 ndarray = np.ndarray
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_filled, check_shape, check_type, require
-from torchnp.errors import shape_text
+from torchnp.core.checks import check, check_filled, check_shape, check_type, require
+from torchnp.core.errors import shape_text
+from torchnp.core.python_scalars import each
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for
 from torchnp.kernels.pool import (
@@ -23,7 +24,6 @@ from torchnp.kernels.pool import (
     windows,
 )
 from torchnp.kernels.pool_adaptive import bins
-from torchnp.scalars import each
 
 ndarray = np.ndarray
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp import layout
-from torchnp.checks import check, check_shape
-from torchnp.errors import not_implemented
+from torchnp.core.checks import check, check_shape
+from torchnp.core.errors import not_implemented
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.kernels.resample import Sampling, antialiased, check_sizes, cubic, linear, nearest, unsample, without_inf
+from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 By = Callable[..., Sampling]
@@ -34,7 +34,7 @@ def _check_gradient(grad: ndarray, output_size: Ints, input_size: Ints, n: int) 
 
 def _kernel_name(op: str, grad: ndarray) -> str:
     """torch's name of the CPU kernel, which is another where channels are innermost."""
-    if "cubic" in op or not layout.is_channels_last(*layout.layout_of(grad)):
+    if "cubic" in op or not stride_rules.is_channels_last(*stride_rules.layout_of(grad)):
         return op
     return f"{op}_channels_last" if "linear" in op else f"{'_' * ('exact' not in op and grad.ndim == 5)}{op}_cl"
 

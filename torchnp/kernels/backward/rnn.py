@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.core.checks import check
+from torchnp.core.registry import kernel
 from torchnp.kernels.activation import sigmoid
 from torchnp.kernels.arithmetic import add, mul, sub
 from torchnp.kernels.backward.activation import sigmoid_backward, tanh_backward
@@ -16,7 +17,6 @@ from torchnp.kernels.join import cat
 from torchnp.kernels.pointwise import tanh
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.rnn import Weights, check_vendor, gru_gates, half_lstm, lstm, lstm_gates, run
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 Grads = tuple[Any, ...]

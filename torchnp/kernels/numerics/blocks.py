@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.scalars import number
+from torchnp.core.python_scalars import number
 from torchnp.threads import LARGE, blocks, piece, share, within
 
 ndarray = np.ndarray

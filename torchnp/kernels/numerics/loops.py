@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.core.python_scalars import number
 from torchnp.dtypes import cast
-from torchnp.layout import WRITTEN, contiguous, iterated, layout_of
-from torchnp.scalars import number
+from torchnp.layout.stride_rules import WRITTEN, contiguous, iterated, layout_of
 
 Formula = Callable[[Any], np.ndarray]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.errors import cannot_cast, not_implemented
-from torchnp.scalars import number, scalar
+from torchnp.core.errors import cannot_cast, not_implemented
+from torchnp.core.python_scalars import number, scalar
 
 ndarray = np.ndarray
 

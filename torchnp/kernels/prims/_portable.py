@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.core.registry import REGISTERED
 from torchnp.dtypes import as_dtype, dtype_name
-from torchnp.registry import REGISTERED
 
 ndarray = np.ndarray
 NUMBER = (bool, int, float, complex)

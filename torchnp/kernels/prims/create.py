@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dim
+from torchnp.core.checks import check, wrap_dim
+from torchnp.core.registry import kernel
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, either
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, refuse
+from torchnp.core.checks import check, refuse
+from torchnp.core.registry import REGISTERED, kernel
 from torchnp.kernels._rows import rows
 from torchnp.kernels.power import pow_scalar
 from torchnp.kernels.prims._portable import (
@@ -23,7 +24,6 @@ from torchnp.kernels.prims._portable import (
     namespace,
     through_numpy,
 )
-from torchnp.registry import REGISTERED, kernel
 
 ndarray = np.ndarray
 Portable = Callable[..., Array]

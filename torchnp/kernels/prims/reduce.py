@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check
+from torchnp.core.checks import check
+from torchnp.core.registry import kernel
 from torchnp.dtypes import is_inexact
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import Array, aten, check_index, namespace
-from torchnp.layout import cloned, dense
-from torchnp.registry import kernel
+from torchnp.layout.stride_rules import cloned, dense
 
 ndarray = np.ndarray
 

@@ -9,12 +9,12 @@ from operator import index
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dims
+from torchnp.core.checks import check, wrap_dims
+from torchnp.core.registry import kernel
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, check_index, either, namespace, size_text
-from torchnp.overlap import check_target
-from torchnp.registry import kernel
+from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Sequence
 
 from torchnp.rpc.exceptions import LedgerError
-from torchnp.rpc.server.config import serve_with
-from torchnp.rpc.server.options import add_options
+from torchnp.rpc.server.config.config import serve_with
+from torchnp.rpc.server.config.options import add_options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m torchnp.rpc.server.tcp``, which is ``torchnp serve`` on a free port."""
-    parser = argparse.ArgumentParser(prog="torchnp.rpc.server.tcp", description="Run the operators of remote tensors.")
+    """``python -m torchnp.rpc.server.transports.tcp``, which is ``torchnp serve`` on a free port."""
+    parser = argparse.ArgumentParser(
+        prog="torchnp.rpc.server.transports.tcp", description="Run the operators of remote tensors."
+    )
     add_options(parser, port=0)
     try:
         serve_with(parser.parse_args(argv))

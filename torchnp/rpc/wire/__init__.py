@@ -19,11 +19,11 @@ import numpy as np
 
 from torchnp import dtypes
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.wire.agreed import DYNAMIC as DYNAMIC
-from torchnp.rpc.wire.agreed import UNSAFE_VIEWS as UNSAFE_VIEWS
-from torchnp.rpc.wire.agreed import Agreement as Agreement
-from torchnp.rpc.wire.agreed import agreement as agreement
-from torchnp.rpc.wire.agreed import can_travel as can_travel
+from torchnp.rpc.wire.opcode_table import DYNAMIC as DYNAMIC
+from torchnp.rpc.wire.opcode_table import UNSAFE_VIEWS as UNSAFE_VIEWS
+from torchnp.rpc.wire.opcode_table import Agreement as Agreement
+from torchnp.rpc.wire.opcode_table import agreement as agreement
+from torchnp.rpc.wire.opcode_table import can_travel as can_travel
 
 VERSION = 7
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
@@ -185,7 +185,7 @@ class Publish(_Frame, tag=7):
     terms: Terms | None = None
 
 
-class Quote(_Frame, tag=8):
+class QuoteRequest(_Frame, tag=8):
     """Ask what a release would cost."""
 
     request: UInt
@@ -195,7 +195,7 @@ class Quote(_Frame, tag=8):
 
 
 class Define(_Frame, tag=9):
-    """A chunk of a program, whose name is the hash of its bytes: see `torchnp.rpc.wire.bodies`."""
+    """A chunk of a program, whose name is the hash of its bytes: see `torchnp.rpc.wire.programs`."""
 
     seq: UInt
     program: Name
@@ -318,7 +318,7 @@ class Bye(_Frame, tag=34):
     """Nothing follows: the session is over."""
 
 
-Request = Hello | Ops | Data | Del | Open | Sync | Publish | Quote | Define | Call | Undefine
+Request = Hello | Ops | Data | Del | Open | Sync | Publish | QuoteRequest | Define | Call | Undefine
 Reply = Welcome | Ack | Err | Result | Status | Quoted
 
 encode = msgspec.msgpack.Encoder().encode

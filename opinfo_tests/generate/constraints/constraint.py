@@ -1,0 +1,348 @@
+"""What operators ask of their arguments, as data: shapes with named sizes, index ranges, dtypes, domains of values.
+
+A shape is text: letters are sizes that are drawn once for a call ("n k" and "k m" share k), ``*`` is a batch, ``n?``
+is there or not, ``~n`` is n or 1, ``g*c`` is an expression, "like" is the first array's shape, "bcast" broadcasts with
+it, "any" is any. Rows are merged in order, the later over the earlier. What has no row follows from names and types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ...case import Case, Named
+
+
+@dataclass(frozen=True)
+class T:
+    """An array: its shape, dtype (main, same, real, a class or a name) and values (a kind, or a range for indices)."""
+
+    shape: str = "any"
+    dtype: str = "main"
+    values: Any = "any"
+    always: bool = False
+    layout: str = ""
+
+
+@dataclass(frozen=True)
+class Ts:
+    """A list of arrays."""
+
+    shape: str = "any"
+    dtype: str = "main"
+    values: Any = "any"
+    count: str | int | None = None
+    layout: str = ""
+
+
+@dataclass(frozen=True)
+class I:  # noqa: E742  a row reads better with one letter
+    """An integer in a range; both ends may be expressions."""
+
+    low: str | int
+    high: str | int
+    always: bool = False
+
+
+@dataclass(frozen=True)
+class L:
+    """A list of ``count`` integers in a range."""
+
+    count: str | int
+    low: str | int
+    high: str | int
+    always: bool = False
+
+
+@dataclass(frozen=True)
+class N:
+    """A number: one of ``choices`` and nothing else, or any."""
+
+    choices: tuple = ()
+    always: bool = False
+
+
+@dataclass(frozen=True)
+class C:
+    """One of a few values; where they are numbers of floating point, now and then zero, negative, infinite or nan."""
+
+    choices: tuple
+    always: bool = False
+
+
+@dataclass(frozen=True)
+class D:
+    """What a function draws, which decides itself when an optional argument is None."""
+
+    draw: Callable
+    always: bool = True
+
+    def __call__(self, call: Any) -> Any:
+        return self.draw(call)
+
+
+FLOATS = ["float32"] * 4 + ["float64"] * 3 + ["bfloat16"] * 2 + ["float16"] * 2
+COMPLEX = ["complex64", "complex128"]
+INTS = ["int64"] * 3 + ["int32", "uint8", "int8", "int16"]
+RARE = ["uint16", "uint32", "uint64", "complex32", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"]
+EVERY_DTYPE = [*FLOATS[::2], *INTS[2:], "bool", *COMPLEX, *RARE]
+DTYPE_CLASSES: dict[str, list[str]] = {
+    "any": [*FLOATS, *INTS, "bool", "bool", *COMPLEX],
+    "every": [*FLOATS, *INTS, "bool", *COMPLEX, *RARE],
+    "real": [*FLOATS, *INTS],
+    "ordered": [*FLOATS, *INTS, "bool"],
+    "float": FLOATS,
+    "wide": ["float32", "float64"],
+    "double": ["float64"],
+    "inexact": [*FLOATS, *COMPLEX],
+    "complex": COMPLEX,
+    "lapack": ["float32", "float64", *COMPLEX],
+    "int": INTS,
+    "bits": [*INTS, "bool"],
+    "index": ["int64", "int64", "int32"],
+    "halffloat": ["float32", "bfloat16"],
+    "densely": ["float32", "float32", "bfloat16", "int8", "uint8"],
+}
+# Sizes of letters that a row does not give.
+SIZES = {"n": (1, 3), "c": (1, 4), "g": (1, 2), "h": (1, 7), "w": (1, 7), "d": (1, 5), "k": (0, 4), "m": (0, 4)}
+# Cannot be drawn: need devices, other layouts, processes or attributes that arrays have not.
+UNDRAWN = frozenset(
+    ["_new_zeros_with_same_feature_meta", "is_pinned", "pin_memory",
+     "_debug_has_internal_overlap", "_is_zerotensor", "_efficientzerotensor", "_reshape_from_tensor", "slice_inverse",
+     "_copy_from", "_fw_primal_copy"]
+)  # fmt: skip
+
+
+NEVER: Callable[[Case], bool] = lambda case: False
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What is known of an operator's calls."""
+
+    args: dict[str, Any] = field(default_factory=dict)
+    dtypes: str = "any"
+    values: str = "any"
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    wild: int = 12  # percent of the calls that may break the constraints
+    mixed: int = 15  # percent of the other arrays with a dtype of their own
+    most_dims: int = 4
+    wild_values: bool = True  # whether index values may leave their range: torch dies of some
+    none: bool = True  # whether sizes may be none: torch divides by some of them, and dies
+    dies: Callable[[Case], bool] = NEVER  # of which calls torch dies
+    always: frozenset[str] = frozenset()  # arguments with a default that are given all the same
+    unchecked: frozenset[str] = frozenset()  # arguments at whose sizes torch does not look, to read memory beyond them
+
+
+class ConstraintRule(NamedTuple):
+    """What holds for operators whose names match one of some patterns, in the words of `Constraint`."""
+
+    patterns: tuple[str, ...]
+    given: dict[str, Any]
+
+
+def rule(names: str, **given: Any) -> ConstraintRule:
+    """Return a row for operators by name: arguments in ``args``, the rest as in `Constraint`."""
+    return ConstraintRule(tuple(names.split()), given)
+
+
+# ---------------------------------------------------------------- by argument name
+
+
+def dims(least: int = 0, most: int | None = None) -> Callable:
+    return lambda call: call.dims(least, most)
+
+
+def one_dim(call: Any) -> int:
+    return call.dim()
+
+
+def index_of_dim(call: Any) -> int:
+    """Return an index into the dim that was drawn, negative too."""
+    n = size_of_dim(call)
+    return call.integer(-n - 2, n + 1) if call.wild else call.integer(-n, max(n - 1, 0))
+
+
+def size_of_dim(call: Any) -> int:
+    shape = call.shape or ()
+    dim = call.held.get("dim", call.held.get("dimension", 0))
+    return shape[dim] if shape and isinstance(dim, int) and -len(shape) <= dim < len(shape) else 1
+
+
+def split_sizes(call: Any) -> list[int]:
+    """Return sizes that add up to the first dim's, or to the drawn dim's."""
+    left, found = size_of_dim(call), []
+    while left > 0:
+        found.append(call.integer(1, left))
+        left -= found[-1]
+    return [*found, 1] if call.wild and call.chance(30) else found or [0]
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """An array of numbers in their order; of those that go from 0 to an end, where one is given."""
+
+    spec: T
+    to: str = ""
+
+    def __call__(self, call: Any) -> Any:
+        a = call.array(self.spec)
+        view = a.on(call.buffers)
+        if view.ndim:
+            view.sort()
+        if self.to:
+            view[0], view[-1] = 0, call.value(self.to)
+        return a
+
+
+def tame(spec_of: Callable) -> Callable:
+    """Return a draw of an array that never breaks its constraints."""
+
+    def draw(call: Any) -> Any:
+        wild, call.wild = call.wild, False
+        made = call.array(spec_of(call))
+        call.wild = wild
+        return made
+
+    return draw
+
+
+def regroup(call: Any) -> list[int]:
+    """Return another shape with as many elements, perhaps with a -1."""
+    n = 1
+    for s in call.shape or ():
+        n *= s
+    if n == 0:
+        return list(call.shape)
+    out: list[int] = []
+    for _ in range(call.integer(0, 3)):
+        factors = [f for f in range(1, n + 1) if n % f == 0]
+        out.append(call.choose(factors))
+        n //= out[-1]
+    out.append(n) if n != 1 or call.chance(30) else None
+    if out and call.chance(25):
+        out[call.integer(0, len(out) - 1)] = -1
+    return [*out, 2] if call.wild and call.chance(30) else out
+
+
+def expanded(call: Any) -> list[int]:
+    """Return a shape that the first array broadcasts to, perhaps with -1."""
+    shape = list(call.shape or ())
+    out = [call.integer(1, 3) if s == 1 else s for s in shape]
+    out = [-1 if call.chance(15) else s for s in out]
+    return [call.integer(1, 3) for _ in range(call.integer(0, 2))] + out
+
+
+def repeated_size(call: Any) -> int:
+    """Return the size of the drawn dim, or of all elements, as often as they are repeated."""
+    n = size_of_dim(call)
+    if call.held.get("dim") is None:
+        n = 1
+        for s in call.shape or ():
+            n *= s
+    return n * call.held["repeats"] + (1 if call.wild else 0)
+
+
+def same_shape(call: Any) -> list[int]:
+    return list(call.shape or ())
+
+
+def flat_strides(call: Any) -> list[int]:
+    return [call.integer(0, 2) for _ in call.held.get("size", ())]
+
+
+def small_sizes(call: Any) -> list[int]:
+    return [call.integer(0 if call.chance(20) else 1, 4) for _ in range(call.integer(0, 3))]
+
+
+def sizes(text: str) -> Callable:
+    """Return a draw of the sizes that a shape's text names."""
+    return lambda call: list(call.shape_of(text))
+
+
+def row_major(call: Any) -> list[int]:
+    out, step = [], 1
+    for n in reversed(call.held["size"]):
+        out.append(step)
+        step *= max(1, n)
+    return out[::-1]
+
+
+def index_list(call: Any) -> list[Any]:
+    """Return an index for some of the first array's dims: integers, a mask, or none; of three, with one left out between two."""
+    n, m, *rest = call.shape
+    kind = call.integer(0, 6 if rest else 4)
+    if kind == 0:
+        return [call.array(T("k", "int64", (-n, n - 1)))]
+    if kind == 1:
+        return [call.array(T("k", "int64", (-n, n - 1))), call.array(T("k", "int64", (-m, m - 1)))]
+    if kind == 2:
+        return [call.array(T("n", "bool"))]
+    if kind == 3:
+        return [None, call.array(T("k", "index", (0, m - 1)))]
+    if kind > 4:
+        first = call.array(T("2", "int64", (0, n - 1))) if kind == 5 else None
+        second = call.array(T("2", "int64", (-m, m - 1))) if kind == 6 else None
+        return [first, second, call.array(T("2", "int64", (0, rest[0] - 1)))]
+    return [call.array(T("2 1", "int64", (0, n - 1))), call.array(T("3", "int64", (0, m - 1)))]
+
+
+def any_dtype(call: Any) -> Named:
+    return Named("dtype", call.choose(EVERY_DTYPE))
+
+
+def rolled_dims(call: Any) -> list[int]:
+    """Return a dim for each shift."""
+    n = max(1, len(call.shape or ()))
+    return [call.integer(-n, n - 1) for _ in call.held["shifts"]]
+
+
+def permutation(call: Any) -> list[int]:
+    return call.permuted(range(len(call.held.get("size", call.held.get("shape", ())))))
+
+
+NAMES: dict[str, Any] = {
+    "dim": one_dim, "dim0": one_dim, "dim1": one_dim, "dim2": one_dim, "axis0": one_dim, "axis1": one_dim, "axis": one_dim,
+    "start_dim": one_dim, "end_dim": one_dim, "dimension": one_dim,
+    "reduction": I(0, 2), "pin_memory": C((None, False)), "keepdim": C((False, True)),
+    "eps": C((1e-5, 1e-3, 0.1, 1e-6)), "momentum": C((0.1, 0.5, 0.0)), "p": C((2, 1, 0.5, 0.0, 3, 1.0)),
+    "steps": I(0, 6), "offset": I(-2, 2), "diagonal": I(-3, 3), "groups": I(1, 1), "ignore_index": C((-100, 0, 1)),
+    "rounding_mode": C((None, "floor", "trunc")), "approximate": C(("none", "tanh")), "indexing": C(("ij", "xy")),
+    "grad_output": T("like", "same"), "grad_out": T("like", "same"), "grad": T("like", "same"), "result": T("like", "same"),
+    "output": T("like", "same"), "noise": T("like", "same"), "decimals": I(-3, 3), "alpha": N(), "non_blocking": C((False,)),
+    "base": C((10.0, 2.0, 0.5)), "delta": C((1.0, 0.5, 2.0)), "margin": C((1.0, 0.0, 0.5)), "sections": I(1, 4),
+    "chunks": I(1, 4), "device": C((Named("device", "cpu"),)), "rtol": C((1e-5, 0.1, 0.0)), "atol": C((1e-8, 0.1, 0.0)),
+    "length": I(0, 2), "copy": C((False, True)), "implicit": C((False, True)), "cudnn_enabled": C((False, True)),
+}  # fmt: skip
+TYPES: dict[tuple[str, str], Any] = {
+    ("int[]", "dims"): dims(), ("int[]", "dim"): dims(), ("int[1]", "dim"): dims(1), ("int[1]", "dims"): dims(1),
+    ("SymInt[]", "size"): small_sizes, ("SymInt", "index"): index_of_dim, ("SymInt", "start"): index_of_dim,
+    ("SymInt", "end"): index_of_dim, ("SymInt", "step"): I(1, 3), ("int", "step"): I(1, 3),
+    ("Scalar", "p"): C((2, 1, 0.5, 0, 3, 1.0, float("inf"), -1)), ("SymInt[]", "dims"): dims(),
+}  # fmt: skip
+
+# Words that torch takes, by the argument's name, where no constraint of the overload says them.
+WORDS = {
+    "interpolation": ("linear", "lower", "higher", "midpoint", "nearest"),
+    "mode": ("constant", "reflect", "replicate", "circular"),
+    "padding_side": ("left", "right"),
+    "side": ("left", "right"),
+}
+
+
+def by_name(a: Any) -> Any:
+    """Return what an argument's name says, None when only its type does."""
+    kind = a.type.removesuffix("?")
+    if (kind, a.name) in TYPES:
+        return TYPES[kind, a.name]
+    found = NAMES.get(a.name)
+    if found is None:
+        return None
+    integer = kind in ("int", "SymInt")
+    fits = {T: kind == "Tensor", I: integer, N: kind == "Scalar"}.get(type(found))
+    if fits is None:
+        fits = integer if found is one_dim else not kind.startswith(("Tensor", "int[", "SymInt["))
+        if a.name in ("eps", "momentum", "p", "base", "delta", "margin", "rtol", "atol"):
+            fits = kind in ("float", "Scalar")
+    return found if fits else None

@@ -1,0 +1,58 @@
+"""The constraints of each operator: the rows of all chapters in one table, merged where several speak of an operator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import cache
+
+from ... import namespaces
+from . import (
+    elementwise,
+    gradients,
+    layers,
+    losses,
+    matrices,
+    models,
+    prims,
+    quantized,
+    shapes,
+    signals,
+    slow_conv_pool,
+)
+from .constraint import Constraint, ConstraintRule
+
+# In this order: what a later row says of an operator holds over the earlier ones.
+RULES: tuple[ConstraintRule, ...] = (
+    *elementwise.ROWS,
+    *shapes.ROWS,
+    *gradients.ROWS,
+    *matrices.ROWS,
+    *layers.ROWS,
+    *slow_conv_pool.ROWS,
+    *losses.ROWS,
+    *models.ROWS,
+    *signals.ROWS,
+    *quantized.ROWS,
+    *prims.ROWS,
+)
+
+
+@cache
+def constraint_of(op: str) -> Constraint:
+    """Return what the rows say of an operator, merged."""
+    full = op.partition("::")[2]
+    base = full.partition(".")[0]
+    names = {op, full, base, base.removesuffix("_copy"), base.removeprefix("_foreach_"), base.removeprefix("special_")}
+    found = Constraint()
+    for patterns, given in namespaces.of(op).rules if namespaces.is_other(op) else RULES:
+        if f"family:{family(op)}" in patterns or any(fnmatchcase(n, p) for p in patterns for n in names):
+            args, sizes = {**found.args, **given.get("args", {})}, {**found.sizes, **given.get("sizes", {})}
+            found = replace(found, **{**given, "args": args, "sizes": sizes})
+    return found
+
+
+def family(op: str) -> str:
+    import torchnp
+
+    return torchnp.table[op].family if op in torchnp.table else ""

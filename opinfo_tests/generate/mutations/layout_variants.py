@@ -1,0 +1,193 @@
+"""The same call on other memory: arguments permuted, spread out, cut out, expanded, emptied, or a single element of them;
+and on many elements."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ...case import DTYPES, Array, Case, map_tree, schemas, whole, window
+from ...schemas import is_fragile, is_of_matrices, is_out, written_arrays
+from ..constraints.table import constraint_of
+from ..drawable import takes_any_shape
+
+# Which arguments are laid out anew, and how; the rest are row-major.
+KINDS = (
+    "all last", "all sliced", "first last", "all empty", "all mixed", "second last", "first single", "all spread",
+    "first swapped", "all expanded", "all single",
+)  # fmt: skip
+
+
+def relaid(case: Case, kind: str) -> Case | None:
+    """The case with its arguments in memory of their own, laid out as ``kind`` says; None where that is no other call.
+
+    What is written, shared by several arguments or looked at twice stays as it is.
+    """
+    which, how = kind.split()
+    arrays = case.arrays()
+    if how == "expanded" and is_of_matrices(case.op):
+        return None
+    if is_out(case.op):  # some of torch's look at outs of a wrong shape only where the input is row-major
+        return None
+    if is_fragile(case.op) or any(arrays.count(a) > 1 for a in arrays):
+        return None
+    held = written_arrays(case)
+    uses = [a.buffer for a in arrays]
+    free = [i for i, a in enumerate(arrays) if i not in held and uses.count(a.buffer) == 1 and 0 not in a.shape]
+    if which == "first":
+        free = [i for i in free if arrays[i].shape][:1]
+    if which == "second":
+        free = [i for i in free if arrays[i].shape][1:2]
+    if how in ("empty", "single"):
+        alone = which == "first" and "pointwise" not in schemas()[case.op].tags
+        every = free if which == "first" else range(len(arrays))
+        return None if alone or not takes_any_shape(case.op) else cut(case, arrays, every, how)
+    buffers = list(case.buffers)
+    made: dict[int, Array] = {}
+    for place, i in enumerate(free):
+        a = arrays[i]
+        order = _order(how, a.shape, place)
+        buffers[a.buffer], made[i] = lay_out(
+            a, a.on(case.buffers), order, spread=how == "spread", flat=how == "expanded", slack=how == "sliced"
+        )
+    return windowed(case, made, buffers) if any(made[i].strides != arrays[i].strides for i in made) else None
+
+
+def windowed(case: Case, made: Mapping[int, Array], buffers: list[np.ndarray]) -> Case:
+    """Return the case with other windows in the place of some of its arrays, by their numbers."""
+    count = iter(range(len(case.arrays())))
+
+    def leaf(x: object) -> object:
+        return made.get(next(count), x) if isinstance(x, Array) else x
+
+    return replace(case, args=map_tree(leaf, case.args), kwargs=map_tree(leaf, case.kwargs), buffers=buffers, digest="")
+
+
+def retyped(case: Case, name: str) -> Case | None:
+    """The case with all arrays of the first one's dtype in another; None where they share memory, or there are none."""
+    arrays = case.arrays()
+    if not arrays or len({a.buffer for a in arrays}) < len(arrays):
+        return None
+    made, buffers = {}, list(case.buffers)
+    for i, a in enumerate(arrays):
+        if a.dtype == arrays[0].dtype:
+            buffers[a.buffer], made[i] = whole(cast(a.on(case.buffers), name), a.buffer)
+    return windowed(case, made, buffers)
+
+
+def cast(x: np.ndarray, name: str) -> np.ndarray:
+    """Return what a dtype has for the values of an array, of their magnitudes where it has no sign."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of imaginary parts that are lost
+        return np.asarray(abs(x) if name.startswith("uint") else x).astype(DTYPES[name])
+
+
+def cut(case: Case, arrays: Sequence[Array], which: Iterable[int], how: str) -> Case | None:
+    """The case with arrays of no element, along one dimension of the first and what is as long of the others; or of one, 0-d."""
+    first = next((a for a in arrays if a.shape and 0 not in a.shape), None)
+    if first is None or len({a.buffer for a in arrays}) < len(arrays):
+        return None
+    buffers = list(case.buffers)
+    axis = int(case.digest[6:8], 16) % len(first.shape)
+    made = {}
+    for i in which:
+        a = arrays[i]
+        if how == "single" and 0 not in a.shape:
+            made[i] = replace(a, shape=(), strides=())
+        place = axis - (0 if len(a.shape) == len(first.shape) else len(first.shape))
+        if how == "empty" and -len(a.shape) <= place < len(a.shape) and a.shape[place] == first.shape[axis]:
+            shape = list(a.shape)
+            shape[place] = 0
+            steps = np.cumprod([1, *(max(n, 1) for n in shape[:0:-1])])[::-1] * DTYPES[a.dtype].itemsize
+            made[i] = Array(a.buffer, a.dtype, tuple(shape), tuple(map(int, steps)))
+            buffers[a.buffer] = np.zeros(0, np.uint8)
+    return windowed(case, made, buffers)
+
+
+def _order(how: str, shape: Sequence[int], place: int) -> list[int]:
+    """The dimensions from the outermost in memory to the innermost."""
+    axes = list(range(len(shape)))
+    if len(axes) < 2 or how in ("expanded", "sliced"):
+        return axes
+    if how in ("last", "spread"):
+        return [0, *axes[2:], 1] if len(axes) > 3 else axes[::-1]
+    if how == "swapped":
+        return [*axes[:-2], axes[-1], axes[-2]]
+    turn = 1 + place % (len(axes) - 1)
+    return axes[turn:] + axes[:turn]
+
+
+SIZED = {"dim", "dtype"}  # arguments of reductions, scans and sorts
+ENLARGED = 40_000  # elements: more than a strip that kernels go by, and ways that they have for many
+
+
+def longest(case: Case, ndim: int) -> int:
+    """Return the dimension, counted from the end, along which a call is made longer."""
+    return int(case.digest[6:8], 16) % ndim - ndim
+
+
+def enlarged(case: Case, length: int = 0) -> Case | None:
+    """The case with many elements, or with one dimension of about a length: what it has, again and again along that one.
+
+    None where shapes are not free, or where the result may have many more: a matrix of a diagonal, or a list of parts.
+    """
+    s = schemas()[case.op]
+    if (
+        s.is_view
+        or any("[]" in str(r) for r in s.returns)
+        or not ({"pointwise"} & set(s.tags) or SIZED & {a.name for a in s.args})
+    ):
+        return None
+    arrays = case.arrays()
+    first = next((a for a in arrays if a.shape), None)
+    if (
+        first is None
+        or not takes_any_shape(case.op)
+        or is_out(case.op)
+        or is_fragile(case.op)
+        or is_of_matrices(case.op)
+    ):
+        return None
+    if any(0 in a.shape for a in arrays) or len({a.buffer for a in arrays}) < len(arrays):
+        return None
+    if constraint_of(case.op).values != "any" and any((x != x).any() for x in (a.on(case.buffers) for a in arrays)):
+        return None  # what torch says of a few nan is no promise of what it says of many
+    axis = longest(case, len(first.shape))
+    times = -(-length // first.shape[axis]) if length else ENLARGED // int(np.prod(first.shape))
+    made, buffers = {}, list(case.buffers)
+    for i, a in enumerate(arrays):
+        if len(a.shape) >= -axis and a.shape[axis] == first.shape[axis]:
+            parts = [times if d == axis + len(a.shape) else 1 for d in range(len(a.shape))]
+            buffers[a.buffer], made[i] = whole(np.tile(a.on(case.buffers), parts), a.buffer)
+    return windowed(case, made, buffers) if times > 1 else None
+
+
+def lay_out(
+    a: Array, values: np.ndarray, order: Sequence[int], spread: bool, flat: bool, slack: bool
+) -> tuple[np.ndarray, Array]:
+    """New memory and the window on it: every second element for ``spread``, one place for a dimension for ``flat``.
+
+    With ``slack`` the window begins one element in, and memory beyond each dimension is not its own.
+    """
+    strides, step = [0] * len(order), DTYPES[a.dtype].itemsize
+    widest = max(range(len(order)), key=lambda i: a.shape[i], default=None)
+    for axis in reversed(order):
+        step *= 2 if spread and axis == order[-1] else 1
+        strides[axis] = step
+        if flat and axis == widest:
+            strides[axis] = 0
+        else:
+            step *= max(a.shape[axis], 1) + slack
+    # As much as row by row: some of torch's kernels read what is expanded as if it were not.
+    memory = np.zeros(max(step, values.size * DTYPES[a.dtype].itemsize) + DTYPES[a.dtype].itemsize * slack, np.uint8)
+    offset = DTYPES[a.dtype].itemsize if slack and values.size and a.shape else 0
+    new = Array(a.buffer, a.dtype, a.shape, tuple(strides), offset)
+    if flat and values.size and widest is not None:
+        values = np.take(values, [0], widest)
+        window(memory, DTYPES[a.dtype], values.shape, new.strides, offset)[...] = values
+    elif values.size:
+        window(memory, DTYPES[a.dtype], a.shape, new.strides, offset)[...] = values
+    return memory, new

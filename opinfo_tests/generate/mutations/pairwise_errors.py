@@ -1,0 +1,76 @@
+"""Calls with two arguments changed, by rule: faults that are refused in other words, so that the order of an operator's checks
+is seen, and changes that torch takes, so that two options meet that alone say nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import combinations, product
+from random import Random
+from typing import Any
+
+from ...case import Array, Case, map_tree, rebuilt
+from ..constraints.table import constraint_of
+
+FAULTS = 6  # of each argument, refused in words of their own
+CROSSED = 120  # calls of an overload
+COMBINED = 8  # calls of every two arguments, with changes that torch takes
+# What in a refusal says which value was wrong, not which check found it.
+WHICH = re.compile(
+    r"[-+\d.]+|'\w+'|c10::\w+|\b(Bool|Byte|Char|Short|Int|Long|Half|BFloat16|Float|Double|Complex\w+|UInt\d+)\b"
+)
+
+
+def crossed(once: dict[int | str, list[Case]], random: Random, execute: Callable[[Case], Any]) -> Iterator[Case]:
+    """Yield some calls with a fault in each of two arguments.
+
+    Parameters
+    ----------
+    once : dict of int or str to list of Case
+        By the place or name of an argument, the good call with that argument changed.
+    random : Random
+        Which of the calls, if there are too many.
+    execute : callable
+        What torch makes of a call.
+    """
+    faults = {place: refused(calls, execute) for place, calls in once.items()}
+    found = [
+        joined(faults[one][a], faults[two][b], two)
+        for one, two in combinations(faults, 2)
+        for a, b in product(faults[one], faults[two])
+        if a != b
+    ]
+    found = [case for case in found if not constraint_of(case.op).dies(case)]
+    yield from random.sample(found, min(CROSSED, len(found)))
+
+
+def combined(once: dict[int | str, list[Case]], random: Random, execute: Callable[[Case], Any]) -> Iterator[Case]:
+    """Yield some calls with two arguments changed, each change one that torch takes alone; see `crossed` for the arguments."""
+    taken = {place: [case for case in calls if not execute(case).error] for place, calls in once.items()}
+    found = []
+    for one, two in combinations(taken, 2):
+        pairs = [*product(taken[one], taken[two])]
+        found += [joined(a, b, two) for a, b in random.sample(pairs, min(COMBINED, len(pairs)))]
+    found = [case for case in found if not constraint_of(case.op).dies(case)]
+    yield from random.sample(found, min(CROSSED, len(found)))
+
+
+def refused(calls: list[Case], execute: Callable[[Case], Any]) -> dict[tuple[str, str], Case]:
+    """Return of the calls the first that torch refuses by each check, by what it says."""
+    found: dict[tuple[str, str], Case] = {}
+    for case in calls:
+        if len(found) == FAULTS:
+            break
+        if error := execute(case).error:
+            found.setdefault((error[0], WHICH.sub("", error[1])), case)
+    return found
+
+
+def joined(one: Case, two: Case, place: int | str) -> Case:
+    """Return a call with another's argument at ``place`` in its own."""
+    given = two.args[place] if isinstance(place, int) else two.kwargs[place]
+    value = map_tree(lambda x: replace(x, buffer=x.buffer + len(one.buffers)) if isinstance(x, Array) else x, given)
+    args = tuple(value if i == place else v for i, v in enumerate(one.args))
+    kwargs = one.kwargs if isinstance(place, int) else {**one.kwargs, place: value}
+    return replace(rebuilt(one, args, kwargs, [*one.buffers, *two.buffers]), digest="")

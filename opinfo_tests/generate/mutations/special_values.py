@@ -1,0 +1,185 @@
+"""The same call on other values: nan, infinities, overflow, subnormals, zeros of both signs and ties, put among its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+
+from ...case import DTYPES, Array, Case, is_complex, is_inexact, leaves, schemas
+from ...judge.tolerances import rule_for
+from ...schemas import is_fragile, is_of_matrices, is_out, written_arrays
+from ..constraints import constraint as con
+from ..constraints.table import constraint_of
+from ..drawable import functional_form
+
+KINDS = ("nan", "infinite", "huge", "zero", "tiny", "equal")
+# Of complex numbers: of what is huge in one part or tiny C++'s own functions and torch's vectors give different things.
+COMPLEX = {"infinite": "parts", "lone": "parts", "huge": "equal", "tiny": "parts"}
+# Of complex sums a factor of 1 spreads nan to the other part, or there is none; of convolutions zeros around the input are
+# multiplied, or not: which of torch's loops runs decides.
+FINITE = ("equal", "zero")
+# Where terms are added, the order decides whether they overflow or infinities meet: nan stays nan, and of a sum over
+# dimensions one infinity stays that. Times another factor it meets zeros that only some of torch's loops have.
+SUMS = {"infinite": "nan", "huge": "nan"}
+OVER = {"infinite": "lone", "huge": "lone"}
+
+
+def planted(case: Case, kind: str, which: int | None = None) -> Case | None:
+    """The case with values of a kind in one of its arrays of floats, by number, or one that its digest chooses; None where the
+    operator takes none there, or it has no array."""
+    if case.draws or is_fragile(case.op) or is_of_matrices(case.op):
+        return None
+    free = takes_any(case.op)
+    written = written_arrays(case) if is_out(case.op) else frozenset()
+    found = [
+        (i, a)
+        for i, (name, a) in enumerate(named_arrays(case))
+        if name in free
+        and which in (None, i)
+        and i not in written
+        and is_inexact(DTYPES[a.dtype])
+        and 0 not in a.shape
+        and a.dtype[:6] != "float8"
+    ]
+    if not found:
+        return None
+    turn = int(case.digest[6:8], 16)
+    _, a = found[turn % len(found)]
+    if adds(case.op) and not picks(case):
+        kind = (OVER if is_over(case.op) else SUMS).get(kind, kind)
+    if is_complex(DTYPES[a.dtype]):
+        kind = COMPLEX.get(kind, kind)
+    own = kind == "parts" and is_over(case.op)
+    if kind in ("nan", "parts") and ("conv" in case.op or (is_complex(DTYPES[a.dtype]) and adds(case.op) and not own)):
+        kind = FINITE[turn % 2]
+    buffers = list(case.buffers)
+    buffers[a.buffer] = buffers[a.buffer].copy()
+    view = a.on(buffers)
+    put(view, kind, turn)
+    made = replace(case, buffers=buffers, digest="")
+    return made if made.digest != case.digest else None
+
+
+def uneven(case: Case) -> Case | None:
+    """The case with numbers a thousand times as large in the first row of its first array of floats."""
+    arrays = case.arrays()
+    a = next((a for a in arrays if is_inexact(DTYPES[a.dtype]) and len(a.shape) > 1 and 0 not in a.shape), None)
+    if a is None or is_fragile(case.op) or is_of_matrices(case.op):
+        return None
+    buffers = list(case.buffers)
+    buffers[a.buffer] = buffers[a.buffer].copy()
+    row = a.on(buffers)[0]
+    with np.errstate(all="ignore"):
+        row[...] = (row * row.dtype.type(1000)).astype(row.dtype)
+    return replace(case, buffers=buffers, digest="")
+
+
+def put(view: np.ndarray, kind: str, turn: int) -> None:
+    """Write values of a kind at every third element, or of few at one of them."""
+    values = specials(view.dtype, kind)
+    if kind in ("lone", "parts"):
+        view.flat[view.size // 2 if turn % 2 else view.size - 1] = values[turn // 2 % len(values)]
+        return
+    places = range(turn % min(3, view.size), view.size, 3 if view.size < 60 else 17)
+    for n, place in enumerate(places):
+        view.flat[place] = view.flat[0] if kind == "equal" else values[(n + turn) % len(values)]
+        if kind == "nan" and n >= turn % 3:
+            break
+
+
+_INF, _NAN = float("inf"), float("nan")
+# Complex numbers that are finite, infinite, nan or a zero in each of their parts.
+PARTS = tuple(
+    complex(re, im)
+    for re, im in (
+        (_NAN, _INF), (_INF, _NAN), (-_INF, 1), (1, -_INF), (_NAN, 2), (2, _NAN), (_INF, -_INF), (-_INF, -_INF), (-0.0, 0),
+        (0, -0.0),
+    )
+)  # fmt: skip
+
+
+@cache
+def specials(dtype: np.dtype, kind: str) -> list:
+    """Return values of a kind in a dtype."""
+    if kind == "parts":
+        return [np.array(value).astype(dtype)[()] for value in PARTS]
+    part = np.dtype(np.float32 if dtype.itemsize == 8 else np.float64 if dtype.itemsize == 16 else np.float16)
+    real = part if is_complex(dtype) else dtype
+    info = ml_dtypes.finfo(real)
+    most, least, normal = float(info.max), float(info.smallest_subnormal), float(info.tiny)
+    found = {
+        "nan": [np.nan, -np.nan],
+        "infinite": [np.inf, -np.inf, np.inf],
+        "lone": [np.inf],
+        "huge": [most, -most, most / 2, most / 3],
+        "zero": [-0.0, 0.0],
+        "tiny": [least, -least, normal, normal / 2],
+        "equal": [0.0],
+    }[kind]
+    if is_complex(dtype):
+        pairs = zip(found, [1.0, *found], strict=False)
+        return [np.array(complex(re, im)).astype(dtype)[()] for re, im in pairs]
+    return [np.array(v).astype(dtype)[()] for v in found]
+
+
+PICKS = (
+    "max",
+    "min",
+    "amax",
+    "amin",
+    "aminmax",
+    "sort",
+    "argsort",
+    "topk",
+    "msort",
+    "argmax",
+    "argmin",
+    "cummax",
+    "cummin",
+)
+
+
+@cache
+def adds(op: str) -> bool:
+    """Return whether an operator may add up what it is given: it works on no element alone, and moves and picks none."""
+    s = schemas()[op]
+    base = s.base.removeprefix("_foreach_").removesuffix("_")
+    return base.endswith("_backward") or not (
+        "pointwise" in s.tags or s.is_view or base in PICKS or rule_for(op).kind in ("exact", "ties", "ulp")
+    )
+
+
+def picks(case: Case) -> bool:
+    """Return whether a call names a reduction that takes one of the elements, and adds none up."""
+    return bool({"amax", "amin"} & {x for x in (*case.args, *case.kwargs.values()) if isinstance(x, str)})
+
+
+@cache
+def is_over(op: str) -> bool:
+    """Return whether an operator adds up elements of one tensor over dimensions, and is no gradient."""
+    s = schemas()[op]
+    tensors = [a for a in s.args if a.type.startswith("Tensor")]
+    return len(tensors) == 1 and "dim" in {a.name for a in s.args} and not s.base.rstrip("_").endswith("_backward")
+
+
+@cache
+def takes_any(op: str) -> frozenset[str]:
+    """Return the arguments of an operator that take any values, by what the constraints of its functional form say."""
+    row = constraint_of((functional_form(op) if schemas()[op].mutates or is_out(op) else "") or op)
+    if row.values != "any":
+        return frozenset()
+    bound = {
+        name
+        for name, spec in row.args.items()
+        if isinstance(spec, con.Ordered) or (isinstance(spec, (con.T, con.Ts)) and spec.values != "any")
+    }
+    return frozenset(a.name for a in schemas()[op].args if a.name not in bound)
+
+
+def named_arrays(case: Case) -> list[tuple[str, Array]]:
+    """Return each array of a case with the name of the argument that holds it."""
+    given = [*zip((a.name for a in schemas()[case.op].args), case.args, strict=False), *case.kwargs.items()]
+    return [(name, x) for name, value in given for x in leaves(value) if isinstance(x, Array)]

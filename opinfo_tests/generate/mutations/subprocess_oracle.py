@@ -1,0 +1,109 @@
+"""Changed calls of operators that take their arguments on trust.
+
+Of some torch dies, of others it gives what lies beside its memory. So the calls of our own rows, with one argument
+changed, are asked in a forked process, three times over other memory: those that torch answers each time alike are
+offered, with that answer, and are not asked again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from random import Random
+from signal import SIGKILL
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...case import Case
+from ..samples.extra import own_cases
+from ..task import BROKEN
+from .invalid_calls import broken, offered
+
+TIMES = 3
+ASKED = 200  # calls of an overload
+BASES = 8  # of its rows' calls whose arguments are changed
+SECONDS = 5  # for one call
+ENDLESS = 3  # calls without an answer in that time, after which no others are asked
+
+
+def run_asked(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
+    """Offer some of the changed calls of an overload's own rows."""
+    op = source.removeprefix(BROKEN)
+    if not recorder.wanted(op):
+        return
+    found: dict[str, Case] = {}
+    for case in own_cases(op, BASES):
+        for made in chain(*broken(replace(case, source=source, sample_dtype=count), sized=True).values()):
+            found[made.digest] = made
+    calls = list(found.values())
+    chosen = Random(f"{op} {start} asked").sample(calls, min(ASKED, len(calls)))
+    yield from offered(steady(chosen), recorder)
+
+
+def steady(cases: Iterable[Case]) -> Iterator[Case]:
+    """Yield the calls that torch survives and answers alike, each with its answer."""
+    left, endless = list(cases), 0
+    while left and endless < ENDLESS:
+        answers, process = asked(left)
+        count = 0
+        for answer in answers:
+            if answer is not None:
+                yield replace(left[count], known=answer)
+            count += 1
+        endless += os.WTERMSIG(os.waitpid(process, 0)[1]) == SIGKILL
+        left = left[count + 1 :]  # it died of the next, or there is none
+
+
+def asked(cases: list[Case]) -> tuple[Iterator[Any], int]:
+    """Ask calls in a forked process; return the answers as they come, None for what varies, and the process."""
+    here, there = Pipe(duplex=False)
+    process = os.fork()
+    if process == 0:
+        try:
+            answer(cases, there)
+        finally:
+            os._exit(0)
+    there.close()
+    return answers_from(here, process), process
+
+
+def answers_from(pipe: Connection, process: int) -> Iterator[Any]:
+    with pipe:
+        while True:
+            if not pipe.poll(SECONDS):
+                os.kill(process, SIGKILL)
+            try:
+                yield pipe.recv()
+            except EOFError:
+                return
+
+
+def answer(cases: list[Case], pipe: Connection) -> None:
+    """Send the answers."""
+    import faulthandler
+
+    from ...backends.torch_backend import TorchDevice
+    from ...judge.unspecified import in_other_memory
+
+    faulthandler.disable()
+    torch._nnpack_available()  # until it has been asked, NNPACK refuses all
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    oracle = TorchDevice("cpu")
+    for case in cases:
+        seen = [in_other_memory(case, oracle, turn) for turn in range(TIMES)]
+        pipe.send(seen[0] if len({shown(x) for x in seen}) == 1 else None)
+
+
+def shown(seen: Any) -> tuple:
+    """Return what is compared of an answer."""
+    values = [*seen.results, *seen.after]
+    return (
+        seen.error,
+        *((v.shape, str(v.dtype), v.tobytes()) if isinstance(v, np.ndarray) else repr(v) for v in values),
+    )

@@ -1,0 +1,163 @@
+"""Which OpInfo entries call which overloads: shipped for the
+torch that this package is made for, and for any other found once and kept in the user's cache directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+import torch
+from rich.progress import track
+
+from ... import namespaces
+from ...schemas import siblings
+from ..task import Task
+from . import plugin_samples
+from .extra import own_reach
+from .model_calls import SOURCE as MODELS
+from .model_calls import models_reach
+from .opinfo import ERRORS, PROBE_DTYPES, opinfos, registered, run_task, supported
+from .recording import Recorder
+
+DATA = Path(__file__).parents[2] / "data" / "reach.tsv"
+Reach = dict[str, frozenset[str]]
+
+
+def version() -> str:
+    return torch.__version__.partition("+")[0]
+
+
+def cache_file() -> Path:
+    """Return the path of the cache for a torch version that the shipped record is not of."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "torchnp" / f"opinfo-reach-{version()}.tsv"
+
+
+def load(path: Path) -> Reach | None:
+    """Return the record in a file, None if there is none or it is of another torch."""
+    if not path.exists():
+        return None
+    head, *lines = path.read_text(encoding="utf-8").splitlines()
+    if head != f"torch {version()}":
+        return None
+    rows = (line.partition("\t") for line in lines)
+    return {source: frozenset(calls.split()) for source, _, calls in rows}
+
+
+def save(path: Path, found: Mapping[str, Iterable[str]]) -> None:
+    """Write a record, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    rows = "".join(f"{source}\t{' '.join(sorted(calls))}\n" for source, calls in sorted(found.items()))
+    part.write_text(f"torch {version()}\n{rows}", encoding="utf-8")
+    part.replace(path)
+
+
+@cache
+def reach() -> Reach:
+    """Return the overloads that each entry calls forward, backward, directly and as siblings."""
+    found = load(DATA) or load(cache_file())
+    if found is None:
+        found = probe()
+        save(cache_file(), found)
+    found = found | own_reach() | models_reach()
+    return {k: v.union(*(siblings()[op] for op in v if op in siblings())) for k, v in found.items()}
+
+
+@cache
+def listed(source: str) -> tuple[str, ...]:
+    """Return the overloads of a source that is a list of calls, each for itself; none of another."""
+    lists = own_reach() | models_reach()
+    return tuple(sorted({op for name in lists.get(source, ()) for op in (name, *siblings()[name])}))
+
+
+HOMES = 3  # entries of an overload: the quick tier draws its calls from these alone
+
+
+@cache
+def homes() -> Reach:
+    """Return the entries of each overload that say most of it: those of its own name, then those that call the least else,
+    and the models."""
+    found: dict[str, list[tuple[bool, int, str]]] = {}
+    for source, calls in reach().items():
+        for op in calls:
+            base = op.partition("::")[2].partition(".")[0].strip("_")
+            found.setdefault(op, []).append((base != source.partition(".")[0].strip("_"), len(calls), source))
+    best = {op: [source for _, _, source in sorted(rows)] for op, rows in found.items()}
+    return {op: frozenset(s for i, s in enumerate(rows) if i < HOMES or s == MODELS) for op, rows in best.items()}
+
+
+def probe() -> Reach:
+    """Run every sample and see what it calls."""
+    recorder = Recorder(lambda name: False, lambda case: None)
+    found: Reach = {}
+    for source in track(opinfos(), description="finding which samples call which overloads (once)"):
+        recorder.calls.clear()
+        for dtype in sorted(supported(source) & {*PROBE_DTYPES, ERRORS}) or sorted(supported(source))[:2]:
+            run_task(Task(source, dtype), recorder)
+        found[source] = frozenset(recorder.calls)
+    return found
+
+
+def select(patterns: list[str]) -> frozenset[str]:
+    """Return the registered overloads that patterns name, other libraries' too; a pattern that names none is an error."""
+    chosen: set[str] = set()
+    for pattern in patterns:
+        full = pattern if "::" in pattern else f"aten::{pattern}"
+        namespaces.meet_all(namespaces.offered(full.partition("::")[0]))
+        hits = {n for n in registered() if fnmatchcase(n, full)}
+        if not hits:
+            raise SystemExit(f"opinfo_tests: no registered overload matches {pattern!r}{close(full)}")
+        chosen |= hits
+    return frozenset(chosen)
+
+
+def in_families(text: str, ops: Iterable[str]) -> frozenset[str]:
+    """Return those overloads that are in one of the families of torchnp.table that a comma separated list names.
+
+    The family is that of our own row of the same name, whoever's backend is judged; ``backward`` is all of
+    ``backward.activation``, ``backward.conv`` and so on.
+    """
+    import torchnp
+
+    table = torchnp.table
+    families = {n: table[n].family for n in table}
+    every = set(families.values())
+    chosen: set[str] = set()
+    for name in text.split(","):
+        found = {f for f in every if f == name or f.startswith(f"{name}.")}
+        if not found:
+            raise SystemExit(f"opinfo_tests: no family {name!r}: there are {', '.join(sorted(every))}")
+        chosen |= found
+    hits = frozenset(n for n in ops if families.get(n) in chosen)
+    if not hits:
+        raise SystemExit(f"opinfo_tests: none of the chosen overloads is in {text}")
+    return hits
+
+
+def close(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, registered(), 4, 0.6)
+    return f"; the closest are {', '.join(near)}" if near else ""
+
+
+def plan(ops: frozenset[str] | None, dtypes: list[str], home: bool = False) -> list[Task]:
+    """Return the tasks that reach any of ``ops`` (all when None), in the given dtypes, in a stable order.
+
+    With ``home``, only entries that are a home of one of them.
+    """
+    reached = reach()
+    if home:
+        chosen = frozenset(registered() if ops is None else ops)
+        live = frozenset().union(*(homes().get(op, ()) for op in chosen))
+        reached = {source: calls for source, calls in reached.items() if source in live}
+    tasks = []
+    for source, calls in reached.items():
+        if ops is None or calls & ops:
+            allowed = supported(source)
+            tasks += [Task(source, d) for d in dtypes if d in allowed]
+    return tasks + plugin_samples.plan(ops or (), dtypes)

@@ -1,0 +1,224 @@
+"""Faults that were written by hand, without sight of the harness: files of them, and how many the judge catches.
+
+A fault changes the text of a kernel, or stands in a kernel's place as a function that is given it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..backends.backend import Seen, Table
+from ..backends.torch_backend import TorchDevice
+from ..case import Case, schemas
+from ..generate.samples.opinfo import dtypes_of
+from ..generate.samples.opinfo_reach import listed, plan
+from ..generate.task import Task
+from ..report.report import GOOD
+from ..run import oracle_cache
+from ..run.outputs import DRAWS, drawn_tasks
+from ..run.runner import Judge, Options, run_case, run_one
+from .rules import ROOT, Mutant, source_of
+from .trial import Found, Original, limited, modules_taken
+
+SHIPPED = Path(__file__).parents[1] / "data" / "faults"  # the blind audits, a file for each
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault and the overloads that it shows in.
+
+    Attributes
+    ----------
+    name : str
+        Of the fault in its file.
+    mutant : Mutant or None
+        The change; None where the kernel no longer has the text that it changes.
+    ops : tuple of str
+        The overloads whose calls are judged.
+    why : str
+        What is wrong.
+    witness : str
+        The arguments, as own rows write them, of a call of the first overload that the fault gives another result.
+    """
+
+    name: str
+    mutant: Mutant | None
+    ops: tuple[str, ...]
+    why: str
+    witness: str = ""
+
+
+def read(path: Path) -> list[Fault]:
+    """Return the faults of a file: JSON, a list of ``{"id", "file", "old", "new", "ops", "why"}``.
+
+    In the place of ``file``, ``old`` and ``new`` there may be ``wrong``: the source of a function of that name, which is
+    given the first overload's kernel and the arguments of a call. ``witness`` may tell a call that proves the fault.
+
+    Raises
+    ------
+    SystemExit
+        The file is not there or is not such a list.
+    """
+    try:
+        return [fault(row) for row in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError, KeyError) as e:
+        raise SystemExit(f"opinfo_tests.mutate: {path} is no list of faults: {type(e).__name__}: {e}") from None
+
+
+def fault(row: dict[str, Any]) -> Fault:
+    if "wrong" in row:
+        return Fault(row["id"], Replaced.of(row), tuple(row["ops"]), row["why"], row.get("witness", ""))
+    module = row["file"].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    before, after = row["old"].encode(), row["new"]
+    mutant = None
+    if (ROOT.parent / row["file"]).is_file():
+        source = source_of(module).encode()
+        if source.count(before) == 1:
+            start = source.index(before)
+            line = source[:start].count(b"\n") + 1
+            mutant = Mutant(module, "", line, row["id"], row["old"], after, start, start + len(before))
+    return Fault(row["id"], mutant, tuple(row["ops"]), row["why"], row.get("witness", ""))
+
+
+class Replaced(Mutant):
+    """A mutant that is a function in a kernel's place; ``function`` is the overload, ``after`` the source."""
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Replaced:
+        return cls("torchnp.table", row["ops"][0], 1, row["id"], "the kernel", row["wrong"], 0, 0)
+
+    def source(self) -> str:
+        return self.after
+
+    def table(self, right: Mapping[str, Callable]) -> Mapping[str, Callable]:
+        """Return a table with the function in its place."""
+        names: dict[str, Any] = {"np": np, "ml_dtypes": ml_dtypes}
+        exec(compile(self.after, self.rule, "exec"), names)
+        wrong, kernel = partial(names["wrong"], right[self.function]), right[self.function]
+        return Overlaid(
+            right,
+            {
+                self.function: wrong
+                if schemas()[self.function].mutates or schemas()[self.function].is_view
+                else settled(wrong, kernel)
+            },
+        )
+
+
+def settled(wrong: Callable, right: Callable) -> Callable:
+    """Return a function that is wrong in its values, dtypes, shapes and refusals alone: it fails as the kernel does, and lays out
+    its results so."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        try:
+            out, refusal = right(*args, **kwargs), None
+        except Exception as e:
+            out, refusal = None, e
+        try:
+            mine = wrong(*args, **kwargs)
+        except Exception:
+            if refusal is not None:
+                raise refusal from None
+            return out
+        return mine if refusal is not None else laid(mine, out)
+
+    return kernel
+
+
+def laid(mine: Any, out: Any) -> Any:
+    """Return results in the form of others, where they have their dtypes and shapes."""
+    if isinstance(out, (tuple, list)) and isinstance(mine, (tuple, list)) and len(out) == len(mine):
+        return type(out)([laid(m, o) for m, o in zip(mine, out, strict=True)])
+    mine = np.asarray(mine) if isinstance(mine, np.generic) else mine
+    if (
+        not isinstance(mine, np.ndarray)
+        or (mine.dtype, mine.shape) != (out.dtype, out.shape)
+        or not out.flags.writeable
+    ):
+        return mine
+    out[...] = mine
+    return out
+
+
+class Overlaid(Mapping):
+    """A table with some rows of another."""
+
+    def __init__(self, table: Mapping[str, Callable], over: Mapping[str, Callable]) -> None:
+        self.under, self.over = table, over
+
+    def __getitem__(self, name: str) -> Callable:
+        return self.over.get(name) or self.under[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.under)
+
+    def __len__(self) -> int:
+        return len(self.under)
+
+
+class Limited(Table):
+    """A table each of whose calls has the time of a mutant's."""
+
+    def execute(self, case: Case) -> Seen:
+        with limited():
+            return super().execute(case)
+
+
+def trial(mutant: Mutant, ops: Sequence[str], tier: str = "full") -> Found:
+    """Judge every call of a tier, to the first that the mutant does not pass and the original does."""
+    original, oracle = Original(), TorchDevice("cpu")
+    try:
+        with limited():
+            wrong = Limited(table_of(mutant, original), "mutant", strides=True)
+    except Exception as e:
+        return Found("caught", f"import: {type(e).__name__}: {e}")
+    asked: list[Case] = []
+
+    def look(row: dict[str, Any]) -> None:
+        if row["outcome"] in GOOD:
+            return
+        with original as right:
+            passes = run_case(asked[-1], oracle, right)[0].outcome in GOOD
+        if passes:
+            raise CaughtError(f"{row['outcome']} {row['call']}: {row['message']}")
+
+    names = frozenset(ops)
+    judge = Judge(
+        wrong, Options(names, store=oracle_cache.opened() if tier == "quick" else None), look, before=asked.append
+    )
+    samples = plan(names, dtypes_of("all"), home=True) if tier == "quick" else nearest_first(names)
+    try:
+        for task in [*drawn_tasks(names, DRAWS[tier]), *samples]:
+            run_one(task, judge)
+    except CaughtError as e:
+        return Found("caught", str(e), len(asked))
+    return Found("survived", "", len(asked))
+
+
+def table_of(mutant: Mutant, original: Original) -> Mapping[str, Callable]:
+    """Return our table with a mutant in it."""
+    if isinstance(mutant, Replaced):
+        original.modules = modules_taken()
+        sys.modules.update(original.modules)
+        return mutant.table(original.table.table)
+    return original.mutated(mutant).table
+
+
+def nearest_first(ops: frozenset[str]) -> list[Task]:
+    """Return the tasks of the full tier that reach overloads: lists of calls, entries that say most of them, others."""
+    home = frozenset(task.source for task in plan(ops, dtypes_of("all"), home=True))
+    rank = lambda task: 0 if listed(task.source) else 1 if task.source in home else 2
+    return sorted(plan(ops, dtypes_of("all")), key=rank)
+
+
+class CaughtError(Exception):
+    """A call tells the mutant from the original: no other is needed."""

@@ -1,0 +1,188 @@
+"""Calls with torch's answers, kept on disk: what the quick tier and the mutation tool judge, drawn once.
+
+A file holds what one task gave, an overload beside an overload, so that a run reads only what it judges. A folder is of
+one torch, one NumPy, one state of the harness and one seed: another of any of them is another folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import os
+import pickle
+import platform
+import shutil
+import warnings
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..backends.backend import Backend, Seen
+from ..case import Case
+from ..generate.samples.opinfo import samples_of
+from ..generate.samples.opinfo_reach import homes, listed
+from ..generate.samples.recording import Recorder
+from ..generate.task import Task
+
+KEPT = 3  # folders: the newest
+FEW = 12  # samples of an entry and dtype that are all run; of more, ever fewer
+PARTS = ("generate", "backends/torch_backend.py", "backends/backend.py", "case.py", "schemas.py", "data/reach.tsv")
+
+
+@cache
+def state() -> str:
+    """Return a hash of all that decides which calls are drawn, and what torch answers."""
+    root = Path(__file__).parents[1]
+    h = hashlib.blake2b(digest_size=8)
+    for version in (torch.__version__, np.__version__, platform.python_version(), platform.machine()):
+        h.update(f"{version}\n".encode())
+    h.update(f"{torch.backends.cpu.get_cpu_capability()} {os.environ['ONEDNN_MAX_CPU_ISA']}".encode())
+    for part in (*PARTS, "run/oracle_cache.py"):
+        path = root / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            h.update(file.read_bytes())
+    return h.hexdigest()
+
+
+def cache_folder() -> Path:
+    """Return where the folders are: ``TORCHNP_CACHE``, else in the user's cache directory."""
+    given = os.environ.get("TORCHNP_CACHE")
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(given) if given else base / "torchnp" / "cases"
+
+
+@dataclass(frozen=True)
+class OracleCache:
+    """The quick tier's calls: of each overload and dtype the first ``calls`` by hash, from each entry that is its home.
+
+    Parameters
+    ----------
+    folder : path
+        Of this state and seed.
+    calls : int
+        Of each overload and dtype, at most, in a task.
+    """
+
+    folder: Path
+    calls: int
+    seed: int = 0
+    choice: int = 0
+    backward: bool = True
+    order: int = 2
+
+    def held(self, task: Task, wanted: Callable[[str], bool], oracle: Backend) -> list[tuple[Case, Seen]]:
+        """Return a task's calls of wanted overloads with torch's answers; the first time it is drawn.
+
+        It is drawn whole, but for a small part of what is a list of calls.
+        """
+        whole = self.path(task)
+        some = [op for op in listed(task.source) if wanted(op)]
+        part = 0 < len(some) < len(listed(task.source)) / 2
+        path = whole
+        if part and not whole.exists():
+            path = whole.with_name(
+                f"{whole.name}-{hashlib.blake2b(' '.join(some).encode(), digest_size=8).hexdigest()}"
+            )
+        try:
+            return read(path, wanted)
+        except FileNotFoundError:
+            pass
+        except (EOFError, ValueError, pickle.UnpicklingError, zlib.error):  # cut short, by a full disk perhaps
+            path.unlink()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.write(path, self.drawn(task, oracle, wanted if part else lambda op: True))
+        return read(path, wanted)
+
+    def was_green(self, tasks: Sequence[Task]) -> bool:
+        """Return whether torch has passed the control on these tasks before."""
+        return self.green(tasks).exists()
+
+    def note_green(self, tasks: Sequence[Task]) -> None:
+        self.green(tasks).touch()
+
+    def green(self, tasks: Sequence[Task]) -> Path:
+        return self.folder / f"green-{hashlib.blake2b(repr(tasks).encode(), digest_size=8).hexdigest()}"
+
+    def path(self, task: Task) -> Path:
+        name = hashlib.blake2b(task.source.encode(), digest_size=4).hexdigest()
+        letters = "".join(c if c.isalnum() else "_" for c in task.source)
+        return self.folder / f"{letters}-{name}" / task.dtype
+
+    def drawn(self, task: Task, oracle: Backend, wanted: Callable[[str], bool]) -> dict[str, list[tuple[Case, Seen]]]:
+        """Draw a task; return what is kept of it by overload."""
+        free = task.is_drawn  # of which all is kept
+        at_home = lambda op: free or (wanted(op) and task.source in homes().get(op, ()))
+        kept: dict[tuple[str, str], list[tuple[float, str, Case]]] = defaultdict(list)
+
+        def take(case: Case) -> None:
+            heap = kept[case.op, case.dtype]
+            item = (-shard(case.digest, self.choice), case.digest, case)
+            if any(digest == case.digest for _, digest, _ in heap):
+                return
+            if free or len(heap) < self.calls:
+                heapq.heappush(heap, item)
+            elif item > heap[0]:
+                heapq.heapreplace(heap, item)
+
+        recorder = Recorder(at_home, take, relay=not free)
+        asked: dict[str, Any] = {"seed": self.seed, "backward": self.backward, "order": self.order}
+        for _ in samples_of(task, recorder, few=FEW, **asked):
+            pass
+        by_op: dict[str, list[tuple[Case, Seen]]] = defaultdict(list)
+        for (op, _), heap in sorted(kept.items()):
+            by_op[op] += [(case, oracle.execute(case)) for _, _, case in sorted(heap, reverse=True)]
+        return by_op
+
+    @staticmethod
+    def write(path: Path, by_op: dict[str, list[tuple[Case, Seen]]]) -> None:
+        index: dict[str, tuple[int, int]] = {}
+        blobs, offset = [], 0
+        for op, pairs in by_op.items():
+            blob = zlib.compress(pickle.dumps(pairs, pickle.HIGHEST_PROTOCOL), 1)
+            index[op] = offset, len(blob)
+            offset += len(blob)
+            blobs.append(blob)
+        head = pickle.dumps(index)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        part.write_bytes(len(head).to_bytes(8, "little") + head + b"".join(blobs))
+        part.replace(path)
+
+
+def read(path: Path, wanted: Callable[[str], bool]) -> list[tuple[Case, Seen]]:
+    """Return what a file holds of wanted overloads."""
+    found: list[tuple[Case, Seen]] = []
+    with path.open("rb") as file:
+        index: dict[str, tuple[int, int]] = pickle.loads(file.read(int.from_bytes(file.read(8), "little")))
+        start = file.tell()
+        for op, (offset, size) in index.items():
+            if wanted(op):
+                file.seek(start + offset)
+                found += pickle.loads(zlib.decompress(file.read(size)))
+    return found
+
+
+def shard(digest: str, seed: int) -> float:
+    """Return a number in [0, 1) that a case has under a seed."""
+    found = hashlib.blake2b(f"{digest}{seed}".encode(), digest_size=4).digest()
+    return int.from_bytes(found, "little") / 2**32
+
+
+def opened(seed: int = 0, choice: int = 0, backward: bool = True, order: int = 2, calls: int = 5) -> OracleCache:
+    """Return the store of this state of the harness; all but the newest folders are removed."""
+    asked = f"{state()} {seed} {choice} {backward} {order} {calls}"
+    folder = cache_folder() / hashlib.blake2b(asked.encode(), digest_size=8).hexdigest()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.utime(folder)
+    others = sorted(folder.parent.iterdir(), key=lambda p: p.stat().st_mtime, reverse=True)
+    for old in others[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return OracleCache(folder, calls, seed, choice, backward, order)

@@ -1,0 +1,247 @@
+"""What kernels look at before they compute; the words of what they refuse are in `torchnp.core.errors`."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp.core.errors import (
+    AXES,
+    batch2_mismatch,
+    dim_out_of_range,
+    expand_mismatch,
+    expected_type,
+    no_dimensions,
+    no_primitive,
+    not_implemented,
+    output_shape,
+    shape_text,
+    size_mismatch,
+    too_few_sizes,
+)
+from torchnp.dtypes import is_inexact
+
+ndarray = np.ndarray
+
+
+def check(condition: Any, message: str | Exception, exc: type[Exception] = RuntimeError) -> None:
+    """Raise ``exc(message)``, or the exception given, unless the condition holds (torch's TORCH_CHECK).
+
+    Build costly messages only on failure: ``if not ok: raise RuntimeError(...)``.
+    """
+    if not condition:
+        raise message if isinstance(message, Exception) else exc(message)
+
+
+def warn(message: str) -> None:
+    """A warning of torch's (TORCH_WARN)."""
+    warnings.warn(message, UserWarning, stacklevel=3)
+
+
+# ---------------------------------------------------------------- dtypes
+
+
+def refuse(kernel: str, dtype: np.dtype, lacking: Collection[np.dtype]) -> None:
+    """Raise torch's error of a dtype for which its CPU kernel has no code."""
+    if dtype in lacking:
+        raise not_implemented(kernel, dtype)
+
+
+def require(kernel: str, dtype: np.dtype, takes: Collection[np.dtype]) -> None:
+    """Raise torch's error of a dtype that is none of those for which its CPU kernel has code."""
+    if dtype not in takes:
+        raise not_implemented(kernel, dtype)
+
+
+def refuse_elements(kernel: str, x: ndarray, lacking: Collection[np.dtype]) -> None:
+    """`refuse` the dtype of a tensor, unless it is empty: that never gets to the kernel."""
+    if x.dtype in lacking and x.size:
+        raise not_implemented(kernel, x.dtype)
+
+
+def check_type(expected: np.dtype, *operands: ndarray | None) -> None:
+    """Raise torch's error for the first operand that is given and has not the dtype that a kernel reads it as."""
+    for x in operands:
+        if x is not None and x.dtype != expected:
+            raise expected_type(expected, x.dtype)
+
+
+# ---------------------------------------------------------------- dimensions
+
+
+def dim_of(x: ndarray, dim: int) -> int:
+    """`wrap_dim` where torch asks for the size of the dimension: a 0-d tensor has none."""
+    if not x.ndim:
+        raise no_dimensions(dim)
+    return wrap_dim(dim, x.ndim)
+
+
+def wrap_dim(dim: int, ndim: int) -> int:
+    """A dimension counted from 0; a 0-d tensor has dimensions 0 and -1.
+
+    Raises
+    ------
+    IndexError
+        ``dim`` is out of range.
+    """
+    span = ndim or 1
+    if not -span <= dim < span:
+        raise dim_out_of_range(dim, ndim)
+    return dim + span if dim < 0 else dim
+
+
+def wrap_dims(dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
+    """Dimensions counted from 0, each at most once."""
+    if isinstance(dims, (int, np.integer)):
+        return (wrap_dim(dims, ndim),)
+    wrapped: list[int] = []
+    for d in dims:
+        d = wrap_dim(d, ndim)
+        if d in wrapped:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+        wrapped.append(d)
+    return tuple(wrapped)
+
+
+def ntuple(x: int | Sequence[int], n: int) -> tuple[int, ...]:
+    """An ``int[n]`` argument as a tuple: one number stands for n equal ones."""
+    if isinstance(x, (int, float, np.number)):
+        return (x,) * n
+    x = tuple(x)
+    return x * n if len(x) == 1 else x
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The common shape, or torch's error where the sizes do not fit."""
+    result: list[int] = []
+    for shape in shapes:
+        if len(shape) > len(result):
+            result = [1] * (len(shape) - len(result)) + result
+        offset = len(result) - len(shape)
+        for i, size in reversed(list(enumerate(shape, offset))):  # torch looks at the last dimension first
+            if size == result[i] or size == 1:
+                continue
+            if result[i] != 1:
+                raise size_mismatch(result[i], size, i)
+            result[i] = size
+    return tuple(result)
+
+
+def check_shape(x: ndarray, shape: Sequence[int], first: int = 0) -> None:
+    """Raise torch's error unless a gradient has the shape of what it is the gradient of, from a first dimension on."""
+    if x.ndim == len(shape) and x.shape[first:] == tuple(shape[first:]):
+        return
+    d = next((d for d in range(first, len(shape)) if x.ndim != len(shape) or x.shape[d] != shape[d]), 0)
+    found = f"dimension {x.ndim} and tensor.size[{d}] = {x.shape[dim_of(x, d)]}"
+    wanted = f"Expected a tensor of dimension {len(shape)} and tensor.size[{d}] == {shape[d]}"
+    raise RuntimeError(f"{wanted} but got: {found}")
+
+
+def check_filled(x: ndarray, expected: str, found: str, first: int = 1, end: str = "") -> None:
+    """Raise torch's error for a dimension of no elements beside the batch, for which it takes the first."""
+    for d in range(first, x.ndim):
+        words = f"to have non-zero size for non-batch dimensions, but {found}"
+        check(x.shape[d], f"{expected} {words}{shape_text(x.shape)} with dimension {d} being empty{end}")
+
+
+def check_expand(x: ndarray, shape: Sequence[int]) -> None:
+    """Raise torch's error unless ``x`` expands to ``shape``."""
+    extra = len(shape) - x.ndim
+    if extra < 0:
+        raise too_few_sizes(x.dtype, x.shape, shape)
+    for i in reversed(range(x.ndim)):
+        if x.shape[i] not in (1, shape[extra + i]):
+            raise expand_mismatch(shape[extra + i], x.shape[i], extra + i, shape, x.shape)
+
+
+def check_fits(x: ndarray, target: ndarray) -> None:
+    """Raise torch's error unless ``x`` broadcasts to what it is written into."""
+    if x.shape != target.shape:
+        shape = broadcast_shapes(target.shape, x.shape)
+        check(shape == target.shape, output_shape(target.shape, shape))
+
+
+def check_matrices(a: ndarray, b: ndarray) -> None:
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
+        )
+
+
+def expanded(x: ndarray, shape: tuple[int, ...]) -> ndarray:
+    """``x`` broadcast to ``shape``, or torch's error of expand."""
+    if x.shape == shape:
+        return x
+    check_expand(x, shape)
+    return np.broadcast_to(x, shape)
+
+
+def check_product(a: ndarray, b: ndarray) -> None:
+    """Raise torch's error unless two batches of matrices broadcast and multiply."""
+    if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
+        batch = math.prod(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+        check(a.shape[-1] == b.shape[-2], batch2_mismatch(batch, a.shape[-1], (batch, b.shape[-2])))
+
+
+def check_single(x: ndarray) -> None:
+    """Raise torch's error unless a gradient is one number."""
+    words = f"Expected a single element grad_output tensor, but got: {shape_text(x.shape)}"
+    check(x.ndim <= 1 and x.size == 1, words)
+
+
+# ---------------------------------------------------------------- what Python asks before it calls torch
+
+
+def check_strides(shape: Sequence[int], stride: Sequence[int]) -> None:
+    """Raise torch's error unless memory of these strides can be had."""
+    words = f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(stride)})"
+    check(len(shape) == len(stride), words)
+    words = f"Storage size calculation overflowed with sizes={shape_text(shape)} and strides={shape_text(stride)}"
+    check(0 in shape or all(step >= 0 or size == 1 for size, step in zip(shape, stride, strict=True)), words)
+
+
+def check_real(name: str, **given: Any) -> None:
+    """Raise the error of a method whose arguments, in their order, have to be real numbers."""
+    for place, (argument, value) in enumerate(given.items(), 1):
+        words = f"{name}(): argument '{argument}' (position {place}) must be float, not complex"
+        check(not isinstance(value, complex), words, TypeError)
+
+
+def check_normal(shape: Sequence[int], mean: Any, std: Any, dtype: np.dtype) -> None:
+    """Raise the errors of the prim that draws normal values."""
+    check(std >= 0.0, f"expected non-negative standard deviation, but got std={std}")
+    check(is_inexact(dtype), f"expected a floating-point or complex dtype, but got dtype=torch.{dtype}")
+    improve = "(Could this error message be improved? If so, please report an enhancement request to PyTorch.)"
+    check(min(shape, default=0) >= 0, f"Expected cond to be True, but got False. {improve}")
+    check_real("normal_", mean=mean, std=std)
+
+
+# ---------------------------------------------------------------- convolutions
+
+
+def check_positive(name: str, values: Sequence[int]) -> None:
+    """Refuse sizes, strides or dilations of 0 and less, in the words of torch's transposed convolutions."""
+    if min(values) <= 0:
+        found = f"{',' * (name == 'dilation')} ".join(f"{name}_{a}: {v}" for a, v in zip(AXES[-len(values) :], values))
+        raise RuntimeError(f"{name}{' size' * (name == 'kernel')} should be greater than zero, but got {found}")
+
+
+def check_no_dilation(dilation: Sequence[int], weight: ndarray, transposed: bool, vendor: bool) -> None:
+    """Each of torch's backends has its own words of a dilation of 0; beside one oneDNN takes all for 1, of images alone."""
+    if vendor:
+        check(transposed, "non-positive dilation is not supported")
+        check(weight.ndim < 5, "dimensions are invalid")
+        same = all(d == 1 or k == 1 for d, k in zip(dilation, weight.shape[2:], strict=True))
+        check(same, no_primitive("deconvolution"))
+        return
+    unit = (1,) * (weight.ndim == 3) + tuple(dilation)  # torch runs one dimension as two
+    if transposed:
+        check_positive("dilation", unit)
+    raise RuntimeError(f"dilation should be greater than zero, but got {shape_text(unit)}")

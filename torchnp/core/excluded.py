@@ -1,0 +1,26 @@
+"""Why overloads are not provided: the patterns of ``torchnp/data/excluded.toml``."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+EXCLUDED = Path(__file__).parent.parent / "data" / "excluded.toml"
+
+
+def reason_of(name: str) -> str | None:
+    """The reason of the first pattern that covers an overload or its op, None where none does."""
+    overload = name.partition("::")[2]
+    base = overload.partition(".")[0]
+    return next((why for is_one, why in _patterns() if is_one(base) or is_one(overload)), None)
+
+
+@functools.cache
+def _patterns() -> list[tuple[Callable[[str], Any], str]]:
+    groups = tomllib.loads(EXCLUDED.read_text(encoding="utf-8"))["excluded"]
+    return [(re.compile("|".join(map(fnmatch.translate, g["ops"]))).match, g["reason"]) for g in groups]

@@ -1,0 +1,149 @@
+"""Python numbers as torch takes them: the few conversions that it has, each once.
+
+A number in a call is one of five C++ types: bool, int64, uint64 (integers from 2**63 on), double or complex double.
+It becomes an element of a dtype in one of two ways. An op that asks its Scalar for a type gets it *checked*
+(`scalar`, `real`): a value beyond the range of the type is refused. A number that stands in a tensor's place, and a
+number that C++ converts on its own, is *cast* (`number`): integers wrap, and nothing is refused. Source: all dtypes
+times a grid of values on torch 2.13, which the tests repeat.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.core.errors import overflow
+
+ndarray = np.ndarray
+Conversion = Callable[[Any, np.dtype], ndarray]
+
+
+def too_wide(x: Any) -> OverflowError | None:
+    """The error of an integer that has no C++ type, in Python's words; None for any other number."""
+    if not isinstance(x, int) or -(2**63) <= x < 2**64:
+        return None
+    return OverflowError("can't convert negative int to unsigned" if x < 0 else "int too big to convert")
+
+
+def _remembered(convert: Conversion) -> Conversion:
+    """A conversion whose results are kept, as read-only 0-d arrays."""
+
+    def make(x: Any, dtype: np.dtype) -> ndarray:
+        made = np.array(convert(x.item() if isinstance(x, np.generic) else x, dtype))
+        made.flags.writeable = False
+        return made
+
+    plain = functools.lru_cache(maxsize=4096, typed=True)(make)
+
+    @functools.lru_cache(maxsize=256, typed=True)
+    def signed(text: str, x: Any, dtype: np.dtype) -> ndarray:
+        return make(x, dtype)
+
+    @functools.wraps(convert)
+    def converted(x: Any, dtype: np.dtype) -> ndarray:
+        # 0.0 and -0.0 are equal, as parts of complex numbers too: the cache tells them apart by their text.
+        kind = type(x)
+        return plain(x, dtype) if kind is int or (x and kind is not complex) else signed(str(x), x, dtype)
+
+    return converted
+
+
+def _cast(x: Any, dtype: np.dtype) -> ndarray:
+    problem = too_wide(x)
+    if problem is not None:
+        raise problem
+    with np.errstate(all="ignore"):  # a number too large for a float is an infinity, of which torch says nothing
+        return dt.cast(np.asarray(x), dtype).view(dtype)  # NumPy's own uint64 is C's long long by another name
+
+
+@_remembered
+def number(x: Any, dtype: np.dtype) -> ndarray:
+    """A number cast to a dtype as C++ does (``static_cast``), as a read-only 0-d array: integers wrap.
+
+    Raises
+    ------
+    OverflowError
+        An integer beyond 64 bits.
+    """
+    return _cast(x, dtype)
+
+
+@_remembered
+def scalar(x: Any, dtype: np.dtype) -> ndarray:
+    """A number as an element of a dtype (``Scalar::to<T>``), as a read-only 0-d array, if its value fits.
+
+    Negative integers wrap in an unsigned dtype, floats lose their fraction in an integer.
+
+    Raises
+    ------
+    RuntimeError
+        The value is beyond the range of the dtype, or complex where the dtype is not.
+    OverflowError
+        An integer beyond 64 bits.
+    """
+    if not _fits(x, dtype) and not too_wide(x):
+        raise overflow(dt.c_name(dtype, "int64_t"))
+    return _cast(x, dtype)
+
+
+def single(x: Any, dtype: np.dtype) -> ndarray:
+    """A number as torch fills it into a tensor of one element: to the types narrower than float it is cast."""
+    return number(real(x), dtype) if dt.is_floating(dtype) and dtype.itemsize < 4 else scalar(x, dtype)
+
+
+def real(x: Any) -> float:
+    """A number as a double (``Scalar::toDouble``): refused if it is complex."""
+    return x if type(x) is float else float(scalar(x, dt.float64))
+
+
+def whole(x: Any) -> int:
+    """A number as an int64 (``Scalar::toLong``): floats lose their fraction."""
+    return int(scalar(x, dt.int64))
+
+
+def tensor(x: Any) -> ndarray:
+    """A number that stands in a tensor's place as a 0-d array of its own dtype (a wrapped number)."""
+    return x if isinstance(x, ndarray) else number(x, dt.number_dtype(x))
+
+
+def item(x: ndarray) -> Any:
+    """The element of a tensor of one element as a Python number (``Tensor.item()``)."""
+    if x.dtype.num > 255:  # one of ml_dtypes' own
+        x = dt.cast(x, dt.complex64 if dt.is_complex(x.dtype) else dt.float32)
+    return x.item()
+
+
+def _fits(x: Any, dtype: np.dtype) -> bool:
+    """Whether torch's range check lets a number pass (``c10::overflows`` is false)."""
+    if dtype == dt.bool_:
+        return True
+    part = dt.to_real(dtype)
+    if isinstance(x, complex):
+        # The imaginary part has to fit as well: 0 does not where the smallest value is above it.
+        return (dt.is_complex(dtype) or x.imag == 0) and _fits(x.real, part) and _fits(x.imag, part)
+    low, high = _limits(part)
+    if isinstance(x, int):
+        return (low if low < 0 else -high) <= x <= high
+    if not math.isfinite(x):
+        return dt.is_inexact(dtype) and (math.isnan(x) or dt.has_infinity(part))
+    # An integer limit is compared as a double, so that 2.0**63 passes for an int64.
+    return float(low) <= x <= float(high)
+
+
+@functools.cache
+def _limits(dtype: np.dtype) -> tuple[Any, Any]:
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    info = ml_dtypes.finfo(dtype)
+    return (2.0**-127 if dtype == dt.float8_e8m0fnu else float(info.min)), float(info.max)
+
+
+def each(value: Any, n: int) -> tuple[int, ...]:
+    """An argument of numbers as a tuple: one that stands alone, which torch takes in the place of a list, n times."""
+    return (int(value),) * n if isinstance(value, (int, np.integer)) else tuple(map(int, value))

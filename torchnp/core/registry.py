@@ -1,0 +1,292 @@
+"""Where kernel bodies are declared, and how a body becomes a kernel."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from torchnp._private import enter_quiet, leave_quiet
+from torchnp.core.fast_path import Quick, signature_of
+from torchnp.core.schema import RESERVED, Schema, is_torchs
+from torchnp.core.write_spec import NOTHING, Writes
+from torchnp.dtypes import ALL
+
+ndarray = np.ndarray
+Body = TypeVar("Body", bound=Callable[..., Any])
+Settle = Callable[
+    [Any, tuple, dict[str, Any]], Any
+]  # gives results torch's strides: of what came out, and the arguments
+
+
+def as_it_is(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Of a row whose results are where its kernel leaves them."""
+    return out
+
+
+# What bodies raise of arguments that they cannot work with.
+FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
+# Floating point flags are not errors in torch: bodies run between enter_quiet() and leave_quiet(token).
+
+# A call inside a context that is quiet already costs a quarter of that. A context can be entered once at a time:
+# from another thread, or from within, it raises RuntimeError, and the caller takes the slower way.
+_quiet_context = contextvars.Context()
+_quiet_context.run(enter_quiet)
+run_quiet = _quiet_context.run
+
+
+class _Missing:
+    """Stands for a positional argument that was not given; every attempt to use it fails."""
+
+
+MISSING: Any = _Missing()
+
+
+class Kernel(Protocol):
+    """A row of the table: a plain function with what is known about it as attributes.
+
+    Call it with the schema's arguments: arrays for tensors, numbers for scalars. Results are arrays
+    (0-d ones too), tuples of arrays for several results, and lists for ``Tensor[]``.
+    """
+
+    name: str  # full overload name
+    schema: Schema
+    status: str  # "kernel", "derived" or "composite"
+    derived_from: str | None  # the row it is made from
+    like: Any  # the NumPy or SciPy function of the same purpose, or None
+    differences: tuple  # where that function and torch differ
+    family: str  # the module of the body
+    rule: str | None  # of a derived row: "in-place", "out", "copy", "foreach", "functional" or "mutating"
+    row: Row  # the declaration that it comes from
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a family module declares: a body and everything known about it."""
+
+    body: Callable[..., Any]
+    like: Any
+    differs: tuple[str, ...]
+    make: Callable[[Callable[..., Any], Schema, Settle], Callable[..., Any]] | None  # of the kernel without it
+    quick: Quick | None = None
+    writes: Writes = NOTHING
+
+    def build(self, schema: Schema, settle: Settle | None = None) -> Callable[..., Any]:
+        """The kernel of this row for one of its overloads; ``settle`` lays out its results."""
+        settle = settle or as_it_is
+        made = guard(self, schema, settle)
+        if self.quick is not None:
+            made = with_twin(self.quick, made, as_it_is if self.quick.placed else settle)
+        return made if self.make is None else self.make(made, schema, settle)
+
+    @property
+    def family(self) -> str:
+        return self.body.__module__.removeprefix("torchnp.kernels.")
+
+
+REGISTERED: dict[str, Row] = {}
+FOREACH: dict[str, str] = {}  # the op that a `_foreach_` form is made of, where it has another name
+
+
+def kernel(
+    *names: str,
+    like: Any = None,
+    differs: Sequence[str] = (),
+    make: Callable[[Callable[..., Any], Schema, Settle], Callable[..., Any]] | None = None,
+    quick: Quick | None = None,
+    writes: Writes = NOTHING,
+    foreach: str = "",
+) -> Callable[[Body], Body]:
+    """Declare the body of one or several overloads.
+
+    Parameters
+    ----------
+    *names : str
+        Overload names (``"var.correction"``); ``aten::`` is understood.
+    like : callable, optional
+        The NumPy or SciPy function that a reader would take for the same.
+    differs : sequence of str
+        Ids in `torchnp.differences` of what that function does otherwise.
+    make : callable, optional
+        Builds the kernel from the usual one and the schema, in place of the usual wrapper, where speed asks for it.
+    quick : Quick, optional
+        The short way for the commonest cases, see `torchnp.core.fast_path`.
+    writes : Writes, optional
+        What is particular about the in-place and ``out=`` forms that are made of the row.
+    foreach : str, optional
+        By which name the ``_foreach_`` form goes, where it is another one.
+
+    Returns
+    -------
+    decorator
+        It gives the body back unchanged, so that bodies call each other as plain functions.
+    """
+
+    def declare(body: Body) -> Body:
+        row = Row(body, like, tuple(differs), make, quick, writes)
+        for name in names:
+            full = name if "::" in name else f"aten::{name}"
+            if full in REGISTERED:
+                raise ValueError(f"{full} is declared twice: in {REGISTERED[full].family} and {row.family}")
+        for name in names:
+            full = name if "::" in name else f"aten::{name}"
+            REGISTERED[full] = row
+            if foreach:
+                FOREACH[foreach] = full.partition(".")[0]
+        return body
+
+    return declare
+
+
+def guard(row: Row, schema: Schema, settle: Settle = as_it_is) -> Callable[..., Any]:
+    """The kernel of a body: quiet floating point, arrays out, and torch's words for arguments that do not fit."""
+    body: Callable[..., Any] = row.body
+    if schema.args and schema.args[0].type == "Tensor[]":
+        body = _of_lists(body)
+    if renamed := {a.name: RESERVED[a.name] for a in schema.args if a.name in RESERVED}:
+        body = _renaming(body, renamed)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        token = enter_quiet()
+        try:
+            out = body(*args, **kwargs)
+            return settle(out if type(out) is ndarray else arrays(out), args, kwargs)
+        except FAILURES:
+            raise_mismatch(schema, args, kwargs)
+            raise
+        finally:
+            leave_quiet(token)
+
+    # A view computes nothing, so it needs no quiet, and gives arrays.
+    def view(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return body(*args, **kwargs)
+        except FAILURES:
+            raise_mismatch(schema, args, kwargs)
+            raise
+
+    return view if schema.is_view else kernel
+
+
+def _of_lists(body: Callable[..., Any]) -> Callable[..., Any]:
+    """A body that refuses an array where a list of tensors stands: iterated over, it would pass for one."""
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if args and type(args[0]) is ndarray:
+            raise TypeError("a list of tensors is needed")
+        return body(*args, **kwargs)
+
+    return checked
+
+
+def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[..., Any]:
+    """A body that also takes the schema's keywords that are reserved words in Python."""
+
+    def translated(*args: Any, **kwargs: Any) -> Any:
+        return body(*args, **{renamed.get(k, k): v for k, v in kwargs.items()})
+
+    return translated
+
+
+def with_twin(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable[..., Any]:
+    """A kernel that asks its quick twin first, inside the quiet context."""
+    quick, signature = twin.function, signature_of(twin.function)
+    alone, two, three = (signature.takes(n, {}) for n in (1, 2, 3))
+
+    # Parameters of their own are cheaper than a tuple to unpack; their names must not be those of a schema.
+    def kernel(_0: Any = MISSING, _1: Any = MISSING, _2: Any = MISSING, *rest: Any, **named: Any) -> Any:
+        try:
+            if named or rest:
+                given = (*_given(_0, _1, _2), *rest)
+                if signature.takes(len(given), named):
+                    out = run_quiet(quick, *given, **named)
+                    if out is not None:
+                        return settle(out, given, named)
+            elif _1 is MISSING:
+                out = run_quiet(quick, _0) if alone else None
+                if out is not None:
+                    return settle(out, (_0,), named)
+            elif _2 is MISSING:
+                if two:
+                    out = run_quiet(quick, _0, _1)
+                    if out is not None:
+                        return settle(out, (_0, _1), named)
+            elif three:
+                out = run_quiet(quick, _0, _1, _2)
+                if out is not None:
+                    return settle(out, (_0, _1, _2), named)
+        except RuntimeError as error:
+            if not is_busy(error):
+                raise
+        if _2 is not MISSING:
+            return slow(_0, _1, _2, *rest, **named)
+        return slow(*_given(_0, _1), **named)
+
+    return kernel
+
+
+def _given(*positional: Any) -> list[Any]:
+    return [x for x in positional if x is not MISSING]
+
+
+def is_busy(error: RuntimeError) -> bool:
+    """Whether `run_quiet` was refused, because its context is entered already: by another thread, or further out."""
+    return str(error).startswith("cannot enter context")
+
+
+def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Raise torch's error if a failed call does not fit its schema, or its result is beyond all memory; else return.
+
+    torch checks a call against the schema before any kernel runs; here the check is made only after
+    something went wrong, because a good call should not pay for it.
+    """
+    for value in (*args, *kwargs.values()):
+        for x in value if isinstance(value, (list, tuple)) else (value,):
+            _check_foreign(x, schema)
+    spelled = {v: k for k, v in RESERVED.items()}
+    problem = schema.mismatch(args, {spelled.get(k, k): v for k, v in kwargs.items()})
+    error = sys.exc_info()[1]
+    if problem is not None:
+        raise problem from error
+    if type(error) is ValueError and str(error).startswith(TOO_LARGE):
+        sizes = dict(zip((a.name for a in schema.args), args)).get("size", kwargs.get("size"))
+        told = f" with sizes={[*sizes]}" if isinstance(sizes, (list, tuple)) else ""
+        raise RuntimeError(f"Storage size calculation overflowed{told}") from error
+
+
+# What NumPy says of sizes whose product is no number of bytes.
+TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded", "iterator is too large")
+
+
+def _check_foreign(x: Any, schema: Schema) -> None:
+    """Refuse what torch's words would not help with: torch's own objects, and dtypes that torch does not have."""
+    module, _, _ = type(x).__module__.partition(".")
+    if module == "torch" and not is_torchs(x, "dtype", "layout", "device", "memory_format"):
+        remedy = "a torchnp.Generator" if is_torchs(x, "Generator") else "torchnp.interop.to_numpy(x)"
+        raise TypeError(
+            f"{schema.name} was given a torch.{type(x).__name__}; torchnp's kernels take NumPy arrays: pass {remedy}"
+        ) from None
+    if isinstance(x, (ndarray, np.generic)) and x.dtype not in _KNOWN:
+        raise TypeError(
+            f"{schema.name} was given an array of dtype {x.dtype.str}, which torch does not have; convert it first, "
+            f"for example with x.astype(np.{'float32' if x.dtype.kind not in 'iu' else 'int64'})"
+        ) from None
+
+
+_KNOWN = frozenset(ALL)
+
+
+def arrays(out: Any) -> Any:
+    """NumPy scalars among the results as 0-d arrays."""
+    if type(out) is tuple:
+        return tuple(x if type(x) is ndarray else arrays(x) for x in out)
+    if type(out) is list:
+        return [x if type(x) is ndarray else arrays(x) for x in out]
+    return np.asarray(out) if isinstance(out, np.generic) else out

@@ -1,0 +1,430 @@
+"""The table: every overload that torch registers, and the NumPy kernel of those that are provided."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import pkgutil
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import ModuleType
+from typing import Any, cast
+
+import numpy as np
+
+from torchnp import kernels
+from torchnp.core import libraries
+from torchnp.core.excluded import reason_of
+from torchnp.core.registry import REGISTERED, Kernel
+from torchnp.core.schema import Schema, load
+from torchnp.derived import rules
+from torchnp.layout import apply
+
+STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
+
+
+class MissingOp(KeyError):
+    """A name that the table has no kernel for; the message says whether torch knows it, and what is near.
+
+    The message is made when it is read: what is near takes milliseconds to find, and ``table.get`` never asks.
+    """
+
+    def __init__(self, name: object, message: Callable[[], str] | str) -> None:
+        super().__init__(name)
+        self._message = message
+
+    def __str__(self) -> str:
+        return self._message if isinstance(self._message, str) else self._message()
+
+    def __reduce__(self) -> tuple:
+        return MissingOp, (self.args[0], str(self))
+
+
+class OpTable(Mapping[str, Kernel]):
+    """Read-only mapping from full overload names (``"aten::add.Tensor"``) to kernels.
+
+    It holds the overloads that are provided; `schemas` holds all that torch registers, and those of other libraries that
+    rows were declared for (`torchnp.kernel`, or a package's, imported when its namespace is first asked for). `status` tells
+    what any of them is: ``kernel`` (a body), ``derived`` (made by rule from another row), ``composite`` (torch
+    defines it through other ops; here a body that calls other kernels), ``excluded`` (not provided, for a `reason`)
+    or ``absent`` (not provided yet).
+    """
+
+    def __init__(self, families: ModuleType = kernels) -> None:
+        for module in pkgutil.walk_packages(families.__path__, f"{families.__name__}."):
+            importlib.import_module(module.name)
+        self.schemas: dict[str, Schema] = dict(load())
+        self.namespaces = {space: Namespace(self, space) for space in libraries.OWN}
+        self._sources: dict[str, tuple[str, str] | None] = {}
+        self._built: dict[str, Kernel] = {}
+        libraries.watch(self._take_libraries)
+        unknown = [name for name in REGISTERED if name not in self.schemas]
+        if unknown:
+            raise ValueError(f"declared, but not in torch's registry: {', '.join(sorted(unknown))}")
+        for schema in self.schemas.values():
+            rules.check_write_pattern(schema)
+
+    def _take_libraries(self) -> None:
+        """Know the overloads of other libraries that are declared by now, and no others."""
+        for name in [n for n in self.schemas if _space(n) not in libraries.OWN]:
+            del self.schemas[name]
+            self._sources.pop(name, None)
+            if name not in libraries.SCHEMAS:
+                self._built.pop(name, None)
+        self.schemas |= libraries.SCHEMAS
+        rules.forget_packets()
+        self.__dict__.pop("_names", None)
+        for space in {*map(_space, libraries.SCHEMAS), *self.namespaces} - {*libraries.OWN}:
+            self.namespaces[space] = Namespace(self, space)
+
+    def __reduce__(self) -> str:
+        return "table"  # pickled by its name in this module, as a function is
+
+    # ------------------------------------------------------------ Mapping
+
+    def __getitem__(self, name: str) -> Kernel:
+        """The kernel of an overload, by its full name or by torch's own object (``torch.ops.aten.add.Tensor``)."""
+        found = self._built.get(name)
+        if found is None:
+            full = _full_name(name)
+            found = self._built[name] = self._build(full) if full is name else self[full]
+        return found
+
+    def find(self, name: str) -> list[str]:
+        """The registered overloads that a name means: ``var``, ``aten::var``, ``torch.var``, ``aten.var.correction``,
+        ``F.relu``, ``Tensor.add``, ``torch.linalg.det``.
+
+        An overload's name gives itself, an op's name all of its overloads, and anything else nothing.
+        """
+        spelled = _PYTHON.sub("", name)
+        if submodule := _SUBMODULE.match(spelled):
+            spelled = f"{submodule[1]}_{submodule[2]}"
+        if "::" not in spelled:
+            space, _, rest = spelled.partition(".")
+            spelled = f"{space}::{rest}" if rest and libraries.meet(space) else f"aten::{spelled}"
+        self.knows(spelled)
+        if spelled.endswith(".default"):
+            return [n for n in (spelled.removesuffix(".default"),) if n in self.schemas]
+        if "." in spelled:
+            return [n for n in (spelled,) if n in self.schemas]
+        return [n for n in self.schemas if n.partition(".")[0] == spelled]
+
+    @functools.cached_property
+    def _names(self) -> list[str]:
+        return [name for name in self.schemas if name in self]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        name = _full_name(name)
+        return self.knows(name) and (name in REGISTERED or self._source(name) is not None)
+
+    def knows(self, name: Any) -> bool:
+        """Whether an overload is known; a package that has rows of its namespace is imported to tell."""
+        if name in self.schemas:
+            return True
+        space = _space(name) if isinstance(name, str) else ""
+        return bool(space) and space not in libraries.OWN and libraries.meet(space) and name in self.schemas
+
+    def _source(self, name: Any) -> tuple[str, str] | None:
+        """The rule and the row that a row is derived from; looked for when it is asked for, as that takes time."""
+        if name not in self._sources and self.knows(name):
+            self._sources[name] = rules.derivation(self.schemas[name], self.schemas, REGISTERED)
+        return self._sources.get(name)
+
+    def __repr__(self) -> str:
+        return f"<torchnp.table: {len(self)} of {len(self.schemas)} overloads>"
+
+    # ------------------------------------------------------------ what is known
+
+    def status(self, name: str) -> str:
+        """One of `STATUSES`, for any overload that torch registers, or that a library's rows were declared for."""
+        if self.knows(name) and name in REGISTERED:
+            return "composite" if self.schemas[name].implementation == "implicit" else "kernel"
+        if name in self:
+            return "derived"
+        if name in self.schemas:
+            return "absent" if self.reason(name) is None else "excluded"
+        raise self._missing(name)
+
+    def reason(self, name: str) -> str | None:
+        """Why an overload is ``excluded``; None for any other."""
+        if name in self or name not in self.schemas or _space(name) not in libraries.OWN:
+            return None
+        return reason_of(name)
+
+    def counts(self) -> dict[str, int]:
+        """Overloads by status; they add up to `schemas`: torch's registry, and libraries whose rows are declared."""
+        found = Counter(map(self.status, self.schemas))
+        return {status: found[status] for status in STATUSES}
+
+    def close_names(self, name: str, n: int = 5) -> list[str]:
+        """The provided overloads of the op with that name and of the nearest ones, best first."""
+        packets: dict[str, list[str]] = {}
+        for other in self._names:
+            packets.setdefault(other.partition(".")[0], []).append(other)
+        return [other for p in _near_packets(name, packets, n) for other in packets[p]][:n]
+
+    def why_not(self, *names: str) -> str:
+        """What messages say of an overload, or of all overloads of an op, that are registered and not provided."""
+        why = next(filter(None, map(self.reason, names)), None)
+        if any(_space(n) not in libraries.OWN for n in names):
+            return "no kernel is declared for it"
+        return f"torchnp does not provide it: it {why}" if why else "torchnp does not provide it yet (status absent)"
+
+    # ------------------------------------------------------------ building rows
+
+    def _missing(self, name: Any) -> MissingOp:
+        return MissingOp(name, functools.partial(self._what_is_missing, name))
+
+    def _what_is_missing(self, name: Any) -> str:
+        if not isinstance(name, str):
+            if hasattr(name, "overloads"):
+                spelled = str(name).replace(".", "::", 1)
+                meant = [n if "." in n else f"{n} (its default overload)" for n in self.find(spelled)]
+                return f"{name} is an op with several overloads; the table has a row for each: {', '.join(meant)}"
+            return f"{name!r} is neither an overload's full name, like 'aten::add.Tensor', nor torch's own object"
+        near = self.close_names(name)
+        hint = f" Nearest rows: {', '.join(near)}" if near else ""
+        if name in self.schemas:
+            return f"{name}: {self.why_not(name)}.{hint}"
+        if meant := self.find(name):
+            return f"{name}: the table's names are spelt {', '.join(meant[:5])}"
+        space = _space(name)
+        if space in libraries.OWN or not space:
+            return f"{name}: torch registers no such overload.{hint}"
+        if space in self.namespaces:
+            return f"{name}: no such overload is declared.{hint}"
+        spaces = ", ".join(sorted({*self.namespaces, *libraries.offered()}))
+        return (
+            f"{name}: there are no rows of the namespace {space!r}; there are those of {spaces}. A package declares them by "
+            f"torchnp.kernel, in a module that it names in the entry point group {libraries.GROUP}"
+        )
+
+    def _build(self, name: str) -> Kernel:
+        row = REGISTERED.get(name) if self.knows(name) else None
+        if row is not None:
+            schema = self.schemas[name]
+            return self._dress(row.build(schema, apply.settler(schema)), name, row, None, row.body)
+        found = self._source(name)
+        if found is None:
+            raise self._missing(name)
+        rule, source_name = found
+        source = self[source_name]
+        made = rules.derive(rule, self.schemas[name], source)
+        if rule != "foreach":  # its kernel is called for each tensor, and lays out what it gives
+            made = apply.settled(made, self.schemas[name])
+        return self._dress(made, name, source.row, source_name, None, rule)
+
+    def _dress(
+        self, made: Callable[..., Any], name: str, row: Any, source: str | None, body: Any, rule: str | None = None
+    ) -> Kernel:
+        """Write what is known about a row onto its function."""
+        schema = self.schemas[name]
+        if hasattr(made, "schema"):  # a rule that hands the source through: the row needs a function of its own
+            made = _forward(made)
+        # Where pickle finds the function again: torchnp.aten.add.Tensor.
+        made.__name__, made.__module__ = schema.base, "torchnp"
+        made.__qualname__ = f"{schema.namespace}.{schema.base}.{schema.overload or 'default'}"
+        made.__doc__ = f"``{source}``, {_RULE_DOC[rule]}" if rule else body.__doc__
+        vars(made).update(
+            name=name,
+            schema=schema,
+            status=self.status(name),
+            derived_from=source,
+            rule=rule,
+            like=row.like,
+            differences=_differences(row.differs),
+            family=row.family,
+            row=row,
+        )
+        if body is not None:
+            vars(made)["__wrapped__"] = body
+        return cast("Kernel", made)
+
+
+def _space(name: str) -> str:
+    """The namespace of a full name, "" of any other."""
+    space, colons, _ = name.partition("::")
+    return space if colons else ""
+
+
+def _full_name(name: Any) -> Any:
+    """The full name of an overload that comes as torch's own object; anything else as it is."""
+    own = None if isinstance(name, str) else getattr(name, "name", None)
+    return own() if callable(own) else name
+
+
+# How Python code spells an op, apart from its name.
+_PYTHON = re.compile(r"^(torch\.)?(ops\.|nn\.functional\.|F\.|Tensor\.)?")
+_SUBMODULE = re.compile(r"(linalg|special|fft)\.(\w+)$")
+
+
+def _near_packets(name: str, packets: Iterable[str], n: int) -> list[str]:
+    """The ops that a name may have meant, best first; the namespace counts, so that short names have near ones."""
+    packet = (name if "::" in name else f"aten::{name}").partition(".")[0]
+    known = list(packets)
+    near = [packet] if packet in known else []
+    return list(dict.fromkeys(near + difflib.get_close_matches(packet, known, n=n, cutoff=0.7)))
+
+
+_RULE_DOC = {
+    "in-place": "written into its first argument.",
+    "out": "written into out=, which is resized when its shape is wrong.",
+    "copy": "with a copy as its result in place of a view.",
+    "foreach": "for each tensor of a list.",
+    "functional": "with the written arguments returned in place of written.",
+    "mutating": "with the new values written into the arguments.",
+}
+
+
+def _forward(source: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        return source(*args, **kwargs)
+
+    return kernel
+
+
+def _differences(ids: tuple[str, ...]) -> tuple:
+    from torchnp.catalogue import CATALOGUE
+
+    return tuple(CATALOGUE[i] for i in ids if i in CATALOGUE)
+
+
+# ---------------------------------------------------------------- torchnp.aten, torchnp.prims
+
+
+class Namespace:
+    """``torchnp.aten``: packets as attributes, as in ``torch.ops.aten``."""
+
+    def __init__(self, table: OpTable, namespace: str) -> None:
+        self._table, self._namespace = table, namespace
+        self._overloads: dict[str, list[str]] = {}  # by packet, provided or not
+        for name in table.schemas:
+            space, _, rest = name.partition("::")
+            if space == namespace:
+                self._overloads.setdefault(rest.partition(".")[0], []).append(name)
+
+    @functools.cached_property
+    def _packets(self) -> list[str]:
+        return [base for base, names in self._overloads.items() if any(name in self._table for name in names)]
+
+    def __getattr__(self, base: str) -> Packet:
+        if base.startswith(("_table", "_overloads")):
+            raise AttributeError(base)
+        names = [name for name in self._overloads.get(base, ()) if name in self._table]
+        if not names:
+            spelled = [f"{self._namespace}::{packet}" for packet in self._packets]
+            near = _near_packets(f"{self._namespace}::{base}", spelled, 5)
+            hint = f"; nearest: {', '.join(p.partition('::')[2] for p in near)}" if near else ""
+            if all_ := self._overloads.get(base):
+                raise AttributeError(f"{self._namespace}::{base}: {self._table.why_not(*all_)}{hint}")
+            raise AttributeError(f"torchnp.{self._namespace} has no op {base!r}{hint}")
+        packet = self.__dict__[base] = Packet(self._table, f"{self._namespace}::{base}", names)
+        return packet
+
+    def __reduce__(self) -> tuple:
+        return namespace, (self._namespace,)
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._packets)
+
+    def __repr__(self) -> str:
+        return f"<torchnp.{self._namespace}: {len(self._packets)} ops>"
+
+
+# Types whose schema match does not depend on the value: the chosen overload can be remembered.
+_PLAIN = frozenset({int, float, bool, complex, type(None)}) | {np.ndarray}
+
+
+class Packet:
+    """All overloads of an op: call it to have the overload picked by schema, as ``torch.ops.aten.add`` does."""
+
+    def __init__(self, table: OpTable, name: str, names: list[str]) -> None:
+        self._table, self._name, self._names = table, name, names
+        self._chosen: dict[tuple, Kernel] = {}
+        self.__name__ = name.partition("::")[2]
+
+    def __reduce__(self) -> tuple:
+        space, _, base = self._name.partition("::")
+        return getattr, (namespace(space), base)
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """The overloads' schemas and what they do."""
+        rows = [self._table[n] for n in self._names if not self._table.schemas[n].is_out]
+        return "\n\n".join(f"{row.schema}\n    {row.__doc__}" for row in rows)
+
+    def overloads(self) -> list[str]:
+        """Names of the overloads, ``"default"`` for the one without."""
+        return [n.partition(".")[2] or "default" for n in self._names]
+
+    def __getattr__(self, overload: str) -> Kernel:
+        if overload.startswith("__"):
+            raise AttributeError(overload)
+        full = self._name if overload == "default" else f"{self._name}.{overload}"
+        if full not in self._table:
+            spelled = self._name.replace("::", ".")
+            raise AttributeError(
+                f"The underlying op of '{spelled}' has no overload name '{overload}'; "
+                f"torchnp has {', '.join(self.overloads())}"
+            )
+        kernel = self.__dict__[overload] = self._table[full]
+        return kernel
+
+    def resolve(self, args: tuple, kwargs: dict[str, Any]) -> Kernel:
+        """The first overload, in torch's order, whose schema takes the arguments.
+
+        Raises
+        ------
+        RuntimeError
+            None does; the message lists why, in torch's words.
+        """
+        problems = []
+        for name in self._names:
+            problem = self._table.schemas[name].mismatch(args, kwargs)
+            if problem is None:
+                return self._table[name]
+            problems.append(str(problem))
+        if len(problems) == 1:
+            raise RuntimeError(problems[0])
+        raise RuntimeError(
+            "Overloaded torch operator invoked from Python failed to match any schema:\n" + "\n\n".join(problems)
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            return self.resolve(args, kwargs)(*args, **kwargs)
+        key = tuple(map(type, args))
+        kernel = self._chosen.get(key)
+        if kernel is None:
+            kernel = self.resolve(args, kwargs)
+            if _PLAIN.issuperset(key):
+                self._chosen[key] = kernel
+        return kernel(*args)
+
+    def __repr__(self) -> str:
+        return f"<torchnp packet {self._name}: {', '.join(self.overloads())}>"
+
+
+table = OpTable()
+aten, prims = table.namespaces["aten"], table.namespaces["prims"]
+
+
+def namespace(space: str) -> Namespace:
+    """The ops of a namespace as attributes: ``torchnp.aten``, or another library's.
+
+    Raises
+    ------
+    AttributeError
+        There are no rows of it.
+    """
+    if not libraries.meet(space) or space not in table.namespaces:
+        raise AttributeError(f"there are no rows of the namespace {space!r}: {', '.join(sorted(table.namespaces))}")
+    return table.namespaces[space]

@@ -1,0 +1,102 @@
+"""A kernel's fresh results get the strides that torch gives them: the rules of `torchnp.layout.layouts`, applied."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from torchnp.core.registry import MISSING, Settle
+from torchnp.core.schema import Schema
+from torchnp.layout import stride_rules
+from torchnp.layout.layouts import Rule, contiguous, rules, rules_of
+
+ndarray = np.ndarray
+
+
+def is_plain(x: ndarray) -> bool:
+    """Whether an array is row-major to the letter, in dimensions of one element too, and has elements."""
+    if not x.flags.c_contiguous or not x.size:
+        return False
+    return 1 not in x.shape or x.strides == _row_major(x.shape, x.itemsize)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _row_major(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    return tuple(size * s for s in contiguous(shape))
+
+
+def settler(schema: Schema) -> Settle | None:
+    """What gives the fresh results of a row the strides of its rules; None for a row without."""
+    parsed = rules_of(schema)
+    if not parsed:
+        return None
+    texts = rules()[schema.name]
+    fixed = set(texts) <= {"contiguous", "vectors"}
+    turned = any("?" in text or text.partition(":")[0] in ("columns", "cut", "padded", "swept") for text in texts)
+    names = [a.name for a in schema.args]
+    of_list = len(schema.returns) == 1 and schema.returns[0].type.endswith("[]")
+
+    def settle(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        # Row-major results are right if the arguments are as plain: most calls end here.
+        if not turned and _are_plain((out,)) and (fixed or _asks_nothing(args, kwargs)):
+            return out
+
+        def given(i: int) -> Any:
+            return args[i] if i < len(args) and args[i] is not MISSING else kwargs.get(names[i])
+
+        def one(x: Any, rule: Rule | None, where: int) -> Any:
+            """One result where it belongs; memory of an argument stays as it is."""
+            if type(x) is not ndarray or rule is None or not x.ndim or any(x is a for a in args):
+                return x
+            strides = rule(x.shape, given, where)
+            if strides == stride_rules.layout_of(x)[1] or len(strides) != x.ndim or _is_shared(x, args, kwargs):
+                return x
+            return stride_rules.place(x, strides)
+
+        if of_list:
+            return type(out)([one(x, parsed[0], i) for i, x in enumerate(out)])
+        if type(out) is tuple:
+            return tuple([one(x, rule, 0) for x, rule in zip(out, parsed)])
+        return one(out, parsed[0], 0)
+
+    return settle
+
+
+def _asks_nothing(args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether arguments leave results row-major: all tensors are, and no format is asked for."""
+    if not _are_plain(args):
+        return False
+    return not kwargs or (kwargs.get("memory_format") is None and _are_plain(kwargs.values()))
+
+
+def _are_plain(values: Any) -> bool:
+    """Whether all arrays, those in lists too, are as plain as can be, or have no dimensions."""
+    for x in values:
+        kind = type(x)
+        if kind is ndarray:
+            shape = x.shape
+            if not x.flags.c_contiguous or 0 in shape or (1 in shape and not is_plain(x)):
+                return False
+        elif (kind is list or kind is tuple) and not _are_plain(x):
+            return False
+    return True
+
+
+def settled(made: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
+    """A kernel with its results in their place."""
+    settle = settler(schema)
+    if settle is None:
+        return made
+    return lambda *args, **kwargs: settle(made(*args, **kwargs), args, kwargs)
+
+
+def _is_shared(x: ndarray, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether a result lies in an argument's memory."""
+    for value in (*args, *kwargs.values()):
+        for y in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(y, ndarray) and (x is y or np.may_share_memory(x, y)):
+                return True
+    return False

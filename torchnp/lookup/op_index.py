@@ -1,0 +1,245 @@
+"""What the table knows, read from files: quick, as no kernel is imported; of other libraries' rows, what the table says."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchnp.core.schema import Schema, load
+from torchnp.lookup import array_api_standard
+
+if TYPE_CHECKING:
+    from torchnp.core.registry import Kernel
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A row of the table: a body's declaration, or from which row it is made and how."""
+
+    name: str
+    family: str = ""
+    like: str = ""
+    differs: tuple[str, ...] = ()
+    doc: str = ""
+    rule: str = ""
+    source: str = ""
+
+    @property
+    def packet(self) -> str:
+        return self.name.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Example:
+    """What torch and NumPy give where one operator differs."""
+
+    torch: str
+    torch_value: str
+    numpy: str
+    numpy_value: str
+    kernel: str
+    in_numpy: str
+    in_torch: str
+
+
+@functools.cache
+def schemas() -> dict[str, Schema]:
+    """Every overload that is known: what torch registers, and what `meet` has taken in."""
+    return dict(load())
+
+
+def meet(space: str) -> bool:
+    """Take in the rows of another library, declared or an installed package's; whether there are any.
+
+    Raises
+    ------
+    ImportError
+        The package's module cannot be imported.
+    """
+    from torchnp.core import libraries
+
+    if space in libraries.OWN or not libraries.meet(space):
+        return False
+    from torchnp import table
+
+    new = {name: s for name, s in table.schemas.items() if s.namespace == space and name not in schemas()}
+    schemas().update(new)
+    ops().update((name, declared(name)) for name in new)
+    rows.cache_clear()
+    overloads.cache_clear()
+    return True
+
+
+def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, Any]:
+    """What `ops` has of an overload, made of the table itself; ``tried`` is what the harness counted."""
+    from torchnp import table
+    from torchnp.lookup.numpy_names import public_name
+
+    schema, row = table.schemas[name], table.get(name)
+    numpy = public_name(row.like) if row else ""
+    return {
+        "name": name,
+        "schema": str(schema),
+        "status": table.status(name),
+        "family": row.family if row else "",
+        "derived_from": row.derived_from or "" if row else "",
+        "rule": row.rule or "" if row else "",
+        "does": (row.row.body.__doc__ or "").strip().partition("\n")[0] if row else "",
+        "numpy": numpy,
+        "array_api": array_api_standard.counterpart(_source(row).name.partition(".")[0], numpy) if row else None,
+        "differences": list(row.row.differs) if row else [],
+        "tried": dict(zip(("calls", "right"), tried)),
+        "tags": sorted(schema.tags),
+        "reason": table.reason(name) or "",
+    }
+
+
+def _source(row: Kernel) -> Kernel:
+    """The row that has the body."""
+    from torchnp import table
+
+    return _source(table[row.derived_from]) if row.derived_from else row
+
+
+def libraries_like(pattern: str, shipped: bool = True) -> list[str]:
+    """The other namespaces that there are rows of, declared or offered by packages, whose names match a pattern.
+
+    ``shipped`` is whether those count that torchnp itself has rows of.
+    """
+    from torchnp.core import libraries
+
+    offered = {*libraries.offered()} - ({*libraries.shipped.MODULES} if not shipped else set())
+    found = {*offered, *(s.namespace for s in libraries.SCHEMAS.values())}
+    return sorted(fnmatch.filter(found, pattern))
+
+
+def is_own(name: str) -> bool:
+    """Whether an op or an overload is one of torch's own, whose rows are in this package."""
+    return name.startswith(("aten::", "prims::"))
+
+
+@functools.cache
+def ops() -> dict[str, dict[str, Any]]:
+    """Every overload that is known, as ``ops.json`` has it and `json_export` gives it."""
+    return {row["name"]: row for row in json.loads((DATA / "ops.json").read_text(encoding="utf-8"))}
+
+
+@functools.cache
+def rows() -> dict[str, Fact]:
+    """Every row of the table, by its name."""
+    return {name: _fact(row) for name, row in ops().items() if row["family"]}
+
+
+def _fact(row: dict[str, Any]) -> Fact:
+    if row["derived_from"]:
+        return Fact(row["name"], rule=row["rule"], source=row["derived_from"])
+    return Fact(row["name"], row["family"], row["numpy"], tuple(row["differences"]), row["does"])
+
+
+@functools.cache
+def examples() -> dict[tuple[str, str], Example]:
+    """The example of an operator (``"aten::var"``) and a difference, of those that have one."""
+    found = {}
+    for line in _lines("examples.tsv"):
+        op, i, *cells = line.split("\t")
+        found[op, i] = Example(*cells)
+    return found
+
+
+def tried(names: Iterable[str]) -> dict[str, int]:
+    """Of overloads that are proved, the calls on which NumPy's counterpart was tried as it is, and those where it is right."""
+    found = [ops()[name]["tried"] for name in names if ops()[name]["tried"]]
+    return {key: sum(share[key] for share in found) for key in ("calls", "right")} if found else {}
+
+
+@functools.cache
+def callers() -> dict[str, str]:
+    """How Python code calls an op: ``{"aten::var": "torch.var"}``, ``F.relu6``, ``Tensor.view``."""
+    return dict(line.split("\t") for line in _lines("callers.tsv"))
+
+
+@functools.cache
+def torch_names() -> frozenset[str]:
+    """Every public name of torch's main modules and of its tensors: ``torch.var``, ``Tensor.add_``, ``F.relu``."""
+    spaces = (line.split("\t") for line in _lines("torch_names.txt"))
+    return frozenset(f"{space}.{name}" for space, names in spaces for name in names.split())
+
+
+def _lines(name: str) -> list[str]:
+    return (DATA / name).read_text(encoding="utf-8").splitlines()[1:]
+
+
+@functools.cache
+def overloads() -> dict[str, list[str]]:
+    """The overloads of every registered op, the one that is meant by its name alone first."""
+    found: dict[str, list[str]] = {}
+    for name in schemas():
+        found.setdefault(name.partition(".")[0], []).append(name)
+    return {op: sorted(names, key=functools.partial(_place, names)) for op, names in found.items()}
+
+
+def _place(names: list[str], name: str) -> tuple:
+    """Core overloads before others, those along dimensions before those of everything, ``out=`` last."""
+    schema = schemas()[name]
+    arguments = {a.name for a in schema.args}
+    return (
+        schema.is_out,
+        "Dimname" in schema.text or "Generator" in schema.text or name not in rows(),
+        "core" not in schema.tags,
+        not arguments & {"dim", "dims"},
+        "." in name,
+        names.index(name),
+    )
+
+
+def body_of(name: str) -> Fact | None:
+    """The declaration that an overload comes from, its own or that of the row it is made from; None if not provided."""
+    fact = rows().get(name)
+    while fact is not None and fact.source:
+        fact = rows().get(fact.source)
+    return fact
+
+
+def status(name: str) -> str:
+    """What `torchnp.table.status` says of a registered overload."""
+    return ops()[name]["status"]
+
+
+def why_excluded(name: str) -> str | None:
+    """The reason why an overload is not provided, None for one that is."""
+    return ops()[name]["reason"] or None
+
+
+def bodies(op: str) -> list[Fact]:
+    """The declarations behind an op's overloads, in the order of the overloads."""
+    found = {id(f): f for n in overloads().get(op, ()) if (f := body_of(n)) is not None}
+    return list(found.values())
+
+
+@functools.cache
+def ops_like() -> dict[str, list[str]]:
+    """The ops that have a function of NumPy or SciPy as their counterpart: ``{"numpy.var": ["aten::var"]}``."""
+    found: dict[str, dict[str, None]] = {}
+    for fact in rows().values():
+        if fact.like and is_own(fact.name):
+            found.setdefault(fact.like, {})[fact.packet] = None
+    return {like: sorted(ops, key=functools.partial(_nearness, like)) for like, ops in found.items()}
+
+
+def _nearness(like: str, op: str) -> tuple:
+    space, _, base = op.partition("::")
+    module, _, mine = like.rpartition(".")
+    own = f"{module.removeprefix('numpy.')}_{mine}"  # linalg_norm before norm
+    return (space == "prims", base.startswith("_"), base != own, base != mine, not is_core(op), "backward" in base)
+
+
+def is_core(op: str) -> bool:
+    """Whether torch tags one of an op's overloads as core."""
+    return any("core" in schemas()[n].tags for n in overloads().get(op, ()))

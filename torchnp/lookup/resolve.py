@@ -1,0 +1,418 @@
+"""What a name means: of torch, of NumPy, an operator of Python, an argument, a difference."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torchnp.catalogue import CATALOGUE
+from torchnp.lookup import argument_names, equivalents, numpy_only, op_index, snippets, spellings, unsupported_names
+from torchnp.lookup.numpy_names import public_name
+from torchnp.lookup.numpy_only import Instead
+from torchnp.lookup.synonyms import TOPICS
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What was found under a name.
+
+    Attributes
+    ----------
+    name : str
+        The name in the spelling of this package: ``torch.var``, ``F.relu``, ``Tensor.T``, ``np.var``, ``//``.
+    kind : str
+        ``"torch"``, ``"numpy"``, ``"python"``, ``"argument"``, ``"difference"`` or ``"left out"``.
+    ops : tuple of str
+        The operators, the one that is meant first; an overload where one was named.
+    calls : tuple of Instead
+        How to write it in the other library.
+    says : str
+        One sentence, where the operators do not say it all.
+    """
+
+    name: str
+    kind: str
+    ops: tuple[str, ...] = ()
+    calls: tuple[Instead, ...] = ()
+    says: str = ""
+
+
+def meaning_of(asked: str) -> Meaning | None:
+    """What a name means, in any of the spellings that Python code has for it; None if nothing has that name."""
+    name = " ".join(asked.split())
+    called = re.sub(CALL, "", name)
+    hidden = called.isidentifier() and not is_called(f"aten::{called}")  # np.copy is meant, and not aten::copy
+    first = (
+        _exactly,
+        _keyword,
+        _topic,
+        *(() if hidden else (_overload,)),
+        _code,
+        _python,
+        _torch,
+        _numpy,
+        _library,
+        _argument,
+        _difference,
+    )
+    for find in (*first, _overload, _elsewhere):
+        found = find(name if find in _AS_WRITTEN else called)
+        if found is not None:
+            return found
+    return None
+
+
+def is_called(op: str) -> bool:
+    """Whether Python code has a name for an operator."""
+    return op_index.callers().get(op, "").rpartition(".")[2][:1] not in ("", "_")
+
+
+def meanings_of(asked: str) -> tuple[list[Meaning], list[str]]:
+    """What one name means, a topic, or each of several names, with commas, spaces or "and" between; and those that nothing has."""
+    name = " ".join(asked.split())
+    topic = TOPICS.get(name.lower().rstrip("?"))
+    alone = None if topic else meaning_of(name)
+    if alone is not None:
+        return [alone], []
+    topic = topic or _topic_within(name)
+    parts = topic or [p for p in re.split(r",\s*|;\s*|\s+(?:and|or|vs\.?|versus)\s+", name) if p]
+    if not topic and any(meaning_of(p) is None for p in parts):
+        parts = name.replace(",", " ").replace(";", " ").split()
+    found = {p: meaning_of(p) for p in parts if topic or p.lower() not in ("and", "or", "vs", "versus")}
+    known = list(dict.fromkeys(m for m in found.values() if m is not None))
+    unknown = [p for p, meaning in found.items() if meaning is None]
+    return ([], [name]) if unknown and "." not in name else (known, unknown)
+
+
+def _topic_within(phrase: str) -> tuple[str, ...]:
+    """The names of the longest topic that a phrase of words contains."""
+    if not re.fullmatch(r"[\w' ?-]+", phrase) or " " not in phrase:
+        return ()
+    text = f" {phrase.lower().rstrip('?')} "
+    return TOPICS.get(max((t for t in TOPICS if f" {t} " in text), key=len, default=""), ())
+
+
+# How names begin, and how this package spells that. The site's search reads the same patterns in JavaScript.
+CALL = r"\(.*\)$"
+SPELLED = (
+    *spellings.WRITTEN,
+    (CALL, ""),
+    (r"^(?:rng|(?:(?:np|numpy)\.)?random\.(?:Generator|RandomState))\.", "np.random."),
+    (r"^(?:(?:np|numpy)\.)?ndarray\.", "np.ndarray."),
+    (r"^numpy\.", "np."),
+    (r"^(?:torch\.)?(?:nn\.functional|functional|F)\.", "F."),
+    (r"^(?:torch\.)?[Tt]ensor\.", "Tensor."),
+    (
+        r"^x\.(?=(?:argpartition|astype|base|byteswap|choose|compress|conjugate|copy|fill|flags|flat|partition|ptp|"
+        r"searchsorted|strides|tobytes|tofile|trace)$)",
+        "np.ndarray.",
+    ),
+    (r"^x\.(?=\w+$)", "Tensor."),
+    (r"^(?:torch\.)?(?=(?:linalg|fft|special)\.)", "torch."),
+)
+
+
+def spelled(name: str) -> str:
+    """A name as this package spells it: ``torch.nn.functional.relu`` is ``F.relu``, ``numpy.var`` is ``np.var``."""
+    for pattern, ours in SPELLED:
+        name = re.sub(pattern, ours, name)
+    return name
+
+
+# ---------------------------------------------------------------- Python's own spellings
+
+
+def _exactly(name: str) -> Meaning | None:
+    return _python(name) if name in spellings.PYTHON or name in spellings.ALSO else None
+
+
+def _topic(name: str) -> Meaning | None:
+    names = TOPICS.get(name.lower().rstrip("?"))
+    return meaning_of(names[0]) if names else None
+
+
+def _code(name: str) -> Meaning | None:
+    """A piece of code: an index, an operator, a call of a method."""
+    known = snippets.name_of(name)
+    if not known or known == name or (known.startswith("x.") and _of_a_library(name)):
+        return None
+    return meaning_of(known)
+
+
+def _of_a_library(name: str) -> bool:
+    space = name.partition(".")[0]
+    return space not in snippets.LIBRARIES and bool(op_index.libraries_like(space))
+
+
+def _python(name: str) -> Meaning | None:
+    known = name if name in spellings.PYTHON else spellings.ALSO.get(name) or spelled(name)
+    if known not in spellings.PYTHON:
+        return None
+    ops = _ops(spellings.PYTHON[known])
+    return Meaning(known, "python", ops, calls_of(known) or calls_of(ops[0].partition("::")[2]))
+
+
+# ---------------------------------------------------------------- torch
+
+
+def _overload(name: str) -> Meaning | None:
+    """An op or an overload by the registry's own name: ``aten::var``, ``aten.var.correction``, ``var.dim``."""
+    full = name.removeprefix("torch.ops.").removesuffix(".default")
+    if "::" not in full:
+        space, _, rest = full.partition(".")
+        full = f"{space}::{rest}" if space in ("aten", "prims") and rest else f"aten::{full}"
+    if full in op_index.overloads() and ("::" in name or "." in name or full.partition("::")[2] == name):
+        return _of_op(full, name) if name in (full, full.replace("::", ".")) or "." not in name else None
+    if "." in full and full in op_index.schemas():
+        return Meaning(full, "torch", (full,))
+    return None
+
+
+def _of_op(op: str, name: str) -> Meaning:
+    return Meaning(op if "::" in name else name, "torch", (op,), calls_of(op.partition("::")[2]))
+
+
+def module_name(name: str) -> str:
+    """The function behind a module: ``nn.CrossEntropyLoss`` is ``F.cross_entropy``, ``nn.LSTM`` is ``torch.lstm``."""
+    found = re.fullmatch(r"(?:torch\.)?nn\.([A-Z]\w*)", name)
+    if not found:
+        return ""
+    if found[1] in spellings.MODULES:
+        return spellings.MODULES[found[1]]
+    if re.fullmatch(r"(Constant|Zero|Circular)Pad[123]d", found[1]):
+        return "F.pad"
+    snake = re.sub(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", found[1]).lower()
+    guesses = [s for word in (found[1].lower(), snake) for s in (word, word.removesuffix("_loss"), word.rstrip("123d"))]
+    return next((f"F.{s}" for s in guesses if torch_ops(f"F.{s}")), "")
+
+
+def torch_ops(name: str) -> tuple[str, ...]:
+    """The operators that a public name of torch runs, by data or by rule; none for a name that runs none."""
+    if name in spellings.TORCH:
+        return _ops(spellings.TORCH[name])
+    if name not in op_index.torch_names():
+        return ()
+    space, _, base = name.rpartition(".")
+    prefix = f"{space.removeprefix('torch.')}_" if space in ("torch.linalg", "torch.fft", "torch.special") else ""
+    if space not in ("torch", "Tensor", "F") and not prefix:
+        return ()
+    for op in (f"aten::{prefix}{base}", f"aten::{base}" if prefix else ""):
+        if op in op_index.overloads():
+            return (op,)
+    if name.startswith("Tensor.__") and f"aten::{base.strip('_')}" in op_index.overloads():
+        return (f"aten::{base.strip('_')}",)
+    return ()
+
+
+def _torch(name: str) -> Meaning | None:
+    if name.startswith(("np.", "numpy.", "scipy.", "ndarray.", "rng.")):
+        return None
+    known = module_name(name) or spelled(name)
+    candidates = [known] if "." in known else [f"{space}.{known}" for space in ("torch", "Tensor", "F")]
+    if "." not in known and known[:1].isupper():  # a module by its name alone, or Tensor.T, and no class of torch's
+        candidates = [f"Tensor.{known}", module_name(f"nn.{known}")]
+    found = [meaning for c in candidates if (meaning := _public_of_torch(c)) is not None]
+    if found:
+        return next((meaning for meaning in found if meaning.ops), found[0])  # T is Tensor.T, and no class of torch's
+    if "." not in known:
+        return None
+    # Overloads of an op under a name of Python's: torch.var.dim is var.dim.
+    overload = known.removeprefix("torch.").removeprefix("Tensor.")
+    return _overload(overload) if "." in overload and (known != name or "torch." in name) else None
+
+
+def _public_of_torch(name: str) -> Meaning | None:
+    exists = name in op_index.torch_names() or name.partition(".")[2].partition(".")[0] in unsupported_names.MODULES
+    if exists and (reason := reason_left_out(name)):
+        return Meaning(name, "left out", calls=calls_of(name), says=reason)
+    ops = torch_ops(name)
+    return Meaning(name, "torch", ops, _calls_of_torch(name, ops)) if ops else None
+
+
+def _calls_of_torch(name: str, ops: tuple[str, ...]) -> tuple[Instead, ...]:
+    return calls_of(name) or calls_of(name.rpartition(".")[2]) or calls_of(ops[0].partition("::")[2])
+
+
+@functools.cache
+def _all_calls() -> dict[str, tuple[Instead, ...]]:
+    found: dict[str, tuple[Instead, ...]] = {}
+    for row in (*equivalents.ROWS, *numpy_only.ROWS):
+        name = row.name.partition(" ")[0] if row.name.startswith("np.") else row.name
+        found[name] = (*found.get(name, ()), row)
+    return found
+
+
+def calls_of(name: str) -> tuple[Instead, ...]:
+    """The calls that the data has for a name; one that writes in place has those of the other form."""
+    return _all_calls().get(name) or _all_calls().get(name.removesuffix("_"), ())
+
+
+# ---------------------------------------------------------------- NumPy
+
+
+def numpy_name(name: str) -> str | None:
+    """A name of NumPy as this package spells it, ``np.linalg.det``; None for what is none by its spelling."""
+    known = spelled(name)
+    return known if known.startswith("np.") and known != "np." else None
+
+
+def numpy_ops(name: str) -> tuple[str, ...]:
+    """The operators whose counterpart a public name of NumPy is, by data, as the rows say, or as the function's."""
+    if name in spellings.NUMPY:
+        return _ops(spellings.NUMPY[name])
+    for full in dict.fromkeys((name.replace("np.", "numpy.", 1), _public(name))):
+        if full in op_index.ops_like():
+            return tuple(op_index.ops_like()[full])
+    if name.startswith("np.ndarray."):
+        return numpy_ops(f"np.{name.removeprefix('np.ndarray.').strip('_')}")
+    return ()
+
+
+def _public(name: str) -> str:
+    """The public name of what a name stands for, which may be another: that of np.abs is numpy.absolute."""
+    value = _in_numpy(name)
+    return public_name(value) if callable(value) else ""
+
+
+def _in_numpy(name: str) -> Any:
+    value: Any = importlib.import_module("numpy")
+    for part in name.split(".")[1:]:
+        value = getattr(value, part, None)
+    return value
+
+
+def exists_in_numpy(name: str) -> bool:
+    """Whether NumPy has a name: ``np.linalg.det``."""
+    if not name.startswith("np."):
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is deprecated
+        return _in_numpy(name) is not None
+
+
+def _numpy(name: str) -> Meaning | None:
+    if name.startswith("scipy."):
+        ops = _ops(spellings.SCIPY[name]) if name in spellings.SCIPY else tuple(op_index.ops_like().get(name, ()))
+        return Meaning(name, "numpy", ops, calls_of(ops[0].partition("::")[2])) if ops else None
+    known = numpy_name(name)
+    if known is None:
+        if "." in name or not name.isidentifier():
+            return None
+        guesses = (
+            f"{space}.{name}" for space in ("np", "np.ndarray", "np.linalg", "np.random", "np.lib.stride_tricks")
+        )
+        return next((found for guess in guesses if (found := _numpy(guess)) is not None), None)
+    ops, calls = numpy_ops(known), calls_of(known)
+    if not ops and not calls and known.startswith("np.ndarray."):
+        calls = calls_of(f"np.{known.removeprefix('np.ndarray.')}")
+    calls = calls or calls_of(spellings.COUNTERPARTS.get(known, ""))
+    if ops or calls:
+        bases = [op.partition("::")[2] for op in ops]
+        also = (
+            next(filter(None, map(calls_of, bases)), ()) if all(" " in row.name for row in calls) else ()
+        )  # np.pad mode=
+        return Meaning(known, "numpy", ops, (*also, *calls))
+    if reason := reason_left_out(known):
+        return Meaning(known, "left out", says=reason)
+    return None
+
+
+# ---------------------------------------------------------------- the rest
+
+OF_TORCH = ("torch", "Tensor", "F", "torch.linalg", "torch.special", "torch.fft")
+OF_NUMPY = ("np", "np.ndarray", "np.linalg", "np.fft", "np.random")
+
+
+def _elsewhere(name: str) -> Meaning | None:
+    """What a name means that is not where it was looked for: torch.repeat is Tensor.repeat, np.cat is torch.cat."""
+    known = spelled(name)
+    space, _, base = known.rpartition(".")
+    if space not in (*OF_TORCH, *OF_NUMPY) or not base.isidentifier() or exists_in_numpy(known):
+        return None
+    mine, others = (OF_TORCH, OF_NUMPY) if space in OF_TORCH else (OF_NUMPY, OF_TORCH)
+    for spelling in [f"{there}.{base}{end}" for end in ("", "_") for there in (*mine, *others)]:
+        is_torchs = spelling.rpartition(".")[0] in OF_TORCH
+        exists = spelling in op_index.torch_names() if is_torchs else exists_in_numpy(spelling)
+        found = (_public_of_torch if is_torchs else _numpy)(spelling) if exists else None
+        if found is not None:
+            return replace(found, says=found.says or f"There is no {known}")
+    op = _overload(base) if space in OF_TORCH else None
+    return op and replace(op, says=f"There is no {known}")
+
+
+def _keyword(name: str) -> Meaning | None:
+    """An argument with its value: ``axis=0``."""
+    return _argument(argument) if (argument := snippets.argument_of(name)) else None
+
+
+def _argument(name: str) -> Meaning | None:
+    word = name.rstrip("=")
+    if word not in argument_names.ARGUMENTS and word in _takers() and (len(word) > 1 or name.endswith("=")):
+        return Meaning(f"{word}=", "argument", _takers()[word], calls_of(f"{word}="))
+    if word in argument_names.ARGUMENTS:
+        quoted = tuple(row for row in numpy_only.ROWS if f"'{word}'" in f"{row.numpy} {row.torch}")
+        calls = (*calls_of(f"{word}="), *quoted)
+        return Meaning(f"{word}=", "argument", _ops(argument_names.ARGUMENTS[word]), calls)
+    return None
+
+
+@functools.cache
+def _takers() -> dict[str, tuple[str, ...]]:
+    """The public operators that take an argument of each name, core ones first."""
+    found: dict[str, dict[str, None]] = {}
+    for op, names in op_index.overloads().items():
+        if op in op_index.callers():
+            for argument in (a.name for n in names for a in op_index.schemas()[n].args if not a.is_out):
+                found.setdefault(argument, {})[op] = None
+    order = lambda op: (not op_index.is_core(op), op.endswith("_"), len(op), op)
+    return {argument: tuple(sorted(ops, key=order)[:8]) for argument, ops in found.items()}
+
+
+def _difference(name: str) -> Meaning | None:
+    if name not in CATALOGUE:
+        return None
+    ops = [op for op in op_index.overloads() if any(name in f.differs for f in op_index.bodies(op))]
+    mine = [op for op in ops if any(name in f.differs and f.packet == op for f in op_index.bodies(op))]
+    return Meaning(name, "difference", tuple(mine))
+
+
+def _library(name: str) -> Meaning | None:
+    """An operator of another library: ``mylib::op``, ``torch.ops.mylib.op``, or ``op`` where nothing else is called so."""
+    full = name.removeprefix("torch.ops.")
+    space, mark, _ = full.partition("::" if "::" in full else ".")
+    if mark:
+        met = space.isidentifier() and op_index.meet(space)
+        return _overload(full if "::" in full else full.replace(".", "::", 1)) if met else None
+    for space in op_index.libraries_like("*"):
+        with contextlib.suppress(ImportError):  # whoever names its namespace is told
+            op_index.meet(space)
+    ops = tuple(op for op in op_index.overloads() if not op_index.is_own(op) and op.partition("::")[2] == name)
+    return Meaning(ops[0], "torch", ops) if ops else None
+
+
+def reason_left_out(name: str) -> str:
+    """Why a public name is no function of arrays, or ""."""
+    return next((why for why, patterns in _left_out() if patterns(name)), "")
+
+
+@functools.cache
+def _left_out() -> list[tuple[str, Any]]:
+    return [(why, re.compile("|".join(map(_glob, names.split()))).fullmatch) for why, names in unsupported_names.GROUPS]
+
+
+def _glob(pattern: str) -> str:
+    """A glob whose wildcards keep within one part of a dotted name."""
+    return re.escape(pattern).replace(r"\*", r"[^.]*").replace(r"\?", r"[^.]").replace(r"\[A\-Z\]", "[A-Z]")
+
+
+def _ops(bases: str) -> tuple[str, ...]:
+    return tuple(f"aten::{base}" for base in bases.split())
+
+
+_AS_WRITTEN: tuple[Callable[[str], Meaning | None], ...] = (_exactly, _keyword, _topic, _code, _python)

@@ -1,0 +1,160 @@
+"""What a function of handles sends, and what it is given, while it is recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from torchnp.interop._private import TorchDispatchMode, accumulating, schema_of
+from torchnp.rpc import wire
+from torchnp.rpc.client.program.outputs import version_of
+from torchnp.rpc.client.session.failures import location
+from torchnp.rpc.client.session.requests import Where
+from torchnp.rpc.client.tensor.handles import BaseHandleTensor
+
+
+class _NoObject:
+    id = -1
+
+
+_NO_OBJECT = _NoObject()
+
+
+class Tape:
+    """What a thread sends while a function runs; the channel notes it.
+
+    Attributes
+    ----------
+    ops, places : list
+        Operators, and where they were issued.
+    made, gone : set of int
+        Ids of results, and of objects that no handle has any more.
+    problem : str
+        Why they are no program, or "".
+    """
+
+    def __init__(self) -> None:
+        self.ops: list[wire.Op] = []
+        self.places: list[Where] = []
+        self.made: set[int] = set()
+        self.gone: set[int] = set()
+        self.problem = ""
+        self._thread = threading.get_ident()
+
+    def note(self, op: wire.Op, where: Where) -> None:
+        """Take an operator; other threads' are no part of the function."""
+        if threading.get_ident() == self._thread:
+            self.ops.append(op)
+            self.places.append(where)
+            self.made.update(range(op.first, op.first + op.count))
+
+    def sends(self, where: Where) -> None:
+        """Say that the function sends a tensor, or opens a dataset."""
+        self.spoil(f"it sends a tensor, or opens a dataset, at {location(where)}: do so before, and pass the handle")
+
+    def spoil(self, problem: str) -> None:
+        """Say why there is no program."""
+        if threading.get_ident() == self._thread:
+            self.problem = self.problem or problem
+
+
+class _Met(NamedTuple):
+    """A handle that an operator was given, before: what it stood for, its version, if it required a gradient, and its own.
+
+    That is the id of the gradient's object, -1 where there is none.
+    """
+
+    tensor: weakref.ref
+    id: int
+    version: int
+    grad: bool
+    gradient: int
+
+
+class _Look(TorchFunctionMode):
+    """Shows a `Watch` the handles whose attributes a function looks at or sets, as gradients are."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if args and isinstance(args[0], BaseHandleTensor):
+            self._watch.meet(args[0])
+        return func(*args, **(kwargs or {}))
+
+
+class Watch(TorchDispatchMode):
+    """Looks at the operators of a function: what they are given, and what no recording could repeat."""
+
+    def __init__(self, session: Any, tape: Tape) -> None:
+        super().__init__()
+        self.met: dict[int, _Met] = {}  # by the Python object
+        self._session, self._tape = session, tape
+        self._plain: dict[int, torch.Tensor] = {}  # tensors of the function's own, which stay until it ends
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if isinstance(leaf := accumulating(), BaseHandleTensor):  # whose gradient is all that this sees of it
+            self.meet(leaf)
+        for argument, value in _given(schema_of(func), args, kwargs or {}):
+            self._look(func, argument, value)
+        out = func(*args, **(kwargs or {}))
+        for t in out if isinstance(out, (list, tuple)) else (out,):
+            if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
+                self._plain[id(t)] = t
+                if torch.Tag.nondeterministic_seeded in func.tags and t.device.type != "meta":
+                    self._tape.spoil(f"{func.name()} draws random numbers here, which would stay as they are")
+        return out
+
+    def _look(self, func: Any, argument: Any, value: Any) -> None:
+        for x in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(x, BaseHandleTensor):
+                self.meet(x)
+            elif isinstance(x, torch.Generator):
+                self._tape.spoil(f"{func.name()} has a generator of its own: let it draw from torch's")
+            elif isinstance(x, torch.Tensor) and _writes(argument) and id(x) not in self._plain:
+                self._tape.spoil(
+                    f"{func.name()} writes a plain tensor, which the server does not have (an optimizer's counter? Then "
+                    "session.optimizer(optimizer) keeps it there)"
+                )
+
+    def meet(self, handle: Any) -> None:
+        """Note a handle that was there before, and before anything is done to it."""
+        if handle._object.id in self._tape.made:  # these live no longer than they would
+            return
+        if handle._session is not self._session:
+            self._tape.spoil(f"it has handles of another session, {handle._session.title}")
+            return
+        known = self.met.get(id(handle))
+        if known is None or known.tensor() is not handle:
+            now = version_of(handle), handle.requires_grad, gradient_of(handle)
+            self.met[id(handle)] = _Met(weakref.ref(handle), handle._object.id, *now)
+
+    @contextlib.contextmanager
+    def everything(self) -> Iterator[None]:
+        """Watch a function."""
+        with _Look(self), self:
+            yield
+
+
+def gradient_of(handle: Any) -> int:
+    """The id of the object that is a leaf's gradient, -1 if it has none."""
+    return getattr(handle.grad, "_object", _NO_OBJECT).id if handle.is_leaf else -1
+
+
+def _writes(argument: Any) -> bool:
+    return argument.alias_info is not None and argument.alias_info.is_write
+
+
+def _given(schema: Any, args: tuple, kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    for argument, value in zip(schema.arguments, args):
+        yield argument, value
+    for argument in schema.arguments:
+        if argument.name in kwargs:
+            yield argument, kwargs[argument.name]

@@ -1,0 +1,56 @@
+"""Operators and deletes of a session that wait to be sent together."""
+
+from __future__ import annotations
+
+from torchnp.rpc import wire
+from torchnp.rpc.client.session.pending import Sent
+from torchnp.rpc.client.session.requests import Where
+from torchnp.rpc.client.tensor.remote_refs import ranges_of
+
+BATCH_OPS = 64
+BATCH_BYTES = 1 << 18
+USUAL_BYTES = 48  # of an operator
+
+Sending = tuple[wire.Op, Where, int]
+"""An operator, where it was issued, and how many bytes beyond the usual it has."""
+
+
+class Batch:
+    """What the next frames are made of; deletes go behind the operators, which may use what is deleted.
+
+    Attributes
+    ----------
+    deletes : list of int
+        Ids of objects.
+    """
+
+    def __init__(self) -> None:
+        self.deletes: list[int] = []
+        self._ops: list[Sending] = []
+        self._nbytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._ops or self.deletes)
+
+    @property
+    def ops(self) -> int:
+        """How many operators wait."""
+        return len(self._ops)
+
+    def add(self, sending: Sending) -> bool:
+        """Take an operator; whether the batch is full."""
+        self._ops.append(sending)
+        self._nbytes += USUAL_BYTES + sending[2]
+        return len(self._ops) >= BATCH_OPS or self._nbytes >= BATCH_BYTES
+
+    def taken(self, sent: Sent) -> list[bytes]:
+        """The frames of all that waits, which is sent then."""
+        ops, deletes = self._ops, self.deletes
+        self._ops, self.deletes, self._nbytes = [], [], 0
+        frames = []
+        if ops:
+            frames.append(wire.encode(wire.Ops(sent.seq, [op for op, _, _ in ops])))
+            sent.add([where for _, where, _ in ops])
+        for start in range(0, len(deletes), wire.MAX_ITEMS):
+            frames.append(wire.encode(wire.Del(sent.seq, ranges_of(deletes[start : start + wire.MAX_ITEMS]))))
+        return frames

@@ -1,0 +1,46 @@
+"""What a server tells of failures, as exceptions that name the place in the client's code."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from torchnp.rpc import wire
+from torchnp.rpc.client.session.requests import Where
+from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ProtocolError, RemoteOpError, RPCError
+
+
+def _class_of(err: wire.Err) -> type[RemoteOpError]:
+    if err.cls == "LinAlgError" and "torch" in sys.modules:  # a client of arrays has none
+        from torchnp.rpc.client.tensor.linalg_error import RemoteLinAlgError
+
+        return RemoteLinAlgError
+    return KERNEL_ERRORS.get(err.cls, KERNEL_ERRORS["RuntimeError"])
+
+
+def as_exception(err: wire.Err, where: Where, server: str, more: int = 0) -> Exception:
+    """The exception of an ERR frame; ``more`` others failed on their own."""
+    place = location(where)
+    also = f"; {more} more failed on their own" if more else ""
+    if err.kind == "op":
+        error: Any = _class_of(err)(f"{err.text}\n  {err.op}, issued at {place}, failed on {server}{also}")
+        error.op, error.seq, error.location, error.remote_text = err.op, err.seq, place, err.text
+        return error
+    issued = f"\n  {err.op}, issued at {place}" if err.seq >= 0 else ""
+    return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {server}){issued}{also}")
+
+
+def last_word(err: wire.Err, server: str) -> RPCError:
+    """The exception of an ERR frame that ends the session."""
+    return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {server})")
+
+
+def location(where: Where) -> str:
+    """A place in the client's code, as messages have it."""
+    if where is None:
+        return "an unknown place"
+    code, instruction = where
+    for i, (line, *_) in enumerate(code.co_positions()):
+        if i == instruction // 2:
+            return f"{code.co_filename}:{line or code.co_firstlineno}"
+    return f"{code.co_filename}:{code.co_firstlineno}"

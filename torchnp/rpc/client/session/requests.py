@@ -1,0 +1,236 @@
+"""What a program may wait for until the thread of its session has done it."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from types import CodeType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import DeadlineExceeded, ProtocolError
+
+ANSWERS: dict[type, type] = {wire.Sync: wire.Status, wire.Publish: wire.Result, wire.QuoteRequest: wire.Quoted}
+Where = tuple[CodeType, int] | None  # see torchnp.rpc.client.tensor.call_sites
+
+
+def check_seconds(**given: Any) -> None:
+    """TypeError or ValueError for what is no number of seconds, by its name."""
+    for name, seconds in given.items():
+        if type(seconds) not in (int, float):
+            raise TypeError(f"{name} is a number of seconds, not a value of type {type(seconds).__name__}")
+        if not 0 < seconds < 1e8:
+            raise ValueError(f"{name} cannot be {seconds}: it is a number of seconds above 0")
+
+
+class ThreadTask:
+    """Something that the program may wait for until the channel's thread has done it."""
+
+    __slots__ = ("_done", "error")
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self.error: BaseException | None = None
+
+    def finish(self, error: BaseException | None = None) -> None:
+        self.error = error
+        self._done.set()
+
+    def wait(self) -> None:
+        """Wait until it is done; raises what went wrong with the session."""
+        self._done.wait()
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+
+
+class Upload(ThreadTask):
+    __slots__ = ("dtype", "id", "order", "raw", "shape", "where")
+
+    def __init__(self, dtype: str, shape: list[int], order: list[int], raw: Any, where: Where) -> None:
+        super().__init__()
+        self.dtype, self.shape, self.order, self.raw, self.where = dtype, shape, order, raw, where
+        self.id = -1
+
+
+class Opening(ThreadTask):
+    __slots__ = ("id", "name", "where")
+
+    def __init__(self, name: str, where: Where) -> None:
+        super().__init__()
+        self.id, self.name, self.where = -1, name, where
+
+
+class Playable(NamedTuple):
+    """A program as its calls are sent.
+
+    Attributes
+    ----------
+    name : str
+        Its hash.
+    raw : bytes
+    places : list
+        Where each of its operators was issued.
+    made : int
+        How many results it has.
+    kept : list of int
+        The places among them of those that the client has handles of.
+    """
+
+    name: str
+    raw: bytes
+    places: list[Where]
+    made: int
+    kept: list[int]
+
+
+class Playing(ThreadTask):
+    """A call of a program."""
+
+    __slots__ = ("first", "inputs", "keys", "program")
+
+    def __init__(self, program: Playable, first: int, inputs: list[int], keys: list[int]) -> None:
+        super().__init__()
+        self.program, self.first, self.inputs, self.keys = program, first, inputs, keys
+
+
+class Forgetting(ThreadTask):
+    """A program, by its hash, that is not called any more."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+
+class Unanswered:
+    """Keys of releases that nobody has seen the answers of: whoever asks again for one gets what was paid for."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple, str] = {}
+
+    def key_of(self, asked: tuple) -> str:
+        """The key of a release; a new one, unless the same was asked for before and given up."""
+        if asked not in self._keys:
+            self._keys = {asked: secrets.token_hex(16)}  # one of an earlier state of the program is not asked for again
+        return self._keys[asked]
+
+    def answered(self, asked: tuple) -> None:
+        self._keys.pop(asked, None)
+
+
+class Announced(NamedTuple):
+    """What the client knows of a tensor that it asks for.
+
+    Attributes
+    ----------
+    name : str
+        The server as messages name it.
+    dtypes : tuple of str
+        Those that it may have.
+    shape : tuple of int
+        The handle's.
+    fewer : bool
+        Whether the tensor has all of its dimensions but one, as a release has.
+    """
+
+    name: str
+    dtypes: tuple[str, ...]
+    shape: tuple[int, ...]
+    fewer: bool = False
+
+    def wrong(self, dtype: str, shape: list[int]) -> str:
+        """What of a tensor is not as announced, or ""."""
+        shapes = [self.shape]
+        if self.fewer:
+            shapes = [self.shape[:i] + self.shape[i + 1 :] for i in range(len(self.shape))]
+        if dtype in self.dtypes and tuple(shape) in shapes:
+            return ""
+        if self.fewer:
+            return (
+                f"{self.name} released a {dtype} of shape {tuple(shape)} of a handle of shape {self.shape}: that is not "
+                f"one of its dimensions less, or not {' or '.join(self.dtypes)}"
+            )
+        return (
+            f"{self.name} holds a {dtype} of shape {tuple(shape)} where the client expects torch.{self.dtypes[0]} of shape "
+            f"{self.shape}: a kernel and torch's shape rules differ"
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the largest tensor that may come."""
+        return max(wire.nbytes_of(wire.dtype_of(d), self.shape) for d in self.dtypes)
+
+
+class Request(ThreadTask):
+    """SYNC, PUBLISH or QUOTE, and what the frame says beside its numbers.
+
+    ``reply`` is the last frame of the answer, ``raw`` the bytes of a tensor, and ``problem`` why they were not kept.
+    """
+
+    __slots__ = ("_announced", "_done_bytes", "_first", "_size", "kind", "problem", "raw", "reply", "values")
+
+    def __init__(self, kind: type, *values: Any, announced: Announced | None = None) -> None:
+        super().__init__()
+        self.kind, self.values = kind, values
+        self.raw: Any = None
+        self.reply: Any = None
+        self.problem = ""
+        self._announced = announced
+        self._first: tuple[str, list[int]] | None = None
+        self._done_bytes = self._size = 0
+
+    def wait_for(self, name: str, seconds: float | None) -> None:
+        """`wait` for the server of that name; DeadlineExceeded after so many seconds."""
+        if not self._done.wait(seconds):
+            raise DeadlineExceeded(
+                f"{name} has not answered within the deadline of {seconds:g} s: it is at work still, and the session goes "
+                "on. Ask again later, or set session.deadline to more seconds"
+            )
+        self.wait()
+
+    @property
+    def whole(self) -> bool:
+        """Whether the reply has come to its end."""
+        if type(self.reply) is wire.Result:
+            return bool(self._done_bytes == self._size)
+        return self.reply is not None
+
+    def take(self, reply: Any) -> None:
+        """Take a part of the answer; that to PUBLISH comes in several.
+
+        Raises
+        ------
+        ProtocolError
+            It does not fit to what came before, or is far longer than what was asked for: nothing of it is kept.
+        """
+        self.reply = reply
+        if type(reply) is not wire.Result:
+            return
+        if self._first is None:
+            self._begin(reply)
+        assert self._first is not None
+        done = self._done_bytes
+        end = done + len(reply.raw)
+        fits = (reply.dtype, reply.shape, reply.offset) == (*self._first, done)
+        if not fits or end > self._size or (self._size > done and not reply.raw):
+            raise ProtocolError("the chunks of a published tensor do not fit together")
+        if self.raw is not None:
+            self.raw[done:end] = np.frombuffer(reply.raw, np.uint8)
+        self._done_bytes = end
+
+    def _begin(self, reply: wire.Result) -> None:
+        """Look at what is about to come, before any of it is kept.
+
+        Another tensor than was asked for is taken to its end and dropped, so that the session can go on, if that is not
+        far longer.
+        """
+        self._first, self._size = (reply.dtype, reply.shape), wire.nbytes_of(wire.dtype_of(reply.dtype), reply.shape)
+        if self._announced is not None:
+            self.problem = self._announced.wrong(reply.dtype, reply.shape)
+            if self.problem and self._size > self._announced.nbytes + wire.CHUNK:
+                raise ProtocolError(self.problem)
+        if not self.problem:
+            self.raw = np.empty(self._size, np.uint8)

@@ -1,0 +1,411 @@
+"""Handles: torch tensors with a shape and no data, whose operators are sent to a server."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchnp.core.errors import output_shape
+from torchnp.interop._private import decomposed, forbid_pointer, is_recorded, make_handle, no_torch_function
+from torchnp.rpc.client.patches.tracing import leave_to_torch_compile, recorded
+from torchnp.rpc.client.tensor import shape_inference
+from torchnp.rpc.client.tensor.lowering import constants, lower, lower_named, one_session
+from torchnp.rpc.client.tensor.overload_info import (
+    OverloadInfo,
+    alternative,
+    argument,
+    plan_of,
+    without_generator,
+    without_kernel,
+    written_of,
+)
+from torchnp.rpc.client.tensor.plain_values import (
+    asks_for_shape,
+    check_length,
+    device_is_cpu,
+    refuse_plain,
+    wrapped_number,
+)
+from torchnp.rpc.client.tensor.seeds import draw_key
+from torchnp.rpc.client.tensor.shape_inference import DYNAMIC, InferredResults, TensorSpec, spec_of
+from torchnp.rpc.client.tensor.storage import change_metadata, extent, storage
+from torchnp.rpc.client.tensor.unsupported import NoValues
+from torchnp.rpc.exceptions import HandleError, ValueAccessError
+
+if TYPE_CHECKING:
+    from torchnp.rpc.client.session.engine import Engine, RemoteRef
+
+
+class BaseHandleTensor(NoValues, torch.Tensor):
+    """A tensor whose values are elsewhere: what torch is told about it, and how an operator on it is taken apart.
+
+    It claims the CPU as its device, the only one under which local parameters can have published gradients.
+    Autograd runs above the dispatch, on handles as on tensors. A subclass says what becomes of an operator in `_emit`.
+    """
+
+    __slots__ = ("_object", "_session", "_spec")
+
+    _object: RemoteRef
+    _spec: TensorSpec
+    _session: Engine
+
+    __torch_function__ = no_torch_function
+
+    @classmethod
+    def _wrap(cls, spec: TensorSpec, remote: RemoteRef) -> Any:
+        handle = make_handle(cls, spec.size, spec.stride, spec.offset, dtype=spec.dtype)
+        forbid_pointer(handle)
+        handle._spec = spec
+        handle._object = remote
+        handle._session = remote.session
+        return handle
+
+    @classmethod
+    def _emit(
+        cls,
+        session: Engine,
+        name: str,
+        count: int,
+        args: list,
+        kwargs: dict[str, Any],
+        expected: list,
+        weight: int,
+        key: int | None,
+    ) -> list[Any]:
+        """Have an operator run where the values are; what stands for its results, which are new tensors and views.
+
+        Parameters
+        ----------
+        session : Engine
+        name : str
+            Full name of the overload.
+        count : int
+            Of the results that are not arguments which it writes; those in lists count singly.
+        args, kwargs : list, dict
+            Numbers, strings, `wire.Complex`, `wire.Dtype`, lists as `wire.Items`, and of handles what they say by ``wire``.
+        expected : list
+            Of each result None for C order, its strides, or `wire.HOLE` for none; empty where all are in C order.
+        weight : int
+            Bytes beyond the usual of the arguments.
+        key : int, optional
+            Seeds the operator if it is random.
+        """
+        raise TypeError(f"{cls.__name__} does not say where its operators run")
+
+    @staticmethod
+    def _toggled(x: Any, plan: OverloadInfo) -> Any:
+        """The view that ``_conj`` or ``_neg_view`` gives of a handle."""
+        raise HandleError(
+            f"{plan.base}: there are no lazy conjugates and negatives of what is {x._session.where}: use conj_physical() or neg()",
+            "no lazy conjugates",
+        )
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if is_recorded():
+            return recorded(cls, func, args, kwargs or {})
+        plan = plan_of(func)
+        if plan.special:
+            return _special(cls, plan, args, kwargs or {})
+        return _send(cls, plan, args, kwargs)
+
+    # ------------------------------------------------------------ what never leaves the client
+
+    def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
+        grad = (
+            f", grad_fn=<{type(self.grad_fn).__name__}>"
+            if self.grad_fn
+            else ", requires_grad=True"
+            if self.requires_grad
+            else ""
+        )
+        dtype = str(self.dtype).removeprefix("torch.")
+        over = self._session.over
+        return (
+            f"{type(self).__name__}(shape={tuple(self.shape)}, dtype={dtype}, on={self._session.name!r}{grad}"
+            f"{f', {over}: no values any more' if over else ''})"
+        )
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self) if not spec else self._no_values(f"format(handle, {spec!r})")
+
+    def _again(self) -> Any:
+        """Another handle on the same object, which autograd knows nothing of."""
+        return self._wrap(self._spec, self._object)
+
+    @property
+    def data(self) -> Any:
+        return self._again()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        """Module conversions (``module.double()``) set it: the handle goes over to another object of its session."""
+        if not isinstance(value, BaseHandleTensor) or value._session is not self._session:
+            raise HandleError(
+                "the .data of a handle can only be another handle of its session: to change its values, use "
+                "handle.copy_(tensor) under torch.no_grad()"
+            )
+        if not self.is_conj() and not self.is_neg():
+            value = value.detach().resolve_conj().resolve_neg()
+        torch.Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
+        self._spec, self._object = value._spec, value._object
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """A cast or a copy as of any tensor, and itself where there is nothing to do, as on the device that a handle names.
+
+        Another device is refused: a handle's values stay where they are.
+        """
+        device = args[0] if args else kwargs.get("device", kwargs.get("tensor"))
+        if isinstance(device, torch.Tensor):
+            device = device.device
+        if isinstance(device, (str, int, torch.device)) and not device_is_cpu(device):
+            self._no_values(f".to({str(device)!r})")
+        return super().to(*args, **kwargs)
+
+
+leave_to_torch_compile(BaseHandleTensor)
+
+
+# ---------------------------------------------------------------- from a torch call to a wire call
+
+
+_PLAIN_NUMBERS = frozenset((int, bool, float))
+
+
+def _send(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: dict[str, Any] | None) -> Any:
+    """Lower the arguments, find the shapes, emit, wrap."""
+    session, given = None, (args, kwargs)
+    if plan.random:
+        generator, args, kwargs = without_generator(plan, args, kwargs)
+    key: list[Any] = [plan, torch.get_default_dtype()]
+    sent: list[Any] = []
+    plain: list[tuple[Any, int | str, torch.Tensor]] = []  # where the handle of a plain tensor goes
+    weight = 0
+    loose = plan.loose
+    for i, a in enumerate(args):
+        kind = type(a)
+        if kind is cls:
+            remote = a._object
+            if session is None:
+                session = remote.session
+            elif remote.session is not session:
+                session = one_session(session, a)
+            key.append(a._spec)
+            sent.append(remote.wire)
+        elif kind in _PLAIN_NUMBERS:
+            key.append(kind if i in loose else a)
+            sent.append(a)
+        elif a is None:
+            key.append(None)
+            sent.append(None)
+        else:
+            session, part, value, more = lower(plan, session, a, i in loose, (plain, sent, i))
+            key.append(part)
+            sent.append(value)
+            weight += more
+    sent_kwargs: dict[str, Any] = {}
+    if kwargs:
+        if asks_for_shape(plan, kwargs):
+            return plan.func(args[0]._spec.meta, **kwargs)
+        session, more = lower_named(plan, session, kwargs, key, sent_kwargs, plain)
+        weight += more
+    assert session is not None
+    if plan.written:
+        _check_written(plan, args, kwargs or {}, session)
+    if plan.name not in session.index:
+        return without_kernel(plan, session.index, args, kwargs or {})
+    full_key = tuple(key)
+    outcome = shape_inference.OUTCOMES.get(full_key) or _infer(plan, full_key, args, kwargs or {})
+    if outcome is None or outcome.floats:
+        return _send(cls, plan, *(_floated(outcome, *given) if outcome else given))
+    held = constants(session, plain) if plain else ()
+    if outcome.count > 1:
+        check_length(plan.name, outcome.count)
+    random = draw_key(generator) if plan.random else None
+    objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight, random)
+    del held  # constants live until the operator that uses them has been emitted
+    if outcome.one is not None:
+        return cls._wrap(outcome.one, objects[0])
+    return _results(cls, plan, outcome, objects, args, kwargs)
+
+
+def _floated(
+    outcome: InferredResults, args: tuple, kwargs: dict[str, Any] | None
+) -> tuple[tuple, dict[str, Any] | None]:
+    """The arguments with handles of the default dtype, in lists those that become so: a server knows its own alone."""
+    to, default = torch.ops.aten._to_copy.default, torch.get_default_dtype()
+
+    def floated(a: Any) -> Any:
+        if isinstance(a, (list, tuple)):
+            of_handles = [isinstance(x, BaseHandleTensor) and outcome.is_floated(i, x) for i, x in enumerate(a)]
+            return [to(x, dtype=default) if floats else x for x, floats in zip(a, of_handles, strict=True)]
+        return to(a, dtype=default) if isinstance(a, BaseHandleTensor) else a
+
+    return tuple(floated(a) for a in args), kwargs
+
+
+def _check_written(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], session: Engine) -> None:
+    """Refuse to write into what is not a handle: torch would do nothing and say nothing."""
+    for t in written_of(plan, args, kwargs):
+        if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
+            refuse_plain(plan.name, t, session)
+
+
+def _infer(plan: OverloadInfo, key: tuple, args: tuple, kwargs: dict[str, Any]) -> InferredResults | None:
+    """What the results are; None if an ``out=`` without elements has gone over to memory of the result's shape for it."""
+    written: list[tuple[BaseHandleTensor, torch.Tensor]] = []
+
+    def stand_in(a: Any, fresh: bool) -> Any:
+        if isinstance(a, BaseHandleTensor):
+            meta = a._spec.fresh() if fresh else a._spec.meta
+            if fresh:  # the meta device gives what is written in place another shape, where the CPU refuses
+                written.append((a, meta))
+            return meta
+        if isinstance(a, torch.Tensor):
+            number = wrapped_number(a)
+            return spec_of(a).meta if number is None else number
+        if isinstance(a, (list, tuple)):
+            return type(a)(stand_in(x, fresh) for x in a)
+        return torch.device("meta") if isinstance(a, torch.device) else a
+
+    def stand_ins() -> tuple[tuple, dict[str, Any]]:
+        written.clear()
+        metas = tuple(stand_in(a, i in plan.written) for i, a in enumerate(args))
+        named = {k: stand_in(a, k in plan.written) for k, a in kwargs.items()}
+        return metas, {**named, plan.generator: None} if isinstance(plan.generator, str) else named
+
+    with warnings.catch_warnings() if plan.written else contextlib.nullcontext():
+        if plan.written:  # what is resized is an error below, not a warning
+            warnings.filterwarnings("ignore", "An output with one or more elements was resized")
+        outcome = shape_inference.infer(plan, stand_ins)
+    anew = []
+    for place, (handle, meta) in enumerate(written):
+        if meta.shape != handle.shape:
+            if plan.is_out and not handle.numel():
+                metas = [stand_in(a, False) for a in args], {k: stand_in(a, False) for k, a in kwargs.items()}
+                kept = [meta for handle, meta in written if meta.shape == handle.shape]
+                anew.append((handle, shape_inference.laid_out(plan, place, meta, kept, *metas)))
+                continue
+            if not plan.is_out:  # where the CPU refuses, it has its own words
+                shape_inference.on_the_cpu(plan, *stand_ins(), output_shape(handle.shape, meta.shape))
+            what = "out=" if plan.is_out else "what is written"
+            raise HandleError(
+                f"{plan.name}: {what} has shape {tuple(handle.shape)} and the result {tuple(meta.shape)}; a handle is not "
+                "resized",
+                "a handle is not resized",
+            )
+    for handle, meta in anew:
+        handle.data = shape_inference.elsewhere(plan, handle, meta)
+    if anew:
+        return None
+    if not plan.is_out:
+        shape_inference.remember(key, outcome)
+    return outcome
+
+
+def _results(
+    cls: type[BaseHandleTensor],
+    plan: OverloadInfo,
+    outcome: InferredResults,
+    objects: list[Any],
+    args: tuple,
+    kwargs: Any,
+) -> Any:
+    """The handles of the results: new ones, views that autograd ties to their base, or the arguments written."""
+    made = iter(objects)
+    flat = iter([None if s is None else cls._wrap(s, next(made)) for s in outcome.specs])
+    groups = iter(outcome.groups)
+    results: list[Any] = []
+    for kind in plan.returns:
+        if kind == "view" or kind == "new":
+            n = next(groups)
+            results.append(next(flat) if n < 0 else [next(flat) for _ in range(n)])
+        else:
+            results.append(argument(kind, args, kwargs or {}))
+    if plan.single:
+        return results[0]
+    return tuple(results) if results else None
+
+
+# ---------------------------------------------------------------- the special ways
+
+
+def _first_handle(args: tuple, kwargs: dict[str, Any]) -> BaseHandleTensor:
+    for a in (*args, *kwargs.values()):
+        for x in a if isinstance(a, (list, tuple)) else (a,):
+            if isinstance(x, BaseHandleTensor):
+                return x
+    raise AssertionError("no handle among the arguments")
+
+
+def _special(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
+    x = _first_handle(args, kwargs)
+    match plan.special:
+        case "decompose":
+            return decomposed(plan.func)(*args, **kwargs)
+        case "values":
+            x._no_values(".item()" if plan.base == "_local_scalar_dense" else f"torch.{plan.base}")
+        case "dynamic":
+            raise _dynamic(plan, x)
+        case "storage":
+            return storage(plan, args, kwargs)
+        case "share":
+            if plan.base.endswith("_"):
+                return x
+            return cls._wrap(x._spec, x._object)
+        case "bits":
+            return cls._toggled(x, plan)
+        case "strided":
+            return torch.ops.aten.as_strided.default(*args, **kwargs)
+        case "known":
+            return plan.base == "_has_same_storage_numel" and extent(args[0]) == extent(args[1])
+        case "metadata":
+            return change_metadata(plan, args, kwargs)
+        case "batch_norm":
+            return _batch_norm(cls, plan, args, kwargs)
+        case "lengths":
+            if isinstance(args[2], BaseHandleTensor) or isinstance(args[3], BaseHandleTensor):
+                raise _dynamic(plan, x)
+            lists = (args[2].tolist(), args[3].tolist())
+            return _send(cls, plan_of(torch.ops.aten._ctc_loss.default), (*args[:2], *lists, *args[4:]), kwargs)
+        case "index":
+            return _send(cls, plan, (args[0], [_index(plan, i, x) for i in args[1]]), kwargs)
+    raise AssertionError(plan.special)
+
+
+def _dynamic(plan: OverloadInfo, x: BaseHandleTensor) -> ValueAccessError:
+    return ValueAccessError(
+        f"torch.{plan.base} gives a shape that depends on values, and this tensor of shape {tuple(x.shape)} is "
+        f"{x._session.where}. Use {alternative(plan.base)}; or .publish() it first",
+        DYNAMIC,
+    )
+
+
+def _index(plan: OverloadInfo, index: Any, x: BaseHandleTensor) -> Any:
+    """Masks: a handle's would give a shape that depends on values; a plain one is known here."""
+    if index is None or index.dtype not in (torch.bool, torch.uint8):
+        return index
+    if isinstance(index, BaseHandleTensor) or index.dim() != 1:
+        raise _dynamic(plan, x)
+    return index.nonzero().squeeze(1)
+
+
+def _batch_norm(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`native_batch_norm` writes running statistics behind its schema's back: send the overloads that say so."""
+    aten = torch.ops.aten
+    if plan.name.endswith(".no_stats"):
+        return _send(cls, plan, args, kwargs)
+    x, weight, bias, mean, var, training, momentum, eps = args
+    if mean is None or var is None:  # nothing is written, or torch refuses the one without the other
+        return _send(cls, plan, args, kwargs)
+    if not training:
+        func = aten._native_batch_norm_legit_no_training.default
+        return _send(cls, plan_of(func), (x, weight, bias, mean, var, momentum, eps), None)
+    return _send(cls, plan_of(aten._native_batch_norm_legit.default), args, None)

@@ -1,0 +1,81 @@
+"""The arguments of an operator, as handles are given them: their part of the key of what is known of shapes, and on the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchnp.rpc import wire
+from torchnp.rpc.client.tensor.overload_info import OverloadInfo
+from torchnp.rpc.client.tensor.plain_values import check_length, check_plain, lowered, number, wrapped_number
+from torchnp.rpc.client.tensor.shape_inference import spec_of
+from torchnp.rpc.client.tensor.unsupported import NoValues
+from torchnp.rpc.exceptions import HandleError
+
+if TYPE_CHECKING:
+    from torchnp.rpc.client.session.engine import Engine, RemoteRef
+
+_INTEGERS = {int}
+
+
+def one_session(session: Engine | None, handle: Any) -> Engine:
+    if session is not None:
+        raise HandleError(
+            f"handles of two sessions cannot meet: one is of {session.title}, the other of {handle._session.title}; "
+            "publish one and send it to the other"
+        )
+    return handle._session
+
+
+def lower(
+    plan: OverloadInfo, session: Engine | None, a: Any, loose: bool, place: tuple[list, Any, int | str]
+) -> tuple[Any, Any, Any, int]:
+    """(session, part of the cache key, wire argument, further bytes) of an argument that is not the usual kind.
+
+    ``place`` is the list of plain tensors to send, and the container and key that the argument goes to.
+    """
+    if isinstance(a, NoValues):
+        if a._session is not session:
+            session = one_session(session, a)
+        return session, a._spec, a._object.wire, 0
+    if isinstance(a, torch.Tensor):
+        wrapped = wrapped_number(a)
+        if wrapped is not None:
+            return session, type(wrapped), number(wrapped), 0
+        check_plain(plan.name, a)
+        plain, container, key = place
+        plain.append((container, key, a))
+        return session, spec_of(a), None, 0
+    if isinstance(a, (list, tuple)):
+        check_length(plan.name, len(a))
+        if not loose and set(map(type, a)) == _INTEGERS:
+            return session, tuple(a), wire.listed(list(a)), 9 * len(a)
+        parts: list[Any] = []
+        values: list[Any] = []
+        for i, x in enumerate(a):
+            session, part, value, _ = lower(plan, session, x, loose, (place[0], values, i))
+            parts.append(part)
+            values.append(value)
+        return session, tuple(parts), wire.listed(values), 9 * len(values)
+    return session, *lowered(plan.name, a, loose), 0
+
+
+def lower_named(
+    plan: OverloadInfo, session: Engine | None, kwargs: dict[str, Any], key: list, sent: dict[str, Any], plain: list
+) -> tuple[Engine | None, int]:
+    """Add the keyword arguments to the cache key and to what is sent; (session, further bytes)."""
+    weight = 0
+    for name, a in kwargs.items():
+        session, part, sent[name], more = lower(plan, session, a, name in plan.loose, (plain, sent, name))
+        key += (name, part)
+        weight += more
+    return session, weight
+
+
+def constants(session: Engine, plain: list[tuple[Any, int | str, torch.Tensor]]) -> list[RemoteRef]:
+    """What stands for plain tensors, each put where its handle goes."""
+    held = [session._constant(tensor) for _, _, tensor in plain]
+    for (container, place, _), constant in zip(plain, held, strict=True):
+        container[place] = constant.wire
+    return held

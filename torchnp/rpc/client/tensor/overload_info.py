@@ -1,0 +1,256 @@
+"""What the client has to know about an overload before it can send it, read off its schema once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+import torchnp
+from torchnp.core.libraries import OWN
+from torchnp.interop._private import OpOverload, decomposition, is_composite, schema_of
+from torchnp.rpc import wire
+
+# What to write in place of an op whose result's shape depends on values.
+FIXED_SHAPE = {
+    "nonzero": "torch.where(mask, a, b), or a mask multiplied in",
+    "nonzero_numpy": "torch.where(mask, a, b)",
+    "argwhere": "torch.where(mask, a, b)",
+    "masked_select": "torch.where(mask, x, 0), or x * mask, which keep the shape",
+    "index": "torch.where(mask, x, 0), or x * mask, which keep the shape",
+    "unique": "torch.sort, then compare neighbours: x[1:] != x[:-1]",
+    "linalg_lstsq": "torch.linalg.pinv(a) @ b, or for a of full rank torch.linalg.solve(a.mT @ a, a.mT @ b)",
+    "bincount": "torch.zeros_like(counts).scatter_add_(0, x, ones), with as many counts as there can be values",
+    "_ctc_loss": "lengths that are plain tensors or lists of numbers",
+    "repeat_interleave": "x.repeat_interleave(n) with a number, or x[index] with an index of known length",
+    "slice": "x[i + torch.arange(n)] for n entries from i on, or torch.where(torch.arange(len(x)) < i, x, 0)",
+}
+
+
+def alternative(base: str) -> str:
+    """The fixed-shape way to do what an op of data-dependent shape does."""
+    if "unique" in base:
+        base = "unique"
+    return FIXED_SHAPE.get(base, "torch.where, which keeps the shape")
+
+
+# TorchScript's spelling of Scalar, Scalar?, Scalar[], float and float?; a float[] may be a factor of sizes. A number
+# in a Tensor's place is a wrapped one.
+_NUMBERS = frozenset(("number", "Optional[number]", "List[number]", "float", "Optional[float]", "Tensor"))
+
+
+class OverloadInfo:
+    """One overload, classified.
+
+    Attributes
+    ----------
+    special : str
+        How it is treated out of the ordinary ("" for the ordinary way): ``values`` (reads values), ``dynamic``
+        (shape depends on values), ``decompose``, ``share`` (same object under a new handle), ``bits`` (lazy
+        conjugate or negative), ``strided`` (a view that its schema calls written), ``lengths`` (of a CTC loss), ``metadata`` (changes strides in place), ``batch_norm``, ``storage``, ``known`` (asks
+        for what the client knows).
+    returns : tuple
+        Per result: the place of the written argument that it is, ``"view"`` or ``"new"``.
+    names : list
+        Of the arguments.
+    written : tuple
+        Places of written arguments: a position, or a name if keyword-only.
+    generator : int, str or None
+        Place of the generator.
+    random : bool
+        Whether the server needs a key to seed by.
+    loose : frozenset
+        Places of numbers whose value cannot change a shape: the shape cache looks at their type alone.
+    """
+
+    __slots__ = (
+        "base",
+        "func",
+        "generator",
+        "is_out",
+        "loose",
+        "name",
+        "names",
+        "only_writes",
+        "random",
+        "returns",
+        "single",
+        "special",
+        "written",
+    )
+
+    def __init__(self, func: OpOverload) -> None:
+        schema = schema_of(func)
+        self.func = func
+        self.name = func.name()
+        self.base = schema.name.partition("::")[2]
+        self.names = [a.name for a in schema.arguments]
+        places: dict[str, int | str] = {}
+        written: list[int | str] = []
+        loose = []
+        self.generator: int | str | None = None
+        for i, a in enumerate(schema.arguments):
+            place = a.name if a.kwarg_only else i
+            if a.name == "generator":
+                self.generator = place
+            alias = a.alias_info
+            if alias is not None and alias.is_write:
+                written.append(place)
+            if alias is not None:
+                for mark in (*alias.before_set, *alias.after_set):
+                    places.setdefault(mark, place)
+            if str(a.type) in _NUMBERS:
+                loose.append(place)
+        self.written = tuple(written)
+        self.random = self.generator is not None or torch.Tag.nondeterministic_seeded in func.tags
+        # Ranges take their length from their numbers.
+        self.loose = (
+            frozenset() if self.base.rstrip("_") in ("arange", "linspace", "logspace", "range") else frozenset(loose)
+        )
+        self.returns = tuple(self._result(r, places) for r in schema.returns)
+        self.single = len(self.returns) == 1
+        self.is_out = any(a.is_out for a in schema.arguments)
+        self.only_writes = bool(written) and not any(r in ("view", "new") for r in self.returns)
+        self.special = self._special(func)
+
+    @staticmethod
+    def _result(result: Any, places: dict[str, int | str]) -> int | str:
+        alias = result.alias_info
+        if alias is None:
+            return "new"
+        if alias.is_write:
+            return places[next(iter(alias.before_set or alias.after_set))]
+        return "view"
+
+    def _special(self, func: OpOverload) -> str:
+        tags = func.tags
+        if self.base in ("_local_scalar_dense", "item", "equal", "is_nonzero", "allclose") or (
+            torch.Tag.data_dependent_output in tags
+        ):
+            return "values"
+        if self.base in ("_has_same_storage_numel", "is_pinned"):
+            return "known"
+        if self.base == "_ctc_loss" and not self.is_out:
+            return "" if self.name == "aten::_ctc_loss" else "lengths"
+        # Masks of an index, and a one_hot that counts the classes, are refused where they are met.
+        dynamic = torch.Tag.dynamic_output_shape in tags and self.base not in ("index", "one_hot")
+        if dynamic or self.base in wire.DYNAMIC:
+            return "dynamic"
+        if self.base in ("set_", "resize_", "resize_as_", "_resize_output_", "set_data", "record_stream") or (
+            self.name == "prims::resize"
+        ):
+            return "storage"
+        if self.base in ("detach", "alias", "lift_fresh", "lift", "detach_") and not self.is_out:
+            return "share"
+        if self.base in ("_conj", "_neg_view"):
+            return "bits"
+        if self.name == "prims::as_strided":
+            return "strided"
+        if torch.Tag.inplace_view in tags:
+            return "metadata"
+        if self.base in ("native_batch_norm", "_native_batch_norm_legit") and not self.is_out:
+            return "batch_norm"
+        if self.base == "index":
+            return "index"
+        return "decompose" if is_composite(func) else ""
+
+
+_PLANS: dict[
+    int, OverloadInfo
+] = {}  # by the id() of overloads, which the plans keep: the hash of one is a call into Python
+
+
+def plan_of(func: OpOverload) -> OverloadInfo:
+    """The plan of an overload; made on first use."""
+    plan = _PLANS.get(id(func))
+    if plan is None:
+        plan = _PLANS[id(func)] = OverloadInfo(func)
+    return plan
+
+
+def view_of(func: OpOverload) -> OpOverload:
+    """The view that an overload like ``t_`` changes its argument to; ``transpose_``'s goes by another overload name."""
+    packet = getattr(torch.ops.aten, schema_of(func).name.partition("::")[2].removesuffix("_"))
+    types = [str(a.type) for a in schema_of(func).arguments]
+    views = (getattr(packet, name) for name in packet.overloads())
+    return next(f for f in views if [str(a.type) for a in schema_of(f).arguments] == types)
+
+
+def functional_of(func: OpOverload) -> OpOverload | None:
+    """The overload without ``out=`` whose arguments are otherwise those of this one, if there is one."""
+    schema = schema_of(func)
+    namespace, _, base = schema.name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), base)
+    asked = [(a.name, str(a.type)) for a in schema.arguments if not a.is_out]
+    for name in packet.overloads():
+        found = schema_of(getattr(packet, name)).arguments
+        if [(a.name, str(a.type)) for a in found] == asked and not any(a.alias_info for a in found):
+            return getattr(packet, name)
+    return None
+
+
+class MissingRow(NotImplementedError):
+    """The server's table has no row for an operator, nor torch a decomposition into rows that it has.
+
+    Attributes
+    ----------
+    reason : str
+        As of an `RPCError`: what is not sent by design, or "".
+    """
+
+    reason = ""
+
+
+def without_kernel(plan: OverloadInfo, rows: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> Any:
+    """An operator that the table has no row for, through torch's own decomposition."""
+    parts = None if plan.written else decomposition(plan.func)
+    try:
+        if parts is not None:
+            return parts(*args, **kwargs)
+    except MissingRow:
+        pass  # the row to name is the one that was asked for
+    if why := torchnp.table.reason(plan.name):
+        raise MissingRow(f"{plan.name}: torchnp does not provide it: it {why}")
+    if plan.func.namespace not in OWN:
+        error = MissingRow(
+            f"{plan.name} is another library's operator, and a server runs those of {' and '.join(OWN)} alone: publish() "
+            "what it takes, call it here and send() what it gives, or write it with torch's own operators"
+        )
+        error.reason = "another library's operator"
+        raise error
+    if plan.name in torchnp.table and not wire.can_travel(torchnp.table.schemas[plan.name]):
+        error = MissingRow(
+            f"{plan.name} is not sent to a server: its arguments or its results are not all tensors or numbers"
+        )
+        error.reason = "arguments or results are not all tensors or numbers"
+        raise error
+    near = ", ".join(difflib.get_close_matches(plan.name, rows, n=5)) or "none"
+    raise MissingRow(f"{plan.name}: the server's table has no such row. Nearest rows: {near}")
+
+
+def without_generator(
+    plan: OverloadInfo, args: tuple, kwargs: dict[str, Any] | None
+) -> tuple[torch.Generator | None, tuple, dict[str, Any] | None]:
+    """The generator of a random operator, which stays here, and the other arguments."""
+    place = plan.generator
+    if isinstance(place, int) and place < len(args):
+        return args[place], (*args[:place], *args[place + 1 :]), kwargs
+    if kwargs and "generator" in kwargs:
+        return kwargs["generator"], args, {name: a for name, a in kwargs.items() if name != "generator"}
+    return None, args, kwargs
+
+
+def argument(place: int | str, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The argument at a place, None where it is left out."""
+    if isinstance(place, int):
+        return args[place] if place < len(args) else None
+    return kwargs.get(place)
+
+
+def written_of(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Iterator[Any]:
+    """The arguments that an operator writes, those in lists singly."""
+    for place in plan.written:
+        target = argument(place, args, kwargs)
+        yield from target if isinstance(target, (list, tuple)) else (target,)

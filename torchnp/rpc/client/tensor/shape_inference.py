@@ -1,0 +1,382 @@
+"""Shapes without data: what an operator's results look like, from a cache or from torch's meta device."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+import torchnp
+from torchnp.core.registry import FAILURES
+from torchnp.interop._private import base_of, shaped_by_python
+from torchnp.kernels._conv_checks import strides_of_result
+from torchnp.layout.layouts import rules_of
+from torchnp.rpc import wire
+from torchnp.rpc.client.tensor.overload_info import OverloadInfo, functional_of
+from torchnp.rpc.client.tensor.seeds import unmoved
+from torchnp.rpc.exceptions import HandleError, ValueAccessError
+
+DYNAMIC = "the shapes of results depend on values"  # a reason of a refusal
+MAX_CACHED = 1 << 14
+MAX_TRIED = 1 << 20  # elements
+# What Python says on the meta device may be of another dtype than the CPU's: small calls are tried there.
+MAX_CHECKED = 1 << 12
+# Where the meta device gives results of other dtypes, sizes or strides than the CPU: small ones are tried there.
+_OTHERWISE = frozenset((
+    "prims::signbit", "prims::view_of", "prims::fft_c2c", "prims::fft_c2r", "prims::fft_r2c",
+    "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c",
+    "aten::_foreach_pow.Scalar", "aten::_foreach_pow.ScalarList", "aten::_foreach_powsum.Scalar",
+    "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::_native_multi_head_attention",
+    "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
+    "aten::_batch_norm_no_update", "aten::channel_shuffle", "aten::pixel_shuffle",
+    "aten::multilabel_margin_loss_forward", "aten::_weight_norm_interface", "aten::grid_sampler_2d", "aten::roll",
+    "aten::glu_backward",
+))  # fmt: skip
+
+
+class TensorSpec:
+    """Sizes, strides, storage offset and dtype of a tensor; one object per combination, so identity is equality."""
+
+    __slots__ = ("_meta", "contiguous", "dtype", "offset", "size", "stride")
+
+    def __init__(self, size: tuple, stride: tuple, offset: int, dtype: torch.dtype) -> None:
+        self.size, self.stride, self.offset, self.dtype = size, stride, offset, dtype
+        self._meta: torch.Tensor | None = None
+        self.contiguous = self.fresh().is_contiguous()
+
+    @property
+    def meta(self) -> torch.Tensor:
+        """A meta tensor of this spec, which must not be changed."""
+        if self._meta is None:
+            self._meta = self.fresh()
+        return self._meta
+
+    def fresh(self) -> torch.Tensor:
+        """A new meta tensor of this spec."""
+        if not self.offset:
+            return torch.empty_strided(self.size, self.stride, dtype=self.dtype, device="meta")
+        reach = self.offset + 1 + sum((n - 1) * s for n, s in zip(self.size, self.stride, strict=True) if n)
+        return torch.empty(reach, dtype=self.dtype, device="meta").as_strided(self.size, self.stride, self.offset)
+
+    def with_stride(self, stride: tuple) -> TensorSpec:
+        """The spec of such a tensor in other memory; the meta device does not always lay results out as the CPU does."""
+        if len(stride) != len(self.size) or stride == self.stride:
+            return self
+        return spec_of(torch.empty_strided(self.size, stride, dtype=self.dtype, device="meta"))
+
+
+class _Given:
+    """Arguments as the rules of strides look at them: tensors are arrays without memory behind them."""
+
+    def __init__(self, plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> None:
+        self._names, self._args, self._kwargs = plan.names, args, kwargs
+
+    def __call__(self, place: int) -> Any:
+        return _as_array(self._args[place] if place < len(self._args) else self._kwargs.get(self._names[place]))
+
+
+def _as_array(a: Any) -> Any:
+    if isinstance(a, torch.Tensor):
+        dtype = wire.dtype_of(str(a.dtype).removeprefix("torch."))
+        strides = [s * dtype.itemsize for s in a.stride()]
+        bytes_alone = np.lib.stride_tricks.as_strided(
+            np.empty(1, f"V{dtype.itemsize}"), a.shape, strides, writeable=False
+        )
+        return bytes_alone.view(dtype)
+    return [_as_array(x) for x in a] if isinstance(a, (list, tuple)) else a
+
+
+def _of_a_convolution(shape: tuple, given: Callable[[int], Any], place: int) -> tuple:
+    """Which of the CPU's convolutions runs, and so the order of the result's dimensions, the kernel alone knows."""
+    return strides_of_result(shape, *map(given, range(9)))
+
+
+_SPECS: dict[tuple, TensorSpec] = {}
+
+
+def spec_of(tensor: torch.Tensor) -> TensorSpec:
+    """The spec of a tensor's metadata."""
+    key = (tensor.size(), tensor.stride(), int(tensor.storage_offset()), tensor.dtype)
+    spec = _SPECS.get(key)
+    if spec is None:
+        if len(_SPECS) > MAX_CACHED:
+            _SPECS.clear()
+        spec = _SPECS[key] = TensorSpec(*key)
+    return spec
+
+
+class InferredResults:
+    """The results of an operator, flat: a spec for each tensor, None where there is none, and how they are grouped.
+
+    ``groups`` has an entry per result of the schema: a length for a list, -1 for a tensor; ``expected`` is what the
+    wire says of strides and holes, empty where all results are in C order; ``one`` is the spec of the only result, if that
+    is a tensor and new or a view. ``floats`` is whether integers become numbers
+    of a default dtype that is not the server's.
+    """
+
+    __slots__ = ("count", "expected", "floats", "groups", "one", "specs")
+
+    def __init__(self, plan: OverloadInfo, out: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+        self.specs: list[TensorSpec | None] = []
+        self.groups: list[int] = []
+        results = (out,) if plan.single else () if out is None else tuple(out)
+        views = []
+        # The rules are for fresh memory, and unsafe views only pass for such.
+        fresh = "new" in plan.returns and plan.base not in wire.UNSAFE_VIEWS
+        rules = (
+            [_of_a_convolution]
+            if plan.base == "convolution"
+            else rules_of(torchnp.table.schemas[plan.name])
+            if fresh
+            else []
+        )
+        given = _Given(plan, args, kwargs)
+        for place, (result, kind) in enumerate(zip(results, plan.returns, strict=True)):
+            if kind not in ("view", "new"):
+                continue
+            listed = isinstance(result, (list, tuple))
+            self.groups.append(len(result) if listed else -1)
+            rule = rules[place] if kind == "new" and rules else None
+            for i, tensor in enumerate(result if listed else (result,)):
+                spec = None if tensor is None else spec_of(tensor)
+                if rule is not None and spec is not None and spec.size:
+                    spec = spec.with_stride(rule(tuple(spec.size), given, i))
+                self.specs.append(spec)
+                views.append(kind == "view")
+        self.count = sum(s is not None for s in self.specs)
+        self.one = self.specs[0] if plan.single and self.groups == [-1] else None
+        self.expected: list[Any] = [
+            wire.HOLE if s is None else None if view or s.contiguous else list(s.stride)
+            for s, view in zip(self.specs, views, strict=True)
+        ]
+        if all(e is None for e in self.expected):
+            self.expected = []
+        self.floats = torch.get_default_dtype() is not torch.float32 and self._floats(plan, args, kwargs)
+
+    def _floats(self, plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> bool:
+        default = torch.get_default_dtype()
+        made = {spec.dtype for spec in self.specs if spec is not None}
+        if plan.base == "where" or not made & {default, default.to_complex()} or kwargs.get("dtype"):
+            return False
+        if plan.base.startswith("_foreach_"):
+            return any(self.is_floated(i, x) for i, x in enumerate(args[0]))
+        dtypes = [a.dtype for a in args if isinstance(a, torch.Tensor)]
+        return bool(dtypes) and not any(d.is_floating_point or d.is_complex for d in dtypes)
+
+    def is_floated(self, place: int, given: torch.Tensor) -> bool:
+        """Return whether an integer tensor of a list becomes numbers of the default dtype."""
+        spec, default = self.specs[place] if place < len(self.specs) else None, torch.get_default_dtype()
+        whole = not (given.dtype.is_floating_point or given.dtype.is_complex)
+        return whole and spec is not None and spec.dtype in (default, default.to_complex())
+
+
+OUTCOMES: dict[tuple, InferredResults] = {}
+"""What operators give, by themselves and the specs and options that they are given: see `remember`."""
+
+
+def remember(key: tuple, outcome: InferredResults) -> None:
+    """Keep an outcome in `OUTCOMES`."""
+    if len(OUTCOMES) > MAX_CACHED:
+        OUTCOMES.clear()
+    OUTCOMES[key] = outcome
+
+
+def infer(plan: OverloadInfo, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> InferredResults:
+    """Run an operator on the meta device, on new stand-ins; torch's own error where the arguments do not fit."""
+    args, kwargs = stand_ins()
+    given = [x.shape for x in _tensors(args)] if plan.written and not plan.is_out else []
+    try:
+        out = plan.func(*args, **kwargs)
+    except (*FAILURES, AssertionError) as error:
+        args, kwargs = stand_ins()  # what is written may have got another shape before
+        out = on_the_cpu(plan, args, kwargs, error)
+    else:
+        limit = MAX_TRIED if plan.name in _OTHERWISE else MAX_CHECKED if shaped_by_python(plan.func) else 0
+        if given and given != [x.shape for x in _tensors(args)]:
+            limit = 0  # the meta device has resized what is written: the CPU is asked with what was given
+        named = dict(zip(plan.names, args, strict=False)) | kwargs
+        if named.get("include_last_offset") and named["offsets"].shape[0] < 2:
+            limit = 0  # of no bags torch reads beyond the offsets, and may die
+        if limit and _can_be_tried((args, kwargs), limit):
+            with unmoved(), warnings.catch_warnings(action="ignore"):
+                found, refused = _tried(plan, 0, args, kwargs)
+            if refused is not None and _is_of_dtypes(refused):
+                raise refused
+            out = out if refused else found
+    if plan.name == "aten::native_layer_norm":
+        out = _with_moments(out, args)
+    legit = plan.base.startswith("_native_batch_norm_legit") or plan.name == "aten::native_batch_norm"
+    if legit and plan.name not in _OTHERWISE:
+        out = _with_statistics(plan, out, args)
+    return InferredResults(plan, out, args, kwargs)
+
+
+def laid_out(
+    plan: OverloadInfo, place: int, meta: torch.Tensor, kept: list[torch.Tensor], args: list, kwargs: dict[str, Any]
+) -> torch.Tensor:
+    """An ``out=`` that had no elements, in the order of dimensions of a new result: the meta device has it row-major.
+
+    ``kept`` are the results that had the right shape before.
+    """
+    if kept and plan.name == "aten::frexp.Tensor_out":
+        return torch.empty_like(kept[0], dtype=meta.dtype)
+    # Of an overload that torch generates, and of a complex modulus, the CPU makes a result and copies it into row-major memory.
+    copied = torch.Tag.generated in plan.func.tags or (plan.name == "aten::abs.out" and args[0].is_complex())
+    func = None if copied else functional_of(plan.func)
+    schema = None if func is None else torchnp.table.schemas.get(func.name())
+    rules = rules_of(schema) if schema is not None else []
+    rule = rules[place] if place < len(rules) else None
+    if rule is None or not meta.shape:
+        return meta
+    new = spec_of(meta).with_stride(rule(tuple(meta.shape), _Given(plan, tuple(args), kwargs), 0)).fresh()
+    # Its functional form keeps the strides of dimensions of size 1.
+    return meta if plan.name == "aten::conj_physical.out" and new.is_contiguous() else new
+
+
+def _with_statistics(plan: OverloadInfo, out: Any, args: tuple) -> Any:
+    """What the CPU saves of a batch norm: nothing without training, float32 only where parameters are of another dtype."""
+    x, *parameters = (a for a in args if isinstance(a, torch.Tensor))
+    dtype = torch.float32 if any(p.dtype != x.dtype for p in parameters) else x.dtype
+    n = 0 if plan.base.endswith("no_training") else x.shape[1]
+    saved = torch.empty(n, dtype=dtype, device="meta")
+    return (out[0], saved, saved)
+
+
+def _with_moments(out: Any, args: tuple) -> Any:
+    """What the CPU keeps of a layer norm is of the input's dtype, unless a parameter is of another; the meta device has float32."""
+    mixed = any(a is not None and a.dtype != args[0].dtype for a in args[2:4])
+    dtype = torch.float32 if mixed else args[0].dtype
+    return (out[0], *(moment.to(dtype) for moment in out[1:]))
+
+
+def _can_be_tried(given: Any, limit: int = MAX_TRIED) -> bool:
+    """Whether what is given is small enough to be made on the CPU."""
+    tensors = list(_tensors(given))
+    return sum(a.numel() for a in tensors) <= limit and sum(map(extent, tensors)) <= 4 * limit
+
+
+def extent(a: torch.Tensor) -> int:
+    """Elements of the memory up to a tensor's last."""
+    reach = sum((n - 1) * s for n, s in zip(a.shape, a.stride(), strict=True)) + 1 if a.numel() else 0
+    return int(a.storage_offset()) + reach
+
+
+def elsewhere(plan: OverloadInfo, handle: torch.Tensor, meta: torch.Tensor) -> torch.Tensor:
+    """Memory for a result where an ``out=`` without elements points: in what it is a view of, if there is room."""
+    offset, end, base = handle.storage_offset(), extent(meta), base_of(handle)
+    memory = base if base is not None and base.dtype == handle.dtype and extent(base) > offset else None
+    if memory is None:
+        memory = torch.ops.aten.new_empty.default(handle, [end])
+    elif extent(memory) < end:
+        raise HandleError(
+            f"{plan.name}: out= has no room for the result of shape {tuple(meta.shape)} in what it is a view of; a handle "
+            "is not resized",
+            "a handle is not resized",
+        )
+    return torch.ops.aten.as_strided.default(memory, meta.shape, meta.stride(), offset)
+
+
+def on_the_cpu(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
+    """What an operator gives that the meta device does not have or refuses, or the CPU's words for what is wrong.
+
+    The CPU runs it on zeros and on ones, or on ones and twos where it divides by them. Only what both say is taken to be so of any values.
+    """
+    if not _can_be_tried((args, kwargs)):
+        return _as_without_out(plan, args, kwargs, error)
+    with unmoved():
+        found, refused = zip(*(_tried(plan, value, args, kwargs) for value in (0, 1)), strict=True)
+        if refused[1] is None and refused[0] is not None:  # a divisor, or a bound
+            found, refused = zip((found[1], None), _tried(plan, 2, args, kwargs), strict=True)
+    if None not in refused:
+        first, second = refused
+        if (type(first), str(first)) != (type(second), str(second)):
+            by_values = _depends(plan, error)
+            if by_values is not error:
+                raise by_values
+            raise first if _is_of_dtypes(first) or _is_out_of_bounds(second) else second
+        raise first
+    if refused[0] is None and (_is_out_of_bounds(refused[1]) or _is_of_dtypes(error)):
+        return found[0]  # zeros are good indices; of dtypes that the meta device alone refuses the CPU says shapes
+    if refused != (None, None):
+        raise _depends(plan, error)
+    shapes = [[(x.shape, x.dtype) for x in _tensors(out)] for out in found]
+    if shapes[0] != shapes[1]:
+        raise _depends(plan, error)
+    return found[0]
+
+
+_OF_DTYPES = (
+    "dtype",
+    "scalar type",
+    "Promotion for",
+    "not implemented for",
+    "to be long or int, got",
+    "to have the same type as",
+)
+
+
+def _is_of_dtypes(error: Exception) -> bool:
+    """Whether the CPU refuses dtypes, which it does whatever the values and the processor; the meta device may not."""
+    return any(word in str(error) for word in _OF_DTYPES)
+
+
+def _is_out_of_bounds(error: Exception) -> bool:
+    return isinstance(error, IndexError) or "out of bounds" in str(error) or "out of range" in str(error)
+
+
+def _as_without_out(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
+    """What goes into ``out=`` by the operator without it, where a meta function does not know that argument."""
+    func = functional_of(plan.func) if plan.is_out and isinstance(error, TypeError) else None
+    if func is None:
+        raise error
+    outs = [kwargs[name] for name in plan.written if isinstance(name, str)]
+    results = func(*args, **{name: a for name, a in kwargs.items() if name not in plan.written})
+    for out, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=True):
+        if out.shape != result.shape:
+            out.resize_(result.shape)
+    return outs[0] if plan.single else tuple(outs)
+
+
+def _depends(plan: OverloadInfo, error: Exception) -> Exception:
+    """The meta device's error, unless it comes of values that are not there."""
+    if any(word in str(error) for word in ("meta tensor", "Meta tensor", " meta ", "not allocated yet")):
+        return ValueAccessError(
+            f"{plan.name} looks at values to know the shapes of its results, and they are on the server: publish() what it "
+            "looks at, or use an operator whose shapes are known",
+            DYNAMIC,
+        )
+    return error
+
+
+def _tried(plan: OverloadInfo, value: int, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:
+    """(results, error) of an operator on tensors that are filled with a value."""
+
+    def filled(a: Any) -> Any:
+        if isinstance(a, torch.Tensor):
+            # An embedding bag reads on past the end of an argument that is spread out by strides of 0.
+            memory = torch.full((max(extent(a), a.numel()),), value, dtype=a.dtype)
+            return memory.as_strided(a.shape, a.stride(), a.storage_offset())
+        if isinstance(a, (list, tuple)):
+            return type(a)(map(filled, a))
+        return torch.device("cpu") if isinstance(a, torch.device) else a
+
+    values, named = filled(args), {k: filled(v) for k, v in kwargs.items()}
+    try:
+        out = plan.func(*values, **named)
+    except (*FAILURES, AssertionError) as error:
+        return None, error
+    for a, meta in zip(_tensors((values, named)), _tensors((args, kwargs)), strict=True):
+        if a.shape != meta.shape:  # an out= was resized, as it would be there
+            meta.resize_(a.shape)
+    return out, None
+
+
+def _tensors(x: Any) -> Iterator[torch.Tensor]:
+    if isinstance(x, torch.Tensor):
+        yield x
+    elif isinstance(x, (list, tuple, dict)):
+        for y in x.values() if isinstance(x, dict) else x:
+            yield from _tensors(y)

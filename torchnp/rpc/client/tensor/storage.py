@@ -1,0 +1,49 @@
+"""What the client knows of a handle's memory, and the ways in which a handle goes over to other memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchnp.core.registry import FAILURES
+from torchnp.rpc.client.tensor import shape_inference
+from torchnp.rpc.client.tensor.overload_info import OverloadInfo, view_of
+from torchnp.rpc.client.tensor.unsupported import NoValues
+from torchnp.rpc.exceptions import HandleError
+
+
+def extent(x: torch.Tensor) -> int:
+    """Elements of the memory that a tensor spans: what forward-mode AD compares a tangent's with its primal's by."""
+    if isinstance(x, NoValues):
+        return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
+    return x.untyped_storage().nbytes() // x.element_size()
+
+
+def storage(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Two ways to go over to other memory: ``x.set_(source)`` of handles (parametrizations do it), and what resizes an empty out."""
+    x: Any = args[0]
+    if plan.name == "aten::resize_" and not x.numel() and not kwargs:
+        x.data = shape_inference.elsewhere(plan, x, torch.empty(args[1], dtype=x.dtype, device="meta"))
+        return x
+    if plan.name == "aten::set_.source_Tensor" and isinstance(args[1], NoValues):
+        source: Any = args[1]
+        if x.dtype != source.dtype:
+            x._spec.fresh().set_(source._spec.fresh())  # has torch's words
+        x.data = source
+        return x
+    raise HandleError(
+        f"{plan.base}: the storage of a handle is its server's and cannot be replaced or resized",
+        "a handle's storage is not replaced or resized",
+    )
+
+
+def change_metadata(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """``x.t_()``: the handle goes over to a new view of the same memory."""
+    x = args[0]
+    try:
+        x.data = view_of(plan.func)(*args, **kwargs)
+    except FAILURES as error:
+        shape_inference.on_the_cpu(plan, (x._spec.fresh(), *args[1:]), kwargs, error)  # has words of its own
+        raise
+    return x

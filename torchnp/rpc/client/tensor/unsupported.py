@@ -1,0 +1,208 @@
+"""What a handle refuses, because it has no values here: each refusal names the server, the shape and the way."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import torch
+
+from torchnp.interop._private import leave_to_python, of_comparison
+from torchnp.rpc.client.tensor.call_sites import file_of_torch
+from torchnp.rpc.exceptions import HandleError, ValueAccessError
+
+if TYPE_CHECKING:
+    from torchnp.rpc.client.session.engine import Engine
+
+
+class NoValues:
+    """The base of handles that comes before `torch.Tensor`: its methods refuse, or do, what the tensor's would do wrong."""
+
+    __slots__ = ()
+
+    shape: torch.Size
+    _session: Engine
+    _spec: Any
+    _object: Any
+
+    def _no_values(self, what: str) -> NoReturn:
+        # NumPy asks a handle for its values too where it stands left of an array, and says nothing of the array.
+        also = f"; to combine it with a NumPy array, {_OPERANDS}" if what == _CONVERSION else ""
+        text = (
+            f"{what} needs values, and this tensor of shape {tuple(self.shape)} is {self._session.where}: "
+            f"call .publish() to get them as a plain tensor{also}"
+        )
+        file = file_of_torch()
+        if way := way_round(file):
+            text += f". {way}"
+        elif what == ".item()" and torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
+            text += (
+                ". Anomaly detection looks for NaN in each gradient: use torch.autograd.detect_anomaly(check_nan=False)"
+            )
+        elif what == ".item()" and is_count(self):
+            text += ". As an index of x, where x[i] asks for it: x.index_select(dim, i), or x[i] of a handle x outside of torch.func"
+        raise of_comparison(ValueAccessError, text) if file == "testing/_comparison.py" else ValueAccessError(text)
+
+    def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> NoReturn:
+        """``np.sum(handle)``: NumPy would call the tensor's methods with arguments of its own."""
+        from torchnp.lookup.advice import in_torch
+        from torchnp.lookup.numpy_names import public_name
+
+        name = public_name(func).replace("numpy.", "np.", 1) or f"np.{func.__name__}"
+        way, words = in_torch(func)
+        use = f"use {way}, which runs there" if way else "use functions of torch's, which run there"
+        if words:
+            use += f"; {words}" if way else f": {words}"
+        raise TypeError(
+            f"{name} takes arrays, and this tensor of shape {tuple(self.shape)} is {self._session.where}: "
+            f"{use.rstrip('.')}. Or give {name} what .publish() gives; torchnp explain {name} tells more"
+        )
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise HandleError(
+            f"a handle cannot be saved or pickled: this tensor of shape {tuple(self.shape)} is "
+            f"{self._session.where}. Save what .publish() gives"
+        )
+
+    def __copy__(self) -> Any:
+        """``copy.copy``: another handle on the same object, as with any tensor."""
+        handle: Any = self
+        return handle.detach().requires_grad_(handle.requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """``copy.deepcopy``: a handle on a copy that is made on the server; of leaves alone, as with any tensor."""
+        if id(self) in memo:
+            return memo[id(self)]
+        handle: Any = self
+        if not handle.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol"
+            )
+        with torch.no_grad():
+            copied = handle.clone().requires_grad_(handle.requires_grad)
+        memo[id(self)] = copied
+        own = {
+            name: value for name, value in vars(self).items() if name not in ("_object", "_session", "_spec", "_source")
+        }
+        vars(copied).update(copy.deepcopy(own, memo))
+        if handle.grad is not None:
+            copied.grad = copy.deepcopy(handle.grad, memo)
+        return copied
+
+
+def _new(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """A handle of the same dtype, as torch's own code makes one of a size; torch would make a plain tensor."""
+    size = args[0] if args and isinstance(args[0], torch.Size) else args or (0,)
+    if all(type(n) is int for n in size):
+        return self.new_empty(size)
+    data, is_handle = args[0], isinstance(args[0], NoValues)
+    return data.to(self.dtype) if is_handle else self.new_tensor(data)
+
+
+def _new_tensor(self: Any, data: Any, *, requires_grad: bool = False, **kwargs: Any) -> Any:
+    """A handle on data, of the same dtype unless another is named; torch would make a plain tensor."""
+    dtype = kwargs.get("dtype") or self.dtype
+    if isinstance(data, NoValues):
+        handle: Any = data
+        made = handle.detach().clone().to(dtype)
+    else:
+        made = self._session.send(torch.as_tensor(data, dtype=dtype).detach())
+    return made.requires_grad_(requires_grad)
+
+
+for _name, _made in {"new": _new, "new_tensor": _new_tensor}.items():
+    setattr(NoValues, _name, _made)
+
+
+def is_count(x: Any) -> bool:
+    """Whether torch takes the value of such a tensor for an index."""
+    return not (x.dim() or x.is_floating_point() or x.is_complex() or x.dtype in (torch.bool, torch.uint8))
+
+
+def way_round(file: str) -> str:
+    """What to do where it is a file of torch's that asks for values."""
+    if file == "optim/lr_scheduler.py":
+        return "A scheduler that looks at a metric runs on the client: give its step() what .publish() gives"
+    if file.startswith("optim/"):
+        return (
+            f"The optimizer in torch/{file} reads values in each step, so it cannot run over handles: take SGD, Adam, AdamW, "
+            "Muon, RMSprop or another that reads none, or give it plain parameters whose .grad you publish"
+        )
+    if file == "nn/modules/batchnorm.py":
+        return (
+            "With momentum=None a batch norm computes with its counter: set that before session.module(model), which leaves the "
+            "counter here, or give it a plain one: norm.num_batches_tracked = torch.tensor(0)"
+        )
+    if file == "nn/modules/transformer.py":
+        return "Say whether the mask is causal with is_causal=, or of nn.Transformer src_is_causal= and tgt_is_causal="
+    if file == "nn/functional.py":
+        return "gaussian_nll_loss looks for negative variances: write 0.5 * (var.log() + (input - target) ** 2 / var).mean()"
+    if file.startswith("nn/utils/"):
+        return "Have torch.nn.utils change a module before session.module(model), which takes it as it is then"
+    if file == "nn/init.py":
+        return (
+            "torch draws again what is out of bounds, and orders by values: initialise the module before session.module(model), "
+            "or a plain tensor, and parameter.copy_(tensor) under torch.no_grad()"
+        )
+    if file.startswith("testing/"):
+        return (
+            "torch.testing compares what .publish() gives, and torch.jit.trace runs over handles with check_trace=False"
+        )
+    if file == "autograd/gradcheck.py":
+        return "gradcheck compares values: call it with plain tensors and the plain module"
+    if file.startswith(("_subclasses/", "export/")):
+        return (
+            "Fake tensors have no server: torch.export takes the plain module, and make_fx records over handles with "
+            'tracing_mode="real"'
+        )
+    if file.startswith("amp/"):
+        return (
+            "The scale and the state of a GradScaler over handles depend on gradients: publish scaler._scale where it is "
+            "to be seen, or autocast to bfloat16, which needs no scaler"
+        )
+    if file.startswith("distributions/"):
+        return (
+            "Distributions look at their parameters with validate_args=True; Wishart, the variance of StudentT, and the mode of "
+            "Dirichlet and Beta do in any case"
+        )
+    return ""
+
+
+_CONVERSION = "conversion to a NumPy array"
+_OPERANDS = "make the array a tensor with torch.from_numpy(array) or session.send(array)"
+
+
+def _reflected(name: str) -> Any:
+    theirs = getattr(torch.Tensor, name)
+
+    def method(self: NoValues, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            raise TypeError(f"a NumPy array and a handle cannot be combined: {_OPERANDS}")
+        return theirs(self, other)
+
+    method.__doc__ = "The operator with what is not a handle on its left; an array is refused."
+    leave_to_python(method)  # torch.compile would look for the method of the base in the subclass, without end
+    return method
+
+
+for _method in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
+    setattr(NoValues, f"__r{_method}__", _reflected(f"__r{_method}__"))
+
+
+def _refusing(name: str) -> Any:
+    def method(self: NoValues, *args: Any, **kwargs: Any) -> NoReturn:
+        self._no_values(name)
+
+    method.__doc__ = "Raises: a handle has no values here."
+    return method
+
+
+for _method, _spoken in {
+    "item": ".item()", "tolist": ".tolist()", "numpy": ".numpy()", "cpu": ".cpu()", "cuda": ".cuda()",
+    "__bool__": "bool() or if", "__int__": "int()", "__float__": "float()", "__complex__": "complex()",
+    "__index__": "use as an index", "__array__": _CONVERSION, "__dlpack__": "DLPack",
+    "__dlpack_device__": "DLPack", "data_ptr": ".data_ptr()", "untyped_storage": ".untyped_storage()",
+    "storage": ".storage()", "share_memory_": ".share_memory_()", "pin_memory": ".pin_memory()",
+}.items():  # fmt: skip
+    setattr(NoValues, _method, _refusing(_spoken))

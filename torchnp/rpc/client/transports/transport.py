@@ -1,0 +1,392 @@
+"""How frames get to a server and back: in process, or over TCP. A transport moves frames and knows little of them."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import torchnp
+from torchnp.rpc import wire
+from torchnp.rpc.client.session.failures import last_word
+from torchnp.rpc.exceptions import AuthenticationError, ConnectionLost, ProtocolError, RPCError
+
+MAX_UNACKNOWLEDGED = 1 << 13
+LINGER_SECONDS = 1.0  # that the server has to close its side
+_SLICE = 1 << 18
+# Unlike select, poll takes sockets whatever their number: a program may have thousands of files open.
+_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
+# A peer that vanished without a word is given up after two minutes of silence to such questions.
+_KEEPALIVE = (("SO_KEEPALIVE", 1), ("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Have the system notice a peer whose machine or network is gone, which would be waited for without end."""
+    for name, value in _KEEPALIVE:
+        level = socket.SOL_SOCKET if name.startswith("SO_") else socket.IPPROTO_TCP
+        with contextlib.suppress(OSError, AttributeError):  # not on every system, and not after the peer has left
+            connection.setsockopt(level, getattr(socket, name), value)
+
+
+class Transport(Protocol):
+    """What the client needs of a transport.
+
+    Attributes
+    ----------
+    name : str
+        The server as messages name it.
+    inherited : bool
+        Whether a forked process has a session of its own; over a socket it would talk into its parent's.
+    window : int
+        Operators that the program may be ahead of the server.
+    bytes_sent, bytes_received : int
+        So far, lengths included.
+    """
+
+    name: str
+    inherited: bool
+    window: int
+
+    @property
+    def bytes_sent(self) -> int: ...
+
+    @property
+    def bytes_received(self) -> int: ...
+
+    def greet(self, hello: wire.Hello, timeout: float | None) -> bytes | None:
+        """Say the first frame; the answer, or None if there is none within ``timeout`` seconds."""
+
+    def send(self, frames: list[bytes]) -> None:
+        """Send frames in order; blocks while the server is behind."""
+
+    def receive(self, timeout: float | None = 0.0) -> wire.Bytes | None:
+        """The next reply, or None if none comes within ``timeout`` seconds (None waits without end)."""
+
+    def interrupt(self) -> None:
+        """Leave the server for good; a `send` or `receive` that waits in another thread ends with an error."""
+
+    def close(self) -> None:
+        """Give back what the transport holds in this process."""
+
+
+def greeted(transport: Transport, agreement: wire.Agreement, token: str | None, timeout: float | None) -> wire.Welcome:
+    """What the server says to HELLO; the transport is closed if that is no welcome."""
+    hello = wire.Hello(wire.VERSION, agreement.digest, len(agreement.names), torchnp.__version__, token or "")
+    with contextlib.ExitStack() as refused:
+        refused.callback(transport.close)
+        frame = transport.greet(hello, timeout)
+        if frame is None:
+            raise ConnectionLost(f"{transport.name} did not answer within {timeout:g} s: is it a server of torchnp's?")
+        reply = wire.decode_reply(frame)
+        if type(reply) is wire.Err and reply.fatal:
+            raise last_word(reply, transport.name)
+        if type(reply) is not wire.Welcome:
+            raise ProtocolError(f"{transport.name} did not answer as a server of torchnp's does")
+        refused.pop_all()
+    return reply
+
+
+class Stream(Protocol):
+    """A connection, which moves messages (see `torchnp.rpc.wire`); a session may have several, one after the other.
+
+    Attributes
+    ----------
+    name : str
+        The server as messages name it.
+    """
+
+    name: str
+    bytes_sent: int
+    bytes_received: int
+
+    def send(self, messages: list[bytes]) -> None:
+        """Send messages in order; ConnectionLost where that cannot be."""
+
+    def receive(self, timeout: float | None) -> bytes | None:
+        """The next message, or None if none comes within ``timeout`` seconds; ConnectionLost at the end."""
+
+    def leave(self, last: bytes) -> None:
+        """Say a last message, from any thread and without waiting; whoever waits here is told that it is over."""
+
+    def close(self) -> None:
+        """Give back what it holds in this process."""
+
+
+class InProcess:
+    """A server in this process, with everything that a wire does but the wire: frames are encoded and decoded.
+
+    Frames are acted on when they are sent, in the sender's thread.
+    """
+
+    inherited = True
+    window = 256  # so that temporaries do not pile up
+
+    def __init__(self, connection: object, name: str = "local") -> None:
+        self.name = name
+        self.bytes_sent = self.bytes_received = 0
+        self._connection = connection
+        self._coming: deque[Iterator[bytes]] = deque()  # what a large tensor is cut into is made as it is received
+
+    def greet(self, hello: wire.Hello, timeout: float | None) -> bytes | None:
+        self.send([wire.encode(hello)])
+        return self.receive()
+
+    def send(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            if self._connection.closed:  # type: ignore[attr-defined]
+                if reply := self._reply():  # the reason is among them
+                    self._coming.appendleft(iter([reply]))
+                    return
+                raise ConnectionLost(f"the server {self.name} has closed the session")
+            self.bytes_sent += len(frame) + 4
+            self._coming.append(iter(self._connection.handle(frame)))  # type: ignore[attr-defined]
+
+    def _reply(self) -> bytes | None:
+        while self._coming:
+            if (reply := next(self._coming[0], None)) is not None:
+                return reply
+            self._coming.popleft()
+        return None
+
+    def receive(self, timeout: float | None = 0.0) -> bytes | None:
+        reply = self._reply()
+        if reply is not None:
+            self.bytes_received += len(reply) + 4
+            return reply
+        if timeout == 0.0:
+            return None
+        # Replies are there as soon as a frame is sent: waiting would never end.
+        raise ConnectionLost(f"the server {self.name} has closed the session")
+
+    def interrupt(self) -> None:
+        pass  # what it does ends on its own
+
+    def close(self) -> None:
+        self._connection.close()  # type: ignore[attr-defined]
+
+
+_ALERT = b"\x15\x03"  # how a server of TLS begins what it has to say to who does not speak it
+_BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+def tls_context(ca: str | Path | None, cert: str | Path | None, key: str | Path | None) -> ssl.SSLContext:
+    """What a client of TLS needs: whom it trusts, and who it is.
+
+    Raises
+    ------
+    ValueError
+        A file is not there, or not what it should be.
+    """
+    if (cert is None) != (key is None):
+        raise ValueError("a certificate goes with its key: rpc.connect(..., cert=FILE, key=FILE)")
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if cert is not None:
+            context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        why = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        files = ", ".join(str(f) for f in (ca, cert, key) if f is not None)
+        raise ValueError(f"cannot use {files}: {why}; certificates and keys are PEM files") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+class _Untrusted(AuthenticationError, ConnectionLost):
+    """The server has left right after the handshake of TLS; a connection that was lost there looks alike."""
+
+
+class Tcp:
+    """Messages over TCP or TLS, each after its length.
+
+    The socket never blocks on its own: while the server is not reading, replies are taken, so that two full
+    directions cannot wait for each other.
+
+    Parameters
+    ----------
+    host, port : str, int
+    timeout : float
+        Seconds for the connection and the handshake of TLS.
+    tls : SSLContext, optional
+        Without one nothing is encrypted.
+
+    Raises
+    ------
+    ConnectionLost
+        Nobody answers there.
+    AuthenticationError
+        The certificate is not trusted, or is another host's.
+    """
+
+    def __init__(self, host: str, port: int, timeout: float = 10.0, tls: ssl.SSLContext | None = None) -> None:
+        self.name = f"{'tls' if tls else 'tcp'}://{host}:{port}"
+        self.bytes_sent = self.bytes_received = 0
+        self._tls = tls is not None
+        try:
+            self._socket = socket.create_connection((host, port), timeout)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls is not None:
+                self._socket = _shaken(self._socket, tls, host, self.name)
+        except OSError as error:
+            raise ConnectionLost(f"no server answers at {self.name}: {error}") from None
+        self._socket.setblocking(False)
+        keep_alive(self._socket)
+        self._selector = _Selector()
+        self._selector.register(self._socket, selectors.EVENT_READ)
+        self._buffer = bytearray()
+        self._unsent: deque[memoryview] = deque()
+        self._cut = False  # whether a part of a message has been sent
+        self._lock = threading.Lock()  # of the socket, which is used for an instant at a time
+        self._left = False
+        self._woken, self._wake = socket.socketpair()
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._replies: deque[bytes] = deque()
+        self._waiting = 0  # bytes that have come and are no reply that was taken
+
+    def send(self, messages: list[bytes]) -> None:
+        # What an interrupt leaves unsent goes out first the next time: a message is never cut in two.
+        self._unsent.extend(map(memoryview, wire.gathered(messages)))
+        while self._unsent:
+            try:
+                self._send_part()
+            except _BLOCKED:
+                # Of more than the window a server that keeps to it says nothing.
+                listens = selectors.EVENT_READ if self._waiting < 2 * wire.WINDOW else 0
+                if self._wait(listens | selectors.EVENT_WRITE) & selectors.EVENT_READ:
+                    self._read()
+            except OSError as error:
+                self._read_last_words()
+                if not self._replies:
+                    raise self._lost(error) from None
+                self._unsent.clear()
+
+    def _send_part(self) -> None:
+        with self._lock:
+            sent = self._socket.send(self._unsent[0][:_SLICE])
+            self._unsent[0] = self._unsent[0][sent:]
+            if not self._unsent[0]:
+                self._unsent.popleft()
+            self._cut = bool(self._unsent)
+        self.bytes_sent += sent
+
+    def receive(self, timeout: float | None = 0.0) -> bytes | None:
+        end = None if timeout is None else time.monotonic() + timeout
+        if not self._replies:
+            self._read(one=True)
+        while not self._replies:
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            if self._wait(selectors.EVENT_READ, left):
+                self._read(one=True)
+        reply = self._replies.popleft()
+        self._waiting -= len(reply) + 4
+        return reply
+
+    def _wait(self, events: int, timeout: float | None = None) -> int:
+        """Wait until one of some events is there; those that are."""
+        key = self._selector.get_map()[self._socket]
+        if key.events != events:
+            self._selector.modify(self._socket, events)
+        found = self._selector.select(timeout)
+        if self._left:
+            raise self._lost("the session is closed")
+        return next((events for key, events in found if key.fileobj is self._socket), 0)
+
+    def leave(self, last: bytes) -> None:
+        with self._lock, contextlib.suppress(OSError):  # it may be gone
+            self._left = True
+            self._wake.send(b"x")
+            if not self._cut:
+                with contextlib.suppress(*_BLOCKED):
+                    self._socket.send(wire.lengthened(last))
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        if self._left:  # to close with unread data is a reset, which takes the last message with it
+            end = time.monotonic() + LINGER_SECONDS
+            with contextlib.suppress(OSError):
+                self._socket.settimeout(LINGER_SECONDS)
+                while self._socket.recv(1 << 18) and time.monotonic() < end:
+                    pass
+        self._selector.close()
+        for s in (self._socket, self._woken, self._wake):
+            s.close()
+
+    def _lost(self, why: object) -> ConnectionLost:
+        if self._tls and not self.bytes_received:
+            return _Untrusted(
+                f"{self.name} closed the connection after the handshake of TLS ({why}): if it wants certificates of its "
+                "clients, it does not trust this one (rpc.connect(..., cert=FILE, key=FILE))"
+            )
+        return ConnectionLost(f"the connection to {self.name} is lost ({why}); its handles have no values any more")
+
+    def _read_last_words(self) -> None:
+        """Replies that came before the connection broke: the reason may be among them."""
+        with contextlib.suppress(RPCError):
+            self._read()
+
+    def _read(self, one: bool = False) -> None:
+        """Take what has arrived, without waiting; ``one`` stops at a reply, so that a large tensor is not held twice.
+
+        A server that says no end is not listened to for ever: what there is after a window's worth is for the next time.
+        """
+        end = self.bytes_received + wire.WINDOW
+        while self.bytes_received < end:
+            try:
+                with self._lock:
+                    part = self._socket.recv(1 << 18)
+            except _BLOCKED:
+                break
+            except OSError as error:
+                if self._replies:
+                    return
+                raise self._lost(error) from None
+            if not part:
+                if self._replies:
+                    return
+                raise self._lost("the server closed it")
+            if not self.bytes_received and part.startswith(_ALERT):
+                raise ProtocolError(f"{self.name} speaks TLS: connect to tls://{self.name.removeprefix('tcp://')}")
+            self.bytes_received += len(part)
+            self._waiting += len(part)
+            self._buffer += part
+            self._split()
+            if one and self._replies:
+                return
+
+    def _split(self) -> None:
+        start, buffer = 0, self._buffer
+        while len(buffer) - start >= 4:
+            length = int.from_bytes(buffer[start : start + 4], "big")
+            if length > wire.MAX_MESSAGE:
+                raise ProtocolError(f"{self.name} announced a frame of {length} bytes")
+            if len(buffer) - start - 4 < length:
+                break
+            self._replies.append(bytes(buffer[start + 4 : start + 4 + length]))
+            start += 4 + length
+        del buffer[:start]
+
+
+def _shaken(connection: socket.socket, tls: ssl.SSLContext, host: str, name: str) -> ssl.SSLSocket:
+    """The connection after the handshake of TLS."""
+    try:
+        return tls.wrap_socket(connection, server_hostname=host)
+    except ssl.SSLCertVerificationError as error:
+        connection.close()
+        raise AuthenticationError(
+            f"the certificate of {name} is not trusted: {error.verify_message}. "
+            "Name the authority that signed it with rpc.connect(..., ca=FILE), and the host that it is for in the address"
+        ) from None
+    except (ssl.SSLError, ConnectionResetError) as error:
+        connection.close()
+        reason = getattr(error, "reason", None) or str(error)
+        if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            raise ProtocolError(f"{name} does not speak TLS: connect to tcp://{name.removeprefix('tls://')}") from None
+        raise ConnectionLost(f"the handshake of TLS with {name} failed: {reason}") from None

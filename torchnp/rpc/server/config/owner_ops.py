@@ -1,0 +1,38 @@
+"""``torchnp owner ops``: the operators that keep a row label, and by which rule."""
+
+from __future__ import annotations
+
+import json
+
+from torchnp.core.schema import load
+from torchnp.rpc import wire
+from torchnp.rpc.server.privacy.row_calls import rule
+
+
+def listed() -> dict[str, str]:
+    """The overloads that keep a row label, by name, each with its rule in words."""
+    found = {name: rule(schema) for name, schema in load().items() if wire.can_travel(schema)}
+    return {name: words for name, words in sorted(found.items()) if words}
+
+
+def shown(as_json: bool) -> str:
+    """The list as text, a line for each overload, or as JSON."""
+    rules = listed()
+    if as_json:
+        return json.dumps(rules, indent=1)
+    width = max(map(len, rules))
+    return "\n".join(f"{name:<{width}}  {words}" for name, words in rules.items())
+
+
+def table() -> str:
+    """The list in Markdown: a row for each rule; an asterisk where the operator in place keeps the label too."""
+    rules = listed()
+    by_rule: dict[str, list[str]] = {}
+    for name, words in rules.items():
+        base, dot, overload = name.removeprefix("aten::").partition(".")
+        if not (base.endswith("_") and f"aten::{base[:-1]}{dot}{overload}" in rules):
+            star = "*" if f"aten::{base}_{dot}{overload}" in rules else ""
+            by_rule.setdefault(words, []).append(f"`{base}{dot}{overload}`{star}")
+    lines = ["| Rows stay, if the operator is | Operators |", "| --- | --- |"]
+    lines += [f"| {words} | {', '.join(names)} |" for words, names in sorted(by_rule.items())]
+    return "\n".join(lines)

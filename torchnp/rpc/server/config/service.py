@@ -1,0 +1,175 @@
+"""What a server offers: operators, the owner's datasets, and on what terms."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.server.config.tokens import ANYBODY, Rights, Token, Tokens, everybodys, visible
+from torchnp.rpc.server.privacy.ledger import Ledger
+from torchnp.rpc.server.privacy.row_labels import dataset_of
+from torchnp.rpc.server.privacy.timing import Late
+from torchnp.rpc.server.session.arguments import REMEMBERED
+from torchnp.rpc.server.session.bounded_cache import Room
+from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.server.session.object_store import root_of
+from torchnp.rpc.server.session.overload_info import Served
+from torchnp.rpc.wire import Agreement, agreement
+
+
+class Service:
+    """The table, the owner's datasets, who may use them, and the limits of a server.
+
+    Parameters
+    ----------
+    table : mapping, optional
+        Full overload names to kernels; torchnp's table by default.
+    datasets : mapping of str to array, optional
+        Arrays that clients can compute with and not read or write.
+    token : str, optional
+        What clients have to present who have none of their own; they are ``client`` in the ledger.
+    limits : Limits
+        What one session may hold and do.
+    bucket : float
+        Seconds of which the wait for a reply to a frame that met private data is a multiple; 0 for no such rule.
+    ledger : str or Path, optional
+        The ledger of the datasets' privacy budgets; without one only public values are published.
+    tokens : sequence of Token
+        Clients with a token and rights of their own.
+    allow : sequence of str, optional
+        Operators or patterns of operators that clients may use; all by default.
+    """
+
+    def __init__(
+        self,
+        table: Mapping[str, Any] | None = None,
+        datasets: Mapping[str, Any] | None = None,
+        token: str | None = None,
+        limits: Limits = Limits(),
+        bucket: float = 0.0,
+        ledger: str | Path | None = None,
+        tokens: Sequence[Token] = (),
+        allow: Sequence[str] | None = None,
+    ) -> None:
+        if type(bucket) not in (int, float) or not 0 <= bucket <= 10:
+            raise ValueError(f"a bucket is a number of seconds from 0 to 10, not {bucket!r}")
+        self._room = Room(REMEMBERED)
+        self.agreement = agreement() if table is None else Agreement(table)
+        if token is not None and not isinstance(token, str):
+            raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
+        if token is not None and not 0 < len(token.encode(errors="replace")) <= wire.MAX_TOKEN:
+            raise ValueError(f"a token has 1 to {wire.MAX_TOKEN} bytes")
+        if not isinstance(limits, Limits):
+            raise TypeError(f"limits are rpc.Limits(...), not a value of type {type(limits).__name__}")
+        if datasets is not None and not isinstance(datasets, Mapping):
+            raise TypeError(f"datasets are a dict of names and arrays, not a value of type {type(datasets).__name__}")
+        self.limits, self.bucket, self.late = limits, bucket, Late()
+        self.datasets = {name: _readonly(name, value) for name, value in (datasets or {}).items()}
+        _check_rows(self.datasets)
+        self.ledger = None if ledger is None else Ledger(ledger)
+        if self.ledger is not None:
+            self.ledger.close()  # it is one; each process that uses it has a connection of its own
+        self._allow, self.tokens = allow, Tokens(())
+        self.open = token is None and not tokens  # whether anybody may come in
+        self.know([*([] if token is None else [everybodys(token)]), *tokens])
+
+    def tell_ledger(self) -> None:
+        """Have the ledger know the names of the datasets; LedgerError where it cannot be written."""
+        if self.ledger is not None:
+            self.ledger.learn(map(dataset_of, self.datasets))
+            self.ledger.close()
+
+    def know(self, tokens: Sequence[Token]) -> set[str]:
+        """Let in the holders of some tokens from now on, and nobody else; who is not let in any more.
+
+        A server without tokens lets anybody in; once it has had some, without tokens it lets nobody in.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A token is none, or names what there is not; all stays as it was.
+        """
+        known = Tokens(tokens)
+        is_open = self.open and not tokens
+        everybody = [everybodys("")] if is_open else []
+        clients = {t.name: self._rights(t, self._allow) for t in (*everybody, *tokens)}
+        gone = self.tokens.gone(known) | ({ANYBODY} if self.open and not is_open else set())
+        self.tokens, self.clients, self.open = known, clients, is_open
+        return gone
+
+    @functools.cache  # noqa: B019  (a service lives as long as its process)
+    def row(self, index: int) -> Served:
+        """The row of an index in the agreed table; ProtocolError if there is none."""
+        if index >= len(self.agreement.names):
+            raise ProtocolError(f"operator {index} is not in the agreed table of {len(self.agreement.names)}")
+        name = self.agreement.names[index]
+        return Served(name, self.agreement.table[name], self.agreement.schemas[name], self._room)
+
+    def summary(self) -> str:
+        """What is offered to whom, a line each."""
+        lines = [f"operators: {len(self.agreement.names)}"]
+        lines += [
+            f"dataset {name}: {dtypes.dtype_name(a.dtype)} {tuple(a.shape)}, {a.nbytes:,} bytes"
+            for name, a in self.datasets.items()
+        ]
+        for name, may in self.clients.items():
+            used = len(self.agreement.names if may.allowed is None else may.allowed)
+            lines.append(
+                f"client {name}: {'no' if self.open else 'a'} token, {used} operators, {len(may.datasets)} datasets, "
+                f"{'releases' if may.release and self.ledger else 'no releases'}, {may.limits.max_bytes:,} bytes, "
+                f"{may.limits.max_objects:,} objects, {may.limits.op_seconds:g} s an operator, {may.limits.idle_seconds:g} s "
+                f"idle, {may.limits.lease_seconds:g} s without a connection, {may.limits.cpu_seconds:g} s of a processor"
+            )
+        return "\n".join(lines)
+
+    def _rights(self, token: Token, allow: Sequence[str] | None) -> Rights:
+        rules = [("clients", allow), (f"the client {token.name!r}", token.allow)]
+        return Rights(
+            token.name,
+            visible(self.datasets, token),
+            token.limits or self.limits,
+            token.release,
+            token.max_clients,
+            [(whom, patterns) for whom, patterns in rules if patterns is not None],
+            self.agreement.names,
+        )
+
+    def admits(self, token: str, names: Collection[str] = ()) -> Rights | None:
+        """The rights of whoever presents a token and a certificate of some names; None if nobody is known by them."""
+        name = ANYBODY if self.open else self.tokens.holder(token, names)
+        return None if name is None else self.clients[name]
+
+
+def _check_rows(datasets: Mapping[str, np.ndarray]) -> None:
+    """ValueError unless ``digits.x`` and ``digits.y`` have the same number of rows: row i of both is one person's."""
+    rows: dict[str, int] = {}
+    for name, array in datasets.items():
+        n = array.shape[0] if array.ndim else 0
+        if array.ndim and rows.setdefault(group := dataset_of(name), n) != n:
+            raise ValueError(
+                f"the arrays of the dataset {group!r} have {rows[group]} and {n} rows: name others otherwise"
+            )
+
+
+def _readonly(name: Any, value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    if not isinstance(name, str) or array.dtype not in wire.DTYPES:
+        raise TypeError(
+            f"the dataset {name!r} of dtype {array.dtype}: names are strings, and arrays have a dtype of torch's"
+        )
+    if root_of(array)[1] != array.nbytes or not (array.flags.c_contiguous or array.flags.f_contiguous):
+        array = array.copy()  # as_strided reaches all memory that an array is a part of
+    if not array.size:
+        array = array.view()
+        array.flags.writeable = False
+        return array
+    # The owner's own array stays writable: no window on this one leads back to it.
+    memory = np.frombuffer(array.ravel(order="K").view(np.uint8).data.toreadonly(), np.uint8)
+    return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)

@@ -1,0 +1,440 @@
+"""The ledger of an owner's server: budgets, what was spent of them, and the noised results, in one SQLite file.
+
+A release reserves first: its debit is committed to disk before anything is drawn. Then the noise is drawn, the noised
+result is stored under the key that the client chose, and only then it is sent. So a client that asks again with that key
+gets the same bytes, nothing is drawn or debited twice, and a crash at any point leaves the debit.
+
+Entries are appended and never changed. Each holds the SHA-256 of itself and of the entry before, so that the last hash,
+written down elsewhere, vouches for all entries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from torchnp.rpc.exceptions import BudgetError, LedgerError, PrivacyError
+from torchnp.rpc.server.privacy import accountant
+from torchnp.rpc.server.privacy.ledger_schema import EVERYBODY as EVERYBODY
+from torchnp.rpc.server.privacy.ledger_schema import TOLD, check_totals, total_of, upgrade
+
+KEPT = 64  # results of a client that can be asked for again
+MAX_PAYLOAD = 64 << 20  # bytes of one result, and of all results of a client that are kept
+MAX_RELEASES = 1 << 20  # of a dataset to one client: entries are never deleted
+MAX_UNITS = 1 << 62  # of a budget: SQLite's integers have 64 bits
+BUSY_SECONDS = 10.0
+ORIGIN = "0" * 64
+
+
+@dataclasses.dataclass(frozen=True)
+class LedgerEntry:
+    """One line of the ledger.
+
+    Attributes
+    ----------
+    seq : int
+        From 1 on, without gaps.
+    time : float
+        Seconds since 1970.
+    kind : str
+        ``"grant"``, ``"revoke"``, ``"budget"``, ``"freeze"``, ``"thaw"``, ``"debit"`` or ``"result"``.
+    client, dataset, key : str
+        Whose, of what, and the client's key of a release.
+    units : int
+        A budget or a cost, in units of rho (`accountant.UNIT`).
+    body : str
+        The rest as JSON: epsilon and delta of a budget, the parameters of a release, the digest of a result.
+    hash : str
+        SHA-256 of the entry before and of this one.
+    """
+
+    seq: int
+    time: float
+    kind: str
+    client: str
+    dataset: str
+    key: str
+    units: int
+    body: str
+    hash: str
+
+    def digest(self, before: str) -> str:
+        """What `hash` has to be after an entry with that hash."""
+        text = json.dumps(
+            [before, self.seq, self.time, self.kind, self.client, self.dataset, self.key, self.units, self.body]
+        )
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class BudgetAccount:
+    """A budget and what was spent of it, in units of rho; `limit` is None where none was given."""
+
+    client: str
+    dataset: str
+    limit: int | None
+    spent: int
+    epsilon: float
+    delta: float
+
+    @property
+    def left(self) -> int:
+        return max(0, (self.limit or 0) - self.spent)
+
+    def epsilon_spent(self) -> float:
+        """The epsilon of all releases so far, at the budget's delta."""
+        return accountant.epsilon_of(self.spent * accountant.UNIT, self.delta)
+
+
+class Ledger:
+    """The ledger in a file, which several processes may use.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; its directory also holds SQLite's own two beside it.
+    create : bool
+        Whether to make the file if there is none.
+
+    Raises
+    ------
+    LedgerError
+        There is no such file, or it is no ledger.
+    """
+
+    def __init__(self, path: str | Path, create: bool = False) -> None:
+        self.path = Path(path)
+        if not create and not self.path.exists():
+            raise LedgerError(f"there is no ledger {self.path}: `torchnp owner budget` makes one")
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+        self._inherited: sqlite3.Connection | None = None
+        self._process = -1
+        with self._reading():
+            pass
+
+    # ------------------------------------------------------------ the file
+
+    def _connection(self) -> sqlite3.Connection:
+        """This process's connection: one that was opened before a fork must not be used after it."""
+        if self._process != os.getpid():
+            self._inherited, self._db = self._db, None  # not closed here: that would close it for its own process
+        if self._db is None:
+            if not self.path.exists():
+                os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))  # results are the clients'
+            db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=FULL")
+            upgrade(db)
+            self._db, self._process = db, os.getpid()
+        return self._db
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._connection()
+            except (sqlite3.Error, OSError) as error:
+                raise LedgerError(f"the ledger {self.path} cannot be used: {error}") from error
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that is on disk when the block has ended, and has not happened if it raised."""
+        with self._reading() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            finally:
+                if db.in_transaction:  # something was raised
+                    db.execute("ROLLBACK")
+
+    def close(self) -> None:
+        with self._lock:
+            if self._db is not None and self._process == os.getpid():
+                self._db.close()
+            self._db = None
+
+    # ------------------------------------------------------------ the owner
+
+    def set_budget(self, dataset: str, epsilon: float, delta: float, client: str = EVERYBODY) -> LedgerEntry:
+        """Give a dataset a budget, of one client or of everybody together; it replaces the one before, not the spend."""
+        _check_name("dataset", dataset)
+        _check_name("client", client)
+        units = accountant.units_down(accountant.rho_of(epsilon, delta))
+        if units > MAX_UNITS:
+            raise ValueError(f"epsilon {epsilon:g} is more than a ledger can count")
+        kind = "budget" if client == EVERYBODY else "grant"
+        with self._writing() as db:
+            return _append(db, kind, client, dataset, "", units, {"epsilon": epsilon, "delta": delta})
+
+    def revoke(self, client: str, dataset: str) -> LedgerEntry:
+        """Take a client's budget away; what it spent stays spent."""
+        with self._writing() as db:
+            if _limit(db, client, dataset) is None:
+                raise LedgerError(f"{client!r} has no budget of {dataset!r}")
+            return _append(db, "revoke", client, dataset, "", 0, {})
+
+    def freeze(self, dataset: str, on: bool = True) -> LedgerEntry:
+        """Stop all releases of a dataset, or allow them again."""
+        _check_name("dataset", dataset)
+        with self._writing() as db:
+            return _append(db, "freeze" if on else "thaw", EVERYBODY, dataset, "", 0, {})
+
+    def learn(self, datasets: Iterable[str]) -> None:
+        """Note the names of datasets that are served, so that the owner's commands know them."""
+        with self._reading() as db:
+            new = set(datasets) - {name for (name,) in db.execute("SELECT name FROM datasets")}
+        if new:
+            with self._writing() as db:
+                db.executemany("INSERT OR IGNORE INTO datasets VALUES (?)", [(name,) for name in sorted(new)])
+
+    def datasets(self) -> set[str]:
+        """The names that have been served, or were ever given a budget."""
+        with self._reading() as db:
+            found = db.execute(
+                f"SELECT name FROM datasets UNION SELECT dataset FROM entries WHERE kind IN {TOLD} "
+                "AND kind IN ('budget', 'grant')"
+            )
+            return {name for (name,) in found}
+
+    def accounts(self) -> list[BudgetAccount]:
+        """Every budget that was ever given: of each dataset, and of each client and dataset."""
+        with self._reading() as db:
+            found = db.execute(
+                f"SELECT DISTINCT dataset, client FROM entries WHERE kind IN {TOLD} AND kind IN ('budget', 'grant') "
+                "ORDER BY 1, 2"
+            ).fetchall()
+            return [_account(db, client, dataset) for dataset, client in found]
+
+    def frozen(self, dataset: str) -> bool:
+        """Whether the owner has stopped a dataset's releases."""
+        with self._reading() as db:
+            return _frozen(db, dataset)
+
+    def count(self) -> int:
+        """How many entries there are."""
+        with self._reading() as db:
+            return int(db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
+
+    def entries(self) -> Iterator[LedgerEntry]:
+        """All entries, the oldest first."""
+        last = 0
+        while True:
+            with self._reading() as db:
+                page = db.execute("SELECT * FROM entries WHERE seq > ? ORDER BY seq LIMIT 1000", (last,)).fetchall()
+            yield from (LedgerEntry(*row) for row in page)
+            if not page:
+                return
+            last = page[-1][0]
+
+    def verify(self, head: str | None = None) -> str:
+        """Look whether the entries are what was written, and give the hash of the last.
+
+        Parameters
+        ----------
+        head : str, optional
+            A hash that was written down before: the entry with it has to be there still.
+
+        Raises
+        ------
+        LedgerError
+            They are not.
+        """
+        before, seen = ORIGIN, head is None or head == ORIGIN
+        limits: dict[tuple[str, str], int] = {}
+        spent: dict[tuple[str, str], tuple[int, int]] = {}
+        digests: dict[tuple[str, str], str] = {}
+        for number, entry in enumerate(self.entries(), 1):
+            if entry.seq != number:
+                raise LedgerError(f"entry {number} is missing: {entry.seq} follows {number - 1}")
+            if entry.hash != entry.digest(before):
+                raise LedgerError(f"entry {number} ({entry.kind} of {entry.dataset!r}) is not what was written")
+            before = entry.hash
+            seen = seen or before == head
+            if entry.kind == "result":
+                digests[entry.client, entry.key] = json.loads(entry.body)["sha256"]
+            _replay(entry, limits, spent)
+        if not seen:
+            raise LedgerError(
+                "no entry has the hash that was given: the ledger's end is missing, or this is another ledger"
+            )
+        with self._reading() as db:
+            check_totals(db, before, spent)
+            for client, key, payload in db.execute("SELECT client, key, payload FROM results"):
+                if hashlib.sha256(payload).hexdigest() != digests.get((client, key)):
+                    raise LedgerError(f"the stored result {key!r} of {client!r} is not what was written")
+        return before
+
+    # ------------------------------------------------------------ a release
+
+    def account(self, client: str, dataset: str) -> BudgetAccount:
+        """A client's budget of a dataset."""
+        with self._reading() as db:
+            return _account(db, client, dataset)
+
+    def reserve(
+        self, client: str, dataset: str, key: str, units: int, terms: dict[str, Any], nbytes: int = 0
+    ) -> bytes | None:
+        """Debit a release that is about to be drawn; None says that it may be, bytes are its stored result.
+
+        Parameters
+        ----------
+        client, dataset : str
+            Who pays of what.
+        key : str
+            The client's own for this release: the same key never pays twice.
+        units : int
+            The cost, of which there is at least one.
+        terms : dict
+            The public parameters of the release; a key cannot be used again with others.
+        nbytes : int
+            Of the result that will be stored.
+
+        Raises
+        ------
+        BudgetError
+            It is more than what is left, or there is no budget; nothing was spent.
+        PrivacyError
+            The result is larger than what is stored; nothing was spent. Or the key belongs to another release, or to one
+            that was interrupted.
+        LedgerError
+            The file cannot be written; nothing was spent.
+        """
+        units = max(units, 1)
+        if nbytes > MAX_PAYLOAD:
+            raise PrivacyError(
+                f"a release has at most {MAX_PAYLOAD:,} bytes, and this one would have {nbytes:,}: release parts of it. "
+                "Nothing was spent"
+            )
+        with self._writing() as db:
+            found = db.execute(
+                "SELECT dataset, units, body FROM entries WHERE kind = 'debit' AND client = ? AND key = ?",
+                (client, key),
+            ).fetchone()
+            if found is not None:
+                return _stored(db, client, key, found == (dataset, units, _canonical(terms)))
+            if _frozen(db, dataset):
+                raise BudgetError(f"the owner has frozen {dataset!r}: nothing of it is released")
+            for who in (client, EVERYBODY):
+                _check_account(_account(db, who, dataset), units)
+            if total_of(db, client, dataset)[1] >= MAX_RELEASES:
+                raise BudgetError(
+                    f"the client {client!r} has had {MAX_RELEASES:,} releases of {dataset!r}: there are no more"
+                )
+            _append(db, "debit", client, dataset, key, units, terms)
+            return None
+
+    def keep(self, client: str, dataset: str, key: str, payload: bytes) -> None:
+        """Store the noised result of a reserved release; the oldest of the client's beyond `KEPT` and `MAX_PAYLOAD` go."""
+        with self._writing() as db:
+            digest = hashlib.sha256(payload).hexdigest()
+            entry = _append(db, "result", client, dataset, key, 0, {"sha256": digest})
+            db.execute("INSERT INTO results VALUES (?, ?, ?, ?)", (entry.seq, client, key, payload))
+            room = MAX_PAYLOAD
+            held = db.execute("SELECT seq, LENGTH(payload) FROM results WHERE client = ? ORDER BY seq DESC", (client,))
+            for number, (seq, nbytes) in enumerate(held.fetchall()):
+                room -= nbytes
+                if number >= KEPT or (room < 0 and number):
+                    db.execute("DELETE FROM results WHERE seq = ?", (seq,))
+
+
+def _canonical(body: dict[str, Any]) -> str:
+    return json.dumps(body, sort_keys=True)
+
+
+def _check_name(what: str, name: str) -> None:
+    if not name or len(name) > 256 or not name.isprintable():
+        raise ValueError(f"a {what} has a printable name of 1 to 256 characters, not {name!r}")
+
+
+def _append(
+    db: sqlite3.Connection, kind: str, client: str, dataset: str, key: str, units: int, body: dict[str, Any]
+) -> LedgerEntry:
+    last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone() or (0, ORIGIN)
+    blank = LedgerEntry(last[0] + 1, time.time(), kind, client, dataset, key, units, _canonical(body), "")
+    entry = dataclasses.replace(blank, hash=blank.digest(last[1]))
+    db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", tuple(vars(entry).values()))
+    return entry
+
+
+def _limit(db: sqlite3.Connection, client: str, dataset: str) -> tuple[int, str] | None:
+    """The budget that holds, in units and with its terms."""
+    found = db.execute(
+        f"SELECT kind, units, body FROM entries WHERE kind IN {TOLD} AND kind NOT IN ('freeze', 'thaw') AND dataset = ? "
+        "AND client = ? ORDER BY seq DESC LIMIT 1",
+        (dataset, client),
+    ).fetchone()
+    return None if found is None or found[0] == "revoke" else found[1:]
+
+
+def _account(db: sqlite3.Connection, client: str, dataset: str) -> BudgetAccount:
+    found = _limit(db, client, dataset)
+    spent = total_of(db, client, dataset)[0]
+    terms = json.loads(found[1]) if found else {"epsilon": 0.0, "delta": 1e-6}
+    return BudgetAccount(client, dataset, found[0] if found else None, spent, terms["epsilon"], terms["delta"])
+
+
+def _check_account(account: BudgetAccount, units: int) -> None:
+    whose = "everybody together" if account.client == EVERYBODY else f"the client {account.client!r}"
+    if account.limit is None:
+        way = "budget" if account.client == EVERYBODY else f"grant {account.client}"
+        raise BudgetError(
+            f"{whose} has no privacy budget of {account.dataset!r}: the owner gives one with "
+            f"`torchnp owner {way} {account.dataset} --epsilon E`"
+        )
+    if units > account.left:
+        raise BudgetError(
+            f"the budget of {account.dataset!r} for {whose} is not enough: the release costs rho "
+            f"{float(units * accountant.UNIT):.4g}, and {float(account.left * accountant.UNIT):.4g} of "
+            f"{float(account.limit * accountant.UNIT):.4g} are left (epsilon {account.epsilon:g} at delta "
+            f"{account.delta:g}). Nothing was spent"
+        )
+
+
+def _frozen(db: sqlite3.Connection, dataset: str) -> bool:
+    found = db.execute(
+        f"SELECT kind FROM entries WHERE kind IN {TOLD} AND kind IN ('freeze', 'thaw') AND dataset = ? AND client = ? "
+        "ORDER BY seq DESC LIMIT 1",
+        (dataset, EVERYBODY),
+    ).fetchone()
+    return found is not None and found[0] == "freeze"
+
+
+def _stored(db: sqlite3.Connection, client: str, key: str, same: bool) -> bytes:
+    if not same:
+        raise PrivacyError("this key was used for a release with other parameters: take a new one for each release")
+    found = db.execute("SELECT payload FROM results WHERE client = ? AND key = ?", (client, key)).fetchone()
+    if found is None:
+        raise PrivacyError(
+            "this release was paid for, and its result is not there: it was interrupted, or is no longer kept. It is not "
+            "drawn again, and its cost stays spent"
+        )
+    return found[0]
+
+
+def _replay(
+    entry: LedgerEntry, limits: dict[tuple[str, str], int], spent: dict[tuple[str, str], tuple[int, int]]
+) -> None:
+    """Follow the budgets through an entry; LedgerError for a debit that went over one."""
+    place = (entry.client, entry.dataset)
+    if entry.kind in ("grant", "budget"):
+        limits[place] = entry.units
+    elif entry.kind == "revoke":
+        limits.pop(place, None)
+    elif entry.kind == "debit":
+        for who in (entry.client, EVERYBODY):
+            place = (who, entry.dataset)
+            units, releases = spent.get(place, (0, 0))
+            spent[place] = units + entry.units, releases + 1
+            if spent[place][0] > limits.get(place, -1):
+                raise LedgerError(f"entry {entry.seq} is a debit over the budget of {entry.dataset!r}")

@@ -1,0 +1,150 @@
+"""Operators that move elements of rows and compute nothing: which row stands where afterwards is found by experiment.
+
+The table's kernel runs on the numbers of the elements, never on their values: elements of public tensors have numbers too,
+tensors that say where things go (`index`, `repeats`) are passed as they are and have to be public, and 0 is what the
+operator fills in. The results' numbers tell the row of each place. Values are then taken by these numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp.rpc.server.privacy.row_array import DTYPES, RowArray, Unlabelled, canonical, to, values_of
+from torchnp.rpc.server.privacy.row_labels import Label, Mixed, Rows
+
+MOVE = "moves elements: each row as a whole, and once"
+# The parameters whose elements move. All other tensors are passed as they are.
+_SELF, _TENSORS, _GRADIENT, _INTO = ("self",), ("tensors",), ("grad_output",), ("self", "src")
+_MOVED: dict[str, tuple[str, ...]] = {
+    "_unsafe_view": _SELF, "reshape": _SELF, "_reshape_copy": _SELF, "repeat": _SELF, "tile": _SELF, "flip": _SELF,
+    "fliplr": _SELF, "flipud": _SELF, "roll": _SELF, "rot90": _SELF, "constant_pad_nd": _SELF, "tril": _SELF,
+    "triu": _SELF, "unsafe_chunk": _SELF, "unsafe_split": _SELF, "unsafe_split_with_sizes": _SELF,
+    "cat": _TENSORS, "concat": _TENSORS, "concatenate": _TENSORS, "stack": _TENSORS, "_stack": _TENSORS,
+    "hstack": _TENSORS, "vstack": _TENSORS, "dstack": _TENSORS, "column_stack": _TENSORS, "block_diag": _TENSORS,
+    "select_backward": _GRADIENT, "slice_backward": _GRADIENT, "diagonal_backward": _GRADIENT,
+    "slice_scatter": _INTO, "select_scatter": _INTO, "diagonal_scatter": _INTO,
+    "gather": _SELF, "index_select": _SELF, "embedding": ("weight",),
+}  # fmt: skip
+_OVERLOADS: dict[str, tuple[str, ...]] = {
+    "repeat_interleave.self_int": _SELF, "index.Tensor": _SELF,
+}  # fmt: skip
+_FILL = "value"
+# Views, and with "_copy" after their names the same as copies; others (of sparse and nested tensors, of conjugates) mix.
+_VIEWS = frozenset([
+    "alias", "broadcast_to", "chunk", "contiguous", "detach", "diagonal", "dsplit", "expand", "expand_as", "flatten",
+    "hsplit", "imag", "lift_fresh", "linalg_diagonal", "mT", "moveaxis", "movedim", "narrow", "numpy_T", "permute",
+    "ravel", "real", "reshape_as", "resolve_conj", "resolve_neg", "select", "slice", "split", "split_with_sizes",
+    "squeeze", "swapaxes", "swapdims", "t", "tensor_split", "transpose", "unbind", "unflatten", "unfold", "unsqueeze",
+    "view", "view_as", "view_as_real", "vsplit",
+])  # fmt: skip
+# Places in memory say nothing of rows: the numbers of the rows lie in a memory of their own.
+_LOOKS_AT_BYTES = frozenset(["view.dtype", "view_copy.dtype"])
+# Views of the parts of complex numbers, whose dimensions stay where they are.
+_OF_PARTS = frozenset(["real", "imag", "view_as_real"])
+
+
+def moved(schema: Any) -> tuple[str, ...]:
+    """The parameters of an overload whose elements move; none if it is no such operator."""
+    name = schema.name.partition("::")[2]
+    if schema.namespace != "aten" or name in _LOOKS_AT_BYTES or "nondeterministic_seeded" in schema.tags:
+        return ()
+    if any(a.is_write for a in schema.args):
+        return ()
+    if found := _OVERLOADS.get(name) or _MOVED.get(schema.base):
+        return found if all(any(a.name == n and a.is_tensor for a in schema.args) for n in found) else ()
+    if schema.base in _VIEWS and schema.is_view:
+        return tuple(a.name for a in schema.args if a.alias is not None)
+    copies = schema.base.endswith("_copy") and schema.base.removesuffix("_copy") in _VIEWS - _OF_PARTS
+    return _SELF if copies and "view_copy" in schema.tags else ()
+
+
+def labels(call: Any, given: Sequence[Label], rows: Rows, results: Sequence[Any]) -> list[Label]:
+    """The labels of the results.
+
+    Parameters
+    ----------
+    call : Call
+    given : sequence of Label
+        Of its objects.
+    rows : Rows
+        What the labels have in common.
+    results : sequence
+        The shape and dtype of each.
+    """
+    shapes = [tuple(r.shape) for r in results]
+    mixed: list[Label] = [Mixed(call.row.name)] * len(shapes)
+    dtypes = {r.dtype for r in results} | {e.array.dtype for e in call.entries}
+    if not call.row.views and not dtypes <= DTYPES:
+        return mixed
+    first = next(label.dim for label in given if isinstance(label, Rows))
+    if call.row.schema.base in _OF_PARTS:
+        return [Rows(rows.dataset, first, rows.order)] * len(shapes)
+    numbers = [_rows_of(e.array, label) for e, label in zip(call.entries, given)]
+    found = _moved(call, given, numbers)
+    if [f.shape for f in found] != shapes:
+        return mixed
+    return [_followed(rows.dataset, f, first) or m for f, m in zip(found, mixed)]
+
+
+def values(call: Any, given: Sequence[Label], dtypes: Sequence[np.dtype]) -> list[np.ndarray | None]:
+    """The results themselves; None for one without dimensions, which has no rows."""
+    numbers, parts, start = [], [], 1
+    for name, entry, label in zip(call.names, call.entries, given):
+        if name not in call.row.moved:
+            numbers.append(entry.array)
+            continue
+        array = _compact(entry.array)
+        own = np.arange(start, start + array.size, dtype=np.int64).reshape(array.shape)
+        numbers.append(np.broadcast_to(own, entry.array.shape))
+        parts.append(RowArray(array, label.dim) if isinstance(label, Rows) else array)
+        start += array.size
+    out: list[np.ndarray | None] = []
+    for places, dtype in zip(_moved(call, given, numbers), dtypes, strict=True):
+        fill = to(call.given.get(_FILL, 0), dtype).reshape(1)
+        pool = np.concatenate([fill, *(values_of(to(x, dtype)).ravel() for x in parts)])
+        out.append(values_of(canonical(RowArray(np.take(pool, places), 0))) if places.ndim else None)
+    return out
+
+
+def _moved(call: Any, given: Sequence[Label], numbers: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What the kernel makes of numbers in the place of what moves."""
+    row = call.row
+    arrays = []
+    for name, entry, label, own in zip(call.names, call.entries, given, numbers):
+        if name not in row.moved and label is not None:
+            raise Unlabelled(f"{name} says where rows go")
+        arrays.append(own if name in row.moved else entry.array)
+    return call.plainly(arrays, {_FILL: 0})  # a fill is no row's
+
+
+def _compact(array: np.ndarray) -> np.ndarray:
+    """An array with one element where it has the same one many times."""
+    return array[tuple(slice(1) if s == 0 and n > 1 else slice(None) for n, s in zip(array.shape, array.strides))]
+
+
+def _rows_of(array: np.ndarray, label: Label) -> np.ndarray:
+    """The number of the row that each element is of, from 1 on; 0 in a public tensor."""
+    if not isinstance(label, Rows):
+        return np.broadcast_to(np.int64(0), array.shape)
+    n = array.shape[label.dim]
+    numbers = np.frombuffer(label.order, np.int64) if label.order else np.arange(n)
+    shape = [1] * array.ndim
+    shape[label.dim] = n
+    return np.broadcast_to((numbers + 1).reshape(shape), array.shape)
+
+
+def _followed(dataset: str, numbers: np.ndarray, first: int) -> Rows | None:
+    """The label of a tensor in whose places there are the numbers of the rows that they depend on."""
+    if not numbers.size:
+        return None
+    for dim in sorted(range(numbers.ndim), key=lambda d: d != first):
+        line = numbers.max(axis=tuple(d for d in range(numbers.ndim) if d != dim), keepdims=True)
+        rows = line.ravel()
+        used = rows[rows > 0]
+        if used.size and len(np.unique(used)) == len(used) and ((numbers == line) | (numbers == 0)).all():
+            same = np.array_equal(rows, np.arange(1, len(rows) + 1))
+            return Rows(dataset, dim, b"" if same else (rows - 1).astype(np.int64).tobytes())
+    return None

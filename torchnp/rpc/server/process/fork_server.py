@@ -1,0 +1,369 @@
+"""A process for each client: what one of them asks for, however long or large, is no other's concern.
+
+A nursery, forked before the server has any threads, forks a worker for each client when the server says so, and tells
+when one has ended. A worker has its client's frames at one end of a socket pair, an address space of its own, a clock
+that ends it when an operator takes too long, and a bound on the time of a processor that it takes in all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import mmap
+import os
+import select
+import signal
+import socket
+import stat
+import struct
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import ProtocolError, QuotaError
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.config.tokens import Token
+from torchnp.rpc.server.process.counters import Counters
+from torchnp.rpc.server.process.event_log import note, nothing_else
+from torchnp.rpc.server.process.rlimits import HEADROOM, keep_memory, limit_memory, limit_processor, taken
+from torchnp.rpc.server.session.protocol import Connection
+from torchnp.threads import set_num_threads
+
+STEP = 16 << 20  # bytes by which a worker asks for its part of the budget
+FRAME_SECONDS = 60.0  # that a frame may take once it has begun
+_OPEN, _KILL, _TELL, _ENDED = range(4)
+_HEAD = struct.Struct(">BIiI")  # what, the session's slot, exit status, length of the text that follows
+
+
+class Budget:
+    """Bytes that all sessions may hold together, in memory that all processes share.
+
+    Each session has a slot: what it may hold by now, and the operator that it is at.
+    """
+
+    def __init__(self, total: int | None, slots: int) -> None:
+        self.total = total
+        self._shared = memoryview(mmap.mmap(-1, 16 * slots)).cast("Q")
+        self._slots = slots
+        self._lock = tempfile.TemporaryFile()  # noqa: SIM115  (a lock on it ends with the process that has it)
+
+    def raise_to(self, slot: int, nbytes: int) -> int:
+        """Have a session hold so much; what it may hold from now on.
+
+        Raises
+        ------
+        QuotaError
+            All sessions together would hold too much.
+        """
+        import fcntl
+
+        if self.total is None:
+            return 1 << 63
+        fcntl.lockf(self._lock, fcntl.LOCK_EX)
+        try:
+            others = sum(self._shared[: self._slots]) - self._shared[slot]
+            if others + nbytes > self.total:
+                raise QuotaError(
+                    f"all sessions of the server together hold as many bytes as it has: {nbytes:,} for this one are too many"
+                )
+            self._shared[slot] = min(-(-nbytes // STEP) * STEP, self.total - others)
+            return self._shared[slot]
+        finally:
+            fcntl.lockf(self._lock, fcntl.LOCK_UN)
+
+    def reserved(self) -> int:
+        """Bytes that all sessions together may hold by now."""
+        return sum(self._shared[: self._slots])
+
+    def free(self, slot: int) -> None:
+        """Nobody has the slot any more."""
+        self._shared[slot] = self._shared[self._slots + slot] = 0
+
+    def at(self, slot: int, number: int) -> None:
+        """Say which operator a session is at; 0 for none."""
+        self._shared[self._slots + slot] = number
+
+    def where(self, slot: int) -> int:
+        """The operator that a session was at."""
+        return self._shared[self._slots + slot]
+
+    def fileno(self) -> int:
+        return self._lock.fileno()
+
+
+class Nursery:
+    """The process that forks workers, as the server sees it.
+
+    Parameters
+    ----------
+    service : Service
+        What workers offer; they share its memory.
+    budget : Budget
+        What all of them may hold.
+    counters : Counters
+        A row for each slot.
+    """
+
+    def __init__(self, service: Service, budget: Budget, counters: Counters) -> None:
+        if not hasattr(os, "fork"):
+            raise OSError("a server has a process for each client, which needs a system with fork; use rpc.local()")
+        self.control, theirs = socket.socketpair()
+        self._heard = bytearray()
+        with (
+            warnings.catch_warnings()
+        ):  # of threads, which a server in a thread of a program has; no worker needs theirs
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.pid = os.fork()
+        if not self.pid:
+            code = 1
+            try:
+                files = nothing_else()
+                _let_go_of_all_but(theirs.fileno(), budget.fileno(), *files)
+                _Children(theirs, service, budget, counters, files).run()
+                code = 0
+            finally:
+                os._exit(code)
+        theirs.close()
+        self.control.setblocking(False)
+
+    def open(self, slot: int, client: socket.socket, peer: str, name: str) -> None:
+        """Have a worker started for the frames of a client, who has a name, that come out of a socket."""
+        text = f"{peer[:200]}\n{name}".encode()
+        socket.send_fds(self.control, [_HEAD.pack(_OPEN, slot, 0, len(text)) + text], [client.fileno()])
+
+    def tell(self, tokens: Sequence[Token]) -> None:
+        """Have workers that are started from now on know the holders of these tokens."""
+        text = msgspec.msgpack.encode(list(tokens))
+        self.control.setblocking(True)
+        self.control.sendall(_HEAD.pack(_TELL, 0, 0, len(text)) + text)
+        self.control.setblocking(False)
+
+    def kill(self, slot: int) -> None:
+        """Have a worker ended, whatever it is doing."""
+        with contextlib.suppress(OSError):
+            self.control.send(_HEAD.pack(_KILL, slot, 0, 0))
+
+    def ended(self) -> Iterator[tuple[int, int]]:
+        """The slots of workers that have ended, and their exit codes (negative: the signal); EOFError without a nursery."""
+        part = self.control.recv(1 << 16)
+        if not part:
+            raise EOFError("the nursery has ended")
+        self._heard += part
+        while len(self._heard) >= _HEAD.size:
+            _, slot, status, _ = _HEAD.unpack(self._heard[: _HEAD.size])
+            del self._heard[: _HEAD.size]
+            yield slot, status
+
+    def end(self) -> None:
+        """End all workers and the nursery at once: they are a group of processes, and need not get to run for it."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # it has not made its group yet, so it has no workers
+            os.kill(self.pid, signal.SIGKILL)
+
+    def close(self, seconds: float = 1.0) -> None:
+        """Wait for the end of the nursery, which ends all workers."""
+        self.control.close()
+        end = time.monotonic() + seconds
+        with contextlib.suppress(ChildProcessError):
+            while not os.waitpid(self.pid, os.WNOHANG)[0]:
+                if time.monotonic() > end:
+                    self.end()
+                    os.waitpid(self.pid, 0)
+                    return
+                time.sleep(0.005)
+
+
+def _let_go_of_all_but(*kept: int) -> None:
+    """Let go of the server's files: a socket stays open while any process has it.
+
+    A library may go on with what it had open before the fork, as gRPC does at each further one. It finds the null device in
+    the place of files, and never something else that was opened since; what it wakes itself with (an eventfd, an epoll) stays.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    for name in os.listdir("/dev/fd"):
+        if int(name) > 2 and int(name) not in (null, *kept):
+            with contextlib.suppress(OSError):
+                if stat.S_IFMT(os.fstat(int(name)).st_mode):
+                    os.dup2(null, int(name), inheritable=False)
+    os.close(null)
+
+
+class _Children:
+    """The nursery's own side: forks, ends and buries workers until the server closes its end."""
+
+    def __init__(
+        self, control: socket.socket, service: Service, budget: Budget, counters: Counters, files: list[int]
+    ) -> None:
+        self.control, self.service, self.budget, self.counters = control, service, budget, counters
+        self.files = files  # of the log
+        self.pids: dict[int, int] = {}
+        self.heard = bytearray()
+        self.sockets: list[int] = []
+
+    def run(self) -> None:
+        os.setsid()  # what a terminal sends is for the server to act on
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        try:
+            while True:
+                ready = select.select([self.control.fileno(), read], [], [])[0]
+                if read in ready:
+                    os.read(read, 4096)
+                    self._bury()
+                if self.control.fileno() in ready and not self._obey():
+                    return
+        finally:
+            for pid in self.pids.values():
+                os.kill(pid, signal.SIGKILL)
+
+    def _bury(self) -> None:
+        for slot, pid in list(self.pids.items()):
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                del self.pids[slot]
+                self.control.sendall(_HEAD.pack(_ENDED, slot, os.waitstatus_to_exitcode(status), 0))
+
+    def _obey(self) -> bool:
+        part, fds, _, _ = socket.recv_fds(self.control, 1 << 16, 64)
+        if not part:
+            return False
+        self.heard += part
+        self.sockets += fds
+        while len(self.heard) >= _HEAD.size:
+            what, slot, _, length = _HEAD.unpack(self.heard[: _HEAD.size])
+            if len(self.heard) < _HEAD.size + length:
+                break
+            text = bytes(self.heard[_HEAD.size : _HEAD.size + length])
+            del self.heard[: _HEAD.size + length]
+            if what == _OPEN:
+                self._fork(slot, self.sockets.pop(0), text.decode(errors="replace"))
+            elif what == _TELL:
+                self.service.know(msgspec.msgpack.decode(text, type=list[Token]))
+            elif slot in self.pids:
+                os.kill(self.pids[slot], signal.SIGKILL)
+        return True
+
+    def _fork(self, slot: int, fd: int, text: str) -> None:
+        peer, _, name = text.partition("\n")
+        try:
+            pid = os.fork()
+        except OSError as error:
+            note(logging.ERROR, "no process for a session", peer, client=name, error=error.strerror)
+            self.control.sendall(_HEAD.pack(_ENDED, slot, 1, 0))
+            pid = -1
+        if not pid:
+            code = 1
+            try:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                _let_go_of_all_but(fd, self.budget.fileno(), *self.files)
+                connection = Connection(self.service, peer, name, self.counters.row(slot))
+                _work(socket.socket(fileno=fd), connection, self.budget, slot)
+                code = 0
+            except (OSError, EOFError):  # the client or the server has left
+                code = 0
+            finally:
+                logging.shutdown()
+                os._exit(code)
+        if pid > 0:
+            self.pids[slot] = pid
+        os.close(fd)
+
+
+# ---------------------------------------------------------------- the worker
+
+
+class Clock:
+    """Ends this process when an operator takes longer than some seconds, at most a 64th more."""
+
+    def __init__(self, budget: Budget, slot: int, seconds: float) -> None:
+        self._budget, self._slot, self._seconds = budget, slot, seconds
+        self._wound = -1.0  # until when the system's timer leaves an operator that long
+
+    def start(self, number: int) -> None:
+        """Another operator begins; it is said which."""
+        self._budget.at(self._slot, number)
+        now = time.monotonic()
+        if now > self._wound:  # the timer of the system costs more than an operator
+            signal.setitimer(signal.ITIMER_REAL, self._seconds * (65 / 64))
+            self._wound = now + self._seconds / 64
+
+    def stop(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self._wound = -1.0
+
+
+def _work(client: socket.socket, connection: Connection, budget: Budget, slot: int) -> None:
+    """Serve one client that has been greeted, until it leaves."""
+    limits = connection.rights.limits
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a kernel in the middle of a loop of NumPy's
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")  # where the machine has no memory left, this process goes, and not the server
+    gc.freeze()  # what the server has made is here for good: nobody looks through it for garbage
+    keep_memory()
+    set_num_threads(1)  # clients share the processors by processes
+    limit_processor(limits.cpu_seconds)
+    limit_memory(min(taken() + 2 * limits.max_bytes + HEADROOM, 1 << 62))
+    connection.known = True
+    connection.store.grow = lambda nbytes: budget.raise_to(slot, nbytes)
+
+    clock = Clock(budget, slot, limits.op_seconds)
+    connection.watch, connection.rest = clock.start, clock.stop
+    frames: Any = client.makefile("rb", buffering=1 << 18)
+    memory = memoryview(bytearray(wire.MAX_FRAME))
+    while not connection.closed:
+        try:
+            frame = _frame(client, frames, memory, limits.idle_seconds)
+        except ProtocolError as error:
+            replies = connection.refuse(error)
+        except TimeoutError as error:
+            connection.count("idle")
+            replies = connection.end("quota", str(error))
+        else:
+            if frame is None:
+                break
+            clock.start(0)
+            replies = connection.handle(frame)  # type: ignore[assignment]
+            clock.stop()
+        client.settimeout(None)
+        for reply in replies:
+            client.sendall(wire.lengthened(reply))
+    connection.close()
+    client.shutdown(socket.SHUT_WR)  # a socket that is closed with unread data takes the last words with it
+    client.settimeout(FRAME_SECONDS)
+    with contextlib.suppress(TimeoutError):
+        while client.recv(1 << 16):
+            pass
+
+
+def _frame(client: socket.socket, frames: Any, memory: memoryview, idle: float) -> memoryview | None:
+    """The next frame, which lies in some memory, or None at the end of the stream.
+
+    A length over the limit is refused before it is read.
+    """
+    client.settimeout(idle)
+    try:
+        head = frames.read(4)
+    except TimeoutError:
+        raise TimeoutError(f"nothing came for {idle:g} s, and the session has ended with all its handles") from None
+    if len(head) < 4:
+        return None
+    length = int.from_bytes(head, "big")
+    if length > wire.MAX_FRAME:
+        raise ProtocolError(f"a frame of {length} bytes is longer than the {wire.MAX_FRAME} that may come here")
+    client.settimeout(FRAME_SECONDS)
+    try:
+        return memory[:length] if frames.readinto(memory[:length]) == length else None
+    except TimeoutError:
+        raise ProtocolError(f"the rest of a frame did not come within {FRAME_SECONDS:g} s") from None

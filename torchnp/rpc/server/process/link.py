@@ -1,0 +1,198 @@
+"""A session as it outlives its connections: frames on their way between a client and its worker, each applied once.
+
+Frames of the client wait here until the worker takes them, and replies until the client says that it has them. Both are
+bounded by the window, so that this side always reads, and a client or worker that is slow fills nobody's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from typing import Protocol
+
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.server.transports.framing import ByteStream
+from torchnp.rpc.wire.outbox import Outbox
+
+TELL = wire.WINDOW // 4  # cost of frames after which the sender is told that they were taken
+
+
+class ClientStream(Protocol):
+    """A connection with a client."""
+
+    async def read(self, limit: int = wire.MAX_MESSAGE) -> wire.Bytes | None:
+        """The next message, at most so long; None at the end."""
+
+    async def write(self, messages: list[bytes]) -> None:
+        """Send messages; waits while the client does not read."""
+
+    async def close(self, last: bytes = b"") -> None:
+        """Say a last message, if there is one, and close."""
+
+
+class Link:
+    """What lies between the connections of a client, one after the other, and its worker.
+
+    Parameters
+    ----------
+    worker : ByteStream
+        The worker's frames.
+
+    Attributes
+    ----------
+    due : int
+        The number of the client's next frame.
+    taken : int
+        The number of the next frame that the worker takes.
+    gone : Event
+        Set when the client has left for good.
+    """
+
+    def __init__(self, worker: ByteStream) -> None:
+        self.due = self.taken = 1
+        self.gone = asyncio.Event()
+        self._worker = worker
+        self._inbox: deque[wire.Bytes] = deque()
+        self._inbox_cost = self._untold = 0
+        self._outbox = Outbox("the client")
+        self._to_send = 1  # the number of the next frame to be sent on this connection
+        self._over = False  # whether the last frame is kept
+        self._mail, self._room, self._news = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._talking: asyncio.Task | None = None
+
+    # ------------------------------------------------------------ the worker's side
+
+    async def feed(self) -> None:
+        """Give the worker what comes for it."""
+        with contextlib.suppress(OSError):
+            while True:
+                while not self._inbox:
+                    self._mail.clear()
+                    await self._mail.wait()
+                count, cost = len(self._inbox), self._inbox_cost
+                await self._worker.write(self._inbox)
+                for _ in range(count):
+                    self._inbox.popleft()
+                self._inbox_cost -= cost
+                self.taken += count
+                self._untold += cost
+                if self._untold >= TELL:
+                    self._news.set()
+
+    async def fetch(self) -> None:
+        """Keep what the worker says for the client; ends when the worker has."""
+        with contextlib.suppress(OSError):
+            while (frame := await self._worker.read()) is not None:
+                while self._outbox.cost > wire.WINDOW:
+                    self._room.clear()
+                    await self._room.wait()
+                self.keep(frame)
+
+    async def finish(self) -> None:
+        """Tell the worker that nothing more comes, once it has taken what did."""
+        while self._inbox:
+            await asyncio.sleep(0.01)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Tell the worker that nothing more comes."""
+        self._worker.end()
+
+    def keep(self, frame: wire.Bytes) -> None:
+        """Keep a frame for the client until it says that it has it."""
+        self._outbox.add(frame)
+        self._news.set()
+
+    def end(self) -> None:
+        """Nothing more is to be said; connections end when all has been."""
+        self._over = True
+        self._news.set()
+        self._worker.transport.close()
+
+    # ------------------------------------------------------------ the client's side
+
+    @property
+    def attached(self) -> bool:
+        """Whether there is a connection."""
+        return self._talking is not None
+
+    async def talk(self, stream: ClientStream, due: int, first: list[bytes]) -> bool:
+        """Carry frames over a connection, the only one from now on; whether the session is over when it ends.
+
+        Parameters
+        ----------
+        stream : Stream
+        due : int
+            The number of the frame that the client waits for.
+        first : list of bytes
+            Messages to begin with.
+
+        Raises
+        ------
+        ProtocolError
+            The client said something that it may not.
+        """
+        if self._talking is not None:
+            self._talking.cancel()
+        self._has(due)
+        self._to_send = due
+        task = self._talking = asyncio.current_task()
+        self._untold = 0  # the ticket has told
+        self._news.set()
+        both = [asyncio.ensure_future(c) for c in (self._transmit(stream, first), self._receive(stream))]
+        try:
+            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            with contextlib.suppress(OSError):
+                return any(t.result() for t in done)
+            return False
+        finally:
+            for t in both:
+                t.cancel()
+            if self._talking is task:
+                self._talking = None
+
+    async def _transmit(self, stream: ClientStream, first: list[bytes]) -> bool:
+        await stream.write(first)
+        while True:
+            self._news.clear()
+            messages = self._outbox.since(self._to_send)
+            self._to_send = self._outbox.next
+            if self._untold >= TELL:
+                self._untold = 0
+                messages.append(wire.numbered(0, wire.encode(wire.Credit(self.taken))))
+            if messages:
+                await stream.write(messages)
+            elif self._over:
+                return True
+            else:
+                await self._news.wait()
+
+    async def _receive(self, stream: ClientStream) -> bool:
+        while (message := await stream.read()) is not None:
+            number, frame = wire.split(message)
+            if not number:
+                control = wire.decode_control(frame)
+                if type(control) is wire.Bye:
+                    self.gone.set()
+                    return True
+                if type(control) is not wire.Credit:
+                    raise ProtocolError("a client says CREDIT or BYE between its frames, and nothing else")
+                self._has(control.due)
+            elif number > self.due:
+                raise ProtocolError(f"frame {number} came where {self.due} was due")
+            elif number == self.due:
+                self._inbox_cost += len(frame) + wire.OVERHEAD
+                if self._inbox_cost > wire.WINDOW + wire.MAX_MESSAGE:
+                    raise ProtocolError(f"more came than the {wire.WINDOW} bytes that the server gives credit for")
+                self.due += 1
+                self._inbox.append(frame)
+                self._mail.set()
+            # What came before is not applied again.
+        return False
+
+    def _has(self, due: int) -> None:
+        """Forget what the client says that it has."""
+        self._outbox.forget(due, self._to_send)
+        self._room.set()

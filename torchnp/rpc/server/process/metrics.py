@@ -1,0 +1,107 @@
+"""Counts for Prometheus at ``/metrics`` of a port of its own; nothing in them is computed from a value."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from torchnp.core.optional_deps import lacking
+from torchnp.rpc.exceptions import LedgerError
+from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
+from torchnp.rpc.server.process.counters import REASONS
+from torchnp.rpc.server.process.event_log import note
+
+if TYPE_CHECKING:
+    from torchnp.rpc.server.transports.tcp import Server
+
+_COUNTED = (
+    ("sessions", "Sessions that were opened."),
+    ("operators", "Operators that came in frames."),
+    ("failures", "Operators and tensors that failed."),
+    ("late", "Replies about private data that came later than was foreseen."),
+)
+_BYTES = (("received", "Bytes of frames of sessions that came."), ("sent", "Bytes of frames of sessions that went."))
+
+
+class _Collector:
+    """What Prometheus asks for, looked up when it asks."""
+
+    def __init__(self, server: Server) -> None:
+        from prometheus_client import core
+
+        self.server, self.core = server, core
+        self.ledger = Ledger(server.service.ledger.path) if server.service.ledger is not None else None
+
+    def collect(self) -> Iterator[Any]:
+        """All numbers by now."""
+        core, server = self.core, self.server
+        totals = server.counters.totals()
+        yield core.GaugeMetricFamily("torchnp_open_sessions", "Sessions by now.", len(server.sessions))
+        yield core.GaugeMetricFamily(
+            "torchnp_reserved_bytes", "Bytes of the common budget that sessions have.", server.budget.reserved()
+        )
+        for name, text in _COUNTED:
+            yield core.CounterMetricFamily(f"torchnp_{name}", text, totals[name])
+        for name, text in _BYTES:
+            yield core.CounterMetricFamily(f"torchnp_{name}_bytes", text, totals[name])
+        yield self._family("refusals", "What was refused.", "reason", {r: totals[r] for r in REASONS})
+        kinds = {kind: totals[kind] for kind in ("exact", "noised")}
+        yield self._family("publishes", "Tensors that were published.", "kind", kinds)
+        if self.ledger is not None:
+            yield from self._budgets(self.ledger)
+
+    def _family(self, name: str, text: str, label: str, values: dict[str, int]) -> Any:
+        family = self.core.CounterMetricFamily(f"torchnp_{name}", text, labels=[label])
+        for key, value in values.items():
+            family.add_metric([key], value)
+        return family
+
+    def _budgets(self, ledger: Ledger) -> Iterator[Any]:
+        make = self.core.GaugeMetricFamily
+        labels = ["dataset", "client"]
+        budget = make("torchnp_budget_epsilon", "Privacy budgets, at their delta.", labels=labels)
+        spent = make("torchnp_budget_spent_epsilon", "What was spent of them, at the same delta.", labels=labels)
+        try:
+            accounts = ledger.accounts()
+        except LedgerError:
+            return  # the rest is told all the same, and the log tells of the ledger
+        for account in accounts:
+            key = [account.dataset, "(all)" if account.client == EVERYBODY else account.client]
+            budget.add_metric(key, account.epsilon if account.limit is not None else 0.0)
+            spent.add_metric(key, account.epsilon_spent())
+        yield budget
+        yield spent
+
+
+def check_installed() -> None:
+    """ValueError unless the package for it is installed."""
+    if said := lacking("metrics", "prometheus_client"):
+        raise ValueError(f"metrics {said}")
+
+
+@contextlib.contextmanager
+def serving(server: Server, host: str, port: int) -> Iterator[int]:
+    """Serve a server's numbers from a thread as long as the block runs; gives the port.
+
+    Raises
+    ------
+    ValueError
+        The package for it is not installed.
+    OSError
+        The port cannot be had.
+    """
+    check_installed()
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    registry = CollectorRegistry()
+    registry.register(_Collector(server))
+    httpd, thread = start_http_server(port, host, registry)
+    note(logging.INFO, "metrics", port=httpd.server_port)
+    try:
+        yield httpd.server_port
+    finally:
+        httpd.shutdown()
+        httpd.server_close()
+        thread.join(1)

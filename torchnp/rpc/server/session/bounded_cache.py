@@ -1,0 +1,70 @@
+"""What a session's process remembers beside objects, within a number of bytes."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from torchnp.rpc.server.privacy.row_labels import Rows
+
+CACHE_BYTES = 8 << 20
+
+Value = TypeVar("Value")
+
+
+class Room:
+    """Bytes that are left for something that is never forgotten."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.left = nbytes
+
+    def take(self, nbytes: int) -> bool:
+        """Take so many, if there are; whether there were."""
+        if nbytes > self.left:
+            return False
+        self.left -= nbytes
+        return True
+
+
+class BoundedCache(Generic[Value]):
+    """Values by key, of so many bytes together; where there would be more, all are forgotten.
+
+    Parameters
+    ----------
+    most : int
+        Bytes of keys and values, about. One that takes more than a quarter is not kept.
+    """
+
+    def __init__(self, most: int = CACHE_BYTES) -> None:
+        self.most, self.nbytes = most, 0
+        self._values: dict[Any, Value] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: Any) -> Value | None:
+        """The value of a key, or None."""
+        return self._values.get(key)
+
+    def keep(self, key: Any, value: Value) -> None:
+        """Remember a value under a new key."""
+        nbytes = size_of(key) + size_of(value)
+        if nbytes > self.most // 4:
+            return
+        if self.nbytes + nbytes > self.most:
+            self._values.clear()
+            self.nbytes = 0
+        self._values[key] = value
+        self.nbytes += nbytes
+
+
+def size_of(value: Any) -> int:
+    """Bytes of memory that a value takes, about: of nested tuples and lists, texts, labels and errors."""
+    if isinstance(value, (tuple, list, frozenset)):
+        return 80 + sum(8 + size_of(x) for x in value)
+    if isinstance(value, (str, bytes)):
+        return 64 + len(value)
+    if isinstance(value, Rows):
+        return 160 + len(value.dataset) + len(value.order)
+    if isinstance(value, BaseException):
+        return 256 + size_of(value.args)
+    return 64

@@ -1,0 +1,401 @@
+"""One operator at a time: its arguments, the gate, the kernel and its results."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from torchnp.random import Generator
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import KERNEL_ERRORS, ProtocolError, QuotaError
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.config.tokens import Rights
+from torchnp.rpc.server.privacy import row_calls, row_labels, taint
+from torchnp.rpc.server.privacy.taint import RAISED, Disclosure
+from torchnp.rpc.server.privacy.timing import Pace
+from torchnp.rpc.server.process.counters import Count
+from torchnp.rpc.server.session.arguments import END, MOST
+from torchnp.rpc.server.session.array_layout import laid_out
+from torchnp.rpc.server.session.bounded_cache import BoundedCache
+from torchnp.rpc.server.session.error_text import error_text
+from torchnp.rpc.server.session.invocation import Invocation, results
+from torchnp.rpc.server.session.object_store import Failure, ObjectStore, StoredObject
+from torchnp.rpc.server.session.overload_info import Served
+from torchnp.rpc.wire import Handle, Ints
+
+# What a kernel is given for an argument that is no object and does not stand for itself.
+_MADE_OF: dict[type, Callable[[Any], Any]] = {
+    Ints: lambda arg: arg.items.copy(),
+    wire.Dtype: lambda arg: wire.dtype_of(arg.name),
+    wire.Complex: lambda arg: complex(arg.real, arg.imag),
+}
+
+
+class Refusal(RuntimeError):
+    """What the server itself does not do; its text tells no values."""
+
+
+class Executor:
+    """Runs a session's operators on its store.
+
+    Attributes
+    ----------
+    pace : Pace
+        Is told how long operators on private data took, and says when the reply is due.
+    """
+
+    def __init__(self, service: Service, store: ObjectStore, rights: Rights, count: Count) -> None:
+        self.service, self.store, self.rights, self.count = service, store, rights, count
+        self.pace = Pace(service.bucket, service.late)
+        self._generator = Generator()  # seeded for each operator: no operator moves another's numbers
+        self._rows: dict[int, Served] = {}
+        self._foreseen: BoundedCache[Disclosure] = BoundedCache()
+        self._labels: BoundedCache[tuple[list[row_labels.Label], float]] = BoundedCache()
+
+    def run_all(
+        self,
+        ops: list[wire.Op],
+        seq: int,
+        failed: Callable[[Failure], object],
+        watch: Callable[[int], None] | None = None,
+    ) -> None:
+        """Run operators in their order.
+
+        Parameters
+        ----------
+        seq : int
+            Sequence number of the first.
+        failed : callable
+            Is told of each failure that is the first on its way: not of an operator of whose inputs one had failed.
+        watch : callable, optional
+            Is told of each operator before it runs, by its number in the table, counted from 1.
+        """
+        rows, store, quickly = self._rows, self.store, self._quickly
+        for number, op in enumerate(ops, seq):
+            index, first, count = op.index, op.first, op.count
+            if watch is not None:
+                watch(index + 1)
+            row = rows.get(index)
+            if row is None:
+                row = rows[index] = self.service.row(index)
+            if first <= store.last_id:
+                store.claim(first, count)
+            elif count:
+                store.last_id = first + count - 1
+            values = None
+            if count == row.quick and not op.kwargs and not op.expected and op.key is None:
+                values = quickly(op, row)
+            if values is None:
+                failure = self._closely(op, row, number)
+                if failure is not None:
+                    failed(failure)
+                continue
+            try:
+                out = row.run(*values)
+                if row.fresh and type(out) is np.ndarray and out.base is None and out.flags.c_contiguous:
+                    store.add(first, out)
+                elif row.view and type(out) is np.ndarray:
+                    store.put(first, out, True)
+                elif count:
+                    self._keep(op, row, out)
+            except RAISED as error:
+                failed(self._failed(op, row, error, number))
+
+    def _closely(self, op: wire.Op, row: Served, seq: int) -> Failure | None:
+        """Run an operator; the failure if it is the first on its way, None if it worked or an input had failed."""
+        call = self._bound(op, row)
+        public = True
+        for entry in call.entries:
+            buffer = entry.buffer
+            if buffer is None or buffer.poison is not None:
+                first = min((e.poison for e in call.entries if e.poison), key=lambda f: f.seq)
+                self._poison(op, call.targets, first)
+                return None
+            public = public and buffer.public
+        try:
+            if self.rights.allowed is not None and op.index not in self.rights.allowed:
+                self.count("operator")
+                raise Refusal(self.rights.why_not(op.index, row.name))
+            if words := row.problem(op.args, op.kwargs):
+                raise Refusal(words)
+            if call.targets or row.checked:
+                self._check(call)
+            if (op.key is None) == row.random:
+                raise Refusal("a random operator comes with a key, and no other does")
+            if public:
+                self._keep(op, row, call.run(self._seeded(op)))
+                problem = None
+            else:
+                problem = self._run_on_private(call)
+            if problem is None and len(call.targets) + op.count > 1:
+                self._join(call)
+        except RAISED as error:
+            problem = error
+        return None if problem is None else self._failed(op, row, problem, seq)
+
+    def _bound(self, op: wire.Op, row: Served) -> Invocation:
+        """The call that a frame asks for: from here on, nothing looks at where in the frame an argument was."""
+        given = row.bound(op)
+        names: list[str] = []
+        entries: list[StoredObject] = []
+        values = {}
+        for name, arg in given.items():
+            values[name] = self._value(arg, entries)
+            names += [name] * (len(entries) - len(names))
+        targets = [e for name, e in zip(names, entries) if name in row.written] if row.written else []
+        return Invocation(op, row, given, names, entries, targets, values)
+
+    def _quickly(self, op: wire.Op, row: Served) -> list | None:
+        """Arguments as a kernel takes them; None if they have to be looked at more closely.
+
+        They were found good before, and the objects among them are public and have not failed.
+        """
+        allowed = self.rights.allowed
+        if allowed is not None and op.index not in allowed:
+            return None
+        objects, good = self.store.entries, row.good
+        values: list[Any] = []
+        arg: Any
+        try:
+            for arg in op.args:
+                kind = type(arg)
+                good = good[kind]
+                if kind is Handle:
+                    entry = objects[arg.id]
+                    buffer = entry.buffer
+                    if buffer is None or not buffer.public or buffer.poison is not None:
+                        return None
+                    arg = entry.array
+                elif kind is int:
+                    if arg > MOST:
+                        return None
+                elif kind in _MADE_OF:
+                    arg = _MADE_OF[kind](arg)
+                values.append(arg)
+        except KeyError:  # arguments of these types, or such an object, have not been met
+            return None
+        return values if END in good else None
+
+    def _failed(self, op: wire.Op, row: Served, problem: Exception, seq: int) -> Failure:
+        failure = _failure(row, problem, seq)
+        call = self._bound(op, row)
+        # What makes and writes nothing is a check: of what it was asked about, and of all that was made with that.
+        checked = [] if row.returns or row.written else [e for x in call.entries for e in (x, *self._siblings(x))]
+        self._poison(op, call.targets + checked, self.store.remembered(failure))
+        return failure
+
+    def _join(self, call: Invocation) -> None:
+        """Let objects that one operator made or wrote know of each other."""
+        written = [_ids(call.given[name]) for name in call.row.written if name in call.given]
+        ids = (*itertools.chain(*written), *range(call.op.first, call.op.first + call.op.count))
+        for i in ids:
+            self.store.get(i).siblings = ids
+
+    def _siblings(self, entry: StoredObject) -> list[StoredObject]:
+        return [self.store.entries[i] for i in entry.siblings if i in self.store.entries]
+
+    def _value(self, arg: Any, entries: list[StoredObject]) -> Any:
+        """An argument as a kernel takes it; the objects in it join ``entries``."""
+        kind = type(arg)
+        if kind is wire.Handle:
+            entry = self.store.get(arg.id)
+            entries.append(entry)
+            return entry.array
+        if kind is wire.Items:
+            return [self._value(x, entries) for x in arg.items]
+        return _MADE_OF[kind](arg) if kind in _MADE_OF else arg
+
+    def _check(self, call: Invocation) -> None:
+        """What the server refuses whatever the values are, before a kernel sees them."""
+        row, values = call.row, call.values
+        for entry in call.targets:
+            if entry.buffer is not None and entry.buffer.readonly:
+                raise Refusal(
+                    f"the server's dataset {entry.buffer.readonly!r} is read-only: clone() it and change the copy"
+                )
+        for name in row.sized:
+            self._check_size(call, name)
+        if row.masks:
+            for index in values.get("indices", ()):
+                if isinstance(index, np.ndarray) and index.dtype in (np.bool_, np.uint8):
+                    raise Refusal("a mask as an index gives a shape that depends on values; use torch.where")
+        if row.revealing is not None:
+            for name, entry in zip(call.names, call.entries):
+                if name == row.revealing and not entry.buffer.public:  # type: ignore[union-attr]
+                    raise Refusal(f"shapes, places or time depend on the values of {name}, which are an owner's here")
+        if row.revealing == "repeats":
+            repeats, x = values["repeats"], values["self"]
+            each = x.nbytes // max(repeats.size, 1)
+            self.store.check_bytes(int(max(repeats.sum(dtype=np.float64), 0)) * each)
+
+    def _check_size(self, call: Invocation, name: str) -> None:
+        """QuotaError where an argument alone says that too much would be made."""
+        size, of = call.values.get(name), 1
+        sizes: list[Any] = size if isinstance(size, list) else [size]
+        if not sizes or not all(type(n) is int and n >= 0 for n in sizes):
+            return  # for the kernel to refuse
+        if call.row.name == "aten::repeat":
+            of = call.values["self"].size
+        self.store.check_bytes(math.prod(sizes) * of)
+        if name in ("sections", "chunks") and sizes[0] > wire.MAX_ITEMS:
+            raise Refusal(f"{sizes[0]:,} pieces are more than the {wire.MAX_ITEMS:,} results that an operator may have")
+
+    def _seeded(self, op: wire.Op) -> Generator:
+        """What an operator draws from; the client knows its key, so that the numbers tell of no values."""
+        if op.key is not None:
+            self._generator.manual_seed(op.key)
+        return self._generator
+
+    # ------------------------------------------------------------ private data
+
+    def _run_on_private(self, call: Invocation) -> Exception | None:
+        """Run an operator on private data: what of it can be seen is decided before the kernel meets a value.
+
+        Returns
+        -------
+        Exception or None
+            Why the operator fails, whatever the values are.
+        """
+        op, row, entries, store = call.op, call.row, call.entries, self.store
+        facts = taint.facts(op, call.given, entries, row.whole)
+        if row.views:  # looks at no value
+            made = call.results(self._seeded(op))
+            rows, _ = self._label(call, facts, [row_calls.Shaped(a.shape, a.dtype) for a, _ in made])
+            for id_, (array, view) in enumerate(made, op.first):
+                store.put(id_, array, False, view=view, rows=rows[id_ - op.first])
+            return None
+        # No kernel writes a public buffer that its schema does not mark: it would keep private values and stay public.
+        free = [not e.buffer.public or any(e is t for t in call.targets) for e in entries]  # type: ignore[union-attr]
+
+        def guarded(arrays: Iterable[Any]) -> Iterator[Any]:
+            return (a if f else taint.locked(a) for a, f in zip(arrays, free))
+
+        shown = [e for n, e in zip(call.names, entries) if n == row.revealing == "repeats"]  # public: see `_check`
+        key = (facts, *free, *(e.array.tobytes() for e in shown))  # type: ignore[union-attr]
+        outcome = self._foreseen.get(key)
+        if outcome is None:
+            outcome = taint.foresee(
+                entries, row.whole, lambda arrays: [a for a, _ in call.on(guarded(arrays)).results(Generator(0))], shown
+            )
+            self._foreseen.keep(key, outcome)
+        if outcome.problem is not None:
+            return outcome.problem
+        store.check_bytes(sum(f.nbytes for f in outcome.results))
+        store.check_objects(len(outcome.results))
+        results = [row_calls.Shaped(f.shape, f.dtype) for f in outcome.results]
+        if call.targets and not results:  # in place: what it writes
+            results = [row_calls.Shaped(e.array.shape, e.array.dtype) for e in call.targets]  # type: ignore[union-attr]
+        rows, seconds = self._label(call, facts, results)
+        # A target whose places depended each on the one row that its label says, and do so still, is as before, and so are
+        # its views. All others are private from here on, and mixed.
+        stays = (
+            not outcome.results
+            and rows == [e.label for e in call.targets if isinstance(e.label, row_labels.Rows)] != []
+        )
+        if not stays:
+            for entry in call.targets:
+                entry.buffer.public, entry.buffer.mixed = False, row.name  # type: ignore[union-attr]
+        if not all(free):
+            call = call.on(guarded(e.array for e in entries), targets=True)
+        start = time.perf_counter()
+        if stays:
+            self._write_rows(call, results, rows)
+        else:
+            labels = rows if outcome.results else []
+            found = self._on_values(call, outcome, results, labels)
+            for id_, (array, fresh) in enumerate(zip(found, outcome.results, strict=True), op.first):
+                own = array is not None and store.is_new(array, fresh.nbytes)
+                store.put(id_, taint.held(array, fresh, own), False, rows=labels[id_ - op.first])
+        self.pace.ran(row.name, max(outcome.seconds, seconds), time.perf_counter() - start)
+        return None
+
+    def _write_rows(self, call: Invocation, results: list[row_calls.Shaped], rows: list[row_labels.Label]) -> None:
+        """What an operator in place that keeps a row label writes."""
+        try:
+            (found,) = call.by_rows(results, rows)
+        except RAISED:  # no memory: no value tells
+            found = None
+        if found is None:
+            call.clear()
+        else:
+            call.targets[0].array[...] = found  # type: ignore[index]
+
+    def _on_values(
+        self, call: Invocation, outcome: Disclosure, results: list[row_calls.Shaped], rows: list[row_labels.Label]
+    ) -> list[Any]:
+        """The results: those with a row label by kernels that see no value, and others by the table's, or None where it fails."""
+        found: list[Any] = [None] * len(outcome.results)
+        labelled = [isinstance(label, row_labels.Rows) for label in rows]
+        if not labelled or not all(labelled):
+            try:
+                found = [a for a, _ in call.results(self._seeded(call.op))]
+            except RAISED:
+                call.clear()
+        if any(labelled):
+            try:
+                by_row = call.by_rows(results, rows)
+            except RAISED:  # no memory: no value tells
+                by_row = [None] * len(results)
+            found = [x if label else y for label, x, y in zip(labelled, by_row, found)]
+        return found
+
+    def _label(
+        self, call: Invocation, facts: tuple, results: list[row_calls.Shaped]
+    ) -> tuple[list[row_labels.Label], float]:
+        """The labels of the results, and the seconds that it took to find them without a value.
+
+        They depend on what the client knows; where rows move, on public places too.
+        """
+        given = [e.label for e in call.entries]
+        key = (*facts, *given)
+        made = None if call.row.moved and any(label is None for label in given) else self._labels.get(key)
+        if made is None:
+            start = time.perf_counter()
+            found = row_calls.labels(call, results)
+            made = found, time.perf_counter() - start
+            self._labels.keep(key, made)
+        return made
+
+    # ------------------------------------------------------------ results
+
+    def _keep(self, op: wire.Op, row: Served, out: Any) -> None:
+        """Store public results under the ids that the client chose."""
+        if row.one and op.count == 1 and not op.expected and type(out) is np.ndarray:
+            view = row.returns[0][1]
+            self.store.put(op.first, out if view else laid_out(out, None), True, "", view)
+        elif row.returns or op.count or op.expected:
+            for id_, (array, view) in enumerate(results(op, row, out), op.first):
+                self.store.put(id_, array, True, view=view)
+
+    def _poison(self, op: wire.Op, targets: list[StoredObject], failure: Failure) -> None:
+        """Results have failed, and so has whatever should have been written: its views must not be believed."""
+        for i in range(op.first, op.first + op.count):
+            self.store.delete(i, i)
+            self.store.put_failure(i, failure)
+        for entry in targets:
+            buffer = entry.buffer
+            if buffer is not None and not buffer.readonly and buffer.poison is None:
+                buffer.poison = failure
+
+
+def _ids(arg: Any) -> list[int]:
+    """The ids of the objects in an argument."""
+    return [x.id for x in (arg.items if isinstance(arg, wire.Items) else (arg,)) if type(x) is wire.Handle]
+
+
+def _failure(row: Served, error: Exception, seq: int) -> Failure:
+    if isinstance(error, ProtocolError):
+        raise error
+    if isinstance(error, (QuotaError, MemoryError)):
+        return Failure(seq, "quota", "", error_text(error) or "the server is out of memory", row.name)
+    names = [c.__name__ for c in type(error).__mro__]
+    cls = next((n for n in names if n in KERNEL_ERRORS), None)
+    text = error_text(error)
+    if cls is None:
+        cls, text = "RuntimeError", f"{names[0]}: {text}"
+    return Failure(seq, "op", cls, text, row.name)

@@ -1,0 +1,159 @@
+"""A call of an operator: what came, the objects that it is about, and the results that the client is waiting for."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from torchnp.random import Generator, default_generator
+from torchnp.rpc import wire
+from torchnp.rpc.server.privacy import row_calls
+from torchnp.rpc.server.privacy.row_labels import Label
+from torchnp.rpc.server.privacy.taint import replaced
+from torchnp.rpc.server.session.array_layout import laid_out
+from torchnp.rpc.server.session.object_store import StoredObject
+from torchnp.rpc.server.session.overload_info import Served
+
+
+class Invocation(msgspec.Struct, eq=False):
+    """One operator with its arguments, each under the name of its parameter, however the frame had them.
+
+    Attributes
+    ----------
+    given : dict
+        What the frame says for each parameter, in the schema's order.
+    names : list of str
+        The parameter that each object stands for.
+    entries : list of Entry
+        The objects, in the same order.
+    targets : list of Entry
+        Those that the operator writes.
+    values : dict
+        As a kernel takes them: arrays in the place of handles.
+    """
+
+    op: wire.Op
+    row: Served
+    given: dict[str, Any]
+    names: list[str]
+    entries: list[StoredObject]
+    targets: list[StoredObject]
+    values: dict[str, Any] = {}
+
+    def named(self, arrays: Iterable[Any]) -> dict[str, Any]:
+        """The arguments with arrays in the place of the objects, in their order."""
+        left = iter(arrays)
+        return {name: replaced(a, left) for name, a in self.given.items()}
+
+    def on(self, arrays: Iterable[Any], targets: bool = False) -> Invocation:
+        """The same call with other arrays in the place of its objects, in their order."""
+        return Invocation(
+            self.op, self.row, self.given, self.names, self.entries, self.targets if targets else [], self.named(arrays)
+        )
+
+    def run(self, generator: Generator) -> Any:
+        """What the kernel gives, drawing from the generator if it draws."""
+        row = self.row
+        if row.finite:
+            _check_finite(self.values.values())
+        args, kwargs = row.arguments(self.values)
+        if row.generator:
+            kwargs["generator"] = generator
+        if row.random and not row.generator:
+            with _as_default(generator):
+                out = row.run(*args, **kwargs)
+        else:
+            out = row.run(*args, **kwargs)
+        if row.empty:
+            self.clear()
+        return out
+
+    def clear(self) -> None:
+        """Fill what the operator writes with zeros."""
+        for entry in self.targets:
+            entry.array.fill(0)  # type: ignore[union-attr]
+
+    def results(self, generator: Generator) -> list[tuple[np.ndarray, bool]]:
+        """`results` of what the kernel gives."""
+        return results(self.op, self.row, self.run(generator))
+
+    def picked(self, out: Any) -> list[Any]:
+        """Of what a kernel gives for each result of the schema, what the client wants."""
+        return [value for value, _, _ in _picked(self.op, self.row, out)]
+
+    def plainly(self, arrays: Sequence[np.ndarray], instead: dict[str, Any]) -> list[np.ndarray]:
+        """What the kernel gives for other arrays, which are no objects of the session, and other values of parameters."""
+        values = self.named(arrays)
+        values = {name: instead.get(name, value) for name, value in values.items() if name != "dtype"}
+        out = Invocation(self.op, self.row, self.given, [], [], [], values).run(Generator(0))
+        return [_array(a) for a in self.picked(out)]
+
+    def by_rows(self, results: Sequence[row_calls.Shaped], labels: Sequence[Label]) -> list[np.ndarray | None]:
+        """The results that have a row label, by the kernels that keep it; None for all others."""
+        return row_calls.values(self, results, labels)
+
+
+def _check_finite(values: Iterable[Any]) -> None:
+    for value in values:
+        if isinstance(value, list):
+            _check_finite(value)
+        elif isinstance(value, np.ndarray) and np.isinf(value).any():
+            raise RuntimeError("the matrix contains infinities, on which LAPACK may go on without end")
+
+
+def results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]:
+    """The tensors that a kernel gave, laid out as the client expects them, and whether each is a view."""
+    made = []
+    for array, view, strides in _picked(op, row, out):
+        if type(array) is not np.ndarray:
+            array = _array(array)
+        if not view:
+            if row.empty:
+                array.fill(0)
+            array = laid_out(array, strides or None)
+        made.append((array, view))
+    return made
+
+
+def _picked(op: wire.Op, row: Served, out: Any) -> list[tuple[Any, bool, Any]]:
+    """The tensors that a kernel gave and the client wants, whether each is a view, and its strides there."""
+    fresh: list[tuple[Any, bool, Any]] = []
+    for i, view in row.returns:
+        value = out if row.single else out[i]
+        if isinstance(value, (list, tuple)):
+            fresh += [(v, view, None) for v in value]
+        else:
+            fresh.append((value, view, None))
+    expected = op.expected
+    if expected:
+        if len(expected) != len(fresh):
+            raise RuntimeError(f"{len(fresh)} results came where the client expects {len(expected)}")
+        fresh = [(v, view, e) for (v, view, _), e in zip(fresh, expected) if e is not wire.HOLE]
+    if len(fresh) != op.count:
+        raise RuntimeError(f"{len(fresh)} results came where the client expects {op.count}")
+    return fresh
+
+
+def _array(value: Any) -> np.ndarray:
+    if value is None:
+        raise RuntimeError("no tensor came where the client expects one")
+    return np.asarray(value)
+
+
+_default_in_use = threading.Lock()
+
+
+@contextlib.contextmanager
+def _as_default(generator: Generator) -> Iterator[None]:
+    """Let overloads that have no generator argument draw from a session's generator."""
+    with _default_in_use:
+        own, default_generator.__dict__ = default_generator.__dict__, generator.__dict__
+        try:
+            yield
+        finally:
+            default_generator.__dict__ = own

@@ -1,0 +1,82 @@
+"""Tensors that a client sends, chunk by chunk, into memory that the session's books have counted."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import ProtocolError, QuotaError
+from torchnp.rpc.server.session.array_layout import shaped
+from torchnp.rpc.server.session.object_store import ObjectStore
+
+
+class Uploads:
+    """The tensor that is on its way into a session; there is one at a time."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.store = store
+        self._first: wire.Data | None = None
+        self._target: np.ndarray | None = None  # None where there is no room: the chunks are taken and dropped
+        self._problem: Exception | None = None
+        self._size = self._done = 0
+
+    @property
+    def open(self) -> bool:
+        """Whether chunks of a tensor are still to come."""
+        return self._first is not None
+
+    def clear(self) -> None:
+        """Forget what came so far."""
+        self._first = self._target = self._problem = None
+
+    def take(self, chunk: wire.Data) -> bool:
+        """Take a chunk; whether it was the last, after which the tensor is in the store.
+
+        Raises
+        ------
+        ProtocolError
+            The chunk does not fit to what came before.
+        QuotaError, MemoryError
+            It was the last chunk of a tensor that there is no room for.
+        """
+        if self._first is None:
+            self._begin(chunk)
+        first = self._first
+        assert first is not None
+        end = self._done + len(chunk.raw)
+        if (
+            (chunk.id, chunk.offset) != (first.id, self._done)
+            or end > self._size
+            or (self._size > self._done and not chunk.raw)
+        ):
+            raise ProtocolError("the chunks of a tensor do not fit together")
+        if self._target is not None:
+            self._target[self._done : end] = np.frombuffer(chunk.raw, np.uint8)
+        self._done = end
+        if end < self._size:
+            return False
+        target, problem = self._target, self._problem
+        self.clear()
+        if problem is not None:
+            raise problem
+        assert target is not None
+        self.store.put(first.id, shaped(target, first), public=True)
+        return True
+
+    def _begin(self, chunk: wire.Data) -> None:
+        if chunk.offset:
+            raise ProtocolError("a chunk came without its beginning")
+        if sorted(chunk.order) != list(range(len(chunk.shape))):
+            raise ProtocolError(f"{chunk.order} is no order of {len(chunk.shape)} dimensions")
+        dtype = wire.dtype_of(chunk.dtype)
+        size = wire.nbytes_of(dtype, chunk.shape)
+        self.store.claim(chunk.id, 1)
+        try:
+            if wire.nbytes_of(dtype, [n for n in chunk.shape if n]) > sys.maxsize:  # NumPy's limit, of empty arrays too
+                raise QuotaError(f"a tensor of shape {chunk.shape} is larger than an array can be")
+            self._target = self.store.zeros(size)
+        except (QuotaError, MemoryError) as error:
+            self._problem = error
+        self._first, self._size, self._done = chunk, size, 0

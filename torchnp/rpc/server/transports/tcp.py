@@ -1,0 +1,401 @@
+"""The server over TCP: asyncio lets clients in, and a process for each computes; no torch."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from torchnp.core.optional_deps import lacking
+from torchnp.core.registry import FAILURES
+from torchnp.rpc import wire
+from torchnp.rpc.client.transports.transport import keep_alive
+from torchnp.rpc.exceptions import AuthenticationError, ProtocolError
+from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.config.settings import BUCKET, MAX_CLIENTS
+from torchnp.rpc.server.config.tokens import Rights, Token
+from torchnp.rpc.server.process.event_log import note, place_of
+from torchnp.rpc.server.process.link import ClientStream
+from torchnp.rpc.server.process.metrics import serving
+from torchnp.rpc.server.process.rlimits import limit_memory
+from torchnp.rpc.server.process.sessions import LINGER_SECONDS, LiveSession, Sessions
+from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.server.session.protocol import greet, last_word
+from torchnp.rpc.server.transports.auth_throttle import Refusals, Strangers, host_of
+from torchnp.rpc.server.transports.listen import Listener, ServerCertificates, names_of, opened
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HELLO_SECONDS = 10.0
+STOP_SECONDS = 2.0  # that clients have to hear that the server stops
+_STOPPED = "the server has been stopped: the session's handles have no values any more"
+
+
+class Server(Sessions):
+    """Listens, and gives each connection a session of its own.
+
+    Parameters
+    ----------
+    service : Service
+        What is offered.
+    host, port : str, int
+        Where to listen; port 0 takes a free one.
+    max_clients : int
+        Sessions at a time; one more is refused with a reason.
+    max_memory : int, optional
+        Bytes that all sessions may hold together.
+    tls : Certificates, optional
+        The server's, and whose it takes from clients; without them nothing is encrypted.
+    grpc : bool
+        Whether to listen for calls of gRPC in place of plain TCP.
+
+    Raises
+    ------
+    ValueError
+        The host is not loopback and there is no token, the port is not between 0 and 65535, or gRPC is not installed.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        max_clients: int = MAX_CLIENTS,
+        max_memory: int | None = None,
+        tls: ServerCertificates | None = None,
+        grpc: bool = False,
+    ) -> None:
+        if type(port) is not int:
+            raise TypeError(f"a port is an integer, not a value of type {type(port).__name__}")
+        if not 0 <= port < 65536:
+            raise ValueError(f"there is no port {port}: give one from 1 to 65535, or 0 for a free one")
+        if host not in LOOPBACK and service.open:
+            raise ValueError(
+                f"refusing to listen on {host} without a token: anybody who can reach it could use this server. "
+                "Give a token, or listen on 127.0.0.1"
+            )
+        _check_certificates(service.tokens.by_name.values(), tls)
+        if grpc and (missing := lacking("rpc,grpc", "grpc")):
+            raise ValueError(f"gRPC {missing}")
+        super().__init__(service, max_clients, max_memory)
+        self.host, self.port, self.certificates, self.grpc = host, port, tls, grpc
+        self.tls = None if tls is None else tls.context()
+        self._clients: set[asyncio.Task] = set()
+        self._strangers, self._refusals = Strangers(), Refusals()
+        self._thread: threading.Thread | None = None
+
+    def invitation(self) -> str:
+        """Where the server listens and how to connect, in one line."""
+        host = socket.gethostname() if self.host in ("", "0.0.0.0", "::") else self.host
+        scheme = ("grpcs" if self.tls else "grpc") if self.grpc else ("tls" if self.tls else "tcp")
+        address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        more = ", token=..." if any(t.hash for t in self.service.tokens.by_name.values()) else ""
+        if self.tls is not None:
+            more += ", ca=..." if self.tls.verify_mode == ssl.CERT_NONE else ", ca=..., cert=..., key=..."
+        return f'listening on {self.host}:{self.port}; connect with rpc.connect("{address}"{more})'
+
+    # ------------------------------------------------------------ running
+
+    async def run(self, ready: Any = None, stop: asyncio.Event | None = None) -> None:
+        """Serve until ``stop`` is set; ``ready`` is called when the port is open."""
+        stop = stop or asyncio.Event()
+        self.service.tell_ledger()
+        self.fork()
+        nursery = self._nursery
+        assert nursery is not None
+        loop = asyncio.get_running_loop()
+        try:
+            listener = await self._listen()
+            self.port = listener.port
+            loop.add_reader(nursery.control, self._bury, stop)
+            note(logging.INFO, "serving", operators=len(self.service.agreement.names))
+            try:
+                if ready is not None:
+                    ready()
+                await stop.wait()
+            finally:
+                loop.remove_reader(nursery.control)
+                self._stopping = True
+                nursery.end()  # what workers do now is lost, and takes time from those who are told so
+                listener.close()
+                lives = [held.life for held in self._living.values() if held.life is not None]
+                for task in (*self._clients, *lives):
+                    task.cancel()
+                if tasks := [*self._clients, *lives]:
+                    await asyncio.wait(tasks, timeout=STOP_SECONDS)  # a client that does not read is not waited for
+                await listener.closed()
+                note(logging.INFO, "stopped")
+        finally:
+            self._nursery = None
+            nursery.close()
+
+    def __enter__(self) -> Server:
+        """Serve from a thread of this process."""
+        self.fork()
+        ready: Future[None] = Future()
+
+        def work() -> None:
+            async def main() -> None:
+                self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+                await self.run(lambda: ready.set_result(None), self._stop)
+
+            try:
+                asyncio.run(main())
+            except (OSError, *FAILURES) as error:  # of a port that is taken, or no port
+                if ready.done():
+                    raise
+                ready.set_exception(error)
+
+        self._thread = threading.Thread(target=work, name="torchnp-rpc-server", daemon=True)
+        self._thread.start()
+        ready.result(30)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        if self._thread is not None:
+            self._thread.join(10)
+
+    def know(self, tokens: Sequence[Token]) -> None:
+        """Let in the holders of some tokens from now on, and nobody else; the sessions of others end.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A token is none, or names what there is not; all stays as it was.
+        """
+        _check_certificates(tokens, self.certificates)
+        gone = self.service.know(tokens)
+        assert self._nursery is not None
+        self._nursery.tell(tokens)
+        for held in self._living.values():
+            if held.rights.client in gone:
+                held.revoked = True
+                self._nursery.kill(held.slot)
+        note(logging.INFO, "tokens read", tokens=len(tokens), gone=len(gone))
+
+    # ------------------------------------------------------------ one client
+
+    async def _listen(self) -> Any:
+        if not self.grpc:
+            listener = Listener(self.host, self.port)
+            await listener.start(self._arrived)
+            return listener
+        from torchnp.rpc.server.transports.grpc_transport import (
+            GrpcPort,  # loads gRPC, whose threads no worker may have
+        )
+
+        port = GrpcPort(self.host, self.port, self.certificates, self._strangers, HELLO_SECONDS)
+        await port.start(self._caller)
+        return port
+
+    def _arrived(self, connection: socket.socket, address: tuple) -> None:
+        self._meet(asyncio.ensure_future(self._client(connection)), host_of(address[0]))
+
+    def _meet(self, task: asyncio.Task, host: str) -> None:
+        """Keep count of a connection that has not said who it is."""
+        self._clients.add(task)
+        task.add_done_callback(self._clients.discard)
+        self._strangers.add(task, host)
+
+    async def _caller(self, stream: ClientStream, relay: Any, token: str, names: Collection[str]) -> None:
+        """Talk to a client that calls over gRPC."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._meet(task, relay.host)
+        with contextlib.ExitStack() as held:
+
+            def known() -> None:
+                relay.hold()
+                held.callback(relay.let_go)
+
+            await self._talk(stream, relay.host, relay.peer, token, names, known)
+
+    async def _client(self, connection: socket.socket) -> None:
+        host, port = "a client that left", 0
+        with contextlib.ExitStack() as failed:
+            failed.callback(connection.close)
+            try:
+                host, port = connection.getpeername()[:2]
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                keep_alive(connection)
+                stream = await opened(connection, self.tls, HELLO_SECONDS, LINGER_SECONDS)
+                self._strangers.spoke(asyncio.current_task())  # type: ignore[arg-type]
+            except ProtocolError as error:
+                self.count("protocol")
+                note(logging.WARNING, "protocol error", f"{host}:{port}", at=place_of(error))
+                with contextlib.suppress(OSError):
+                    connection.send(wire.lengthened(last_word("protocol", error)))
+                return
+            except AuthenticationError as error:
+                self.count("certificate")
+                note(logging.WARNING, "TLS failed", f"{host}:{port}", at=place_of(error))
+                return
+            except (OSError, TimeoutError, asyncio.CancelledError) as error:
+                note(logging.DEBUG, "left", f"{host}:{port}", error=type(error).__name__)
+                return
+            failed.pop_all()
+        names = names_of(stream)
+        if self.tls is None or self.tls.verify_mode == ssl.CERT_NONE or names is not None:
+            await self._talk(stream, host_of(host), f"{host}:{port}", names=names or ())
+        else:
+            self.count("certificate")
+            note(logging.WARNING, "no certificate", f"{host}:{port}")
+            words = "the server wants a certificate of its clients: rpc.connect(..., cert=FILE, key=FILE)"
+            await stream.close(last_word("auth", words))
+
+    async def _talk(
+        self,
+        stream: ClientStream,
+        host: str,
+        peer: str,
+        token: str = "",
+        names: Collection[str] = (),
+        known: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Let a client in that says what it should, and carry its frames; what is said last, if it is ours to say."""
+        last, held = b"", None
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                first = await stream.read(wire.MAX_HELLO)
+            if first is None:
+                return
+            hello: Any = wire.decode_request(first)
+            if token and type(hello) is wire.Hello:
+                hello = msgspec.structs.replace(hello, token=token[: wire.MAX_TOKEN])
+            rights, last = await self._greet(hello, host, peer, names)
+            if rights is not None:
+                self._strangers.forget(asyncio.current_task())  # type: ignore[arg-type]
+                known()
+                held, refusal = await self._session(hello, peer, rights)
+                last = refusal if held is None else await self._carry(stream, held, hello.due, last)
+        except ProtocolError as error:
+            self.count("protocol")
+            client = "" if held is None else held.rights.client
+            note(logging.WARNING, "protocol error", peer, client=client, at=place_of(error))
+            last = _message(last_word("protocol", error), held)
+        except (OSError, TimeoutError) as error:
+            note(logging.DEBUG, "left", peer, error=type(error).__name__)
+            last = b""
+        except asyncio.CancelledError:
+            last = _message(last_word("lost", _STOPPED), held) if self._stopping else b""
+        finally:
+            await stream.close(last)
+
+    async def _greet(self, hello: Any, host: str, peer: str, names: Collection[str]) -> tuple[Rights | None, bytes]:
+        """What a client may do, and the answer to it; whoever tries tokens waits for the answer."""
+        rights, reply = greet(self.service, hello, peer, self.count, names)
+        if rights is None and self.service.admits(hello.token, names) is None:
+            await self._refusals.wait(host)
+        return rights, reply
+
+
+def _check_certificates(tokens: Iterable[Token], tls: ServerCertificates | None) -> None:
+    if any(t.certificate for t in tokens) and (tls is None or tls.client_ca is None):
+        raise ValueError("clients are known by certificates only with --tls-client-ca FILE, the authorities of those")
+
+
+def _message(frame: bytes, held: LiveSession | None) -> bytes:
+    """The message of a frame that ends a connection; the first of all is bare."""
+    return frame if held is None else wire.numbered(0, frame)
+
+
+def serve(
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    *,
+    datasets: Mapping[str, Any] | None = None,
+    limits: Limits = Limits(),
+    max_clients: int = MAX_CLIENTS,
+    max_memory: int | None = None,
+    bucket: float = BUCKET,
+    table: Mapping[str, Any] | None = None,
+    ledger: str | Path | None = None,
+    tokens: Sequence[Token] = (),
+    allow: Sequence[str] | None = None,
+    metrics: tuple[str, int] | None = None,
+    tls_cert: str | Path | None = None,
+    tls_key: str | Path | None = None,
+    tls_client_ca: str | Path | None = None,
+    grpc: bool = False,
+    check: bool = False,
+    reread: Callable[[], Sequence[Token]] | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` and how to connect when clients can.
+
+    Parameters
+    ----------
+    host, port : str, int
+        Where to listen; port 0 takes a free one.
+    token : str, optional
+        What clients have to present who have none of their own; every host but loopback needs some token.
+    datasets, ledger : mapping of str to array, str or Path
+        Arrays that clients can compute with, and the ledger of their budgets; without it only public values are published.
+    limits, bucket : Limits, float
+        Of one session; seconds, of which the time of each reply to what met an owner's data is a multiple.
+    max_clients, max_memory : int, int or None
+        Sessions at a time; bytes that all of them may hold together, and of address space that each process may have.
+    table : mapping, optional
+        Kernels by full overload name, in place of torchnp's table.
+    tokens, allow : sequence of Token, sequence of str
+        Clients with a token and rights of their own; operators, or patterns as ``aten::add*``, that clients may use.
+    metrics : (str, int), optional
+        Host and port where Prometheus finds counts, at ``/metrics``; port 0 takes a free one.
+    tls_cert, tls_key, tls_client_ca : str or Path, optional
+        PEM files of a certificate and its key, to encrypt everything, and of the authorities that clients' have to be of.
+    grpc, check, reread : bool, bool, callable or None
+        Whether to speak gRPC; whether to look if all this can be, print what would be served, and return; what gives all
+        tokens anew at each SIGHUP: others are not let in any more, and their sessions end.
+
+    Raises
+    ------
+    ValueError, OSError
+        An argument is not what it should be, as a host that is not loopback without a token; the port cannot be had.
+    """
+    tls = None if tls_cert is tls_key is tls_client_ca is None else ServerCertificates(tls_cert, tls_key, tls_client_ca)
+    service = Service(table, datasets, token, limits, bucket, ledger, tokens, allow)
+    server = Server(service, host, port, max_clients, max_memory, tls, grpc)
+    if check:
+        print(service.summary())
+    else:
+        _run(server, max_memory, metrics, reread)
+
+
+def _reread(server: Server, reread: Callable[[], Sequence[Token]]) -> None:
+    try:
+        server.know(reread())
+    except (ValueError, TypeError, OSError) as error:  # its text is about what the owner wrote
+        note(logging.ERROR, "tokens stay as they were", error=error)
+
+
+def _run(
+    server: Server,
+    max_memory: int | None,
+    metrics: tuple[str, int] | None,
+    reread: Callable[[], Sequence[Token]] | None,
+) -> None:
+    if max_memory is not None:
+        limit_memory(max_memory + sum(a.nbytes for a in server.service.datasets.values()))
+    server.fork()
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        if reread is not None:
+            loop.add_signal_handler(signal.SIGHUP, _reread, server, reread)
+        await server.run(lambda: print(server.invitation(), flush=True), stop)
+
+    with contextlib.nullcontext() if metrics is None else serving(server, *metrics):
+        asyncio.run(main())

@@ -1,0 +1,242 @@
+"""Programs: operators that a server is told once, and runs again whenever it is given their hash.
+
+In a program objects have numbers of its own: from 0 on those that a call gives to it, and from there on the results of its
+operators, in their order. ``key`` of a random operator is the place of its key among those of the call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.wire import LAST, MAX_ITEMS, Bytes, Handle, Items, Op, UInt, _Frame
+
+MAX_MADE = 1 << 18  # results of one program
+BETWEEN = 64  # operators after which what is not needed any more is dropped, as a batch of them would do it
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_ITEMS)]
+
+
+class Drop(_Frame, tag=1):
+    """Results that no later operator needs, and that no call gives back."""
+
+    ids: Annotated[list[UInt], msgspec.Meta(max_length=MAX_MADE)]
+
+
+class Body(_Frame):
+    """A program as it travels: how many objects and keys a call has, how many results there are, and the operators."""
+
+    inputs: Number
+    keys: Number
+    made: Annotated[int, msgspec.Meta(ge=0, le=MAX_MADE)]
+    steps: Annotated[list[Op | Drop], msgspec.Meta(max_length=MAX_MADE)]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Body).decode
+
+
+def hash_of(raw: Bytes) -> str:
+    """What a program is called by."""
+    return hashlib.sha256(raw).hexdigest()[:32]
+
+
+def body_of(raw: Bytes) -> Body:
+    """The program of these bytes; ProtocolError if they are none."""
+    try:
+        return _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+        raise ProtocolError(f"malformed program: {error}") from None
+
+
+# ---------------------------------------------------------------- the client's side
+
+
+class Written(NamedTuple):
+    """Operators as a program.
+
+    Attributes
+    ----------
+    raw : bytes
+    inputs : list of int
+        The objects that a call gives, of which the first are the arguments.
+    keys : list of int
+        The keys that the operators had.
+    made : int
+        How many results there are.
+    kept : list of int
+        The places among the results of those that a call gives back.
+    """
+
+    raw: bytes
+    inputs: list[int]
+    keys: list[int]
+    made: int
+    kept: list[int]
+
+
+def written(ops: list[Op], arguments: list[int], kept: list[int]) -> Written:
+    """Operators that have been sent, as a program.
+
+    Parameters
+    ----------
+    arguments : list of int
+        Ids of the objects that may be others in the next call.
+    kept : list of int
+        Ids of the results that a call gives back; of all others nothing is left.
+    """
+    made = [i for op in ops for i in range(op.first, op.first + op.count)]
+    new, inputs = set(made), dict.fromkeys(arguments)
+    for op in ops:
+        inputs.update((h.id, None) for h in handles_of(op) if h.id not in new)
+    numbers = {id_: n for n, id_ in enumerate([*inputs, *made])}
+    keys: dict[int, int] = {}
+    for op in ops:
+        if op.key is not None:
+            keys.setdefault(op.key, len(keys))
+    objects = {id_: Handle(n) for id_, n in numbers.items()}
+    steps: list[Op | Drop] = []
+    number, gone = len(inputs), _gone(ops, new - set(kept))
+    for i, op in enumerate(ops):
+        key = None if op.key is None else keys[op.key]
+        args, kwargs = [_of(a, objects) for a in op.args], {k: _of(a, objects) for k, a in op.kwargs.items()}
+        steps.append(Op(op.index, number, op.count, args, kwargs, op.expected, key))
+        number += op.count
+        if i in gone:
+            steps.append(Drop(sorted(numbers[id_] for id_ in gone[i])))
+    raw = _encode(Body(len(inputs), len(keys), len(made), steps))
+    return Written(raw, list(inputs), list(keys), len(made), [numbers[i] - len(inputs) for i in kept])
+
+
+def _gone(ops: list[Op], dropped: set[int]) -> dict[int, list[int]]:
+    """After which operators which results are dropped: soon after the last that uses them."""
+    last: dict[int, int] = {}
+    for i, op in enumerate(ops):
+        last.update((id_, i) for id_ in range(op.first, op.first + op.count) if id_ in dropped)
+        last.update((h.id, i) for h in handles_of(op) if h.id in dropped)
+    gone: dict[int, list[int]] = {}
+    for id_, i in last.items():
+        gone.setdefault(min(i // BETWEEN * BETWEEN + BETWEEN, len(ops)) - 1, []).append(id_)
+    return gone
+
+
+def handles_of(op: Op) -> Iterator[Handle]:
+    """The objects that an operator is given."""
+    for a in (*op.args, *op.kwargs.values()):
+        if type(a) is Handle:
+            yield a
+        elif type(a) is Items:
+            yield from (x for x in a.items if type(x) is Handle)
+
+
+def _of(arg: Any, objects: Any) -> Any:
+    """An argument with other objects in it."""
+    if type(arg) is Handle:
+        return objects[arg.id]
+    if type(arg) is Items:
+        return Items([objects[x.id] if type(x) is Handle else x for x in arg.items])
+    return arg
+
+
+# ---------------------------------------------------------------- the server's side
+
+
+class _Part(NamedTuple):
+    """Operators in a row, each with the places of its objects among its arguments, and what is dropped after them.
+
+    The places are None where objects are in lists or keyword arguments.
+    """
+
+    ops: list[tuple[Op, list[int] | None]]
+    dropped: list[int]
+
+
+class StoredProgram:
+    """What a server keeps of a program.
+
+    Parameters
+    ----------
+    raw : bytes
+
+    Raises
+    ------
+    ProtocolError
+        The bytes are no program, or one that uses what is not there.
+
+    Attributes
+    ----------
+    count : int
+        How many operators it has.
+    """
+
+    def __init__(self, raw: Bytes) -> None:
+        body = body_of(raw)
+        self.inputs, self.keys, self.made = body.inputs, body.keys, body.made
+        self.count = sum(type(step) is Op for step in body.steps)
+        self._parts: list[_Part] = []
+        there, number = set(range(body.inputs)), body.inputs
+        ops: list[tuple[Op, list[int] | None]] = []
+        for step in body.steps:
+            if type(step) is Drop:
+                if any(id_ < body.inputs for id_ in step.ids) or not there.issuperset(step.ids):
+                    raise ProtocolError("a program drops what it has not made")
+                there.difference_update(step.ids)
+                self._parts.append(_Part(ops, step.ids))
+                ops = []
+                continue
+            assert type(step) is Op
+            if not there.issuperset(h.id for h in handles_of(step)):
+                raise ProtocolError("an operator of a program is given what is not there")
+            if step.first != number or number + step.count > body.inputs + body.made:
+                raise ProtocolError("the results of a program are numbered in their order")
+            if step.key is not None and step.key >= body.keys:
+                raise ProtocolError("an operator of a program has a key that no call gives")
+            there.update(range(number, number + step.count))
+            number += step.count
+            ops.append((step, _direct(step)))
+        if number != body.inputs + body.made:
+            raise ProtocolError("a program has as many results as it says")
+        self._parts.append(_Part(ops, []))
+
+    def bound(self, call: Any) -> Iterator[tuple[list[Op], list[int]]]:
+        """The operators of a call, part by part, and the ids of what is dropped after each."""
+        if len(call.inputs) != self.inputs or len(call.keys) != self.keys:
+            raise ProtocolError(
+                f"a program of {self.inputs} objects and {self.keys} keys was called with {len(call.inputs)} and {len(call.keys)}"
+            )
+        if call.first + self.made > LAST:
+            raise ProtocolError("a call of a program has an id that is none")
+        shift = call.first - self.inputs
+        objects = [Handle(i) for i in call.inputs]
+        objects += [Handle(i) for i in range(call.first, call.first + self.made)]
+        for part in self._parts:
+            yield (
+                [_bound(op, direct, objects, shift, call.keys) for op, direct in part.ops],
+                [i + shift for i in part.dropped],
+            )
+
+
+def _direct(op: Op) -> list[int] | None:
+    """The places of an operator's objects, where all of them are arguments by position."""
+    if op.kwargs and any(type(a) in (Handle, Items) for a in op.kwargs.values()):
+        return None
+    if any(type(a) is Items for a in op.args):
+        return None
+    return [i for i, a in enumerate(op.args) if type(a) is Handle]
+
+
+def _bound(op: Op, direct: list[int] | None, objects: list[Handle], shift: int, keys: list[int]) -> Op:
+    key = None if op.key is None else keys[op.key]
+    kwargs: dict[str, Any] = op.kwargs
+    if direct is None:
+        args = [_of(a, objects) for a in op.args]
+        kwargs = {name: _of(a, objects) for name, a in op.kwargs.items()}
+    else:
+        args = op.args.copy()
+        for i in direct:
+            args[i] = objects[args[i].id]  # type: ignore[union-attr]
+    return Op(op.index, op.first + shift, op.count, args, kwargs, op.expected, key)

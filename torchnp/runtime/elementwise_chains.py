@@ -1,0 +1,184 @@
+"""Chains of elementwise operators, computed tile by tile, so that what lies between them stays in cache.
+
+Each operator is the table's kernel; what cannot be cut is computed operator by operator. Small tiles are one thread's, as
+several would wait for Python's lock after each operator. Arrays that are no longer in any cache are cut into larger parts,
+for all threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import torchnp
+from torchnp.core.registry import FAILURES
+from torchnp.runtime.graph import Graph, Meta, Node, Ref, check_names, refs
+from torchnp.runtime.run import ExecutionPlan
+from torchnp.threads import blocks, piece, share
+
+ndarray = np.ndarray
+LARGE = 1 << 18  # elements from which on tiles pay
+_TILE = 1 << 15  # elements of a tile
+_VECTORS = 1 << 7  # elements that torch's loops take at once: what a kernel does with those left over stays at the end
+_HUGE = 1 << 23  # elements from which on threads pay
+
+
+class _Cut(NamedTuple):
+    """Inputs as tiles take them."""
+
+    shape: tuple[int, ...]  # of the results
+    lead: int  # how many of its dimensions, the first, are cut as one: the rows
+    inputs: list[Any]  # arrays with as many rows, and what every tile takes whole
+    has_rows: list[bool]  # which of them are cut
+
+
+class Chain:
+    """Nodes that treat all elements alike, as one function of what they read of others.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Elementwise, in order.
+    inputs : sequence of str
+        The values that they read of others, in the order of the arguments.
+    outputs : sequence of str
+        The values that others read of them.
+    """
+
+    def __init__(self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        graph = Graph([Ref(n) for n in inputs], [Ref(n) for n in outputs], [*nodes], {}, {})
+        check_names(graph, "a chain of operators")
+        self._plan = ExecutionPlan(graph)
+        self._one = len(outputs) == 1
+
+    def __call__(self, *inputs: Any) -> Any:
+        found = None
+        if (cut := _cut(inputs)) is not None:
+            with contextlib.suppress(*FAILURES):  # whose words are those of whole arrays
+                found = self._tiled(cut)
+        if found is None:
+            found = self._plan([*inputs])
+        return found[0] if self._one else found
+
+    def _tiled(self, cut: _Cut) -> list[ndarray] | None:
+        """The whole results, row-major as the inputs are; None where a tile's are not, or have another shape."""
+        n, inner = math.prod(cut.shape[: cut.lead]), cut.shape[cut.lead :]
+        total, size = math.prod(cut.shape), math.prod(inner)
+        whole = _VECTORS // math.gcd(size, _VECTORS)  # rows that end where vectors do
+        first, *parts = blocks(n, max(1, (piece(total) if total >= _HUGE else _TILE) // size // whole) * whole)
+
+        def results(part: slice) -> list[ndarray]:
+            return self._plan([x[part] if rows else x for x, rows in zip(cut.inputs, cut.has_rows)])
+
+        made = results(first)
+        for x in made:  # a result of another shape or layout, or one that is an argument's own memory
+            if x.shape != (first.stop, *inner) or not x.flags.c_contiguous:
+                return None
+            if any(np.may_share_memory(x, y) for y in cut.inputs if type(y) is ndarray):
+                return None
+        outs = [np.empty((n, *inner), x.dtype) for x in made]
+
+        def keep(part: slice, found: list[ndarray]) -> None:
+            for out, x in zip(outs, found):
+                out[part] = x
+
+        keep(first, made)
+        if total >= _HUGE:
+            share(lambda part: keep(part, results(part)), parts)
+        else:
+            for part in parts:
+                keep(part, results(part))
+        return [x.reshape(cut.shape) for x in outs]
+
+
+def _cut(inputs: Sequence[Any]) -> _Cut | None:
+    """How to go over inputs by tiles; None where that is of no use, or where one of them is not row-major."""
+    largest = max((x for x in inputs if type(x) is ndarray), key=lambda x: x.size, default=None)
+    if largest is None or largest.size < LARGE:
+        return None
+    shape = largest.shape
+    lead = next(k for k in range(1, len(shape) + 1) if math.prod(shape[k:]) <= _TILE)
+    taken, has_rows = [], []
+    for x in inputs:
+        cut = False
+        if type(x) is ndarray and x.ndim > len(shape) - lead:  # some of its dimensions are among the rows'
+            own = (1,) * (len(shape) - x.ndim) + x.shape
+            cut = own[:lead] == shape[:lead]
+            if not (x.flags.c_contiguous if cut else math.prod(own[:lead]) == 1):
+                return None
+            x = x.reshape(-1 if cut else 1, *own[lead:])
+        taken.append(x)
+        has_rows.append(cut)
+    return _Cut(shape, lead, taken, has_rows)
+
+
+def chained(nodes: Sequence[Node], outputs: Sequence[Any], tensors: Mapping[str, Meta]) -> list[Node]:
+    """The same nodes, with neighbours that treat all elements alike as one.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        In order.
+    outputs : sequence
+        What is read of them in the end.
+    tensors : mapping of str to Meta
+        The sizes of what they give.
+    """
+    found: list[Node] = []
+    group: list[Node] = []
+    shape: Any = None
+    readers = {name: i for i, node in enumerate(nodes) for name in refs([*node.args, *node.kwargs.values()])}
+    readers |= dict.fromkeys(refs(outputs), len(nodes))  # the last of each value
+    for i, node in enumerate((*nodes, None)):
+        own = tensors.get(node.results[0][1]) if node is not None and _is_elementwise(node) else None
+        if own is None or own.shape != shape:
+            found += [_joined(group, i, readers)] if len(group) > 1 else group
+            group, shape = [], own and own.shape
+        if own is not None:
+            group.append(node)  # type: ignore[arg-type]
+        elif node is not None:
+            found.append(node)
+    return found
+
+
+def _is_elementwise(node: Node) -> bool:
+    """Whether each element of the one result comes of those in its place, and the result lies as they do."""
+    schema = torchnp.table.schemas.get(node.target)
+    if schema is None or "pointwise" not in schema.tags or node.function is not None:
+        return False
+    if schema.mutates or any(r.alias for r in schema.returns) or "nondeterministic_seeded" in schema.tags:
+        return False
+    if node.kwargs.get("memory_format") is not None:
+        return False
+    return len(node.results) == 1 and isinstance(node.results[0], tuple) and node.results[0][0] == "tensor"
+
+
+def _joined(group: list[Node], end: int, readers: Mapping[str, int]) -> Node:
+    """One node in the place of several, the last of which stands before ``end``."""
+    constants: list[ndarray] = []  # which are cut as inputs are
+
+    def lifted(x: Any) -> Any:
+        if not isinstance(x, ndarray) or not x.ndim:
+            return [lifted(v) for v in x] if isinstance(x, list) else x
+        constants.append(x)
+        return Ref(f"constant {len(constants)}")  # no name of torch's has a space
+
+    group = [
+        replace(node, args=[*map(lifted, node.args)], kwargs={k: lifted(x) for k, x in node.kwargs.items()})
+        for node in group
+    ]
+    made = [node.results[0][1] for node in group]
+    read = dict.fromkeys(n for node in group for n in refs([*node.args, *node.kwargs.values()]))
+    named = [f"constant {i + 1}" for i in range(len(constants))]
+    inputs = [n for n in read if n not in made and n not in named]
+    outputs = [n for n in made if readers.get(n, -1) >= end]
+    results: list[Any] = [("tensor", n) for n in outputs]
+    label = ", ".join(node.label or node.target for node in group)
+    chain = Chain(group, [*inputs, *named], outputs)
+    given = [*(Ref(n) for n in inputs), *constants]
+    return Node(group[-1].target, given, {}, results, group[0].where, function=chain, label=label)
