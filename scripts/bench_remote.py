@@ -30,8 +30,8 @@ from torchnp.interop import NumpyMode
 from torchnp.rpc import wire
 from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
 from torchnp.rpc.client.transports.transport import Tcp, tls_context
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.server.session.service import Service
 
 H = wire.Handle
 # On the server; objects 0 and 1 are squares, 2 is a row.

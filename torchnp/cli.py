@@ -14,7 +14,7 @@ import numpy as np
 import torchnp
 from torchnp.core.optional_deps import lacking
 from torchnp.rpc.server.config.options import add_options
-from torchnp.rpc.server.config.owner import add_owner_commands
+from torchnp.rpc.server.owner import add_owner_commands
 
 # The table and everything large is loaded by the command that needs it, where an interrupt is met.
 
@@ -236,7 +236,7 @@ def serve(args: argparse.Namespace) -> int:
     """``torchnp serve``: run the server until interrupted."""
     _need("rpc", "msgspec")
     from torchnp.rpc.exceptions import LedgerError
-    from torchnp.rpc.server.config.config import serve_with
+    from torchnp.rpc.server.startup import serve_with
 
     try:
         serve_with(args)
@@ -248,9 +248,9 @@ def serve(args: argparse.Namespace) -> int:
 
 
 def owner(args: argparse.Namespace) -> int:
-    """``torchnp owner``: see `torchnp.rpc.server.config.owner`."""
+    """``torchnp owner``: see `torchnp.rpc.server.owner`."""
     from torchnp.rpc.exceptions import LedgerError
-    from torchnp.rpc.server.config.owner import run
+    from torchnp.rpc.server.owner import run
 
     try:
         return run(args)

@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import opinfo_tests
-from torchnp.tests.test_imports import check, imported
+from torchnp.tests.test_imports import check, imported, module_name
 
 ROOT = Path(opinfo_tests.__file__).parent
-ROOMS = ("backends", "judge", "draw", "report", "run", "mutate")
+ROOMS = ("backends", "judge", "generate", "report", "run", "mutate")
 
 
 def modules(room):
-    return {f"opinfo_tests.{room}.{p.stem}": p.read_text(encoding="utf-8") for p in (ROOT / room).glob("*.py")}
+    found = {module_name(p, ROOT): p.read_text(encoding="utf-8") for p in (ROOT / room).rglob("*.py")}
+    assert found, room
+    return found
 
 
 def test_a_room_imports_from_those_before_it():

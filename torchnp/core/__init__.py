@@ -1,4 +1,4 @@
-"""The op table and what it is made of: schemas, the registry of kernels, checks and error messages.
+"""The table of operators and what it is made of: schemas, the registry of kernels, checks, torch's error messages.
 
-May import `torchnp.layout`, `torchnp.derived` and top-level modules such as `torchnp.dtypes`; never torch.
+Imports `torchnp.layout`, `torchnp.derived` and, when the table is first read, `torchnp.kernels`.
 """

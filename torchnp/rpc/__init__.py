@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from torchnp.rpc.client.program.remote_program import RemoteProgram
     from torchnp.rpc.client.session.connect import connect
     from torchnp.rpc.client.session.engine import Engine
-    from torchnp.rpc.client.session.release import Quote
     from torchnp.rpc.client.session.session import Session, Stats, local
     from torchnp.rpc.client.tensor.handles import BaseHandleTensor
+    from torchnp.rpc.client.tensor.release import Quote
     from torchnp.rpc.client.tensor.rpctensor import RPCTensor
     from torchnp.rpc.exceptions import (
         AuthenticationError,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
         ValueAccessError,
         VersionMismatch,
     )
+    from torchnp.rpc.server.config.limits import Limits
     from torchnp.rpc.server.config.tokens import Token
-    from torchnp.rpc.server.session.limits import Limits
     from torchnp.rpc.server.transports.tcp import serve
 
 __all__ = [
@@ -77,7 +77,7 @@ _HOMES = {
     "Token": "server.config.tokens",
     "Session": "client.session.session",
     "RemoteProgram": "client.program.remote_program",
-    "Quote": "client.session.release",
+    "Quote": "client.tensor.release",
     "Stats": "client.session.session",
     "connect": "client.session.connect",
     "local": "client.session.session",

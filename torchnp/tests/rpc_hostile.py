@@ -29,11 +29,11 @@ import numpy as np
 from torchnp.random import Generator
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.config.service import Service
-from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.session.object_store import OVERRUN
 from torchnp.rpc.server.session.programs import Programs
 from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.tcp import Server
 from torchnp.rpc.wire.programs import Drop, body_of, hash_of, written
 from torchnp.tests.rpc_interference import LIMITS, NAMES, Player, services

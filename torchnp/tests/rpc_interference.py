@@ -21,14 +21,14 @@ import numpy as np
 
 from torchnp import dtypes
 from torchnp.rpc import wire
-from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.privacy import taint, timing
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.privacy.timing import Late, Pace
 from torchnp.rpc.server.session import executor, protocol
 from torchnp.rpc.server.session.invocation import Invocation
-from torchnp.rpc.server.session.limits import Limits
 from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.wire.programs import hash_of, written
 
 SHAPES = ((), (1,), (3,), (4,), (2, 3), (3, 3), (4, 4), (3, 1), (2, 3, 4), (1, 2, 5, 5), (2, 2, 4, 4, 3), (0, 3))

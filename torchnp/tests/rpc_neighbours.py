@@ -16,10 +16,10 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.rpc import wire
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.privacy import row_calls
 from torchnp.rpc.server.privacy.row_labels import Rows
 from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.server.session.service import Service
 from torchnp.tests.rpc_interference import LIMITS, ROUND, Player
 from torchnp.tests.rpc_rowbits import odd, plain
 

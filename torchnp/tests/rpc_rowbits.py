@@ -19,11 +19,11 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.rpc import wire
-from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.privacy import row_calls
 from torchnp.rpc.server.privacy.row_labels import Label, Rows
-from torchnp.rpc.server.session.limits import Limits
 from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.server.session.service import Service
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 129, 257, 400)
 OTHERS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 32, 33, 65)

@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import re
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ import torchnp
 ROOT = Path(torchnp.__file__).parent
 
 
-def module_name(path):
-    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+def module_name(path, root=ROOT):
+    parts = path.relative_to(root.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -58,6 +59,39 @@ def test_kernels_know_nothing_of_the_forms_made_of_them():
     for name, source in modules.items():
         if name.startswith("torchnp.kernels"):
             assert not [n for n in imported(name, source, modules) if n.startswith("torchnp.derived")], name
+
+
+def rooms_of(modules):
+    """Packages whose docstring says what they import -> those that it names."""
+    found = {}
+    for name, source in modules.items():
+        said = re.search(r"Imports (`.*`)", (ast.get_docstring(ast.parse(source)) or "").replace("\n", " "))
+        if said and any(m.startswith(f"{name}.") for m in modules):
+            found[name] = re.findall(r"`(torchnp[\w.]+)`", said[1])
+    return found
+
+
+def test_a_room_imports_what_its_docstring_says():
+    modules = sources()
+    rooms = rooms_of(modules)
+    assert len(rooms) >= 12
+    wrong = []
+    for name, source in modules.items():
+        room = name.rpartition(".")[0]
+        for other in imported(name, source, modules) if room in rooms else ():
+            home = other.rpartition(".")[0]
+            named = any(f"{other}.".startswith(f"{r}.") for r in rooms[room])
+            siblings = home in rooms and home.rpartition(".")[0] == room.rpartition(".")[0]
+            if home != room and siblings and not named:
+                wrong.append(f"{name} imports {other}")
+    assert not wrong
+
+
+def test_the_server_imports_nothing_of_the_client():
+    modules = sources()
+    servers = [n for n in modules if n.startswith(("torchnp.rpc.server", "torchnp.rpc.wire"))]
+    assert len(servers) > 40
+    assert not [n for n in servers for m in imported(n, modules[n], modules) if m.startswith("torchnp.rpc.client")]
 
 
 def test_a_circle_is_found():

@@ -11,9 +11,9 @@ import torch
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
 from torchnp.rpc.server.privacy.row_labels import Mixed, Rows
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests.rpc_interference import LIMITS, Player, services
 from torchnp.tests.test_rpc_wire import Client

@@ -13,7 +13,7 @@ import trustme
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.transports.framing import BUFFERED, ByteStream
+from torchnp.rpc.wire.framing import BUFFERED, ByteStream
 
 LENGTHS = (1, 9, 300, BUFFERED - 4, BUFFERED - 3, BUFFERED, 3 * BUFFERED + 17, wire.MAX_MESSAGE)
 

@@ -15,10 +15,10 @@ import torch
 from torchnp import rpc
 from torchnp.cli import main
 from torchnp.rpc.server.config import datasets
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.config.settings import SETTINGS
 from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
 from torchnp.rpc.server.privacy.ledger import Ledger
+from torchnp.rpc.server.session.service import Service
 from torchnp.tests import rpc_server
 from torchnp.tests.certificates import Authority
 from torchnp.tests.site_modules import DOCS, site_module

@@ -10,8 +10,8 @@ import pytest
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.config.service import Service
-from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.server.config.limits import Limits
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.wire.programs import BETWEEN, Body, Drop, StoredProgram, body_of, handles_of, hash_of, written
 from torchnp.tests.test_rpc_wire import Client
 

@@ -17,8 +17,8 @@ import torch
 import torchnp.rpc.client.transports.reconnect as client_link
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.process.fork_server import _let_go_of_all_but
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests import rpc_server
 from torchnp.tests.certificates import Authority

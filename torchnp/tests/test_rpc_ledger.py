@@ -14,11 +14,11 @@ import pytest
 
 from torchnp import cli, rpc
 from torchnp.rpc import wire
+from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.privacy import accountant, gate
 from torchnp.rpc.server.privacy import release as releases
 from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
 from torchnp.rpc.server.privacy.row_labels import Rows
-from torchnp.rpc.server.session.limits import Limits
 from torchnp.rpc.server.session.object_store import ObjectStore
 from torchnp.tests import rpc_server
 

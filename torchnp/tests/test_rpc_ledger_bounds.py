@@ -14,11 +14,11 @@ import torch
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.privacy import gate
 from torchnp.rpc.server.privacy import ledger as module
 from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
 from torchnp.rpc.server.session.error_text import error_text
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests.test_rpc_ledger import _debits, _entry, _owner, _request, ledger  # noqa: F401
 

@@ -16,9 +16,9 @@ import torch
 import torchnp.rpc.server.transports.tcp as module
 from torchnp import rpc
 from torchnp.core.schema import load
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.config.tokens import Token, hash_of
 from torchnp.rpc.server.process import fork_server
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports import auth_throttle
 from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests import rpc_server

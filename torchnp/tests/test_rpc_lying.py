@@ -11,10 +11,10 @@ import torch
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.client.session.requests import Announced, Request
 from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
-from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.client.transports.requests import Announced, Request
 from torchnp.rpc.server.session import protocol
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.listen import ServerCertificates
 from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests.certificates import Authority

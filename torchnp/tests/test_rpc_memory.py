@@ -14,12 +14,12 @@ import torch
 from torchnp import rpc
 from torchnp.core.schema import load
 from torchnp.rpc import wire
+from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.privacy import taint
 from torchnp.rpc.server.privacy.row_labels import Rows
 from torchnp.rpc.server.session import arguments, object_store
 from torchnp.rpc.server.session.arguments import checker
 from torchnp.rpc.server.session.bounded_cache import BoundedCache, Room, size_of
-from torchnp.rpc.server.session.limits import Limits
 from torchnp.rpc.server.session.object_store import Failure, ObjectStore
 
 N = 100_000

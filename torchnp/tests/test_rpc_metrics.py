@@ -19,8 +19,8 @@ from torch.nn import functional as F
 from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.server.config.tokens import hash_of, new_token
+from torchnp.rpc.server.monitoring.counters import NAMES, REASONS, Counters
 from torchnp.rpc.server.privacy.ledger import Ledger
-from torchnp.rpc.server.process.counters import NAMES, REASONS, Counters
 from torchnp.rpc.server.session.protocol import Connection
 from torchnp.tests import rpc_server
 from torchnp.tests.rpc_server import until

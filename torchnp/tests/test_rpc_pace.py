@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from torchnp.rpc import wire
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.privacy import timing
 from torchnp.rpc.server.privacy.timing import REGAIN, TRUST, Late, Pace
 from torchnp.rpc.server.session import protocol
 from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.server.session.service import Service
 
 
 @pytest.fixture

@@ -26,10 +26,10 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.session import session_thread
 from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
 from torchnp.rpc.client.transports.transport import Tcp
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.process.link import Link as ServerLink
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests.proxy import Boundary, Disorder, Proxy
 

@@ -12,10 +12,10 @@ import torch
 from torchnp import rpc
 from torchnp.core.schema import load
 from torchnp.rpc import wire
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.tcp import Server
 
 Limits = rpc.Limits

@@ -19,10 +19,11 @@ import torch
 import torchnp.rpc.server.transports.tcp as module
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server.config.service import Service
-from torchnp.rpc.server.transports import auth_throttle, framing, grpc_transport
+from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.transports import auth_throttle, grpc_transport
 from torchnp.rpc.server.transports.listen import ServerCertificates
 from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.wire import framing
 from torchnp.tests.certificates import Authority
 from torchnp.tests.rpc_server import until
 

@@ -24,9 +24,9 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.session.channel import Channel
 from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
 from torchnp.rpc.client.transports.transport import Tcp
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.session import overload_info
 from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests.rpc_hostile import Hostile, over_tcp
 from torchnp.tests.rpc_server import until

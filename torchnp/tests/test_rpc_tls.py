@@ -11,7 +11,7 @@ import torch
 
 import torchnp.rpc.server.transports.tcp as module
 from torchnp import rpc
-from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.listen import ServerCertificates
 from torchnp.rpc.server.transports.tcp import Server
 from torchnp.tests import rpc_server

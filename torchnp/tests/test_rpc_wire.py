@@ -14,8 +14,8 @@ import torchnp
 from torchnp.core.schema import Schema, load
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.config.tokens import Token, hash_of
-from torchnp.rpc.server.session.limits import Limits
 from torchnp.rpc.server.session.object_store import root_of
 from torchnp.rpc.server.session.protocol import Connection, Service
 

@@ -1,4 +1,1 @@
-"""What each operator asks of its arguments, as data: shapes, index ranges, dtypes.
-
-May import `opinfo_tests.case` and `opinfo_tests.schemas`.
-"""
+"""What each operator asks of its arguments, as data: shapes, index ranges, dtypes."""

@@ -1,4 +1,1 @@
-"""Calls made of good calls: invalid ones, other layouts, special values, pairs of dtypes.
-
-May import the other rooms of `opinfo_tests.generate`.
-"""
+"""Calls made of good calls: invalid ones, other layouts, special values, pairs of dtypes."""

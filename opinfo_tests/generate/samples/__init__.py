@@ -1,4 +1,1 @@
-"""Calls from samples: torch's OpInfo, calls that models make, other libraries' samples, and our own.
-
-May import `opinfo_tests.case` and `opinfo_tests.schemas`.
-"""
+"""Calls from samples: torch's OpInfo, calls that models make, other libraries' samples, and our own."""

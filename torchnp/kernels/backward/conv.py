@@ -80,9 +80,8 @@ def gradients(
         of, to = (y, x) if transposed else (x, y)
         grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
     # torch's own code goes by the weight in that format, which one that has it already keeps as it is.
-    image = (
-        stride_rules.layout_of(weight) if weight.ndim > 3 else stride_rules.as_image(*stride_rules.layout_of(weight))
-    )
+    own_layout = stride_rules.layout_of(weight)
+    image = own_layout if weight.ndim > 3 else stride_rules.as_image(*own_layout)
     kept = not vendor and (transposed or set(g.dilation) == {1}) and stride_rules.is_channels_last(*image)
     given = (weight, weight) if kept else (input, weight)
     if of_weight and kept and channels_last and weight.ndim == 4 and not transposed:

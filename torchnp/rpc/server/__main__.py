@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from torchnp.rpc.exceptions import LedgerError
-from torchnp.rpc.server.config.config import serve_with
 from torchnp.rpc.server.config.options import add_options
+from torchnp.rpc.server.startup import serve_with
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""What of torch itself is replaced while there are handles: fused operators, distributions, optimizers, tracing.
+"""What of torch is replaced while there are handles: fused operators, distributions, optimizers, GradScaler.
 
-May import `torchnp.rpc.client.tensor`.
+Imports `torchnp.rpc.client.tensor`.
 """

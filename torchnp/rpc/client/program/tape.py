@@ -14,9 +14,9 @@ from torch.overrides import TorchFunctionMode
 from torchnp.interop._private import TorchDispatchMode, accumulating, schema_of
 from torchnp.rpc import wire
 from torchnp.rpc.client.program.outputs import version_of
-from torchnp.rpc.client.session.failures import location
-from torchnp.rpc.client.session.requests import Where
 from torchnp.rpc.client.tensor.handles import BaseHandleTensor
+from torchnp.rpc.client.transports.failures import location
+from torchnp.rpc.client.transports.requests import Where
 
 
 class _NoObject:

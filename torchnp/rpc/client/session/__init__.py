@@ -1,4 +1,5 @@
-"""A client's session: connecting, batching and numbering frames, errors, and published results.
+"""A client's session: connecting, batching and numbering frames, and what waits for replies.
 
-May import the other rooms of `torchnp.rpc.client`.
+Imports `torchnp.rpc.wire`, the other rooms of `torchnp.rpc.client`, and for sessions in process
+`torchnp.rpc.server.config` and `torchnp.rpc.server.session`.
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torchnp.rpc import wire
 from torchnp.rpc.client.session.pending import Sent
-from torchnp.rpc.client.session.requests import Where
 from torchnp.rpc.client.tensor.remote_refs import ranges_of
+from torchnp.rpc.client.transports.requests import Where
 
 BATCH_OPS = 64
 BATCH_BYTES = 1 << 18

@@ -17,10 +17,11 @@ from torchnp.core.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client.session import forks
 from torchnp.rpc.client.session.batch import BATCH_BYTES, BATCH_OPS, Batch
-from torchnp.rpc.client.session.failures import last_word
 from torchnp.rpc.client.session.pending import Defined, Sent
-from torchnp.rpc.client.session.release import Quote
-from torchnp.rpc.client.session.requests import (
+from torchnp.rpc.client.session.session_thread import leave, work
+from torchnp.rpc.client.tensor.release import Quote
+from torchnp.rpc.client.transports.failures import last_word
+from torchnp.rpc.client.transports.requests import (
     ANSWERS,
     Announced,
     Forgetting,
@@ -33,7 +34,6 @@ from torchnp.rpc.client.session.requests import (
     Upload,
     Where,
 )
-from torchnp.rpc.client.session.session_thread import leave, work
 from torchnp.rpc.client.transports.transport import Transport, greeted
 from torchnp.rpc.exceptions import ConnectionLost, ProtocolError, RPCError, SessionClosed
 from torchnp.rpc.wire import Agreement

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from torchnp.core.optional_deps import explained
-from torchnp.rpc.client.session.requests import check_seconds
 from torchnp.rpc.client.session.session import Session
 from torchnp.rpc.client.transports.reconnect import SILENCE_SECONDS, ReconnectingTransport
+from torchnp.rpc.client.transports.requests import check_seconds
 from torchnp.rpc.client.transports.transport import Stream, Tcp, tls_context
 from torchnp.rpc.wire import Agreement
 

@@ -11,11 +11,11 @@ import torch
 from torchnp.rpc.client.patches.composite_overrides import take_composite_routes, without_fast_path
 from torchnp.rpc.client.patches.distributions import take_distribution_routes
 from torchnp.rpc.client.patches.grad_scaler import take_scaler_route
-from torchnp.rpc.client.patches.tracing import refuse_recording
 from torchnp.rpc.client.tensor.handles import BaseHandleTensor
 from torchnp.rpc.client.tensor.plain_values import NOT_SENT, not_sent
 from torchnp.rpc.client.tensor.pytree import is_tree, mapped
 from torchnp.rpc.client.tensor.shape_inference import spec_of
+from torchnp.rpc.client.tensor.tracing import refuse_recording
 from torchnp.rpc.exceptions import HandleError, RPCError
 
 

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from torchnp.rpc import wire
-from torchnp.rpc.client.session.failures import as_exception
-from torchnp.rpc.client.session.requests import Playing, Where
+from torchnp.rpc.client.transports.failures import as_exception
+from torchnp.rpc.client.transports.requests import Playing, Where
 from torchnp.rpc.exceptions import ProtocolError
 
 MAX_FAILURES = 1 << 12  # that are remembered, and whose places in the client's code are

@@ -16,23 +16,23 @@ import torch
 
 from torchnp.rpc import wire
 from torchnp.rpc.client.patches.optimizers import keep_counters
-from torchnp.rpc.client.patches.tracing import refuse_recording
 from torchnp.rpc.client.program.recording import Recording
 from torchnp.rpc.client.program.remote_program import RemoteProgram
 from torchnp.rpc.client.session.channel import Channel
 from torchnp.rpc.client.session.engine import Engine, kind_of
-from torchnp.rpc.client.session.release import Quote, terms_of
-from torchnp.rpc.client.session.requests import Announced, check_seconds
 from torchnp.rpc.client.tensor.call_sites import caller
 from torchnp.rpc.client.tensor.conj_neg import toggled
 from torchnp.rpc.client.tensor.indexing import get_item, length, set_item
 from torchnp.rpc.client.tensor.pytree import mapped
+from torchnp.rpc.client.tensor.release import Quote, terms_of
 from torchnp.rpc.client.tensor.remote_refs import RemoteObject, keep_interrupts
 from torchnp.rpc.client.tensor.rpctensor import RPCTensor
 from torchnp.rpc.client.tensor.shape_inference import spec_of
+from torchnp.rpc.client.tensor.tracing import refuse_recording
+from torchnp.rpc.client.transports.requests import Announced, check_seconds
 from torchnp.rpc.client.transports.transport import InProcess, Transport
 from torchnp.rpc.exceptions import HandleError
-from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.session.protocol import Connection, Service
 from torchnp.rpc.wire import Agreement, agreement
 

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from torchnp.interop._private import OpOverload, is_recorded, set_conj, set_neg
-from torchnp.rpc.client.patches.tracing import leave_to_torch_compile, recorded
 from torchnp.rpc.client.tensor.handles import BaseHandleTensor
 from torchnp.rpc.client.tensor.overload_info import OverloadInfo, plan_of
 from torchnp.rpc.client.tensor.rpctensor import RPCTensor
 from torchnp.rpc.client.tensor.shape_inference import TensorSpec
+from torchnp.rpc.client.tensor.tracing import leave_to_torch_compile, recorded
 from torchnp.rpc.exceptions import HandleError
 
 aten = torch.ops.aten

@@ -10,7 +10,6 @@ import torch
 
 from torchnp.core.errors import output_shape
 from torchnp.interop._private import decomposed, forbid_pointer, is_recorded, make_handle, no_torch_function
-from torchnp.rpc.client.patches.tracing import leave_to_torch_compile, recorded
 from torchnp.rpc.client.tensor import shape_inference
 from torchnp.rpc.client.tensor.lowering import constants, lower, lower_named, one_session
 from torchnp.rpc.client.tensor.overload_info import (
@@ -32,6 +31,7 @@ from torchnp.rpc.client.tensor.plain_values import (
 from torchnp.rpc.client.tensor.seeds import draw_key
 from torchnp.rpc.client.tensor.shape_inference import DYNAMIC, InferredResults, TensorSpec, spec_of
 from torchnp.rpc.client.tensor.storage import change_metadata, extent, storage
+from torchnp.rpc.client.tensor.tracing import leave_to_torch_compile, recorded
 from torchnp.rpc.client.tensor.unsupported import NoValues
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 

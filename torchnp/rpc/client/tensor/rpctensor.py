@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchnp.rpc.client.session.release import Published
 from torchnp.rpc.client.tensor.call_sites import caller
 from torchnp.rpc.client.tensor.handles import BaseHandleTensor
+from torchnp.rpc.client.tensor.release import Published
 from torchnp.rpc.client.tensor.remote_refs import RemoteObject
 
 FRAMES = 4  # from `caller` to what called torch: `_emit`, and at least two of `torchnp.rpc.client.tensor.handles`

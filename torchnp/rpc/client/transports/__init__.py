@@ -1,4 +1,4 @@
-"""How a client's frames reach a server: in process, TCP, TLS or gRPC, with reconnection.
+"""How frames reach a server and replies come back: in process, TCP, TLS or gRPC, with reconnection.
 
-May import `torchnp.rpc.wire` and `torchnp.rpc.exceptions`; never torch.
+Imports `torchnp.rpc.wire`.
 """

@@ -15,24 +15,15 @@ from typing import Protocol
 
 import torchnp
 from torchnp.rpc import wire
-from torchnp.rpc.client.session.failures import last_word
+from torchnp.rpc.client.transports.failures import last_word
 from torchnp.rpc.exceptions import AuthenticationError, ConnectionLost, ProtocolError, RPCError
+from torchnp.rpc.wire.keepalive import keep_alive
 
 MAX_UNACKNOWLEDGED = 1 << 13
 LINGER_SECONDS = 1.0  # that the server has to close its side
 _SLICE = 1 << 18
 # Unlike select, poll takes sockets whatever their number: a program may have thousands of files open.
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
-# A peer that vanished without a word is given up after two minutes of silence to such questions.
-_KEEPALIVE = (("SO_KEEPALIVE", 1), ("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-
-
-def keep_alive(connection: socket.socket) -> None:
-    """Have the system notice a peer whose machine or network is gone, which would be waited for without end."""
-    for name, value in _KEEPALIVE:
-        level = socket.SOL_SOCKET if name.startswith("SO_") else socket.IPPROTO_TCP
-        with contextlib.suppress(OSError, AttributeError):  # not on every system, and not after the peer has left
-            connection.setsockopt(level, getattr(socket, name), value)
 
 
 class Transport(Protocol):

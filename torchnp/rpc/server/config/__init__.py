@@ -1,4 +1,4 @@
-"""What the owner of a server configures: settings, datasets, tokens and the ``torchnp owner`` commands.
+"""What the owner of a server decides: settings, limits, datasets, tokens.
 
-May import `torchnp.rpc.server.privacy` for the ledger; never torch.
+Imports `torchnp.rpc.wire` and `torchnp.rpc.server.privacy`. No torch.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from torchnp.rpc.server.session.limits import Limits
+from torchnp.rpc.server.config.limits import Limits
 
 MAX_CLIENTS = 64
 BUCKET = 0.005  # seconds

@@ -16,8 +16,8 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.privacy.row_labels import dataset_of
-from torchnp.rpc.server.session.limits import Limits
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 ANYBODY = "client"  # the name of those who have no token of their own

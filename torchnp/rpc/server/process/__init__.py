@@ -1,4 +1,4 @@
-"""Processes of a server: one for each session, the fork server that starts them, counters, metrics and the event log.
+"""Processes of a server: one for each session, and the fork server that starts them.
 
-May import `torchnp.rpc.server.session` and `torchnp.rpc.server.config`; never torch.
+Imports `torchnp.rpc.wire`, `torchnp.rpc.server.config`, `torchnp.rpc.server.monitoring` and `torchnp.rpc.server.session`. No torch.
 """

@@ -27,12 +27,12 @@ import msgspec
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.config.tokens import Token
-from torchnp.rpc.server.process.counters import Counters
-from torchnp.rpc.server.process.event_log import note, nothing_else
-from torchnp.rpc.server.process.rlimits import HEADROOM, keep_memory, limit_memory, limit_processor, taken
+from torchnp.rpc.server.monitoring.counters import Counters
+from torchnp.rpc.server.monitoring.event_log import note, nothing_else
+from torchnp.rpc.server.monitoring.rlimits import HEADROOM, keep_memory, limit_memory, limit_processor, taken
 from torchnp.rpc.server.session.protocol import Connection
+from torchnp.rpc.server.session.service import Service
 from torchnp.threads import set_num_threads
 
 STEP = 16 << 20  # bytes by which a worker asks for its part of the budget

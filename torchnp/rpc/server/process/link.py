@@ -13,7 +13,7 @@ from typing import Protocol
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.transports.framing import ByteStream
+from torchnp.rpc.wire.framing import ByteStream
 from torchnp.rpc.wire.outbox import Outbox
 
 TELL = wire.WINDOW // 4  # cost of frames after which the sender is told that they were taken

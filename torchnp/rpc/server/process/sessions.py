@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.config.tokens import Rights
-from torchnp.rpc.server.process.counters import Counters
-from torchnp.rpc.server.process.event_log import note
+from torchnp.rpc.server.monitoring.counters import Counters
+from torchnp.rpc.server.monitoring.event_log import note
 from torchnp.rpc.server.process.fork_server import Budget, Nursery
 from torchnp.rpc.server.process.link import ClientStream, Link
 from torchnp.rpc.server.session.protocol import last_word
-from torchnp.rpc.server.transports.framing import ByteStream
+from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.wire.framing import ByteStream
 
 LINGER_SECONDS = 2.0
 # Why a session ended, by the signal that ended its process. At the hard limit of a processor the system kills.

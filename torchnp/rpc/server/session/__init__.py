@@ -1,4 +1,4 @@
-"""One session on the server: frames in, arguments checked, kernels run, objects stored, replies out.
+"""One session: frames in, arguments checked, kernels run, objects stored, replies out.
 
-May import `torchnp.rpc.server.privacy`, `torchnp.rpc.wire` and `torchnp.core`; never torch.
+Imports `torchnp.rpc.wire`, `torchnp.rpc.server.privacy`, `torchnp.rpc.server.config` and `torchnp.rpc.server.monitoring`. No torch.
 """

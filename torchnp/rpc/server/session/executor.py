@@ -13,12 +13,11 @@ import numpy as np
 from torchnp.random import Generator
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import KERNEL_ERRORS, ProtocolError, QuotaError
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.config.tokens import Rights
+from torchnp.rpc.server.monitoring.counters import Count
 from torchnp.rpc.server.privacy import row_calls, row_labels, taint
 from torchnp.rpc.server.privacy.taint import RAISED, Disclosure
 from torchnp.rpc.server.privacy.timing import Pace
-from torchnp.rpc.server.process.counters import Count
 from torchnp.rpc.server.session.arguments import END, MOST
 from torchnp.rpc.server.session.array_layout import laid_out
 from torchnp.rpc.server.session.bounded_cache import BoundedCache
@@ -26,6 +25,7 @@ from torchnp.rpc.server.session.error_text import error_text
 from torchnp.rpc.server.session.invocation import Invocation, results
 from torchnp.rpc.server.session.object_store import Failure, ObjectStore, StoredObject
 from torchnp.rpc.server.session.overload_info import Served
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.wire import Handle, Ints
 
 # What a kernel is given for an argument that is no object and does not stand for itself.

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
+from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.privacy.row_labels import Label, Mixed, Rows
-from torchnp.rpc.server.session.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ import numpy as np
 import torchnp
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import LedgerError, PrivacyError, ProtocolError, QuotaError
-from torchnp.rpc.server.config.service import Service
 from torchnp.rpc.server.config.tokens import Rights
+from torchnp.rpc.server.monitoring.counters import Count, Counters
+from torchnp.rpc.server.monitoring.event_log import note, place_of
 from torchnp.rpc.server.privacy import gate, row_labels, taint
 from torchnp.rpc.server.privacy.taint import RAISED
-from torchnp.rpc.server.process.counters import Count, Counters
-from torchnp.rpc.server.process.event_log import note, place_of
 from torchnp.rpc.server.session.error_text import error_text
 from torchnp.rpc.server.session.executor import Executor
 from torchnp.rpc.server.session.object_store import Failure, ObjectStore
 from torchnp.rpc.server.session.programs import Programs
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.session.uploads import Uploads
 
 MOST_FAILURES = 1024  # that are told of one call of a program

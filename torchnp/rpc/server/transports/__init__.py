@@ -1,4 +1,4 @@
-"""How clients reach a server: listening, TLS, framing, gRPC, and limits on strangers.
+"""How clients reach a server: listening, TLS, gRPC, and limits on strangers.
 
-May import the other rooms of `torchnp.rpc.server`; never torch.
+Imports `torchnp.rpc.wire` and the other rooms of `torchnp.rpc.server`. No torch.
 """

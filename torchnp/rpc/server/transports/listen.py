@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchnp.rpc.exceptions import AuthenticationError, ProtocolError
-from torchnp.rpc.server.transports.framing import ByteStream
+from torchnp.rpc.wire.framing import ByteStream
 
 _HANDSHAKE = b"\x16"  # what the first byte of TLS is, and of no frame
 

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from torchnp.rpc.client.transports.transport import keep_alive
+from torchnp.rpc.wire.keepalive import keep_alive
 
 BUFFERED = 1 << 20  # bytes that wait for a side that does not take them
 EARLY_BYTES = 1 << 16  # that come over a connection nobody is known on: handshakes, and first frames

@@ -19,20 +19,20 @@ import msgspec
 from torchnp.core.optional_deps import lacking
 from torchnp.core.registry import FAILURES
 from torchnp.rpc import wire
-from torchnp.rpc.client.transports.transport import keep_alive
 from torchnp.rpc.exceptions import AuthenticationError, ProtocolError
-from torchnp.rpc.server.config.service import Service
+from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.config.settings import BUCKET, MAX_CLIENTS
 from torchnp.rpc.server.config.tokens import Rights, Token
-from torchnp.rpc.server.process.event_log import note, place_of
+from torchnp.rpc.server.monitoring.event_log import note, place_of
+from torchnp.rpc.server.monitoring.metrics import serving
+from torchnp.rpc.server.monitoring.rlimits import limit_memory
 from torchnp.rpc.server.process.link import ClientStream
-from torchnp.rpc.server.process.metrics import serving
-from torchnp.rpc.server.process.rlimits import limit_memory
 from torchnp.rpc.server.process.sessions import LINGER_SECONDS, LiveSession, Sessions
-from torchnp.rpc.server.session.limits import Limits
 from torchnp.rpc.server.session.protocol import greet, last_word
+from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.auth_throttle import Refusals, Strangers, host_of
 from torchnp.rpc.server.transports.listen import Listener, ServerCertificates, names_of, opened
+from torchnp.rpc.wire.keepalive import keep_alive
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HELLO_SECONDS = 10.0

@@ -14,13 +14,13 @@ import numpy as np
 
 from torchnp.core.cli_args import named_files
 from torchnp.rpc.server.config import datasets
+from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.config.settings import FILE, FLAG, SETTINGS, TEXT, TEXTS, Setting, read
 from torchnp.rpc.server.config.tokens import ANYBODY, Token, everybodys
+from torchnp.rpc.server.monitoring.event_log import configure
+from torchnp.rpc.server.monitoring.metrics import check_installed
+from torchnp.rpc.server.monitoring.rlimits import this_machines
 from torchnp.rpc.server.privacy.row_labels import dataset_of
-from torchnp.rpc.server.process.event_log import configure
-from torchnp.rpc.server.process.metrics import check_installed
-from torchnp.rpc.server.process.rlimits import this_machines
-from torchnp.rpc.server.session.limits import Limits
 
 # What a token may have; its limits and operators are rows of the server's own table.
 _OF_TOKEN = (

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from torchnp.core.optional_deps import lacking
 from torchnp.rpc.exceptions import LedgerError
+from torchnp.rpc.server.monitoring.counters import REASONS
+from torchnp.rpc.server.monitoring.event_log import note
 from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
-from torchnp.rpc.server.process.counters import REASONS
-from torchnp.rpc.server.process.event_log import note
 
 if TYPE_CHECKING:
     from torchnp.rpc.server.transports.tcp import Server

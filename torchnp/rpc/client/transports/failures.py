@@ -6,13 +6,13 @@ import sys
 from typing import Any
 
 from torchnp.rpc import wire
-from torchnp.rpc.client.session.requests import Where
+from torchnp.rpc.client.transports.requests import Where
 from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ProtocolError, RemoteOpError, RPCError
 
 
 def _class_of(err: wire.Err) -> type[RemoteOpError]:
     if err.cls == "LinAlgError" and "torch" in sys.modules:  # a client of arrays has none
-        from torchnp.rpc.client.tensor.linalg_error import RemoteLinAlgError
+        from torchnp.rpc.client.transports.linalg_error import RemoteLinAlgError
 
         return RemoteLinAlgError
     return KERNEL_ERRORS.get(err.cls, KERNEL_ERRORS["RuntimeError"])

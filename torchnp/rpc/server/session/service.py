@@ -12,13 +12,13 @@ import numpy as np
 from torchnp import dtypes
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.config.tokens import ANYBODY, Rights, Token, Tokens, everybodys, visible
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.privacy.row_labels import dataset_of
 from torchnp.rpc.server.privacy.timing import Late
 from torchnp.rpc.server.session.arguments import REMEMBERED
 from torchnp.rpc.server.session.bounded_cache import Room
-from torchnp.rpc.server.session.limits import Limits
 from torchnp.rpc.server.session.object_store import root_of
 from torchnp.rpc.server.session.overload_info import Served
 from torchnp.rpc.wire import Agreement, agreement

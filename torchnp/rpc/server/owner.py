@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.owner_command == "token":
         return _token(args.name)
     if args.owner_command == "ops":
-        from torchnp.rpc.server.config.owner_ops import shown
+        from torchnp.rpc.server.owner_ops import shown
 
         print(shown(args.json))
         return 0
@@ -91,7 +91,7 @@ def _check_names(ledger: Ledger, args: argparse.Namespace) -> None:
     """
     known, clients = ledger.datasets(), None
     if args.config is not None:
-        from torchnp.rpc.server.config.config import names_in
+        from torchnp.rpc.server.startup import names_in
 
         datasets, clients = names_in(args.config)
         known |= datasets

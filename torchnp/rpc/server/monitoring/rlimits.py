@@ -10,7 +10,7 @@ import os
 import signal
 from pathlib import Path
 
-from torchnp.rpc.server.process.event_log import note
+from torchnp.rpc.server.monitoring.event_log import note
 
 # What a server needs to serve anybody: its threads, and the libraries that kernels load when they need them.
 HEADROOM = 512 << 20
