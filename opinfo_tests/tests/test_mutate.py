@@ -69,7 +69,7 @@ def test_one_that_only_a_test_runs():
     """Of what torch's CPU has no kernel of, no call is recorded or drawn."""
     wrong = mutant("1 / p if p else 0.0", "2 / p if p else 0.0", "torchnp.kernels.captured")
     found = end(Process(wrong, trial, [], [], Plan(0, 0)))
-    assert found.outcome == "caught" and found.by.startswith("the test torchnp/tests/test_captured.py::")
+    assert found.outcome == "caught" and found.by.startswith("the test torchnp/tests/kernels/test_captured.py::")
 
 
 def test_one_that_nothing_runs():

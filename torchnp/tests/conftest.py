@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from torchnp.tests import rpc_server
+from torchnp.tests.rpc import server_pool
 
 
 @pytest.fixture(scope="module")
 def servers():
     """Servers that are started when a session wants them, and stopped after a file's last test."""
     yield
-    rpc_server.stop()
+    server_pool.stop()
 
 
-@pytest.fixture(params=rpc_server.TRANSPORTS)
+@pytest.fixture(params=server_pool.TRANSPORTS)
 def session(servers, request):
     """A session on each transport in turn."""
-    with rpc_server.session(request.param) as s:
+    with server_pool.session(request.param) as s:
         yield s

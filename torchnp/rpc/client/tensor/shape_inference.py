@@ -33,7 +33,7 @@ _OTHERWISE = frozenset((
     "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
     "aten::_batch_norm_no_update", "aten::channel_shuffle", "aten::pixel_shuffle",
     "aten::multilabel_margin_loss_forward", "aten::_weight_norm_interface", "aten::grid_sampler_2d", "aten::roll",
-    "aten::glu_backward",
+    "aten::glu_backward", "aten::sub_.Tensor",
 ))  # fmt: skip
 
 

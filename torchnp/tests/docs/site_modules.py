@@ -1,0 +1,14 @@
+"""What builds the site, for tests of it: the modules of ``docs``, which is beside the package in a clone alone."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+
+
+def site_module(name: str) -> ModuleType:
+    if str(DOCS) not in sys.path:
+        sys.path.append(str(DOCS))
+    return importlib.import_module(name)
