@@ -185,35 +185,41 @@ _SIZED = {"irfftn", "irfft2"}
 # What NumPy and torch write into: the kind of an out, its very dtype, no out at all, an out of each step's sizes.
 _KIND, _EXACT = {"irfft", "irfftn", "irfft2", "hfft", "ifft2"}, {"ifft", "ihfft"}
 _IGNORED, _STEPS = {"hfft", "ifft2", "irfft2"}, {"fftn", "ifftn", "rfftn", "fft2", "rfft2"}
-for _name, _transform, _doc in (
-    ("fft", _complex, "Discrete Fourier transform along a dimension."),
-    ("ifft", _complex, "Inverse of `fft_fft`."),
-    ("rfft", _real, "The n // 2 + 1 frequencies of a real signal."),
-    ("irfft", _back, "Inverse of `fft_rfft`."),
-    ("hfft", _back, "Transform of a signal with Hermitian symmetry, which is real."),
-    ("ihfft", _real, "Inverse of `fft_hfft`."),
-    ("fftn", _complex, "Discrete Fourier transform over dimensions, by default all."),
-    ("ifftn", _complex, "Inverse of `fft_fftn`."),
-    ("rfftn", _real, "`fft_fftn` of a real signal; the last dimension keeps n // 2 + 1 frequencies."),
-    ("irfftn", _back, "Inverse of `fft_rfftn`."),
-    ("hfftn", _back, "`fft_fftn` of a signal with Hermitian symmetry in the last dimension."),
-    ("ihfftn", _real, "Inverse of `fft_hfftn`."),
-    ("fft2", _complex, "`fft_fftn` over the last two dimensions."),
-    ("ifft2", _complex, "`fft_ifftn` over the last two dimensions."),
-    ("rfft2", _real, "`fft_rfftn` over the last two dimensions."),
-    ("irfft2", _back, "`fft_irfftn` over the last two dimensions."),
-    ("hfft2", _back, "`fft_hfftn` over the last two dimensions."),
-    ("ihfft2", _real, "`fft_ihfftn` over the last two dimensions."),
+for _row, _out_row, _transform, _doc in (
+    ("fft_fft", "fft_fft.out", _complex, "Discrete Fourier transform along a dimension."),
+    ("fft_ifft", "fft_ifft.out", _complex, "Inverse of `fft_fft`."),
+    ("fft_rfft", "fft_rfft.out", _real, "The n // 2 + 1 frequencies of a real signal."),
+    ("fft_irfft", "fft_irfft.out", _back, "Inverse of `fft_rfft`."),
+    ("fft_hfft", "fft_hfft.out", _back, "Transform of a signal with Hermitian symmetry, which is real."),
+    ("fft_ihfft", "fft_ihfft.out", _real, "Inverse of `fft_hfft`."),
+    ("fft_fftn", "fft_fftn.out", _complex, "Discrete Fourier transform over dimensions, by default all."),
+    ("fft_ifftn", "fft_ifftn.out", _complex, "Inverse of `fft_fftn`."),
+    (
+        "fft_rfftn",
+        "fft_rfftn.out",
+        _real,
+        "`fft_fftn` of a real signal; the last dimension keeps n // 2 + 1 frequencies.",
+    ),
+    ("fft_irfftn", "fft_irfftn.out", _back, "Inverse of `fft_rfftn`."),
+    ("fft_hfftn", "fft_hfftn.out", _back, "`fft_fftn` of a signal with Hermitian symmetry in the last dimension."),
+    ("fft_ihfftn", "fft_ihfftn.out", _real, "Inverse of `fft_hfftn`."),
+    ("fft_fft2", "fft_fft2.out", _complex, "`fft_fftn` over the last two dimensions."),
+    ("fft_ifft2", "fft_ifft2.out", _complex, "`fft_ifftn` over the last two dimensions."),
+    ("fft_rfft2", "fft_rfft2.out", _real, "`fft_rfftn` over the last two dimensions."),
+    ("fft_irfft2", "fft_irfft2.out", _back, "`fft_irfftn` over the last two dimensions."),
+    ("fft_hfft2", "fft_hfft2.out", _back, "`fft_hfftn` over the last two dimensions."),
+    ("fft_ihfft2", "fft_ihfft2.out", _real, "`fft_ihfftn` over the last two dimensions."),
 ):
+    _name = _row.removeprefix("fft_")
     _like = getattr(np.fft, _name, None)
     _also = ["complex-zero-sign"] if _name in _SIGNED else ["irfft-minus-1"] if _name in _SIZED else []
     _several = ["fft-dims-unique"] if _name[-1] in "n2" else []
     _differs = ["no-half-fft", "fft-of-integers", *_several, *_also]
-    rows(f"fft_{_name}", _transform, _doc, like=_like, differs=_differs)
+    rows(_row, _transform, _doc, like=_like, differs=_differs)
     _written = ["fft-out-exact"] if _name in _EXACT else ["fft-out-kind"] if _name in _KIND else []
     _written += ["fft-out-ignored"] if _name in _IGNORED else ["fft-out-sized"] if _name in _STEPS else []
     _written += ["overlap-inplace", "out-resized"] if _like else []
-    rows(f"fft_{_name}.out", _transform, _doc, like=_like, differs=[*_differs, *_written])
+    rows(_out_row, _transform, _doc, like=_like, differs=[*_differs, *_written])
 
 
 # ---------------------------------------------------------------- frequencies

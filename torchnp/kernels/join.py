@@ -207,8 +207,9 @@ def _of_each(tensors, *, to):
     return [to(x) for x in tensors]
 
 
-for _to, _like in ((atleast_1d, np.atleast_1d), (atleast_2d, np.atleast_2d), (atleast_3d, np.atleast_3d)):
-    rows(f"{_like.__name__}.Sequence", _of_each, f"`{_like.__name__}` of each tensor.", to=_to, like=_like)
+rows("atleast_1d.Sequence", _of_each, "`atleast_1d` of each tensor.", to=atleast_1d, like=np.atleast_1d)
+rows("atleast_2d.Sequence", _of_each, "`atleast_2d` of each tensor.", to=atleast_2d, like=np.atleast_2d)
+rows("atleast_3d.Sequence", _of_each, "`atleast_3d` of each tensor.", to=atleast_3d, like=np.atleast_3d)
 
 
 def _raised(tensors, *, op, to, dim):

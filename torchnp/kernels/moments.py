@@ -181,13 +181,19 @@ def _spread(x, *, dim=None, unbiased=None, correction=None, keepdim=False, op, i
     return (spread, mean) if op.endswith("_mean") else spread
 
 
-for _name, _like, _doc in (
-    ("var", np.var, "Mean squared distance from the mean, over N - correction (1 if unbiased)."),
-    ("std", np.std, "Square root of `var`."),
+for _name, _by_dim, _by_correction, _like, _doc in (
+    (
+        "var",
+        "var.dim",
+        "var.correction",
+        np.var,
+        "Mean squared distance from the mean, over N - correction (1 if unbiased).",
+    ),
+    ("std", "std.dim", "std.correction", np.std, "Square root of `var`."),
 ):
     _twin, _writes = _quick(_name == "std"), Writes(out=partial(_look_out, op=_name), unlooked=True)
-    rows(f"{_name}.correction", _spread, _doc, like=_like, differs=_DIFFERS, quick=_twin, writes=_writes)
-    rows(f"{_name}.dim", _spread, _doc, like=_like, differs=_DIFFERS, writes=_writes)
+    rows(_by_correction, _spread, _doc, like=_like, differs=_DIFFERS, quick=_twin, writes=_writes)
+    rows(_by_dim, _spread, _doc, like=_like, differs=_DIFFERS, writes=_writes)
     rows(_name, _spread, _doc, like=_like, differs=["correction", "no-integers", "half-opmath", "variance-in-double"])
 rows(
     "var_mean var_mean.dim var_mean.correction std_mean std_mean.dim std_mean.correction", _spread,

@@ -129,10 +129,10 @@ def _look_out(bound: Bound, outs: list[ndarray], *, n: int) -> None:
 
 
 _DOC = "Mean over bins of an image or volume."
-adaptive_avg_pool2d, _ = (
-    rows(f"adaptive_avg_pool{n}d", _or_mean, _DOC, writes=Writes(out=functools.partial(_look_out, n=n)))[0]
-    for n in (2, 3)
+(adaptive_avg_pool2d,) = rows(
+    "adaptive_avg_pool2d", _or_mean, _DOC, writes=Writes(out=functools.partial(_look_out, n=2))
 )
+rows("adaptive_avg_pool3d", _or_mean, _DOC, writes=Writes(out=functools.partial(_look_out, n=3)))
 
 
 @kernel("adaptive_avg_pool1d", differs=["adaptive-bins"])

@@ -171,14 +171,28 @@ def _normals(mean: float, std: float) -> Callable[..., ndarray]:
 
 
 _MADE = ["default-dtype", "random-complex", "missing-kernel"]
-for _name, _like, _values, _differs, _doc in (
-    ("rand", np.random.rand, _units, "random-float64", "Uniform values in [0, 1)"),
-    ("randn", np.random.randn, _normals(0.0, 1.0), "randn-box-muller", "Standard normal values"),
+for _names, _like_names, _like, _values, _differs, _doc in (
+    (
+        "rand rand.generator",
+        "rand_like rand_like.generator",
+        np.random.rand,
+        _units,
+        "random-float64",
+        "Uniform values in [0, 1)",
+    ),
+    (
+        "randn randn.generator",
+        "randn_like randn_like.generator",
+        np.random.randn,
+        _normals(0.0, 1.0),
+        "randn-box-muller",
+        "Standard normal values",
+    ),
 ):
     _of = {"like": _like, "differs": ["random-stream", _differs, *_MADE], "values": _values}
-    rows(f"{_name} {_name}.generator", filled, f"{_doc}.", **_of)
+    rows(_names, filled, f"{_doc}.", **_of)
     _doc = f"{_doc}, shaped and laid out like a tensor."
-    rows(f"{_name}_like {_name}_like.generator", filled_like, _doc, differs=["random-stream"], values=_values)
+    rows(_like_names, filled_like, _doc, differs=["random-stream"], values=_values)
 
 
 @kernel("prims::uniform", like=np.random.uniform, differs=["random-stream", "missing-kernel"])

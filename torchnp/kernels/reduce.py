@@ -321,15 +321,12 @@ def _look_flag(bound: Bound, outs: list[ndarray]) -> None:
 
 _FLAG = Writes(out=_look_flag)
 
-for _like, _ufunc, _word in ((np.any, np.logical_or, "any element is"), (np.all, np.logical_and, "all elements are")):
-    for _dims, _end in (("", "."), (".dim", "."), (".dims", "; an empty list reduces nothing.")):
-        _given: dict[str, Any] = {
-            "like": _like,
-            "differs": ["uint8-truth", "zero-dim-axis"],
-            "ufunc": _ufunc,
-            "writes": _FLAG,
-        }
-        rows(f"{_like.__name__}{_dims}", _logical, f"Whether {_word} true; NaN is{_end}", **_given)
+_flag = partial(rows, differs=["uint8-truth", "zero-dim-axis"], writes=_FLAG)
+_ANY, _ALL = {"like": np.any, "ufunc": np.logical_or}, {"like": np.all, "ufunc": np.logical_and}
+_flag("any any.dim", _logical, "Whether any element is true; NaN is.", **_ANY)
+_flag("any.dims", _logical, "Whether any element is true; NaN is; an empty list reduces nothing.", **_ANY)
+_flag("all all.dim", _logical, "Whether all elements are true; NaN is.", **_ALL)
+_flag("all.dims", _logical, "Whether all elements are true; NaN is; an empty list reduces nothing.", **_ALL)
 
 
 def _count(x: ndarray, dim: Any) -> ndarray:

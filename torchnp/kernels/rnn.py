@@ -295,13 +295,22 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
     return (stride_rules.place(ends[0], stride_rules.iterated((own, (hx.shape, stride_rules.contiguous(hx.shape))))),)
 
 
-for _name, _cell, _doc in (
-    ("lstm", lstm, "Long short-term memory over a batch of sequences; gates in the order i, f, g, o."),
-    ("gru", _gru, "Gated recurrent units over a batch of sequences; gates in the order reset, update, new."),
-    ("rnn_tanh", _tanh, "Plain recurrence with tanh over a batch of sequences."),
-    ("rnn_relu", _relu, "Plain recurrence with relu over a batch of sequences."),
+for _names, _cell, _doc in (
+    (
+        "lstm.input lstm.data lstm_cell",
+        lstm,
+        "Long short-term memory over a batch of sequences; gates in the order i, f, g, o.",
+    ),
+    (
+        "gru.input gru.data gru_cell",
+        _gru,
+        "Gated recurrent units over a batch of sequences; gates in the order reset, update, new.",
+    ),
+    ("rnn_tanh.input rnn_tanh.data rnn_tanh_cell", _tanh, "Plain recurrence with tanh over a batch of sequences."),
+    ("rnn_relu.input rnn_relu.data rnn_relu_cell", _relu, "Plain recurrence with relu over a batch of sequences."),
 ):
     _given = {"cell": _cell, "differs": ["half-opmath"]}
-    rows(f"{_name}.input", _sequence, _doc, **_given)
-    rows(f"{_name}.data", _packed, f"`{_name}` over packed sequences.", **_given)
-    rows(f"{_name}_cell", _one, f"One step of `{_name}`.", part=... if _cell is lstm else 0, **_given)
+    (_of_input, _of_data, _of_cell), _name = _names.split(), _names.partition(".")[0]
+    rows(_of_input, _sequence, _doc, **_given)
+    rows(_of_data, _packed, f"`{_name}` over packed sequences.", **_given)
+    rows(_of_cell, _one, f"One step of `{_name}`.", part=... if _cell is lstm else 0, **_given)

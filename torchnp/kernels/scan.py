@@ -183,17 +183,16 @@ def _written(self, values, indices, dim, *, op, running):
         as_strided(target, self.shape, element_strides(target)[: self.ndim])[...] = value
 
 
-for _name, _ufunc, _word in (("cummax", np.maximum, "maxima"), ("cummin", np.minimum, "minima")):
-    _doc = f"Running {_word} along a dimension and the last index of each; NaN stays."
-    (_body,) = rows(
-        _name,
-        _running,
-        _doc,
-        ufunc=_ufunc,
-        like=_ufunc.accumulate,
-        differs=["cummax-indices", "zero-dim-axis", "missing-kernel"],
-    )
-    rows(f"_{_name}_helper", _written, f"`{_name}` written into two tensors.", op=_name, running=_body)
+_DIFFERS = ["cummax-indices", "zero-dim-axis", "missing-kernel"]
+_DOC = "Running {} along a dimension and the last index of each; NaN stays."
+(_cummax,) = rows(
+    "cummax", _running, _DOC.format("maxima"), ufunc=np.maximum, like=np.maximum.accumulate, differs=_DIFFERS
+)
+(_cummin,) = rows(
+    "cummin", _running, _DOC.format("minima"), ufunc=np.minimum, like=np.minimum.accumulate, differs=_DIFFERS
+)
+rows("_cummax_helper", _written, "`cummax` written into two tensors.", op="cummax", running=_cummax)
+rows("_cummin_helper", _written, "`cummin` written into two tensors.", op="cummin", running=_cummin)
 
 
 @kernel("cummaxmin_backward")

@@ -181,10 +181,13 @@ def _median(x: ndarray, *, skip_nan: bool) -> ndarray:
 
 _DOC, _LOWER = "The lower of the middle elements", ["lower-median", "missing-kernel", "zero-dim-axis"]
 _MIDDLE = f"{_DOC} along a dimension and its index"
-for _skips, _like, _word in ((False, np.median, "; {} NaN if there is one."), (True, np.nanmedian, ", NaN left out.")):
-    _of, _doc = {"skip_nan": _skips, "like": _like}, _MIDDLE + _word.format("the first")
-    rows(f"{_like.__name__}.dim", _median_dim, _doc, differs=[*_LOWER, "max-with-indices"], writes=_MEDIAN, **_of)
-    rows(_like.__name__, _median, _DOC + _word.replace("{} ", ""), differs=[*_LOWER[:2], "median-of-nothing"], **_of)
+_median_rows = partial(rows, differs=[*_LOWER[:2], "median-of-nothing"])
+_median_dim_rows = partial(rows, differs=[*_LOWER, "max-with-indices"], writes=_MEDIAN)
+_MEDIANS, _NANMEDIANS = {"skip_nan": False, "like": np.median}, {"skip_nan": True, "like": np.nanmedian}
+_median_rows("median", _median, f"{_DOC}; NaN if there is one.", **_MEDIANS)
+_median_dim_rows("median.dim", _median_dim, f"{_MIDDLE}; the first NaN if there is one.", **_MEDIANS)
+_median_rows("nanmedian", _median, f"{_DOC}, NaN left out.", **_NANMEDIANS)
+_median_dim_rows("nanmedian.dim", _median_dim, f"{_MIDDLE}, NaN left out.", **_NANMEDIANS)
 
 
 @kernel("mode", differs=["mode-index"])

@@ -156,17 +156,16 @@ def _check_compressed(
     _validate_compressed_sparse_indices(is_crow, compressed, plain, count, other, nnz)
 
 
-# torch's names and numbers of the layouts, whether they go by rows, whether they have blocks, and what they are.
+# The overload, torch's name and number of the layout, whether they go by rows, whether they have blocks, and what they are.
 _LAYOUTS = (
-    ("sparse_csr", "3", True, False, "tensor compressed by rows"),
-    ("sparse_csc", "5", False, False, "tensor compressed by columns"),
-    ("sparse_bsr", "6", True, True, "tensor of blocks, compressed by rows"),
-    ("sparse_bsc", "7", False, True, "tensor of blocks, compressed by columns"),
+    ("_validate_sparse_csr_tensor_args", "sparse_csr", "3", True, False, "tensor compressed by rows"),
+    ("_validate_sparse_csc_tensor_args", "sparse_csc", "5", False, False, "tensor compressed by columns"),
+    ("_validate_sparse_bsr_tensor_args", "sparse_bsr", "6", True, True, "tensor of blocks, compressed by rows"),
+    ("_validate_sparse_bsc_tensor_args", "sparse_bsc", "7", False, True, "tensor of blocks, compressed by columns"),
 )
 _OTHERS = {"strided": "Strided", "0": "Strided", "sparse_coo": "Sparse", "1": "Sparse", "_mkldnn": "Mkldnn"}
-for _name, _, _is_crow, _block, _doc in _LAYOUTS:
-    _doc, _by = f"Refuse parts that make no sparse {_doc}.", {"is_crow": _is_crow, "block": _block}
-    rows(f"_validate_{_name}_tensor_args", _check_compressed, _doc, **_by)
+for _name, _, _, _is_crow, _block, _doc in _LAYOUTS:
+    rows(_name, _check_compressed, f"Refuse parts that make no sparse {_doc}.", is_crow=_is_crow, block=_block)
 
 
 @kernel("_validate_sparse_compressed_tensor_args")
@@ -175,7 +174,7 @@ def _validate_sparse_compressed_tensor_args(
 ) -> None:  # fmt: skip
     """Refuse parts that make no sparse tensor of a compressed layout."""
     name = str(layout).removeprefix("torch.")
-    for known, number, is_crow, block, _ in _LAYOUTS:
+    for _, known, number, is_crow, block, _ in _LAYOUTS:
         if name in (known, number):
             return _check_compressed(compressed_indices, plain_indices, values, size, is_crow=is_crow, block=block)
     words = f"expected sparse compressed tensor layout but got {_OTHERS.get(name, name)}"

@@ -76,5 +76,6 @@ rows(_LOW, _backward, _COPIES, by=partial(_copies, exact=False))
 rows(_NEAR, _backward, _COPIES, by=partial(_copies, exact=True))
 rows(_LINEAR, _backward, _SHARES, by=linear)
 rows("upsample_bicubic2d_backward", _backward, _SHARES, by=cubic)
-for _mode in ("bilinear", "bicubic", "lanczos"):
-    rows(f"_upsample_{_mode}2d_aa_backward", _backward, _SHARES, by=partial(antialiased, _mode))
+rows("_upsample_bilinear2d_aa_backward", _backward, _SHARES, by=partial(antialiased, "bilinear"))
+rows("_upsample_bicubic2d_aa_backward", _backward, _SHARES, by=partial(antialiased, "bicubic"))
+rows("_upsample_lanczos2d_aa_backward", _backward, _SHARES, by=partial(antialiased, "lanczos"))

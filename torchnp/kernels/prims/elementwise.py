@@ -243,11 +243,26 @@ def _where(pred: Array, a: Array, b: Array) -> Array:
 
 rows("prims::where", _where, _DOC, like=np.where)
 for _name, _native, _of_others, _like, _doc in (
-    ("cbrt", _cbrt, lambda xp, x: xp.copysign(xp.abs(x) ** (1 / 3), x), np.cbrt, "Real cube root."),
-    ("fill", "fill.Scalar", "full_like", np.full_like, "An array of the same shape and dtype that holds one number."),
-    ("conj_physical", _conj_physical, "conj", np.conj, "Complex conjugate, as a new array."),
-    ("frexp", _frexp, lambda xp, x: through_numpy(_frexp, x), np.frexp, "Mantissa in [0.5, 1) and exponent of two."),
-    ("convert_element_type", _converted, _astype, np.astype, "A copy in another dtype."),
+    ("prims::cbrt", _cbrt, lambda xp, x: xp.copysign(xp.abs(x) ** (1 / 3), x), np.cbrt, "Real cube root."),
+    (
+        "prims::fill",
+        "fill.Scalar",
+        "full_like",
+        np.full_like,
+        "An array of the same shape and dtype that holds one number.",
+    ),
+    ("prims::conj_physical", _conj_physical, "conj", np.conj, "Complex conjugate, as a new array."),
+    (
+        "prims::frexp",
+        _frexp,
+        lambda xp, x: through_numpy(_frexp, x),
+        np.frexp,
+        "Mantissa in [0.5, 1) and exponent of two.",
+    ),
+    ("prims::convert_element_type", _converted, _astype, np.astype, "A copy in another dtype."),
 ):
-    _differs = {"cbrt": [*_FLOAT, "missing-kernel"], "frexp": ["float-functions-refuse-integers"]}.get(_name, [])
-    rows(f"prims::{_name}", either, _doc, native=_native, portable=_of_others, like=_like, differs=_differs)
+    _differs = {
+        "prims::cbrt": [*_FLOAT, "missing-kernel"],
+        "prims::frexp": ["float-functions-refuse-integers"],
+    }.get(_name, [])
+    rows(_name, either, _doc, native=_native, portable=_of_others, like=_like, differs=_differs)

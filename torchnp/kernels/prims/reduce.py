@@ -58,9 +58,9 @@ def _reduced(inp: Array, dims: Ints, output_dtype: Any, *, op: str, of: str, por
 
 
 for _name, _of, _like, _filled, _doc in (
-    ("sum", "sum.dim_IntList", np.sum, False, "Sum over dimensions; integers give int64."),
-    ("amax", "amax", np.max, True, "Maximum over dimensions."),
-    ("amin", "amin", np.min, True, "Minimum over dimensions."),
+    ("prims::sum", "sum.dim_IntList", np.sum, False, "Sum over dimensions; integers give int64."),
+    ("prims::amax", "amax", np.max, True, "Maximum over dimensions."),
+    ("prims::amin", "amin", np.min, True, "Minimum over dimensions."),
 ):
     _by: dict[str, Any] = {
         "of": _of,
@@ -69,7 +69,7 @@ for _name, _of, _like, _filled, _doc in (
         "differs": ["empty-dim", "zero-dim-axis", "prims-count-from-front"],
         "filled": _filled,
     }
-    rows(f"prims::{_name}", _reduced, _doc, **_by)
+    rows(_name, _reduced, _doc, **_by)
 
 
 @kernel(

@@ -315,6 +315,7 @@ _OF_DTYPES = (
     "not implemented for",
     "to be long or int, got",
     "to have the same type as",
+    "with two bool tensors",
 )
 
 
