@@ -1,4 +1,4 @@
-"""No module imports itself by way of others, at whatever level of indentation; what never runs is left out."""
+"""No module imports itself by way of others, inside functions and for type checking too; rooms import what they say."""
 
 import ast
 import graphlib
@@ -21,19 +21,11 @@ def sources(root=ROOT):
     return {module_name(p): p.read_text(encoding="utf-8") for p in root.rglob("*.py") if "tests" not in p.parts}
 
 
-def running(node):
-    """The nodes of a tree without the blocks that only type checkers read."""
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
-            yield child
-            yield from running(child)
-
-
 def imported(name, source, modules):
     """The modules that one names in its imports; its packages, which Python runs before it, are none of them."""
     is_package = any(m.startswith(f"{name}.") for m in modules)
     home = name if is_package else name.rpartition(".")[0]
-    for node in running(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             named = [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -82,7 +82,7 @@ def test_an_error_inside_the_server_is_logged_without_its_text(caplog, monkeypat
     with contextlib.suppress(rpc.ProtocolError), rpc.local() as session:
         session.sync()
     (told,) = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
-    assert re.search(r"internal error client=client error=ValueError at=tests/rpc/test_metrics\.py:\d+$", told)
+    assert re.search(r"internal error client=client error=ValueError at=rpc/test_metrics\.py:\d+$", told)
     assert WORDS not in caplog.text
 
 

@@ -249,6 +249,71 @@ def test_the_default_dtype_is_the_programs(session, dtype):
         torch.set_default_dtype(torch.float32)
 
 
+DEFAULT = {
+    "linspace": lambda x: torch.linspace(0.5, x, 4),
+    "logspace": lambda x: torch.logspace(x, 3, 4, base=2.0),
+    "linspace of a dtype": lambda x: torch.linspace(x, x + 1, 3, dtype=torch.float32),
+}
+CAST_REFUSED = {
+    "in place": lambda x: aten.logit_(x),
+    "gradient": lambda x: aten.glu_backward(x.expand(2, 3), x.expand(2, 6), 1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+@pytest.mark.parametrize("name", [*DEFAULT, *CAST_REFUSED])
+def test_what_goes_by_the_default_dtype_alone(session, name, dtype):
+    x = torch.tensor(2)
+    try:
+        torch.set_default_dtype(dtype)
+        if name in DEFAULT:
+            return like_torch(session, DEFAULT[name], x)
+        with pytest.raises(RuntimeError) as theirs:
+            CAST_REFUSED[name](x)
+        with pytest.raises(RuntimeError) as mine:
+            CAST_REFUSED[name](session.send(x))
+        assert str(theirs.value).splitlines()[0] in str(mine.value)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+FAILED_BEFORE = {
+    "subtraction": lambda x: F.l1_loss(x > 0, x.to(torch.int8)),
+    "in place": lambda x: F.hinge_embedding_loss(x > 0, x.int()),
+    "sum": lambda x: aten.nanmean(x.to(torch.complex32)),
+}
+
+
+@pytest.mark.parametrize("name", FAILED_BEFORE)
+def test_what_failed_on_the_server_before_is_raised_first(session, name):
+    """Where the client refuses the next operator, torch would not have come to it."""
+    x = torch.tensor([1.0, 2.0])
+    with pytest.raises(RuntimeError) as theirs:
+        FAILED_BEFORE[name](x)
+    with pytest.raises(RuntimeError) as mine:
+        FAILED_BEFORE[name](session.send(x))
+    assert str(theirs.value).splitlines()[0] in str(mine.value)
+    assert session.send(x).sum().publish() == 3
+
+
+EMPTY_OUTS = {
+    "conjugate": lambda x, out: aten.conj_physical.out(x, out=out),
+    "transform": lambda x, out: aten.fft_ifft.out(x.real, 1, 1, out=out),
+    "parts": lambda x, out: aten.frexp.Tensor_out(
+        x.real.T, mantissa=out.real.new_empty(x.T.shape), exponent=out.real.int()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY_OUTS)
+def test_an_empty_out_is_laid_out_as_the_cpu_does(session, name):
+    def run(x):
+        out = x.new_empty(0)
+        return EMPTY_OUTS[name](x.as_strided((3, 1, 5), (5, 1, 1)) if name == "conjugate" else x, out)
+
+    like_torch(session, run, torch.randn(3, 5, dtype=torch.complex64))
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("name", ["add", "mul", "pow", "clamp_min", "maximum", "lerp", "addcdiv"])
 def test_lists_with_a_number_are_laid_out_as_the_cpu_does(session, name, count):

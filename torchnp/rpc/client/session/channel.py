@@ -72,7 +72,7 @@ class Channel:
         self.deadline: float | None = None  # seconds that whoever asks the server waits for its answer
         self._unanswered = Unanswered()
         self._dead: RPCError | None = None
-        self._untold = False  # whether the session died while nobody was there to be told
+        self._unacked = False  # whether the session died while nobody was there to be told
         self._lock = threading.RLock()  # ids stand in the queue in their order
         self._queue: deque[Any] = deque()
         self._next_id = self._weight = 0
@@ -87,7 +87,7 @@ class Channel:
         forks.watch(self)
 
     def _start(self, works: bool = True) -> None:
-        self._busy = self._signalled = self.hurried = False
+        self._busy = self._signalled = self.flush_requested = False
         self.owned = threading.Lock()  # held while the thread is at work
         self._progress = threading.Event()
         self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
@@ -131,7 +131,7 @@ class Channel:
             self._weight += weight
         if not self._signalled:
             self._signal()
-        elif (len(queue) >= MANY_OPS or self._weight >= BATCH_BYTES) and not self.hurried:
+        elif (len(queue) >= MANY_OPS or self._weight >= BATCH_BYTES) and not self.flush_requested:
             self._hurry()
         return made
 
@@ -206,7 +206,7 @@ class Channel:
 
     def _hurry(self) -> None:
         """Have what waits sent at once; wakes the thread whatever was said before, as an interrupt may have cut that short."""
-        self.hurried = True
+        self.flush_requested = True
         self._wake.put(True)
 
     def _hold_back(self) -> None:
@@ -262,7 +262,7 @@ class Channel:
     def pump(self, quiet: bool) -> bool:
         """Send full batches, all that waits if it is quiet, and answer what was asked; whether anything is left."""
         with self.owned:
-            self._busy, self.hurried, self._weight = True, False, 0
+            self._busy, self.flush_requested, self._weight = True, False, 0
             try:
                 if self._dead is None:
                     self._drain()
@@ -271,20 +271,20 @@ class Channel:
                         if self._sent.ahead:
                             self._take_all()
             except RPCError as error:
-                self.die(error)
+                self.fail(error)
             except (*FAILURES, OSError, MemoryError) as error:  # whoever waits for this thread must not wait for ever
-                self.die(ConnectionLost(f"the session with {self.name} broke: {type(error).__name__}: {error}"))
+                self.fail(ConnectionLost(f"the session with {self.name} broke: {type(error).__name__}: {error}"))
             finally:
                 self._busy = False
                 self._progress.set()
         return self._dead is None and bool(self._batch or self._queue)
 
-    def rests(self) -> bool:
+    def try_sleep(self) -> bool:
         """Have the next message wake the thread, which goes to rest; whether it may, as nothing has come meanwhile."""
         self._signalled = False
         return not self._queue
 
-    def look(self) -> None:
+    def poll_idle(self) -> None:
         """Take what the server says unasked: a connection that is lost while nobody sends is made again in time."""
         with self.owned:
             settled = not self._unsettled()
@@ -292,17 +292,17 @@ class Channel:
                 if self._dead is None:
                     self._take_all()
             except RPCError as error:
-                self.die(error)
-                self._untold = self._untold and not settled  # nothing is lost but handles, which say so when used
+                self.fail(error)
+                self._unacked = self._unacked and not settled  # nothing is lost but handles, which say so when used
 
-    def die(self, error: RPCError) -> None:
+    def fail(self, error: RPCError) -> None:
         """End the session, and tell whoever waits for something."""
         with self._lock:
             self._dead = self._dead or error
             waiting = [m for m in (self._task, *self._queue) if isinstance(m, ThreadTask)]
             self._queue.clear()
             self._task = None
-        self._untold = not self.closed and not any(type(task) is Request for task in waiting)
+        self._unacked = not self.closed and not any(type(task) is Request for task in waiting)
         for task in waiting:
             task.finish(self._dead)
 
@@ -410,7 +410,7 @@ class Channel:
         if self.closed:
             raise SessionClosed(f"the session with {self.name} is closed; its handles have no values any more")
         if self._dead is not None:
-            self._untold = False
+            self._unacked = False
             # The same error is raised each time: without the frames of the last time, which hold handles.
             raise self._dead.with_traceback(None)
 
@@ -424,7 +424,7 @@ class Channel:
         try:
             if self.closed:
                 return
-            if self._untold:
+            if self._unacked:
                 self._alive()
             if self._dead is None and self._unsettled():
                 self.sync()
@@ -445,6 +445,6 @@ class Channel:
         self._start(self.transport.inherited)
         if not self.transport.inherited and not self.closed:
             text = f"the session with {self.name} is the parent process's, and so are its handles: connect in this one"
-            self.die(SessionClosed(text))
-            self._untold = False
+            self.fail(SessionClosed(text))
+            self._unacked = False
             self.transport.close()

@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from torchnp.rpc.client.patches.composite_overrides import take_composite_routes, without_fast_path
-from torchnp.rpc.client.patches.distributions import take_distribution_routes
-from torchnp.rpc.client.patches.grad_scaler import take_scaler_route
+from torchnp.rpc.client.patches import install
+from torchnp.rpc.client.patches.composite_overrides import without_fast_path
 from torchnp.rpc.client.tensor.handles import BaseHandleTensor
 from torchnp.rpc.client.tensor.plain_values import NOT_SENT, not_sent
+from torchnp.rpc.client.tensor.protocols import RemoteRef
 from torchnp.rpc.client.tensor.pytree import is_tree, mapped
 from torchnp.rpc.client.tensor.shape_inference import spec_of
 from torchnp.rpc.client.tensor.tracing import refuse_recording
 from torchnp.rpc.exceptions import HandleError, RPCError
-
-
-class RemoteRef(Protocol):
-    """What stands for a tensor of an engine's.
-
-    Attributes
-    ----------
-    session : Engine
-    wire : object
-        What `BaseHandleTensor._emit` gets among its arguments in the place of the handle.
-    """
-
-    session: Any
-    wire: Any
 
 
 class Engine:
@@ -59,9 +45,7 @@ class Engine:
     over: Any = ""
 
     def __init__(self) -> None:
-        take_composite_routes()
-        take_scaler_route()
-        take_distribution_routes()
+        install.install()
 
     @property
     def where(self) -> str:
@@ -97,6 +81,9 @@ class Engine:
             handle = self._upload(tensor.detach())
         handle.requires_grad_(requires_grad)
         return handle
+
+    def raise_earlier_failure(self) -> None:
+        """Raise what an operator that was sent before has failed with, if it is not known yet; here they fail at once."""
 
     def _upload(self, tensor: torch.Tensor) -> Any:
         """A handle on a copy of a dense tensor, which has no gradient: see `_handle`."""

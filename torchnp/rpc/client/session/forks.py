@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torchnp.rpc.client.session.channel import Channel
-
-_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
-_paused: list[Channel] = []
+from typing import Any, Protocol
 
 
-def watch(channel: Channel) -> None:
+class Forkable(Protocol):
+    """What is asked of a channel."""
+
+    transport: Any
+    owned: Any
+
+    def forked(self) -> None: ...
+
+
+_channels: weakref.WeakSet[Forkable] = weakref.WeakSet()
+_paused: list[Forkable] = []
+
+
+def watch(channel: Forkable) -> None:
     """Have a channel told of forks."""
     _channels.add(channel)
 

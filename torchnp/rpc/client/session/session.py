@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 import threading
@@ -31,7 +32,7 @@ from torchnp.rpc.client.tensor.shape_inference import spec_of
 from torchnp.rpc.client.tensor.tracing import refuse_recording
 from torchnp.rpc.client.transports.requests import Announced, check_seconds
 from torchnp.rpc.client.transports.transport import InProcess, Transport
-from torchnp.rpc.exceptions import HandleError
+from torchnp.rpc.exceptions import HandleError, RPCError
 from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.session.protocol import Connection, Service
 from torchnp.rpc.wire import Agreement, agreement
@@ -217,6 +218,12 @@ class Session(Engine):
         status = self.channel.sync()
         self._held = status.objects, status.bytes
         return self.stats
+
+    def raise_earlier_failure(self) -> None:
+        """Raise the earliest failure on the server that has not been raised yet: torch would have stopped there."""
+        if not self.recording.locked():
+            with contextlib.suppress(RPCError):  # without a connection the refusal here is what there is to say
+                self.channel.sync()
 
     def publish(self, tree: Any, **terms: Any) -> Any:
         """A nest of dicts, lists, tuples and dataclasses with the values of its handles in their place.

@@ -1,20 +1,36 @@
-"""What the thread of a session does: it has what waits sent, looks after an idle connection, and closes the transport."""
+"""The thread of a session: it sends what waits, polls an idle connection, and closes the transport."""
 
 from __future__ import annotations
 
 import queue
 import weakref
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from torchnp.rpc.client.session.batch import BATCH_OPS
 from torchnp.rpc.client.transports.transport import Transport
-from torchnp.rpc.exceptions import SessionClosed
-
-if TYPE_CHECKING:
-    from torchnp.rpc.client.session.channel import Channel
+from torchnp.rpc.exceptions import RPCError, SessionClosed
 
 IDLE_SECONDS = 0.002
 LOOK_SECONDS = 20.0  # after which a session that does nothing looks whether its connection is there
+
+
+class Pumped(Protocol):
+    """What the thread asks of a channel."""
+
+    name: str
+    flush_requested: bool
+    closed: bool
+
+    @property
+    def waiting(self) -> int: ...
+
+    def poll_idle(self) -> None: ...
+
+    def pump(self, quiet: bool) -> bool: ...
+
+    def try_sleep(self) -> bool: ...
+
+    def fail(self, error: RPCError) -> None: ...
 
 
 def leave(transport: Transport, wake: queue.SimpleQueue) -> None:
@@ -23,7 +39,7 @@ def leave(transport: Transport, wake: queue.SimpleQueue) -> None:
     transport.interrupt()
 
 
-def work(ref: weakref.ref[Channel], wake: queue.SimpleQueue, transport: Transport) -> None:
+def work(ref: weakref.ref[Pumped], wake: queue.SimpleQueue, transport: Transport) -> None:
     """What the channel's thread does: pump when there is hurry, when a batch waits, or when nothing new has come.
 
     While operators come it looks every IDLE_SECONDS, and nobody wakes it: to wake a thread takes as long as an operator.
@@ -42,16 +58,16 @@ def work(ref: weakref.ref[Channel], wake: queue.SimpleQueue, transport: Transpor
                 return
             waiting = channel.waiting
             if timed_out and resting and not waiting:
-                channel.look()
+                channel.poll_idle()
                 continue
             quiet = timed_out and waiting == seen
             resting, seen = False, waiting
-            if quiet or channel.hurried or waiting >= BATCH_OPS:
+            if quiet or channel.flush_requested or waiting >= BATCH_OPS:
                 left, seen = channel.pump(quiet), 0
-                resting = quiet and not left and channel.rests()
+                resting = quiet and not left and channel.try_sleep()
             del channel
     finally:
         transport.close()
         if (channel := ref()) is not None:
             text = f"the session with {channel.name} is closed; its handles have no values any more"
-            channel.die(SessionClosed(text))
+            channel.fail(SessionClosed(text))

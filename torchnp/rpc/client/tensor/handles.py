@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchnp.core.errors import output_shape
+from torchnp.core.registry import FAILURES
 from torchnp.interop._private import decomposed, forbid_pointer, is_recorded, make_handle, no_torch_function
 from torchnp.rpc.client.tensor import shape_inference
 from torchnp.rpc.client.tensor.lowering import constants, lower, lower_named, one_session
@@ -36,7 +37,7 @@ from torchnp.rpc.client.tensor.unsupported import NoValues
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.session.engine import Engine, RemoteRef
+    from torchnp.rpc.client.tensor.protocols import EngineProtocol, RemoteRef
 
 
 class BaseHandleTensor(NoValues, torch.Tensor):
@@ -50,7 +51,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
 
     _object: RemoteRef
     _spec: TensorSpec
-    _session: Engine
+    _session: EngineProtocol
 
     __torch_function__ = no_torch_function
 
@@ -66,7 +67,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
     @classmethod
     def _emit(
         cls,
-        session: Engine,
+        session: EngineProtocol,
         name: str,
         count: int,
         args: list,
@@ -79,7 +80,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
 
         Parameters
         ----------
-        session : Engine
+        session : EngineProtocol
         name : str
             Full name of the overload.
         count : int
@@ -222,9 +223,9 @@ def _send(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: 
     if plan.name not in session.index:
         return without_kernel(plan, session.index, args, kwargs or {})
     full_key = tuple(key)
-    outcome = shape_inference.OUTCOMES.get(full_key) or _infer(plan, full_key, args, kwargs or {})
+    outcome = shape_inference.OUTCOMES.get(full_key) or _inferred(session, plan, full_key, args, kwargs or {})
     if outcome is None or outcome.floats:
-        return _send(cls, plan, *(_floated(outcome, *given) if outcome else given))
+        return _send(cls, plan, *(_floated(plan, outcome, *given) if outcome else given))
     held = constants(session, plain) if plain else ()
     if outcome.count > 1:
         check_length(plan.name, outcome.count)
@@ -237,10 +238,15 @@ def _send(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: 
 
 
 def _floated(
-    outcome: InferredResults, args: tuple, kwargs: dict[str, Any] | None
+    plan: OverloadInfo, outcome: InferredResults, args: tuple, kwargs: dict[str, Any] | None
 ) -> tuple[tuple, dict[str, Any] | None]:
-    """The arguments with handles of the default dtype, in lists those that become so: a server knows its own alone."""
+    """The arguments with handles of the default dtype, in lists those that become so: a server knows its own alone.
+
+    Of a range between tensors the default dtype is an option.
+    """
     to, default = torch.ops.aten._to_copy.default, torch.get_default_dtype()
+    if plan.base in ("linspace", "logspace"):
+        return args, {**(kwargs or {}), "dtype": default}
 
     def floated(a: Any) -> Any:
         if isinstance(a, (list, tuple)):
@@ -251,11 +257,22 @@ def _floated(
     return tuple(floated(a) for a in args), kwargs
 
 
-def _check_written(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], session: Engine) -> None:
+def _check_written(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], session: EngineProtocol) -> None:
     """Refuse to write into what is not a handle: torch would do nothing and say nothing."""
     for t in written_of(plan, args, kwargs):
         if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
             refuse_plain(plan.name, t, session)
+
+
+def _inferred(
+    session: EngineProtocol, plan: OverloadInfo, key: tuple, args: tuple, kwargs: dict[str, Any]
+) -> InferredResults | None:
+    """`_infer`; where torch refuses the call, an operator that was sent before may have failed first."""
+    try:
+        return _infer(plan, key, args, kwargs)
+    except (*FAILURES, AssertionError):
+        session.raise_earlier_failure()
+        raise
 
 
 def _infer(plan: OverloadInfo, key: tuple, args: tuple, kwargs: dict[str, Any]) -> InferredResults | None:

@@ -14,12 +14,12 @@ from torchnp.rpc.client.tensor.unsupported import NoValues
 from torchnp.rpc.exceptions import HandleError
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.session.engine import Engine, RemoteRef
+    from torchnp.rpc.client.tensor.protocols import EngineProtocol, RemoteRef
 
 _INTEGERS = {int}
 
 
-def one_session(session: Engine | None, handle: Any) -> Engine:
+def one_session(session: EngineProtocol | None, handle: Any) -> EngineProtocol:
     if session is not None:
         raise HandleError(
             f"handles of two sessions cannot meet: one is of {session.title}, the other of {handle._session.title}; "
@@ -29,7 +29,7 @@ def one_session(session: Engine | None, handle: Any) -> Engine:
 
 
 def lower(
-    plan: OverloadInfo, session: Engine | None, a: Any, loose: bool, place: tuple[list, Any, int | str]
+    plan: OverloadInfo, session: EngineProtocol | None, a: Any, loose: bool, place: tuple[list, Any, int | str]
 ) -> tuple[Any, Any, Any, int]:
     """(session, part of the cache key, wire argument, further bytes) of an argument that is not the usual kind.
 
@@ -62,8 +62,13 @@ def lower(
 
 
 def lower_named(
-    plan: OverloadInfo, session: Engine | None, kwargs: dict[str, Any], key: list, sent: dict[str, Any], plain: list
-) -> tuple[Engine | None, int]:
+    plan: OverloadInfo,
+    session: EngineProtocol | None,
+    kwargs: dict[str, Any],
+    key: list,
+    sent: dict[str, Any],
+    plain: list,
+) -> tuple[EngineProtocol | None, int]:
     """Add the keyword arguments to the cache key and to what is sent; (session, further bytes)."""
     weight = 0
     for name, a in kwargs.items():
@@ -73,7 +78,7 @@ def lower_named(
     return session, weight
 
 
-def constants(session: Engine, plain: list[tuple[Any, int | str, torch.Tensor]]) -> list[RemoteRef]:
+def constants(session: EngineProtocol, plain: list[tuple[Any, int | str, torch.Tensor]]) -> list[RemoteRef]:
     """What stands for plain tensors, each put where its handle goes."""
     held = [session._constant(tensor) for _, _, tensor in plain]
     for (container, place, _), constant in zip(plain, held, strict=True):

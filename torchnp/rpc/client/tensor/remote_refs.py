@@ -1,18 +1,16 @@
-"""What stands on the client for an object of a server's."""
+"""Client-side references to server objects."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from torchnp.rpc import wire
-
-if TYPE_CHECKING:
-    from torchnp.rpc.client.session.session import Session
+from torchnp.rpc.client.tensor.protocols import SessionProtocol
 
 
 class RemoteObject(msgspec.Struct, gc=False, eq=False):
@@ -22,7 +20,7 @@ class RemoteObject(msgspec.Struct, gc=False, eq=False):
     """
 
     id: int
-    session: Session
+    session: SessionProtocol
     wire: wire.Handle
 
     def __del__(self) -> None:

@@ -33,7 +33,7 @@ _OTHERWISE = frozenset((
     "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
     "aten::_batch_norm_no_update", "aten::channel_shuffle", "aten::pixel_shuffle",
     "aten::multilabel_margin_loss_forward", "aten::_weight_norm_interface", "aten::grid_sampler_2d", "aten::roll",
-    "aten::glu_backward", "aten::sub_.Tensor",
+    "aten::sub_.Tensor", "aten::linalg__powsum",
 ))  # fmt: skip
 
 
@@ -194,18 +194,20 @@ def infer(plan: OverloadInfo, stand_ins: Callable[[], tuple[tuple, dict[str, Any
         args, kwargs = stand_ins()  # what is written may have got another shape before
         out = on_the_cpu(plan, args, kwargs, error)
     else:
-        limit = MAX_TRIED if plan.name in _OTHERWISE else MAX_CHECKED if shaped_by_python(plan.func) else 0
-        if given and given != [x.shape for x in _tensors(args)]:
-            limit = 0  # the meta device has resized what is written: the CPU is asked with what was given
         named = dict(zip(plan.names, args, strict=False)) | kwargs
-        if named.get("include_last_offset") and named["offsets"].shape[0] < 2:
-            limit = 0  # of no bags torch reads beyond the offsets, and may die
-        if limit and _can_be_tried((args, kwargs), limit):
+        # The meta device has resized what is written: the CPU is asked with what was given. Of no bags torch reads beyond the
+        # offsets, and may die.
+        resized = given and given != [x.shape for x in _tensors(args)]
+        bagless = named.get("include_last_offset") and named["offsets"].shape[0] < 2
+        limit = MAX_TRIED if plan.name in _OTHERWISE else MAX_CHECKED if shaped_by_python(plan.func) else 0
+        # A server refuses in the words of its own default dtype.
+        words = torch.get_default_dtype() is not torch.float32 and not plan.random and not _has_floats((args, kwargs))
+        if (limit or words) and not (resized or bagless) and _can_be_tried((args, kwargs), limit or MAX_CHECKED):
             with unmoved(), warnings.catch_warnings(action="ignore"):
                 found, refused = _tried(plan, 0, args, kwargs)
             if refused is not None and _is_of_dtypes(refused):
                 raise refused
-            out = out if refused else found
+            out = found if limit and not refused else out
     if plan.name == "aten::native_layer_norm":
         out = _with_moments(out, args)
     legit = plan.base.startswith("_native_batch_norm_legit") or plan.name == "aten::native_batch_norm"
@@ -250,6 +252,10 @@ def _with_moments(out: Any, args: tuple) -> Any:
     mixed = any(a is not None and a.dtype != args[0].dtype for a in args[2:4])
     dtype = torch.float32 if mixed else args[0].dtype
     return (out[0], *(moment.to(dtype) for moment in out[1:]))
+
+
+def _has_floats(given: Any) -> bool:
+    return any(a.is_floating_point() or a.is_complex() for a in _tensors(given))
 
 
 def _can_be_tried(given: Any, limit: int = MAX_TRIED) -> bool:
@@ -316,6 +322,7 @@ _OF_DTYPES = (
     "to be long or int, got",
     "to have the same type as",
     "with two bool tensors",
+    "result type ",
 )
 
 

@@ -13,7 +13,7 @@ from torchnp.rpc.client.tensor.call_sites import file_of_torch
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.session.engine import Engine
+    from torchnp.rpc.client.tensor.protocols import EngineProtocol
 
 
 class NoValues:
@@ -22,7 +22,7 @@ class NoValues:
     __slots__ = ()
 
     shape: torch.Size
-    _session: Engine
+    _session: EngineProtocol
     _spec: Any
     _object: Any
 

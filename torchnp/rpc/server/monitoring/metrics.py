@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from torchnp.core.optional_deps import lacking
 from torchnp.rpc.exceptions import LedgerError
 from torchnp.rpc.server.monitoring.counters import REASONS
 from torchnp.rpc.server.monitoring.event_log import note
 from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
-
-if TYPE_CHECKING:
-    from torchnp.rpc.server.transports.tcp import Server
 
 _COUNTED = (
     ("sessions", "Sessions that were opened."),
@@ -25,10 +22,19 @@ _COUNTED = (
 _BYTES = (("received", "Bytes of frames of sessions that came."), ("sent", "Bytes of frames of sessions that went."))
 
 
+class Observed(Protocol):
+    """What the metrics are read from: a server."""
+
+    service: Any
+    counters: Any
+    sessions: Any
+    budget: Any
+
+
 class _Collector:
     """What Prometheus asks for, looked up when it asks."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Observed) -> None:
         from prometheus_client import core
 
         self.server, self.core = server, core
@@ -82,7 +88,7 @@ def check_installed() -> None:
 
 
 @contextlib.contextmanager
-def serving(server: Server, host: str, port: int) -> Iterator[int]:
+def serving(server: Observed, host: str, port: int) -> Iterator[int]:
     """Serve a server's numbers from a thread as long as the block runs; gives the port.
 
     Raises
