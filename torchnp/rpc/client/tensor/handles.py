@@ -281,13 +281,13 @@ def _infer(plan: OverloadInfo, key: tuple, args: tuple, kwargs: dict[str, Any]) 
 
     def stand_in(a: Any, fresh: bool) -> Any:
         if isinstance(a, BaseHandleTensor):
-            meta = a._spec.fresh() if fresh else a._spec.meta
+            meta = a._spec.fresh()  # a meta function may change what it is given
             if fresh:  # the meta device gives what is written in place another shape, where the CPU refuses
                 written.append((a, meta))
             return meta
         if isinstance(a, torch.Tensor):
             number = wrapped_number(a)
-            return spec_of(a).meta if number is None else number
+            return spec_of(a).fresh() if number is None else number
         if isinstance(a, (list, tuple)):
             return type(a)(stand_in(x, fresh) for x in a)
         return torch.device("meta") if isinstance(a, torch.device) else a

@@ -24,9 +24,9 @@ MAX_CACHED = 1 << 14
 MAX_TRIED = 1 << 20  # elements
 # What Python says on the meta device may be of another dtype than the CPU's: small calls are tried there.
 MAX_CHECKED = 1 << 12
-# Where the meta device gives results of other dtypes, sizes or strides than the CPU: small ones are tried there.
+# Where the meta device gives results of other dtypes, sizes or strides than the CPU: small ones are tried there, as are prims,
+# which take integers on the CPU alone.
 _OTHERWISE = frozenset((
-    "prims::signbit", "prims::view_of", "prims::fft_c2c", "prims::fft_c2r", "prims::fft_r2c",
     "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c",
     "aten::_foreach_pow.Scalar", "aten::_foreach_pow.ScalarList", "aten::_foreach_powsum.Scalar",
     "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::_native_multi_head_attention",
@@ -158,6 +158,8 @@ class InferredResults:
 
     def _floats(self, plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> bool:
         default = torch.get_default_dtype()
+        if plan.base in ("linspace", "logspace"):
+            return kwargs.get("dtype") is None
         made = {spec.dtype for spec in self.specs if spec is not None}
         if plan.base == "where" or not made & {default, default.to_complex()} or kwargs.get("dtype"):
             return False
@@ -199,15 +201,20 @@ def infer(plan: OverloadInfo, stand_ins: Callable[[], tuple[tuple, dict[str, Any
         # offsets, and may die.
         resized = given and given != [x.shape for x in _tensors(args)]
         bagless = named.get("include_last_offset") and named["offsets"].shape[0] < 2
-        limit = MAX_TRIED if plan.name in _OTHERWISE else MAX_CHECKED if shaped_by_python(plan.func) else 0
+        otherwise = plan.name in _OTHERWISE or plan.name.startswith("prims::")
+        limit = MAX_TRIED if otherwise else MAX_CHECKED if shaped_by_python(plan.func) else 0
         # A server refuses in the words of its own default dtype.
         words = torch.get_default_dtype() is not torch.float32 and not plan.random and not _has_floats((args, kwargs))
         if (limit or words) and not (resized or bagless) and _can_be_tried((args, kwargs), limit or MAX_CHECKED):
             with unmoved(), warnings.catch_warnings(action="ignore"):
                 found, refused = _tried(plan, 0, args, kwargs)
+                if "ZeroDivisionError" in str(refused):
+                    found, refused = _tried(plan, 1, args, kwargs)
             if refused is not None and _is_of_dtypes(refused):
                 raise refused
             out = found if limit and not refused else out
+    if not plan.written:
+        args, kwargs = stand_ins()  # a meta function may have changed its own: slow_conv_transpose2d gives them a batch
     if plan.name == "aten::native_layer_norm":
         out = _with_moments(out, args)
     legit = plan.base.startswith("_native_batch_norm_legit") or plan.name == "aten::native_batch_norm"
