@@ -9,7 +9,7 @@ from typing import Any
 
 import torchnp
 
-from ..generate.samples.extra_rows import UNREACHED
+from ..generate.samples.extra.general import UNREACHED
 from .account import HOW, Account, never_seen, packets, provable, prove
 from .fault_injection import plant as plant_faults
 

@@ -1,16 +1,16 @@
 """The rows of our own samples, and what no sample reaches."""
 
-from .extra_edges import EDGES
-from .extra_indexing import INDEXING
-from .extra_large import LARGE
-from .extra_layers import LAYERS
-from .extra_matrices import MATRICES
-from .extra_pointwise import POINTWISE
-from .extra_quantized import NO_CPU, QUANTIZED
-from .extra_signals import ELSEWHERE, SIGNALS
-from .extra_strided import STREWN
-from .extra_targets import TARGETS
-from .extra_wide_ranges import SPREAD
+from .edges import EDGES
+from .indexing import INDEXING
+from .large import LARGE
+from .layers import LAYERS
+from .matrices import MATRICES
+from .pointwise import POINTWISE
+from .quantized import NO_CPU, QUANTIZED
+from .signals import ELSEWHERE, SIGNALS
+from .strided import STREWN
+from .targets import TARGETS
+from .wide_ranges import SPREAD
 
 # x(shape) makes an array of the row's dtype, p(shape) a positive one, ints(shape) indices below 4, g() a generator,
 # ends() zeros, infinities and nans of both signs, with more numbers if they are given.
