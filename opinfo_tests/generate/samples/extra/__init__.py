@@ -12,24 +12,13 @@ from ....backends.torch_backend import TORCH_DTYPES
 from ....case import Case
 from ...task import reseed
 from ..recording import Recorder
-from . import (  # noqa: F401
-    edges,
-    general,
-    indexing,
-    large,
-    layers,
-    matrices,
-    pointwise,
-    quantized,
-    signals,
-    strided,
-    targets,
-    wide_ranges,
-)
 from .general import ROWS
-from .make import DECLARED, KINDS
 
 SOURCE = "own"
+
+# The dtypes of a row: floats, wide ones, integers, booleans, complex, single precision; "-" is a row without arrays, in float32's turn.
+KINDS = {"f": ("float32", "float64", "bfloat16", "float16"), "w": ("float32", "float64"), "i": ("int64", "uint8"), "b": ("bool",),
+         "c": ("complex64",), "s": ("float32",), "-": ("float32",)}  # fmt: skip
 
 
 class Make:
@@ -81,11 +70,11 @@ def rows() -> list[tuple[frozenset[str], str, str]]:
 
 def own_reach() -> dict[str, frozenset[str]]:
     """Return what the own rows call, as one more entry."""
-    return {SOURCE: frozenset(op for _, op, _ in rows()) | {f.op for f in DECLARED}}
+    return {SOURCE: frozenset(op for _, op, _ in rows())}
 
 
 def own_dtypes() -> set[str]:
-    return set().union(*(dtypes for dtypes, _, _ in rows()), *(f.dtypes for f in DECLARED))
+    return set().union(*(dtypes for dtypes, _, _ in rows()))
 
 
 def run_own(dtype: str, recorder: Recorder) -> Iterator[None]:
@@ -98,15 +87,6 @@ def run_own(dtype: str, recorder: Recorder) -> Iterator[None]:
             else:
                 recorder.calls[op] += 1
             yield
-    for f in DECLARED:
-        if dtype in f.dtypes:
-            if not recorder.looks_at(f.op):
-                recorder.calls[f.op] += 1
-                yield
-                continue
-            for args, kwargs in f.calls(dtype):
-                recorder.see(f.op, args, kwargs)
-                yield
 
 
 def see(op: str, call: str, dtype: str, recorder: Recorder) -> None:
@@ -121,17 +101,10 @@ def own_cases(op: str, most: int) -> list[Case]:
     """Return some of the calls that rows make of one overload: rows first, then dtypes."""
     found: list[Case] = []
     mine = [(sorted(dtypes), call) for dtypes, name, call in rows() if name == op]
-    functions = [f for f in DECLARED if f.op == op]
     recorder = Recorder(op.__eq__, found.append, relay=False)
     recorder.source = SOURCE
     for turn in range(max((len(dtypes) for dtypes, _ in mine), default=0)):
         for dtypes, call in mine:
             if turn < len(dtypes) and len(found) < most:
                 see(op, call, dtypes[turn], recorder)
-    for turn in range(max((len(f.dtypes) for f in functions), default=0)):
-        for f in functions:
-            for args, kwargs in f.calls(sorted(f.dtypes)[turn]) if turn < len(f.dtypes) else ():
-                if len(found) >= most:
-                    break
-                recorder.see(op, args, kwargs)
     return found

@@ -1,6 +1,6 @@
 """Own rows of products with few bits, of fake quantization and of other ops of the CPU that OpInfo leaves out."""
 
-# As in `extra_rows`: dtypes, overload, arguments.
+# As in `general`: dtypes, overload, arguments.
 QUANTIZED = """
 f    _grouped_mm  (x(16,32), x(2,32,16), torch.tensor([8,16],dtype=torch.int32))
 f    _grouped_mm  (x(16,32), x(3,16,32).mT, torch.tensor([8,8,16],dtype=torch.int32))

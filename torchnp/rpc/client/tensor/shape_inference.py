@@ -24,8 +24,8 @@ MAX_CACHED = 1 << 14
 MAX_TRIED = 1 << 20  # elements
 # What Python says on the meta device may be of another dtype than the CPU's: small calls are tried there.
 MAX_CHECKED = 1 << 12
-# Where the meta device gives results of other dtypes, sizes or strides than the CPU: small ones are tried there, as are prims,
-# which take integers on the CPU alone.
+# Where the meta device differs from the CPU in dtypes, sizes or strides, small calls are tried on the CPU. So are prims: only the
+# CPU's take integers.
 _OTHERWISE = frozenset((
     "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c",
     "aten::_foreach_pow.Scalar", "aten::_foreach_pow.ScalarList", "aten::_foreach_powsum.Scalar",
@@ -197,13 +197,12 @@ def infer(plan: OverloadInfo, stand_ins: Callable[[], tuple[tuple, dict[str, Any
         out = on_the_cpu(plan, args, kwargs, error)
     else:
         named = dict(zip(plan.names, args, strict=False)) | kwargs
-        # The meta device has resized what is written: the CPU is asked with what was given. Of no bags torch reads beyond the
-        # offsets, and may die.
+        # What the meta device has resized is not what was given; and without bags torch may crash.
         resized = given and given != [x.shape for x in _tensors(args)]
         bagless = named.get("include_last_offset") and named["offsets"].shape[0] < 2
         otherwise = plan.name in _OTHERWISE or plan.name.startswith("prims::")
         limit = MAX_TRIED if otherwise else MAX_CHECKED if shaped_by_python(plan.func) else 0
-        # A server refuses in the words of its own default dtype.
+        # A refusal names the default dtype, which is the client's: the server has its own.
         words = torch.get_default_dtype() is not torch.float32 and not plan.random and not _has_floats((args, kwargs))
         if (limit or words) and not (resized or bagless) and _can_be_tried((args, kwargs), limit or MAX_CHECKED):
             with unmoved(), warnings.catch_warnings(action="ignore"):
