@@ -36,7 +36,7 @@ from .mutations.layout_variants import enlarged, longest, relaid, retyped
 from .mutations.special_values import KINDS as VALUES
 from .mutations.special_values import planted, uneven
 from .mutations.telling_values import beside_options, gridded, overflowing, proportional, telling
-from .samples.extra import SOURCE, own_reach
+from .samples.extra.rows import SOURCE, own_reach
 from .task import BROKEN, DRAWN, PLAIN, Task, number
 
 # How the first array of an in-place call lies in memory, in turn: as it was drawn, and as `layout_variants` has it.

@@ -133,7 +133,7 @@ def _registered(spaces: tuple[str, ...]) -> frozenset[str]:
 def supported(source: str) -> set[str]:
     """Return the names of the dtypes that an entry supports on the CPU."""
     if source == "own":
-        from .extra import own_dtypes
+        from .extra.rows import own_dtypes
 
         return own_dtypes()
     if source == model_calls.SOURCE:
@@ -165,7 +165,7 @@ def samples_of(
     With ``few``, of an entry's samples after so many every second, after twice as many every third, and so on.
     """
     if task.source == "own":
-        from .extra import run_own
+        from .extra.rows import run_own
 
         yield from run_own(task.dtype, recorder)
         return

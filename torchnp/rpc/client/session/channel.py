@@ -72,7 +72,7 @@ class Channel:
         self.deadline: float | None = None  # seconds that whoever asks the server waits for its answer
         self._unanswered = Unanswered()
         self._dead: RPCError | None = None
-        self._unacked = False  # whether the session died while nobody was there to be told
+        self._unreported = False  # whether the session died while nobody was there to be told
         self._lock = threading.RLock()  # ids stand in the queue in their order
         self._queue: deque[Any] = deque()
         self._next_id = self._weight = 0
@@ -293,7 +293,9 @@ class Channel:
                     self._take_all()
             except RPCError as error:
                 self.fail(error)
-                self._unacked = self._unacked and not settled  # nothing is lost but handles, which say so when used
+                self._unreported = (
+                    self._unreported and not settled
+                )  # nothing is lost but handles, which say so when used
 
     def fail(self, error: RPCError) -> None:
         """End the session, and tell whoever waits for something."""
@@ -302,7 +304,7 @@ class Channel:
             waiting = [m for m in (self._task, *self._queue) if isinstance(m, ThreadTask)]
             self._queue.clear()
             self._task = None
-        self._unacked = not self.closed and not any(type(task) is Request for task in waiting)
+        self._unreported = not self.closed and not any(type(task) is Request for task in waiting)
         for task in waiting:
             task.finish(self._dead)
 
@@ -410,7 +412,7 @@ class Channel:
         if self.closed:
             raise SessionClosed(f"the session with {self.name} is closed; its handles have no values any more")
         if self._dead is not None:
-            self._unacked = False
+            self._unreported = False
             # The same error is raised each time: without the frames of the last time, which hold handles.
             raise self._dead.with_traceback(None)
 
@@ -424,7 +426,7 @@ class Channel:
         try:
             if self.closed:
                 return
-            if self._unacked:
+            if self._unreported:
                 self._alive()
             if self._dead is None and self._unsettled():
                 self.sync()
@@ -446,5 +448,5 @@ class Channel:
         if not self.transport.inherited and not self.closed:
             text = f"the session with {self.name} is the parent process's, and so are its handles: connect in this one"
             self.fail(SessionClosed(text))
-            self._unacked = False
+            self._unreported = False
             self.transport.close()

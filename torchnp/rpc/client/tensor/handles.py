@@ -214,7 +214,7 @@ def _send(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: 
     sent_kwargs: dict[str, Any] = {}
     if kwargs:
         if asks_for_shape(plan, kwargs):
-            return plan.func(args[0]._spec.meta, **kwargs)
+            return plan.func(args[0]._spec.fresh(), **kwargs)
         session, more = lower_named(plan, session, kwargs, key, sent_kwargs, plain)
         weight += more
     assert session is not None
@@ -242,11 +242,11 @@ def _floated(
 ) -> tuple[tuple, dict[str, Any] | None]:
     """The arguments with handles of the default dtype, in lists those that become so: a server knows its own alone.
 
-    Of a range between tensors the default dtype is an option.
+    A range is asked for in its dtype by the option of that name.
     """
     to, default = torch.ops.aten._to_copy.default, torch.get_default_dtype()
-    if plan.base in ("linspace", "logspace"):
-        return args, {**(kwargs or {}), "dtype": default}
+    if plan.base in shape_inference.RANGES and outcome.one is not None:
+        return args, {**(kwargs or {}), "dtype": outcome.one.dtype}
 
     def floated(a: Any) -> Any:
         if isinstance(a, (list, tuple)):

@@ -37,22 +37,18 @@ _OTHERWISE = frozenset((
 ))  # fmt: skip
 
 
+RANGES = frozenset(("linspace", "logspace"))
+"""Operators whose results have the default dtype, or the complex one of its precision, whatever the dtypes of their arguments."""
+
+
 class TensorSpec:
     """Sizes, strides, storage offset and dtype of a tensor; one object per combination, so identity is equality."""
 
-    __slots__ = ("_meta", "contiguous", "dtype", "offset", "size", "stride")
+    __slots__ = ("contiguous", "dtype", "offset", "size", "stride")
 
     def __init__(self, size: tuple, stride: tuple, offset: int, dtype: torch.dtype) -> None:
         self.size, self.stride, self.offset, self.dtype = size, stride, offset, dtype
-        self._meta: torch.Tensor | None = None
         self.contiguous = self.fresh().is_contiguous()
-
-    @property
-    def meta(self) -> torch.Tensor:
-        """A meta tensor of this spec, which must not be changed."""
-        if self._meta is None:
-            self._meta = self.fresh()
-        return self._meta
 
     def fresh(self) -> torch.Tensor:
         """A new meta tensor of this spec."""
@@ -158,7 +154,7 @@ class InferredResults:
 
     def _floats(self, plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> bool:
         default = torch.get_default_dtype()
-        if plan.base in ("linspace", "logspace"):
+        if plan.base in RANGES:
             return kwargs.get("dtype") is None
         made = {spec.dtype for spec in self.specs if spec is not None}
         if plan.base == "where" or not made & {default, default.to_complex()} or kwargs.get("dtype"):
