@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 import opinfo_tests
-from torchnp.tests.test_imports import check, imported, module_name
+from torchnp.tests.test_imports import check, imported, module_name, run_before
 
 ROOT = Path(opinfo_tests.__file__).parent
 ROOMS = ("backends", "judge", "generate", "report", "run", "mutate")
@@ -23,5 +25,6 @@ def test_a_room_imports_from_those_before_it():
             assert [n for n in imported(name, source, everything) if n.startswith(later)] == [], name
 
 
-def test_no_import_circles():
-    check({name: text for room in ROOMS for name, text in modules(room).items()})
+@pytest.mark.parametrize("edges", [imported, run_before])
+def test_no_import_circles(edges):
+    check({name: text for room in ROOMS for name, text in modules(room).items()}, edges)

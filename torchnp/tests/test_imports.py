@@ -21,11 +21,11 @@ def sources(root=ROOT):
     return {module_name(p): p.read_text(encoding="utf-8") for p in root.rglob("*.py") if "tests" not in p.parts}
 
 
-def imported(name, source, modules):
-    """The modules that one names in its imports; its packages, which Python runs before it, are none of them."""
+def named_in(nodes, name, modules):
+    """The modules that import statements of one module name."""
     is_package = any(m.startswith(f"{name}.") for m in modules)
     home = name if is_package else name.rpartition(".")[0]
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             named = [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -35,15 +35,32 @@ def imported(name, source, modules):
             named = [n if n in modules else base for n in inner]
         else:
             continue
-        yield from (n for n in named if n in modules and not f"{name}.".startswith(f"{n}."))
+        yield from (n for n in named if n in modules)
 
 
-def check(modules):
-    graphlib.TopologicalSorter({n: set(imported(n, s, modules)) for n, s in modules.items()}).prepare()
+def imported(name, source, modules):
+    """The modules that one names in its imports, wherever they stand; its own packages are none of them."""
+    for n in named_in(ast.walk(ast.parse(source)), name, modules):
+        if not f"{name}.".startswith(f"{n}."):
+            yield n
 
 
-def test_no_import_circles():
-    check(sources())
+def run_before(name, source, modules):
+    """The modules that Python runs when it comes to one: those of its import statements, and the packages that they are in."""
+    for n in named_in(ast.parse(source).body, name, modules):
+        parts = n.split(".")
+        for m in (".".join(parts[:i]) for i in range(1, len(parts) + 1)):
+            if m in modules and not f"{name}.".startswith(f"{m}."):
+                yield m
+
+
+def check(modules, edges=imported):
+    graphlib.TopologicalSorter({n: set(edges(n, s, modules)) for n, s in modules.items()}).prepare()
+
+
+@pytest.mark.parametrize("edges", [imported, run_before])
+def test_no_import_circles(edges):
+    check(sources(), edges)
 
 
 def test_kernels_know_nothing_of_the_forms_made_of_them():
@@ -84,6 +101,11 @@ def test_the_server_imports_nothing_of_the_client():
     servers = [n for n in modules if n.startswith(("torchnp.rpc.server", "torchnp.rpc.wire"))]
     assert len(servers) > 40
     assert not [n for n in servers for m in imported(n, modules[n], modules) if m.startswith("torchnp.rpc.client")]
+
+
+def test_a_circle_by_way_of_a_package_is_found():
+    with pytest.raises(graphlib.CycleError):
+        check({"p": "", "p.q": "from p.a import g", "p.q.b": "", "p.a": "from p.q.b import h"}, run_before)
 
 
 def test_a_circle_is_found():
