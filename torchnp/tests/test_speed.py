@@ -1,64 +1,67 @@
-"""The two speed promises that hold on any machine: import time, and what a small op costs beside torch eager.
+"""What makes a small operator and the import fast, in counts that no processor changes.
 
-Ratios are measured side by side; the best of several attempts counts, because other work on the
-machine only ever adds time. ``scripts/bench_ops.py`` prints the whole set.
+``scripts/bench_ops.py`` measures the times beside torch's: a small add takes 0.58 to 0.73 of torch's time, by
+processor, so a bound on it would be a test of the machine.
 """
 
-import importlib.util
-import os
 import subprocess
 import sys
-from pathlib import Path
+from collections import Counter
 
 import numpy as np
 import pytest
-import torch
 
 import torchnp
 
-pytestmark = pytest.mark.skipif(
-    "PYTEST_XDIST_WORKER" in os.environ, reason="other workers have the cores: pytest torchnp/tests/test_speed.py"
-)
 
-spec = importlib.util.spec_from_file_location(
-    "bench_ops", Path(__file__).resolve().parents[2] / "scripts" / "bench_ops.py"
-)
-bench = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(bench)
+def steps(function, *args):
+    """How many lines of Python, Python functions and built-in functions a call runs, the call itself counted."""
+    counts = Counter()
 
+    def count(frame, event, arg):
+        counts[event] += 1
+        return count
 
-def best(ratio, bound, attempts=6):
-    found = []
-    for _ in range(attempts):
-        found.append(ratio())
-        if found[-1] <= bound:
-            break
-    return min(found)
+    def count_builtins(frame, event, arg):
+        counts[event] += event == "c_call" and arg is not sys.setprofile
 
-
-def test_import_takes_at_most_twice_the_time_of_numpy():
-    assert best(lambda: bench.bench_import(rounds=5), 2.0) <= 2.0
-
-
-def small_add():
-    kernel = torchnp.table["aten::add.Tensor"]
-    a = np.ones((8, 8), np.float32)
-    t = torch.ones(8, 8)
-
-    def ratio():
-        theirs, mine = bench.measure(lambda: torch.add(t, t), lambda: kernel(a, a), rounds=7)
-        return min(mine) / min(theirs)
-
-    return best(ratio, 0.7, attempts=4)
+    trace, profile = sys.gettrace(), sys.getprofile()
+    try:
+        sys.settrace(count)
+        function(*args)
+        sys.settrace(None)
+        sys.setprofile(count_builtins)
+        function(*args)
+    finally:
+        sys.setprofile(profile)
+        sys.settrace(trace)
+    return counts
 
 
-def test_small_add_takes_at_most_seven_tenths_of_torch():
-    """It is 0.58 to 0.66, by processor, of one and the same code.
+@pytest.mark.parametrize("name", ["add.Tensor", "sub.Tensor", "mul.Tensor"])
+def test_arithmetic_of_small_arrays_runs_few_steps(name):
+    """One function of fourteen lines: each further function costs a twentieth of torch's time."""
+    kernel, a = torchnp.table[f"aten::{name}"], np.ones((8, 8), np.float32)
+    kernel(a, a)  # the first call binds the kernel
+    counts = steps(kernel, a, a)
+    assert counts["call"] == 1 and counts["line"] <= 16 and counts["c_call"] <= 2, counts
 
-    Each attempt is a process of its own: where things fall in its memory is worth a tenth, either way.
-    """
-    assert best(lambda: float(subprocess.check_output([sys.executable, __file__])), 0.7) <= 0.7
+
+def test_steps_are_counted():
+    def inner(x):
+        return len(x)
+
+    counts = steps(lambda x: inner(x) + len(x), [1])
+    assert (counts["call"], counts["line"], counts["c_call"]) == (2, 2, 2)
 
 
-if __name__ == "__main__":
-    print(small_add())
+def test_import_loads_numpy_and_little_else():
+    """The table, SciPy and torch come with the first call that needs them."""
+    code = "import sys, numpy, ml_dtypes; before = {*sys.modules}; import torchnp; print(*{*sys.modules} - before)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert {name for name in loaded if name.startswith("torchnp")} <= {
+        "torchnp",
+        "torchnp.dtypes",
+        "torchnp.float_to_integer",
+    }
+    assert len(loaded) <= 8, loaded
