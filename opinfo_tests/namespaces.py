@@ -64,7 +64,7 @@ def offered(pattern: str) -> list[str]:
     return sorted(n for n in found if fnmatchcase(n, pattern))
 
 
-def meet(space: str) -> None:
+def import_rows(space: str) -> None:
     """Import a library, its rows and its samples; what torch has of it is registered from then on."""
     if space in LIBRARIES:
         return
@@ -77,7 +77,7 @@ def meet(space: str) -> None:
             modules = [importlib.import_module(OF_SHIPPED[space])]
         if no_module := [m for m in modules if not isinstance(m, ModuleType)]:
             raise ImportError(f"an entry point of {GROUP} names a module, not {no_module[0]!r}")
-        libraries.meet(space)
+        libraries.import_rows(space)
     except ImportError as error:
         raise SystemExit(f"opinfo_tests: {space}: {error}") from error
     found = {name: Schema(text, tags) for name, text, tags in registered_schemas(space)}
@@ -96,7 +96,7 @@ def meet(space: str) -> None:
 def meet_all(spaces: Iterable[str]) -> None:
     """Do so in a process that works for another."""
     for space in spaces:
-        meet(space)
+        import_rows(space)
 
 
 def met() -> tuple[str, ...]:

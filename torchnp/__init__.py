@@ -70,7 +70,7 @@ def _library(name: str) -> Any:
     """The operators of another library, of which a package has rows or some were declared: ``torchnp.torchvision``."""
     # A module of this package is asked for here before it is imported.
     own = name.startswith("_") or importlib.util.find_spec(f"torchnp.{name}") is not None
-    if not own and importlib.import_module("torchnp.core.libraries").meet(name):
+    if not own and importlib.import_module("torchnp.core.libraries").import_rows(name):
         return importlib.import_module("torchnp.core.table").namespace(name)
     raise AttributeError(f"module 'torchnp' has no attribute {name!r}")
 

@@ -67,12 +67,12 @@ def one_thread() -> Iterator[None]:
         _limit.leave()
 
 
-def out_of_the_way() -> AbstractContextManager[None]:
+def limit_blas_if_threaded() -> AbstractContextManager[None]:
     """`one_thread`, where torchnp has several: BLAS's look out for more work for some 30 ms, and keep these waiting."""
     return one_thread() if get_num_threads() > 1 else nullcontext()
 
 
 def share_products(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
     """`threads.share` of parts that have matrix products in them, each of which stays in its part's thread."""
-    with out_of_the_way():  # for a single part, too
+    with limit_blas_if_threaded():  # for a single part, too
         share(work, parts)

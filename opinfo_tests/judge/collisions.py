@@ -13,14 +13,14 @@ import numpy as np
 from ..case import Array, Case, map_tree
 from ..schemas import bound
 
-Writes = tuple[np.ndarray, np.ndarray]  # flat places in the array that is written, and what is written at each
+WriteSpec = tuple[np.ndarray, np.ndarray]  # flat places in the array that is written, and what is written at each
 
 
 def _places(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(int(np.prod(shape))).reshape(shape)
 
 
-def _scatter(self: np.ndarray, dim: int, index: np.ndarray, src: Any, **_: Any) -> Writes | None:
+def _scatter(self: np.ndarray, dim: int, index: np.ndarray, src: Any, **_: Any) -> WriteSpec | None:
     if not isinstance(src, np.ndarray):  # one number, whoever comes last
         return None
     index, src = np.atleast_1d(index), np.atleast_1d(src)
@@ -29,18 +29,20 @@ def _scatter(self: np.ndarray, dim: int, index: np.ndarray, src: Any, **_: Any) 
     return _places(np.atleast_1d(self).shape)[tuple(at)], src[tuple(slice(n) for n in index.shape)]
 
 
-def _index_copy(self: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, **_: Any) -> Writes:
+def _index_copy(self: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, **_: Any) -> WriteSpec:
     places = _places(np.atleast_1d(self).shape).take(np.atleast_1d(index), axis=dim)
     return places, source.reshape(places.shape)
 
 
-def _put(self: np.ndarray, index: np.ndarray, source: np.ndarray, accumulate: bool = False, **_: Any) -> Writes | None:
+def _put(
+    self: np.ndarray, index: np.ndarray, source: np.ndarray, accumulate: bool = False, **_: Any
+) -> WriteSpec | None:
     return None if accumulate else (_places((self.size,))[index], source.reshape(index.shape))
 
 
 def _index_put(
     self: np.ndarray, indices: list[Any], values: np.ndarray, accumulate: bool = False, **_: Any
-) -> Writes | None:
+) -> WriteSpec | None:
     if accumulate:
         return None
     key = (slice(None) if i is None else i.astype(bool) if i.dtype == np.uint8 else i for i in indices)
@@ -50,7 +52,7 @@ def _index_put(
 
 def _as_strided(
     self: np.ndarray, src: np.ndarray, size: Any, stride: Any, storage_offset: int | None = None, **_: Any
-) -> Writes | None:
+) -> WriteSpec | None:
     at = [s // self.itemsize for s in self.strides]
     steps = np.array([step for n, step in zip(self.shape, at, strict=True) if n > 1] or [1])
     if not self.size or min([0, *stride, *steps]) < 0:
@@ -68,7 +70,7 @@ def _as_strided(
         return numbers[places], src.astype(self.dtype)
 
 
-WRITES: dict[str, Callable[..., Writes | None]] = {
+WRITES: dict[str, Callable[..., WriteSpec | None]] = {
     "scatter": _scatter, "index_copy": _index_copy, "put": _put, "index_put": _index_put,
     "_index_put_impl": _index_put, "_unsafe_index_put": _index_put, "as_strided_scatter": _as_strided,
 }  # fmt: skip

@@ -46,7 +46,7 @@ def relayout(case: Case, layout: str) -> Case:
     return replace(case, args=args, kwargs=kwargs, buffers=buffers, digest=case.digest)
 
 
-def second_opinion(
+def recheck_unspecified(
     case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdict, writes: frozenset[int]
 ) -> Verdict:
     """Return ``unspecified`` in place of wrong-value where torch itself gives other values; else the verdict."""

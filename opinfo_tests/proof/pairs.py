@@ -15,7 +15,7 @@ import numpy as np
 from ..backends.backend import Backend, Seen, error_of, place_ndarray
 from ..case import Case, is_inexact, leaves, schemas
 from ..judge.tolerances import ToleranceRule, rule_of
-from ..judge.unspecified import second_opinion
+from ..judge.unspecified import recheck_unspecified
 from ..judge.verdict import Verdict, check_all_values, check_form, check_values, input_scale
 from .natural_call import NaturalCall, arguments, defaults
 from .random_values import alike
@@ -163,7 +163,7 @@ def nearly(w: np.ndarray, m: np.ndarray, digits: dict[int, float]) -> bool:
 
 def settled(case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdict) -> bool:
     """Return whether torch itself gives other values on the same arguments in other memory."""
-    return second_opinion(case, oracle, want, mine, verdict, NONE).outcome == "unspecified"
+    return recheck_unspecified(case, oracle, want, mine, verdict, NONE).outcome == "unspecified"
 
 
 def is_contract(want: Seen) -> bool:

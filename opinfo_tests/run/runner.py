@@ -14,7 +14,7 @@ from ..case import ORDER, Case
 from ..generate.samples.opinfo import samples_of
 from ..generate.samples.recording import Recorder
 from ..generate.task import Task
-from ..judge.unspecified import excused_by_reference, second_opinion
+from ..judge.unspecified import excused_by_reference, recheck_unspecified
 from ..judge.verdict import Verdict, judge
 from ..report.report import GOOD, REFUSED
 from ..report.resource_usage import own
@@ -67,7 +67,7 @@ def run_case(case: Case, oracle: Backend, backend: Backend, want: Seen | None = 
         mine = backend.execute(case)
         want = want or oracle.execute(case)
         writes = written_arrays(case)
-        verdict = second_opinion(case, oracle, want, mine, judge(case, want, mine, writes), writes)
+        verdict = recheck_unspecified(case, oracle, want, mine, judge(case, want, mine, writes), writes)
         if verdict.outcome not in (*GOOD, REFUSED) and (other := backend.reference(case)) is not None:
             verdict = excused_by_reference(verdict, judge(case, other, mine, writes))
         verdict.refused = want.error[0] if want.error else ""

@@ -17,7 +17,7 @@ from opinfo_tests.generate.task import Task
 from opinfo_tests.tests.test_quick_tier import TWINS, alike, arrays, holds, numbers
 from torchnp import dtypes as dt
 from torchnp.core.fast_path import signature_of
-from torchnp.core.registry import REGISTERED, guard
+from torchnp.core.registry import REGISTERED, wrap_kernel
 from torchnp.layout.apply import settler
 
 ROUTES = {n: REGISTERED[n] for n in sorted(REGISTERED) if getattr(torchnp.table[n], "direct", None)}
@@ -27,7 +27,9 @@ EACH = 12  # recorded calls of an overload
 
 def plain(name):
     """The kernel without its fast route, with its results laid out alike."""
-    return guard(ROUTES[name], torchnp.table[name].schema, settler(torchnp.table[name].schema) or (lambda out, *_: out))
+    return wrap_kernel(
+        ROUTES[name], torchnp.table[name].schema, settler(torchnp.table[name].schema) or (lambda out, *_: out)
+    )
 
 
 def outcome(kernel, args, named=None):

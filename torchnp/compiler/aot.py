@@ -24,7 +24,7 @@ from torchnp.interop.out_arrays import counts_from_storage, on_storage
 from torchnp.kernels.linalg import LinAlgError
 from torchnp.runtime.graph import Graph, Ref
 from torchnp.runtime.loading import link
-from torchnp.runtime.optimize import improved
+from torchnp.runtime.optimize import optimize
 from torchnp.runtime.run import ExecutionPlan
 
 ndarray = np.ndarray
@@ -91,7 +91,7 @@ class CompiledGraph:
     def __init__(self, module: torch.fx.GraphModule, exact: bool, training: bool) -> None:
         self.graph = lower(module)
         link(self.graph)
-        self._plan = ExecutionPlan(self.graph if exact else improved(self.graph, {})[0])
+        self._plan = ExecutionPlan(self.graph if exact else optimize(self.graph, {})[0])
         self._kept = [x for x in kept_inputs(module).values() if isinstance(x, torch.Tensor)]
         self._homes = homes(module)
         self._stream: Callable[[], AbstractContextManager] = on_torchs_stream if _draws(self.graph) else nullcontext

@@ -258,7 +258,7 @@ def offered() -> list[str]:
     return sorted(_entries())
 
 
-def meet(space: str) -> bool:
+def import_rows(space: str) -> bool:
     """Import what torchnp or installed packages declare of a namespace, the first time; whether any overload of it is known.
 
     Raises
@@ -301,4 +301,4 @@ def _forget(names: set[str]) -> None:
         watcher()
 
 
-__all__ = ["GROUP", "SCHEMAS", "check_registered", "kernel", "meet", "misfit", "offered", "same_call", "watch"]
+__all__ = ["GROUP", "SCHEMAS", "check_registered", "import_rows", "kernel", "misfit", "offered", "same_call", "watch"]

@@ -13,7 +13,7 @@ import numpy as np
 from torchnp._private import enter_quiet, leave_quiet
 from torchnp.core.fast_path import Quick, signature_of
 from torchnp.core.schema import RESERVED, Schema, is_torchs
-from torchnp.core.write_spec import NOTHING, Writes
+from torchnp.core.write_spec import NOTHING, WriteSpec
 from torchnp.dtypes import ALL
 
 ndarray = np.ndarray
@@ -23,7 +23,7 @@ Settle = Callable[
 ]  # gives results torch's strides: of what came out, and the arguments
 
 
-def as_it_is(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def identity(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Of a row whose results are where its kernel leaves them."""
     return out
 
@@ -40,11 +40,11 @@ _quiet_context.run(enter_quiet)
 run_quiet = _quiet_context.run
 
 
-class _Missing:
+class _NotGiven:
     """Stands for a positional argument that was not given; every attempt to use it fails."""
 
 
-MISSING: Any = _Missing()
+NOT_GIVEN: Any = _NotGiven()
 
 
 class Kernel(Protocol):
@@ -76,14 +76,14 @@ class Row:
     differs: tuple[str, ...]
     make: Callable[[Callable[..., Any], Schema, Settle], Callable[..., Any]] | None  # of the kernel without it
     quick: Quick | None = None
-    writes: Writes = NOTHING
+    writes: WriteSpec = NOTHING
 
     def build(self, schema: Schema, settle: Settle | None = None) -> Callable[..., Any]:
         """The kernel of this row for one of its overloads; ``settle`` lays out its results."""
-        settle = settle or as_it_is
-        made = guard(self, schema, settle)
+        settle = settle or identity
+        made = wrap_kernel(self, schema, settle)
         if self.quick is not None:
-            made = with_twin(self.quick, made, as_it_is if self.quick.placed else settle)
+            made = with_fast_path(self.quick, made, identity if self.quick.placed else settle)
         return made if self.make is None else self.make(made, schema, settle)
 
     @property
@@ -101,7 +101,7 @@ def kernel(
     differs: Sequence[str] = (),
     make: Callable[[Callable[..., Any], Schema, Settle], Callable[..., Any]] | None = None,
     quick: Quick | None = None,
-    writes: Writes = NOTHING,
+    writes: WriteSpec = NOTHING,
     foreach: str = "",
 ) -> Callable[[Body], Body]:
     """Declare the body of one or several overloads.
@@ -145,7 +145,7 @@ def kernel(
     return declare
 
 
-def guard(row: Row, schema: Schema, settle: Settle = as_it_is) -> Callable[..., Any]:
+def wrap_kernel(row: Row, schema: Schema, settle: Settle = identity) -> Callable[..., Any]:
     """The kernel of a body: quiet floating point, arrays out, and torch's words for arguments that do not fit."""
     body: Callable[..., Any] = row.body
     if schema.args and schema.args[0].type == "Tensor[]":
@@ -195,13 +195,13 @@ def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[...
     return translated
 
 
-def with_twin(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable[..., Any]:
+def with_fast_path(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable[..., Any]:
     """A kernel that asks its quick twin first, inside the quiet context."""
     quick, signature = twin.function, signature_of(twin.function)
     alone, two, three = (signature.takes(n, {}) for n in (1, 2, 3))
 
     # Parameters of their own are cheaper than a tuple to unpack; their names must not be those of a schema.
-    def kernel(_0: Any = MISSING, _1: Any = MISSING, _2: Any = MISSING, *rest: Any, **named: Any) -> Any:
+    def kernel(_0: Any = NOT_GIVEN, _1: Any = NOT_GIVEN, _2: Any = NOT_GIVEN, *rest: Any, **named: Any) -> Any:
         try:
             if named or rest:
                 given = (*_given(_0, _1, _2), *rest)
@@ -209,11 +209,11 @@ def with_twin(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable
                     out = run_quiet(quick, *given, **named)
                     if out is not None:
                         return settle(out, given, named)
-            elif _1 is MISSING:
+            elif _1 is NOT_GIVEN:
                 out = run_quiet(quick, _0) if alone else None
                 if out is not None:
                     return settle(out, (_0,), named)
-            elif _2 is MISSING:
+            elif _2 is NOT_GIVEN:
                 if two:
                     out = run_quiet(quick, _0, _1)
                     if out is not None:
@@ -225,7 +225,7 @@ def with_twin(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable
         except RuntimeError as error:
             if not is_busy(error):
                 raise
-        if _2 is not MISSING:
+        if _2 is not NOT_GIVEN:
             return slow(_0, _1, _2, *rest, **named)
         return slow(*_given(_0, _1), **named)
 
@@ -233,7 +233,7 @@ def with_twin(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable
 
 
 def _given(*positional: Any) -> list[Any]:
-    return [x for x in positional if x is not MISSING]
+    return [x for x in positional if x is not NOT_GIVEN]
 
 
 def is_busy(error: RuntimeError) -> bool:

@@ -103,7 +103,7 @@ class OpTable(Mapping[str, Kernel]):
             spelled = f"{submodule[1]}_{submodule[2]}"
         if "::" not in spelled:
             space, _, rest = spelled.partition(".")
-            spelled = f"{space}::{rest}" if rest and libraries.meet(space) else f"aten::{spelled}"
+            spelled = f"{space}::{rest}" if rest and libraries.import_rows(space) else f"aten::{spelled}"
         self.knows(spelled)
         if spelled.endswith(".default"):
             return [n for n in (spelled.removesuffix(".default"),) if n in self.schemas]
@@ -130,7 +130,7 @@ class OpTable(Mapping[str, Kernel]):
         if name in self.schemas:
             return True
         space = _space(name) if isinstance(name, str) else ""
-        return bool(space) and space not in libraries.OWN and libraries.meet(space) and name in self.schemas
+        return bool(space) and space not in libraries.OWN and libraries.import_rows(space) and name in self.schemas
 
     def _source(self, name: Any) -> tuple[str, str] | None:
         """The rule and the row that a row is derived from; looked for when it is asked for, as that takes time."""
@@ -211,7 +211,7 @@ class OpTable(Mapping[str, Kernel]):
         row = REGISTERED.get(name) if self.knows(name) else None
         if row is not None:
             schema = self.schemas[name]
-            return self._dress(row.build(schema, apply.settler(schema)), name, row, None, row.body)
+            return self._attach_metadata(row.build(schema, apply.settler(schema)), name, row, None, row.body)
         found = self._source(name)
         if found is None:
             raise self._missing(name)
@@ -220,9 +220,9 @@ class OpTable(Mapping[str, Kernel]):
         made = rules.derive(rule, self.schemas[name], source)
         if rule != "foreach":  # its kernel is called for each tensor, and lays out what it gives
             made = apply.settled(made, self.schemas[name])
-        return self._dress(made, name, source.row, source_name, None, rule)
+        return self._attach_metadata(made, name, source.row, source_name, None, rule)
 
-    def _dress(
+    def _attach_metadata(
         self, made: Callable[..., Any], name: str, row: Any, source: str | None, body: Any, rule: str | None = None
     ) -> Kernel:
         """Write what is known about a row onto its function."""
@@ -425,6 +425,6 @@ def namespace(space: str) -> Namespace:
     AttributeError
         There are no rows of it.
     """
-    if not libraries.meet(space) or space not in table.namespaces:
+    if not libraries.import_rows(space) or space not in table.namespaces:
         raise AttributeError(f"there are no rows of the namespace {space!r}: {', '.join(sorted(table.namespaces))}")
     return table.namespaces[space]

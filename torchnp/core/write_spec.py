@@ -17,13 +17,13 @@ from torchnp.layout.overlap import check_target, check_written_at
 
 ndarray = np.ndarray
 Bound = dict[str, Any]  # arguments by name
-Look = Callable[[Bound, list[ndarray]], Any]  # of the arguments and what is written
+Precheck = Callable[[Bound, list[ndarray]], Any]  # of the arguments and what is written
 Step = Callable[[Bound], None]  # computes with these arguments, and writes the first of them
 Expanded = Callable[[Bound, ndarray, Step], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Writes:
+class WriteSpec:
     """How torch writes this op's result into its first argument, or into an ``out=``.
 
     Parameters
@@ -65,35 +65,35 @@ class Writes:
         torch's words where an ``out=`` list has another length: ``{}`` stands for the length it should have, and its own.
     """
 
-    inplace: Look | None = None
-    out: Look | None = None
+    inplace: Precheck | None = None
+    out: Precheck | None = None
     expanded: Expanded | None = None
-    after: Look | None = None
+    after: Precheck | None = None
     free: tuple[str, ...] = ()
     lists: Callable[[Sequence[Any], Sequence[Sequence[Any]]], None] | None = None
     unexpanded: bool = False
     predicate: bool = False
-    code_first: bool = False
+    dtype_before_target: bool = False
     memory_first: bool = False
     rounds_number: bool = False
     resizes: bool = False
     resizing: str = ""
-    unlooked: bool = False
+    skips_memory_check: bool = False
     vectors: bool = True
     number_first: bool = False
     counted: str = "out should have one tensor per result: expected {}, got {}"
 
 
-NOTHING = Writes()
-NO_VECTORS = Writes(vectors=False)
+NOTHING = WriteSpec()
+NO_VECTORS = WriteSpec(vectors=False)
 
 
-def look_apart(bound: Bound, targets: list[ndarray]) -> None:
+def precheck_apart(bound: Bound, targets: list[ndarray]) -> None:
     """Refuse a target that shares any memory with the other tensors: what ops that write at indices look at."""
     check_written_at(targets[0], list(bound.values())[1:])
 
 
-def look_whole(bound: Bound, targets: list[ndarray]) -> None:
+def precheck_whole(bound: Bound, targets: list[ndarray]) -> None:
     """Refuse a target for its memory, its shape or the result's dtype before a dtype that there is no code for."""
     self, other = targets[0], bound["other"]
     check_target(self)

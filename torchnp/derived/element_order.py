@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.derived.casts import WriteRule
 from torchnp.dtypes import HALVES, bool_, cast, result_type
 from torchnp.layout.overlap import address, has_common_element, is_same, tensors_of
@@ -51,13 +51,13 @@ def is_promised(target: ndarray, x: ndarray) -> bool:
     return target.size < GRAIN and run < NARROWEST
 
 
-def read_by_element(schema: Schema, writes: Writes) -> tuple[str, ...]:
+def read_by_element(schema: Schema, writes: WriteSpec) -> tuple[str, ...]:
     """The arguments that an in-place op reads element by element beside its target; none if it is not elementwise."""
     names = [a.name for a in schema.args[1:] if "Tensor" in a.type and a.name not in _NUMBERS]
     return tuple(n for n in names if n not in writes.free) if _READ.issuperset(names) else ()
 
 
-def in_order(schema: Schema, rule: WriteRule, writes: Writes) -> InOrder:
+def in_order(schema: Schema, rule: WriteRule, writes: WriteSpec) -> InOrder:
     """How an in-place op writes a target that shares memory with an operand, if it is elementwise.
 
     Returns

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import Writes, resize
+from torchnp.core.write_spec import WriteSpec, resize
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import write_inplace
 from torchnp.derived.inplace import make_inplace
@@ -19,7 +19,7 @@ from torchnp.layout.stride_rules import layout_of, place, preserved
 ndarray = np.ndarray
 
 
-def _make_copy(schema: Schema, source: Callable[..., Any], source_schema: Schema, _: Writes) -> Callable[..., Any]:
+def _make_copy(schema: Schema, source: Callable[..., Any], source_schema: Schema, _: WriteSpec) -> Callable[..., Any]:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         views = source(*args, **kwargs)
         if isinstance(views, ndarray):
@@ -30,7 +30,7 @@ def _make_copy(schema: Schema, source: Callable[..., Any], source_schema: Schema
 
 
 def _make_foreach(
-    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: Writes
+    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: WriteSpec
 ) -> Callable[..., Any]:
     pairs = pair_arguments(schema, source_schema)
     lists = [a.name for a in schema.args if a.type.endswith("[]")]
@@ -71,7 +71,7 @@ def _copied(x: ndarray) -> ndarray:
 
 
 def _make_functional(
-    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: Writes
+    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: WriteSpec
 ) -> Callable[..., Any]:
     written = [a for a in source_schema.args if a.is_write]
     plain = plain_returns(source_schema)
@@ -90,7 +90,7 @@ def _make_functional(
 
 
 def _make_mutating(
-    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: Writes
+    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: WriteSpec
 ) -> Callable[..., Any]:
     plain = plain_returns(schema)
 

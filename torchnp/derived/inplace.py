@@ -12,7 +12,7 @@ from torchnp.core.errors import cannot_cast
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import Bound, Look, Writes, resize
+from torchnp.core.write_spec import Bound, Precheck, WriteSpec, resize
 from torchnp.derived.calls import bind, by_name, call, guarded
 from torchnp.derived.casts import WriteRule, check_fits, inplace_rule, lacking
 from torchnp.derived.element_order import in_order
@@ -42,7 +42,7 @@ Given = tuple[tuple, dict[str, Any]]  # positional arguments, and keywords
 
 
 def make_inplace(
-    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: Writes
+    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: WriteSpec
 ) -> Callable[..., Any]:
     """The in-place form of a source row."""
     if "inplace_view" in schema.tags:
@@ -76,7 +76,7 @@ def make_inplace(
                 shared = _shares(target, (*args, *kwargs.values()) if looks_at_all else looked_at(args, kwargs))
             except RuntimeError:  # before which torch refuses what it refuses whatever the memory
                 bound = bind(schema, args, kwargs)
-                refuse_otherwise(target, bound, lambda b: call(source, schema, b), rule, writes.code_first)
+                refuse_otherwise(target, bound, lambda b: call(source, schema, b), rule, writes.dtype_before_target)
                 raise
             if prepare is not None:
                 args, kwargs = prepare(target, args, kwargs)
@@ -97,7 +97,7 @@ def make_inplace(
     return straight(direct, kernel, len(schema.args) == 1)
 
 
-def _looked(schema: Schema, source: Callable[..., Any], look: Look) -> Callable[..., Any]:
+def _looked(schema: Schema, source: Callable[..., Any], look: Precheck) -> Callable[..., Any]:
     """The view after what torch looks at in place."""
 
     def kernel(*args: Any, **kwargs: Any) -> ndarray:
@@ -108,7 +108,7 @@ def _looked(schema: Schema, source: Callable[..., Any], look: Look) -> Callable[
     return kernel
 
 
-def _preparation(schema: Schema, rule: WriteRule, writes: Writes) -> Callable[[ndarray, tuple, dict], Given] | None:
+def _preparation(schema: Schema, rule: WriteRule, writes: WriteSpec) -> Callable[[ndarray, tuple, dict], Given] | None:
     """What is done before the source computes: it looks at the arguments and gives those to compute with."""
     rounds = writes.rounds_number and schema.args[1].type == "Scalar"
     if not (rounds or rule.into or writes.inplace):
@@ -127,7 +127,7 @@ def _preparation(schema: Schema, rule: WriteRule, writes: Writes) -> Callable[[n
     return prepare
 
 
-def _writing(schema: Schema, rule: WriteRule, writes: Writes) -> Callable[[ndarray, ndarray, Given], None]:
+def _writing(schema: Schema, rule: WriteRule, writes: WriteSpec) -> Callable[[ndarray, ndarray, Given], None]:
     """How the result is stored."""
 
     def write(target: ndarray, value: ndarray, given: Given) -> None:
@@ -140,7 +140,7 @@ def _writing(schema: Schema, rule: WriteRule, writes: Writes) -> Callable[[ndarr
     return write
 
 
-def _looking(schema: Schema, writes: Writes) -> Callable[[tuple, dict[str, Any]], list[Any]]:
+def _looking(schema: Schema, writes: WriteSpec) -> Callable[[tuple, dict[str, Any]], list[Any]]:
     """What gives the arguments whose memory torch looks at."""
 
     def looked_at(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
@@ -159,7 +159,7 @@ def _shares(target: ndarray, arguments: Iterable[Any]) -> bool:
     return shared
 
 
-def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Writes) -> None:
+def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: WriteSpec) -> None:
     """`_raise_sooner` for what is computed element by element."""
     if "pointwise" in schema.tags or [a.name for a in schema.args[1:2]] == ["other"]:
         bound = bind(schema, *given)
@@ -175,10 +175,10 @@ _LATER = (
 )  # fmt: skip
 
 
-def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes: Writes) -> None:
+def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes: WriteSpec) -> None:
     """Raise what torch finds wrong with the target before it looks for code or at alpha, promotes, or divides by a zero."""
     no_code = isinstance(error, NotImplementedError) and str(error).startswith('"')
-    if writes.code_first or (not no_code and not str(error).startswith(_LATER)):
+    if writes.dtype_before_target or (not no_code and not str(error).startswith(_LATER)):
         return
     check_fits(target, [x for x in operands if isinstance(x, ndarray)])
     if not no_code:
@@ -190,7 +190,7 @@ def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes
 
 
 def _raise_of_product(
-    schema: Schema, error: Exception, rule: WriteRule, source: Callable[..., Any], writes: Writes, given: Given
+    schema: Schema, error: Exception, rule: WriteRule, source: Callable[..., Any], writes: WriteSpec, given: Given
 ) -> None:
     """Raise what torch finds wrong with a target that a product is added to, which it does not expand."""
     bound = bind(schema, *given)
@@ -217,7 +217,7 @@ def rounded(number: Any, target: ndarray) -> Any:
 
 
 def _make_inplace_list(
-    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: Writes
+    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: WriteSpec
 ) -> Callable[..., Any]:
     # torch goes tensor by tensor, so a tensor that shares memory with an earlier one sees what was written.
     rule = inplace_rule(schema)
@@ -245,7 +245,7 @@ def _make_inplace_list(
                 writes.inplace(step | {k: v[0] for k, v in lists.items()}, into)
             if not writes_expanded and overlaps_itself(into[0]):
                 compute = lambda given: call(source, source_schema, given)[0]
-                refuse_otherwise(into[0], step, compute, rule, writes.code_first)
+                refuse_otherwise(into[0], step, compute, rule, writes.dtype_before_target)
                 check_target(into[0])
             shared = _shares(into[0], (x for value in step.values() for x in tensors_of(value)))
         if narrow:

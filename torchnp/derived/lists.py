@@ -9,11 +9,11 @@ import numpy as np
 from torchnp.core.checks import check, refuse
 from torchnp.core.errors import empty_list
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import Writes
+from torchnp.core.write_spec import WriteSpec
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S
 
 
-def check_lists(schema: Schema, bound: dict[str, Any], writes: Writes) -> None:
+def check_lists(schema: Schema, bound: dict[str, Any], writes: WriteSpec) -> None:
     """Raise torch's error for lists of different lengths, and for lists of none."""
     first, *others = (bound[a.name] for a in schema.args if a.type == "Tensor[]")
     scalars, lone = bound.get("scalars"), bound.get("other")

@@ -11,10 +11,10 @@ import numpy as np
 
 from torchnp.core.errors import shape_text
 from torchnp.core.schema import Argument, Schema
-from torchnp.core.write_spec import Bound, Look, Writes, resize
+from torchnp.core.write_spec import Bound, Precheck, WriteSpec, resize
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import NOT_THE_SAME, WriteRule, lacking, out_rule
-from torchnp.derived.targets import Looks, contiguous_outs, looks_of, unless_late
+from torchnp.derived.targets import OutMemoryChecks, contiguous_outs, memory_checks_of, unless_late
 from torchnp.dtypes import as_dtype, c_name, cast, category, is_inexact, to_real
 from torchnp.layout.overlap import check_resized, tensors_of
 from torchnp.layout.stride_rules import WRITTEN
@@ -35,22 +35,22 @@ class _Plan(NamedTuple):
 
     outs: list[Argument]
     rules: list[WriteRule]
-    looks: Looks
+    looks: OutMemoryChecks
     contiguous: list[str]  # torch's words for each out that has to be contiguous
     factory: bool
     into: bool  # computes in the dtype of its out
-    unlooked: bool  # its row's look looks at the memory of the outs
+    skips_memory_check: bool  # its row's look looks at the memory of the outs
     late: bool  # copies a result of its own: it looks at the memory of an out when it writes it
     early: bool  # looks at the out's dtype before it looks for code
     holds: bool  # so, element by element: whether it holds the result's
-    code_first: bool
+    dtype_before_target: bool
     memory_first: bool
-    look: Look | None
+    precheck: Precheck | None
     resizing: str
     counted: str
 
 
-def _plan(schema: Schema, source_schema: Schema, writes: Writes) -> _Plan:
+def _plan(schema: Schema, source_schema: Schema, writes: WriteSpec) -> _Plan:
     outs = [a for a in schema.args if a.is_out]
     rules = [out_rule(schema, a, len(outs) > 1) for a in outs]
     factory = is_factory_of(source_schema, schema)
@@ -58,23 +58,31 @@ def _plan(schema: Schema, source_schema: Schema, writes: Writes) -> _Plan:
     return _Plan(
         outs=outs,
         rules=rules,
-        looks=looks_of(schema),
+        looks=memory_checks_of(schema),
         contiguous=[contiguous_outs().get(f"{row}:{a.name}", "") for a in outs],
         factory=factory,
         into=rules[0].into and not factory,
-        unlooked=writes.unlooked,
+        skips_memory_check=writes.skips_memory_check,
         late="generated" in schema.tags,
-        early=rules[0].exact and "generated" not in schema.tags and not rules[0].into and not writes.code_first,
-        holds=rules[0].casts and "generated" not in schema.tags and not writes.code_first and not writes.predicate,
-        code_first=writes.code_first,
+        early=rules[0].exact
+        and "generated" not in schema.tags
+        and not rules[0].into
+        and not writes.dtype_before_target,
+        holds=rules[0].casts
+        and "generated" not in schema.tags
+        and not writes.dtype_before_target
+        and not writes.predicate,
+        dtype_before_target=writes.dtype_before_target,
         memory_first=writes.memory_first,
-        look=writes.out,
+        precheck=writes.out,
         resizing=writes.resizing,
         counted=writes.counted,
     )
 
 
-def make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: Writes) -> Callable[..., Any]:
+def make_out(
+    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: WriteSpec
+) -> Callable[..., Any]:
     """The ``out=`` form of a source row."""
     plan = _plan(schema, source_schema, writes)
 
@@ -83,15 +91,15 @@ def make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema, 
         inputs = [x for a in schema.args if not a.is_out for x in tensors_of(bound[a.name])]
         source_inputs = tensors_of(bound[schema.args[0].name]) if plan.looks.source else []
         for target, words in zip(targets, plan.contiguous, strict=True):
-            for t in () if plan.late or plan.unlooked else tensors_of(target):
+            for t in () if plan.late or plan.skips_memory_check else tensors_of(target):
                 try:
                     plan.looks.check(t, source_inputs, inputs, once=not words)
                 except RuntimeError:
                     if not (plan.memory_first or plan.factory) and all(isinstance(t, ndarray) for t in targets):
                         again = functools.partial(_try, plan, source, source_schema, bound, targets, inputs)
-                        unless_late(again, plan.code_first, _OF_DTYPES)
+                        unless_late(again, plan.dtype_before_target, _OF_DTYPES)
                     raise
-        left = plan.look(bound, targets) if plan.look else None
+        left = plan.precheck(bound, targets) if plan.precheck else None
         if plan.factory:
             bound = (
                 dict.fromkeys(_PLACED) | {"layout": "strided", "device": "cpu"} | bound | {"dtype": targets[0].dtype}
@@ -114,8 +122,8 @@ def _try(
     plan: _Plan, source: Callable[..., Any], source_schema: Schema, bound: Bound, targets: list[Any], inputs: Any
 ) -> None:
     """Do all that a call does but write: on targets of other memory."""
-    if plan.look:
-        plan.look(dict(bound), [np.empty_like(t) for t in targets])
+    if plan.precheck:
+        plan.precheck(dict(bound), [np.empty_like(t) for t in targets])
     results = _compute(plan, source, source_schema, bound, np.empty_like(targets[0]), _first(inputs))
     for target, result, rule in zip(targets, results, plan.rules, strict=False):
         if isinstance(target, ndarray) and isinstance(result, ndarray):
@@ -191,18 +199,18 @@ def _write(plan: _Plan, targets: list[Any], results: tuple, inputs: list[ndarray
         if not isinstance(target, (list, tuple)):
             resized = plan.factory and target.shape != result.shape and not (rule.flat and target.size == result.size)
             if plan.late:
-                _look_late(plan, rule, target, result, inputs)
+                _precheck_late(plan, rule, target, result, inputs)
             rule.write(_resized(plan, target, result) if resized else target, result, first)
             continue
         if len(target) != len(result):
             raise RuntimeError(plan.counted.format(len(result), len(target)))
         for t, r in zip(target, result, strict=True):
             if plan.late:
-                _look_late(plan, rule, t, r, [r])
+                _precheck_late(plan, rule, t, r, [r])
             rule.write(t, r, first)
 
 
-def _look_late(plan: _Plan, rule: WriteRule, target: ndarray, result: ndarray, inputs: list[ndarray]) -> None:
+def _precheck_late(plan: _Plan, rule: WriteRule, target: ndarray, result: ndarray, inputs: list[ndarray]) -> None:
     rule.check(result.dtype, target.dtype, _first(inputs))
     if target.shape == result.shape:  # else it is resized
         plan.looks.check(target, [], inputs)

@@ -15,7 +15,7 @@ import numpy as np
 
 from torchnp.core.registry import FAILURES
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.derived.casts import WriteRule
 from torchnp.dtypes import category
 from torchnp.layout.overlap import OVERLAP, SELF_OVERLAP, check_apart, check_target, is_same, overlap
@@ -25,7 +25,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- what is looked for
 
 
-class Looks(NamedTuple):
+class OutMemoryChecks(NamedTuple):
     """What torch looks for in the memory of one op's ``out=``."""
 
     once: bool  # that no two elements are one
@@ -56,12 +56,12 @@ class Looks(NamedTuple):
             check_apart(out, bias)
 
 
-def looks_of(schema: Schema) -> Looks:
+def memory_checks_of(schema: Schema) -> OutMemoryChecks:
     """What torch looks for in the memory of an op's ``out=``."""
     kinds = exceptions_of(schema)
     # A generated out is copied from a result of its own: torch need not look at the inputs.
     inputs = "looks" in kinds if "generated" in schema.tags else "blind" not in kinds
-    return Looks("expands" not in kinds, inputs, "apart" in kinds, "copied" in kinds, "biased" in kinds)
+    return OutMemoryChecks("expands" not in kinds, inputs, "apart" in kinds, "copied" in kinds, "biased" in kinds)
 
 
 # ---------------------------------------------------------------- the data
@@ -105,7 +105,12 @@ def _rows(path: Path) -> list[list[str]]:
 
 
 def write_expanded(
-    schema: Schema, target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: WriteRule, writes: Writes
+    schema: Schema,
+    target: ndarray,
+    bound: Bound,
+    compute: Callable[[Bound], ndarray],
+    rule: WriteRule,
+    writes: WriteSpec,
 ) -> None:
     """Write a target with expanded dimensions as torch's kernel of that op does, or refuse it.
 
@@ -122,7 +127,7 @@ def write_expanded(
     if writes.inplace is not None:
         writes.inplace(bound, [target])
     if kind not in kinds and f"{kind}?" not in kinds:
-        refuse_otherwise(target, bound, compute, rule, writes.code_first)
+        refuse_otherwise(target, bound, compute, rule, writes.dtype_before_target)
         raise RuntimeError(SELF_OVERLAP)
     if writes.expanded is not None:
         if rule.sized:
@@ -154,26 +159,26 @@ _LATE = (
 )
 
 
-def is_late(error: Exception, code_first: bool) -> bool:
+def is_late(error: Exception, dtype_before_target: bool) -> bool:
     """Whether torch finds an error after it has looked at memory: what is `_LATE`, or that it has no code for a dtype."""
-    return str(error).startswith(_LATE) or (str(error).startswith('"') and not code_first)
+    return str(error).startswith(_LATE) or (str(error).startswith('"') and not dtype_before_target)
 
 
-def unless_late(compute: Callable[[], Any], code_first: bool, late: tuple[str, ...] = ()) -> Any:
+def unless_late(compute: Callable[[], Any], dtype_before_target: bool, late: tuple[str, ...] = ()) -> Any:
     """Compute, or None where that fails with what torch finds after it has looked at memory, or begins as ``late`` does."""
     try:
         return compute()
     except FAILURES as error:
-        if is_late(error, code_first) or str(error).startswith(late):
+        if is_late(error, dtype_before_target) or str(error).startswith(late):
             return None
         raise
 
 
 def refuse_otherwise(
-    target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: WriteRule, code_first: bool
+    target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: WriteRule, dtype_before_target: bool
 ) -> None:
     """Raise what torch finds before it looks at memory."""
-    value = unless_late(lambda: compute(bound), code_first)
+    value = unless_late(lambda: compute(bound), dtype_before_target)
     if value is not None:
         rule.check_first(target, value)
 

@@ -19,10 +19,10 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, require
 from torchnp.core.errors import cannot_cast, found_dtype, not_implemented, output_shape
 from torchnp.core.python_scalars import number, scalar, tensor
-from torchnp.core.write_spec import NOTHING, Writes
+from torchnp.core.write_spec import NOTHING, WriteSpec
 from torchnp.kernels._fast import fast
 from torchnp.kernels._rows import rows
-from torchnp.kernels.numerics.loops import in_vectors
+from torchnp.kernels.numerics.loops import vector_or_tail
 from torchnp.parallel_elementwise import by_parts
 from torchnp.threads import LARGE
 
@@ -204,7 +204,7 @@ _OWN_OF_ONE = frozenset((
     np.signbit, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p, np.sin, np.cos, np.tan, np.sinh, np.cosh,
     np.tanh, np.arcsin, np.arccos, np.arctan, np.arcsinh, np.arccosh, np.arctanh,
 ))  # fmt: skip
-_OWN_OF_TWO = frozenset((
+EXACT_BINARY_UFUNCS = frozenset((
     np.add, np.subtract, np.multiply, np.true_divide, np.copysign, np.less, np.less_equal, np.equal, np.not_equal,
     np.greater, np.greater_equal,
 ))  # fmt: skip
@@ -225,7 +225,7 @@ def _direct(plan_of: Planner) -> dict[np.dtype, Ufunc]:
 
 def of_half(function: Ufunc, dtype: np.dtype) -> Ufunc:
     """A function of float32 as one of a half type, whose results are rounded to it, or are bool."""
-    if function in _OWN_OF_TWO:
+    if function in EXACT_BINARY_UFUNCS:
         return function
 
     def computed(*operands: ndarray) -> Any:
@@ -247,7 +247,7 @@ def _direct_halves(plan_of: Planner, run: Callable[..., ndarray], one: bool) -> 
     return found
 
 
-def _of_one(plan_of: Planner, half_alone: Ufunc | None) -> Callable[[Any], ndarray]:
+def _of_one(plan_of: Planner, half_tail: Ufunc | None) -> Callable[[Any], ndarray]:
     tables: dict[np.dtype, ndarray] = {}  # of a half type: the results of all its numbers, by their bits
 
     def compute(x: ndarray) -> ndarray:
@@ -268,15 +268,15 @@ def _of_one(plan_of: Planner, half_alone: Ufunc | None) -> Callable[[Any], ndarr
     def run(x: Any) -> ndarray:
         x = tensor(x)
         out = in_bulk(x)
-        if half_alone and dt.is_half(out.dtype):
-            return in_vectors(out, lambda part: finish(half_alone(part), out.dtype), dt.cast(x, out.dtype))
+        if half_tail and dt.is_half(out.dtype):
+            return vector_or_tail(out, lambda part: finish(half_tail(part), out.dtype), dt.cast(x, out.dtype))
         return out
 
     return run
 
 
 def _of_two(
-    plan_of: Planner, cpu: str, refuses: Refusals, exact_scalar: bool, stepwise: bool, half_alone: Ufunc | None
+    plan_of: Planner, cpu: str, refuses: Refusals, exact_scalar: bool, stepwise: bool, half_tail: Ufunc | None
 ) -> Callable[[Any, Any], ndarray]:
     def run(a: Any, b: Any) -> ndarray:
         try:
@@ -289,7 +289,7 @@ def _of_two(
             raise
         single = not isinstance(b, ndarray) or b.size == 1
         exact = exact_scalar and common != dt.complex32 and single  # torch rounds to complex32 first
-        if exact_scalar and common in FLOAT8 and _is_one(b):
+        if exact_scalar and common in FLOAT8 and _is_broadcast_scalar(b):
             raise not_implemented(f"{cpu}_reduced_float", common)
         try:
             function, common, inner, out = plan_of(common)
@@ -304,8 +304,8 @@ def _of_two(
             a, b = dt.cast(a, inner), dt.cast(b, inner)
         try:
             value = finish(function(a, b), out)
-            if half_alone and dt.is_half(common):
-                return in_vectors(value, lambda *parts: finish(half_alone(*parts), out), *map(np.asarray, given))
+            if half_tail and dt.is_half(common):
+                return vector_or_tail(value, lambda *parts: finish(half_tail(*parts), out), *map(np.asarray, given))
             return value
         except ValueError:
             check_broadcast(a, b)
@@ -314,7 +314,7 @@ def _of_two(
     return run
 
 
-def _is_one(b: Any) -> bool:
+def _is_broadcast_scalar(b: Any) -> bool:
     """Whether torch takes an operand for one number: not one that is held as such, but an array that repeats one."""
     if isinstance(b, ndarray):
         return b.size > 0 and not any(s for s, n in zip(b.strides, b.shape) if n > 1)
@@ -334,8 +334,8 @@ def binary(names: str, ufunc: Ufunc, result: Rule = same, **given: Any) -> Calla
 def _declare(
     names: str, ufunc: Ufunc, result: Rule, operands: int, *, takes: Collection[np.dtype], cpu: str = "",
     refuses: Refusals = (), compute: Rule = dt.opmath, exact_scalar: bool = False, stepwise: bool = False,
-    half_alone: Ufunc | None = None, like: Any = None, differs: Sequence[str] = (), doc: str = "",
-    writes: Writes = NOTHING, **also: Ufunc,
+    half_tail: Ufunc | None = None, like: Any = None, differs: Sequence[str] = (), doc: str = "",
+    writes: WriteSpec = NOTHING, **also: Ufunc,
 ) -> Callable[..., ndarray]:  # fmt: skip
     """The body of an elementwise op, declared under its names (none for a step of other kernels).
 
@@ -365,15 +365,15 @@ def _declare(
         raise TypeError(f"{names}: no such settings: {unknown}")
     plan_of = _planner(ufunc, result, cpu, takes, refuses, compute, also)
     run = (
-        _of_one(plan_of, half_alone)
+        _of_one(plan_of, half_tail)
         if operands == 1
-        else _of_two(plan_of, cpu, refuses, exact_scalar, stepwise, half_alone)
+        else _of_two(plan_of, cpu, refuses, exact_scalar, stepwise, half_tail)
     )
     if not names:
         return run
     doc = doc or f"Elementwise ``{names.split()[0].partition('.')[0]}``."
     writes = replace(writes, predicate=True) if result is always_bool else writes
-    plain = not (stepwise or half_alone)
+    plain = not (stepwise or half_tail)
     direct = _direct(plan_of) | (_direct_halves(plan_of, run, operands == 1) if plain else {})
     bodies = rows(
         names,

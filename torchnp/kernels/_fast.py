@@ -14,7 +14,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.python_scalars import number
-from torchnp.core.registry import MISSING, Settle, is_busy, raise_mismatch, run_quiet
+from torchnp.core.registry import NOT_GIVEN, Settle, is_busy, raise_mismatch, run_quiet
 from torchnp.core.schema import Schema
 from torchnp.parallel_elementwise import by_parts
 from torchnp.threads import LARGE
@@ -89,7 +89,7 @@ def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema,
     function_of = direct.get
 
     # Parameters of their own are cheaper than unpacking a tuple; their names must not be those of the schema.
-    def of_tensor(_0: Any = MISSING, *rest: Any, **named: Any) -> Any:
+    def of_tensor(_0: Any = NOT_GIVEN, *rest: Any, **named: Any) -> Any:
         if type(_0) is ndarray and not rest and not named:
             function = function_of(_0.dtype)
             if function is not None:
@@ -105,7 +105,7 @@ def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema,
                         raise
         elif isinstance(_0, (int, float, complex)):
             raise_mismatch(schema, (_0, *rest), named)  # torch wraps a number only beside a tensor
-        return slow(*rest, **named) if _0 is MISSING else slow(_0, *rest, **named)
+        return slow(*rest, **named) if _0 is NOT_GIVEN else slow(_0, *rest, **named)
 
     return of_tensor
 
@@ -116,7 +116,7 @@ def _of_tensors(
 ) -> Function:  # fmt: skip
     function_of = direct.get
 
-    def of_tensors(_0: Any = MISSING, _1: Any = MISSING, *rest: Any, **named: Any) -> Any:
+    def of_tensors(_0: Any = NOT_GIVEN, _1: Any = NOT_GIVEN, *rest: Any, **named: Any) -> Any:
         if type(_0) is ndarray and not rest and not named:
             dtype, kind, function = _0.dtype, type(_1), None
             if kind is ndarray:
@@ -152,6 +152,8 @@ def _of_tensors(
                 except RuntimeError as error:
                     if not is_busy(error):
                         raise
-        return slow(_0, _1, *rest, **named) if _1 is not MISSING else slow(*([] if _0 is MISSING else [_0]), **named)
+        return (
+            slow(_0, _1, *rest, **named) if _1 is not NOT_GIVEN else slow(*([] if _0 is NOT_GIVEN else [_0]), **named)
+        )
 
     return of_tensors

@@ -13,14 +13,14 @@ from torchnp.core.checks import check, require, wrap_dim
 from torchnp.core.errors import complex_clamp
 from torchnp.core.python_scalars import real, scalar, whole
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes, look_whole
+from torchnp.core.write_spec import Bound, WriteSpec, precheck_whole
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.limits import clamp
 from torchnp.kernels.numerics.blocks import STRIP, choose, in_strips, limited
 from torchnp.kernels.numerics.erf import scipy_special, times_normal
 from torchnp.kernels.numerics.fma import fast_fma
-from torchnp.kernels.numerics.loops import in_vectors
+from torchnp.kernels.numerics.loops import vector_or_tail
 
 ndarray = np.ndarray
 
@@ -116,14 +116,14 @@ _SELU, _DOC = (1.6732632423543772, 1.0507009873554805), "`elu` with the two cons
 rows("selu", lambda x: elu(x, *_SELU), _DOC)
 
 
-def _look_celu(bound: Bound, _: list[ndarray]) -> None:
+def _precheck_celu(bound: Bound, _: list[ndarray]) -> None:
     check(real(bound.get("alpha", 1.0)) != 0, "ZeroDivisionError: alpha cannot be 0 for CELU")
 
 
-@kernel("celu", writes=Writes(inplace=_look_celu))
+@kernel("celu", writes=WriteSpec(inplace=_precheck_celu))
 def celu(self: ndarray, alpha: Any = 1.0) -> ndarray:
     """`elu` that is smooth for every alpha."""
-    _look_celu({"alpha": alpha}, [])
+    _precheck_celu({"alpha": alpha}, [])
     return elu(self, real(alpha), 1.0, 1.0 / real(alpha))
 
 
@@ -174,7 +174,7 @@ _DOC = "``log(sigmoid(self))`` without overflow, and the buffer ``exp(-|self|)``
 (log_sigmoid_forward,) = rows("log_sigmoid_forward", el.formula, _DOC, of=_log_sigmoid, cpu="log_sigmoid_cpu")
 rows(
     "log_sigmoid", log_sigmoid_forward, "``log(sigmoid(self))`` without overflow.", part=0,
-    writes=Writes(code_first=True),
+    writes=WriteSpec(dtype_before_target=True),
 )  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def softplus(self: ndarray, beta: Any = 1, threshold: Any = 20) -> ndarray:
 # ---------------------------------------------------------------- shrinkage
 
 
-@kernel("softshrink", writes=Writes(code_first=True))
+@kernel("softshrink", writes=WriteSpec(dtype_before_target=True))
 def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     """Move toward 0 by ``lambd``, stopping there."""
     lambd = real(lambd)
@@ -220,7 +220,7 @@ def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
 
     # Inside, nan stays, and beside torch's vectors the sign of a negative.
     alone = lambda part: shrunk(wide := dt.cast(part, x.dtype), wide * 0)
-    return in_vectors(shrunk(x, np.abs(x) * 0), alone, self)
+    return vector_or_tail(shrunk(x, np.abs(x) * 0), alone, self)
 
 
 _DOC = "0 within ``[-lambd, lambd]``, unchanged outside; of half types lambd is rounded too."
@@ -268,8 +268,8 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
         return np.minimum(np.fmax(added(x, y), zero) + zero, top)
 
     total = added(self, b)
-    return in_vectors(np.minimum(choose(total < 0, zero, total), top), alone, self, b)
+    return vector_or_tail(np.minimum(choose(total < 0, zero, total), top), alone, self, b)
 
 
 _DOC = "`relu` of the sum, as a number that is finite."
-rows("_add_relu.Tensor _add_relu.Scalar", _add_relu, _DOC, writes=Writes(inplace=look_whole))
+rows("_add_relu.Tensor _add_relu.Scalar", _add_relu, _DOC, writes=WriteSpec(inplace=precheck_whole))

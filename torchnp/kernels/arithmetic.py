@@ -13,11 +13,11 @@ from torchnp.core.errors import found_dtype, output_shape
 from torchnp.core.fast_path import exact, is_float
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
-from torchnp.kernels.numerics.loops import in_vectors
+from torchnp.kernels.numerics.loops import vector_or_tail
 from torchnp.layout.apply import is_plain
 from torchnp.layout.overlap import check_target
 
@@ -71,7 +71,7 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
         elif common in dt.HALVES:
             factor = scalar(alpha, common)
             alone = lambda x, y: half_sum(dt.cast(x, inner), dt.cast(y, inner), factor, True)
-            value = in_vectors(half_sum(a, b, factor, False), alone, *_held(common, given, (a, b)))
+            value = vector_or_tail(half_sum(a, b, factor, False), alone, *_held(common, given, (a, b)))
         else:
             value = np.add(a, b * dt.cast(scalar(alpha, common), inner))
     except ValueError:
@@ -152,13 +152,13 @@ _, rsub_scalar = rows(
 
 _OF_PRODUCT: dict[str, Any] = {
     "cpu": "mul_cpu", "takes": el.ALL, "exact_scalar": True, "doc": "Product; for bool, and.",
-    "writes": Writes(rounds_number=True, number_first=True),  # torch multiplies number * self in place, in their common dtype
+    "writes": WriteSpec(rounds_number=True, number_first=True),  # torch multiplies number * self in place, in their common dtype
 }  # fmt: skip
 mul = el.binary("mul.Tensor mul.Scalar", np.multiply, differs=[*PROMOTION, "half-opmath", *_OVERLAPS], **_OF_PRODUCT)
 el.binary("multiply.Tensor multiply.Scalar", np.multiply, differs=PROMOTION, **_OF_PRODUCT)
 
 
-_NUMBER_FIRST = Writes(number_first=True)
+_NUMBER_FIRST = WriteSpec(number_first=True)
 
 
 def _trunc_divide(a: ndarray, b: ndarray) -> ndarray:
@@ -247,7 +247,7 @@ def _fmod_in_vectors(a: ndarray, b: ndarray) -> ndarray:
 def _fmod(a: ndarray, b: ndarray) -> ndarray:
     """C's, but in vectors."""
     whole = _fmod_in_vectors(a, b)
-    return in_vectors(whole, np.fmod, a, b) if np.isnan(whole).any() else whole
+    return vector_or_tail(whole, np.fmod, a, b) if np.isnan(whole).any() else whole
 
 
 def _with_sign(fmod: Any) -> Any:
@@ -267,14 +267,14 @@ def _widened(function: Any) -> Any:
 
 remainder = el.binary(
     "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", _with_sign(_fmod), cpu="remainder_cpu", takes=REAL,
-    integer=_checked(np.remainder), half=_with_sign(_fmod_in_vectors), half_alone=_widened(_with_sign(np.fmod)),
+    integer=_checked(np.remainder), half=_with_sign(_fmod_in_vectors), half_tail=_widened(_with_sign(np.fmod)),
     like=np.remainder,
     differs=[*OF_REALS, "integer-division-by-zero", "remainder-zero-sign", "no-bool-remainder", "quotient-overflow"],
     doc="Remainder with the sign of the divisor.",
 )  # fmt: skip
 fmod = el.binary(
     "fmod.Tensor fmod.Scalar", _fmod, cpu="fmod_cpu", takes=REAL, integer=_checked(np.fmod), half=_fmod_in_vectors,
-    half_alone=_widened(np.fmod), like=np.fmod,
+    half_tail=_widened(np.fmod), like=np.fmod,
     differs=[*OF_REALS, "integer-division-by-zero", "quotient-overflow"], doc="Remainder with the sign of the dividend.",
 )  # fmt: skip
 
@@ -317,7 +317,7 @@ def _added(cpu: str, takes: Any, of: Any, self: ndarray, tensor1: ndarray, tenso
     return el.finish(of(x, a if value == 1 and not dt.is_complex(out) else scale * a, b), out)
 
 
-def _look_added(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_added(bound: Bound, targets: list[ndarray]) -> None:
     """In place torch looks whether the result fits, in shape and dtype, before it looks at the factor."""
     check_target(targets[0])
     operands = [bound[name] for name in ("self", "tensor1", "tensor2")]
@@ -326,7 +326,12 @@ def _look_added(bound: Bound, targets: list[ndarray]) -> None:
     el.check_result_dtype(dt.result_type(*operands), targets[0].dtype)
 
 
-@kernel("addcmul", differs=["fused-sum"], quick=exact(_quick_addcmul, placed=True), writes=Writes(inplace=_look_added))
+@kernel(
+    "addcmul",
+    differs=["fused-sum"],
+    quick=exact(_quick_addcmul, placed=True),
+    writes=WriteSpec(inplace=_precheck_added),
+)
 def addcmul(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1) -> ndarray:
     """``self + value * tensor1 * tensor2``."""
     of = lambda x, a, b: fast_fma(a, b, x)
@@ -344,12 +349,12 @@ def _check_division(tensor1: ndarray, tensor2: ndarray) -> None:
     )
 
 
-def _look_addcdiv(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_addcdiv(bound: Bound, targets: list[ndarray]) -> None:
     _check_division(bound["tensor1"], bound["tensor2"])
-    _look_added(bound, targets)
+    _precheck_added(bound, targets)
 
 
-@kernel("addcdiv", writes=Writes(inplace=_look_addcdiv))
+@kernel("addcdiv", writes=WriteSpec(inplace=_precheck_addcdiv))
 def addcdiv(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1) -> ndarray:
     """``self + value * tensor1 / tensor2``."""
     _check_division(tensor1, tensor2)
@@ -381,7 +386,7 @@ def _lerp_row(self: ndarray, end: ndarray, weight: Any) -> ndarray:
     return el.finish(_lerp(a, b, w), out)
 
 
-def _look_lerp(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_lerp(bound: Bound, outs: list[ndarray]) -> None:
     """Only a weight without dimensions allows an out of another dtype."""
     x, w = bound["self"], bound.get("weight")  # which lists have not
     if w is not None and w.ndim and outs[0].dtype != x.dtype == w.dtype == bound["end"].dtype:
@@ -389,7 +394,7 @@ def _look_lerp(bound: Bound, outs: list[ndarray]) -> None:
 
 
 _row = partial(rows, differs=["fused-sum"])
-(lerp,) = _row("lerp.Tensor", _lerp_row, "``self + weight * (end - self)``.", writes=Writes(out=_look_lerp))
+(lerp,) = _row("lerp.Tensor", _lerp_row, "``self + weight * (end - self)``.", writes=WriteSpec(out=_precheck_lerp))
 _row(
     "lerp.Scalar", _lerp_row, "``self + weight * (end - self)``, with a number.", quick=exact(_quick_lerp, placed=True)
 )

@@ -14,7 +14,7 @@ from torchnp.core.errors import mean_of, shape_text
 from torchnp.core.fast_path import exact
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._reduction import add_reduce, row_dots
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, mul
@@ -198,7 +198,7 @@ def batch_norm_values(
     return out, *saved, running_mean, running_var
 
 
-def _look_out(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
+def _precheck_out(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
     """Without training there is nothing to save, and torch neither writes nor resizes what it looks at."""
     given = [bound.get(name) for name in ("input", "weight", "bias", "running_mean", "running_var")]
     dense = _dense(*given)
@@ -258,7 +258,7 @@ def is_channels(x: Any, *parameters: Any) -> bool:
 
 
 _DOC = "Channels less their mean over their standard deviation; writes the running statistics in training."
-_NAMES, _WRITES = "native_batch_norm _native_batch_norm_legit", Writes(out=_look_out)
+_NAMES, _WRITES = "native_batch_norm _native_batch_norm_legit", WriteSpec(out=_precheck_out)
 _QUICK = exact(_quick_native, placed=True)
 native_batch_norm, _ = rows(_NAMES, _native, _DOC, differs=["half-opmath"], writes=_WRITES, quick=_QUICK)
 _FIXED, _HALF = {"part": slice(3), "differs": ["half-opmath"]}, {"differs": ["half-opmath"]}
@@ -273,7 +273,7 @@ def _with_reserve(x, weight, bias, running_mean, running_var, *rest, training):
     return *_native(x, weight, bias, running_mean, running_var, training, *rest), _RESERVE.copy()
 
 
-_WRITES = Writes(out=lambda bound, outs: _look_out(bound, outs) | {3})
+_WRITES = WriteSpec(out=lambda bound, outs: _precheck_out(bound, outs) | {3})
 _DOC = "Training-mode batch norm that writes the running statistics; the reserve is for other devices."
 rows("_batch_norm_with_update", _with_reserve, _DOC, training=True, writes=_WRITES, **_HALF)
 _DOC = "Evaluation-mode batch norm; the reserve is for other devices."

@@ -13,7 +13,7 @@ from torchnp.core.errors import not_implemented
 from torchnp.core.fast_path import exact
 from torchnp.core.python_scalars import single, tensor
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Writes
+from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
 from torchnp.kernels._memory import RARE
@@ -52,7 +52,10 @@ def _logical(self: ndarray, other: ndarray, *, op: str, of: np.ufunc) -> ndarray
     return of(dt.cast(operand(self, common), dt.bool_), dt.cast(operand(other, common), dt.bool_))
 
 
-_DOC, _GIVEN = "The logical operation on the truth of each element.", {"writes": Writes(predicate=True, vectors=False)}
+_DOC, _GIVEN = (
+    "The logical operation on the truth of each element.",
+    {"writes": WriteSpec(predicate=True, vectors=False)},
+)
 for _of in (np.logical_and, np.logical_or, np.logical_xor):
     rows(_of.__name__, _logical, _DOC, of=_of, like=_of, **_GIVEN)
 
@@ -203,7 +206,7 @@ def _isin_number(elements: ndarray, number: Any, unique: bool, invert: bool) -> 
 _OF_ISIN = {
     "like": np.isin,
     "differs": ["three-tier-promotion", "missing-kernel", "view-never-copies"],
-    "writes": Writes(code_first=True),
+    "writes": WriteSpec(dtype_before_target=True),
 }
 _DOC = "Whether each element is among the others, in the promoted dtype."
 rows("isin.Tensor_Tensor isin.Scalar_Tensor", _isin, _DOC, **_OF_ISIN)

@@ -10,7 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, warn, wrap_dim, wrap_dims
 from torchnp.core.errors import ambiguous_view, batch2_mismatch, cannot_cast, output_shape, shape_text, size_mismatch
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.linalg import check_inexact, check_same
 from torchnp.kernels.matmul import addmm, batched, dot, mm, mv, vdot
@@ -28,7 +28,7 @@ ndarray = np.ndarray
 _DIFFERS = ["no-mixed-products", "no-bool-product"]
 
 
-def _look_matmul(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_matmul(bound: Bound, outs: list[ndarray]) -> None:
     """BLAS writes vectors and one batch of matrices wherever they are; all else looks at the target."""
     x, y = bound["self"], bound["other"]
     dims = (x.ndim, y.ndim)
@@ -52,7 +52,7 @@ def _no_vector(name: str, a: int, b: int) -> RuntimeError:
     return RuntimeError(f"both arguments to {name} need to be at least 1D, but they are {a}D and {b}D")
 
 
-@kernel("matmul", "linalg_matmul", like=np.matmul, differs=_DIFFERS, writes=Writes(out=_look_matmul))
+@kernel("matmul", "linalg_matmul", like=np.matmul, differs=_DIFFERS, writes=WriteSpec(out=_precheck_matmul))
 def matmul(self, other):
     """Product of vectors, matrices or batches of matrices, which broadcast."""
     a, b = self.ndim, other.ndim
@@ -109,7 +109,7 @@ def _batch_mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
     return size_mismatch(a[at], b[at], at)
 
 
-def _look_biased(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_biased(bound: Bound, outs: list[ndarray]) -> None:
     """torch adds the bias to the out, and of a matrix writes it there first: it looks at the bias, or at all its rows."""
     (out,), x, weight, bias = outs, bound["input"], bound["weight"], bound["bias"]
     if bias is not None and x.ndim not in (0, 2) and weight.ndim == 2 and x.shape[-1] == weight.shape[1]:
@@ -120,7 +120,7 @@ def _look_biased(bound: Bound, outs: list[ndarray]) -> None:
         check_apart(out, np.broadcast_to(bias, out.shape) if x.ndim == 2 else bias)
 
 
-@kernel("linear", differs=[*_DIFFERS, "half-opmath"], writes=Writes(out=_look_biased))
+@kernel("linear", differs=[*_DIFFERS, "half-opmath"], writes=WriteSpec(out=_precheck_biased))
 def linear(input, weight, bias=None):
     """input @ weight.T + bias."""
     if input.ndim == 0 or weight.ndim == 0:
@@ -142,7 +142,7 @@ def linear(input, weight, bias=None):
 # ---------------------------------------------------------------- sums over chosen dimensions
 
 
-def _look_inner(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_inner(bound: Bound, outs: list[ndarray]) -> None:
     """What is no product of numbers is tensordot's, which takes no other dtype."""
     x, d = bound["self"], outs[0].dtype
     if x.ndim and bound["other"].ndim and x.dtype == bound["other"].dtype and x.dtype != d:
@@ -150,7 +150,7 @@ def _look_inner(bound: Bound, outs: list[ndarray]) -> None:
         raise RuntimeError(f"tensordot: Expected the output tensor to have dtype {dt.scalar_name(x.dtype)}, {found}")
 
 
-@kernel("inner", like=np.inner, differs=[*_DIFFERS, "missing-kernel"], writes=Writes(out=_look_inner))
+@kernel("inner", like=np.inner, differs=[*_DIFFERS, "missing-kernel"], writes=WriteSpec(out=_precheck_inner))
 def inner(self, other):
     """Sums of products over the last dimensions."""
     if self.ndim == 0 or other.ndim == 0:
@@ -238,7 +238,7 @@ def bilinear(input1, input2, weight, bias=None):
 # ---------------------------------------------------------------- chains
 
 
-def _look_chain(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_chain(bound: Bound, outs: list[ndarray]) -> None:
     """One matrix alone is copied into an out of any dtype."""
     if len(bound["matrices"]) == 1:
         bound["matrices"] = [dt.cast(bound["matrices"][0], outs[0].dtype)]
@@ -248,7 +248,7 @@ def _look_chain(bound: Bound, outs: list[ndarray]) -> None:
     "chain_matmul",
     like=np.linalg.multi_dot,
     differs=["no-mixed-products", "chain-of-one"],
-    writes=Writes(out=_look_chain),
+    writes=WriteSpec(out=_precheck_chain),
 )
 def chain_matmul(matrices):
     """Product of a list of matrices."""

@@ -13,7 +13,7 @@ from torchnp.core.errors import empty_list
 from torchnp.core.fast_path import exact
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Writes
+from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels._memory import check_options, is_contiguous, new_like, storage
 from torchnp.kernels._rows import rows
 from torchnp.layout.apply import is_plain
@@ -52,11 +52,11 @@ def _warn_of_cast(src: Any, dtype: np.dtype) -> None:
         warn("Casting complex values to real discards the imaginary part")
 
 
-def _look_at_lists(first: Sequence[ndarray], others: Sequence[Sequence[ndarray]]) -> None:
+def _precheck_lists(first: Sequence[ndarray], others: Sequence[Sequence[ndarray]]) -> None:
     check(len(first) and len(others[0]), empty_list())
 
 
-@kernel("copy", like=np.copyto, differs=["overlap-order", "overlap-operand"], writes=Writes(lists=_look_at_lists))
+@kernel("copy", like=np.copyto, differs=["overlap-order", "overlap-operand"], writes=WriteSpec(lists=_precheck_lists))
 def copy(self, src, non_blocking=False):
     """``src`` in the shape and dtype of ``self``."""
     _warn_of_cast(src, self.dtype)

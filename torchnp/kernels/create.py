@@ -12,7 +12,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_strides, refuse
 from torchnp.core.python_scalars import scalar, single
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes, resize_owned
+from torchnp.core.write_spec import Bound, WriteSpec, resize_owned
 from torchnp.kernels._memory import (
     check_options,
     check_size,
@@ -32,7 +32,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- empty
 
 
-def _look_empty(bound: Bound, _: list[ndarray]) -> None:
+def _precheck_empty(bound: Bound, _: list[ndarray]) -> None:
     check(bound["memory_format"] is None, "'memory_format' argument is incompatible with 'out' tensor argument")
 
 
@@ -40,7 +40,7 @@ def _look_empty(bound: Bound, _: list[ndarray]) -> None:
     "empty.memory_format",
     like=np.empty,
     differs=["default-dtype", "memory-format-fits"],
-    writes=Writes(out=_look_empty),
+    writes=WriteSpec(out=_precheck_empty),
 )
 def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Memory of a shape, with whatever values."""
@@ -200,7 +200,7 @@ rows(
 
 
 # torch reads the number before it writes.
-@kernel("fill.Tensor", like=np.full_like, differs=["fill-0d"], writes=Writes(free=("value",)))
+@kernel("fill.Tensor", like=np.full_like, differs=["fill-0d"], writes=WriteSpec(free=("value",)))
 def fill_tensor(self, value):
     """The number in a 0-d tensor, in another tensor's shape and dtype."""
     if value.ndim:
@@ -267,7 +267,7 @@ def _resize_order(size: Sequence[int], memory_format: Any) -> tuple[int, ...] | 
     return order
 
 
-@kernel("resize_", like=np.ndarray.resize, differs=["resize-references", *_FITS], writes=Writes(resizes=True))
+@kernel("resize_", like=np.ndarray.resize, differs=["resize-references", *_FITS], writes=WriteSpec(resizes=True))
 def resize_(self, size, *, memory_format=None):
     """Another shape in place, keeping the elements in memory; NumPy can do so for arrays that own their memory."""
     order = _resize_order(size, memory_format)
@@ -302,7 +302,7 @@ def _template_format(template: ndarray, memory_format: Any) -> Any:
     return suggested(*layout_of(template)) if asked == "preserve_format" else memory_format
 
 
-@kernel("resize_as_", like=np.ndarray.resize, differs=["resize-references", *_FITS], writes=Writes(resizes=True))
+@kernel("resize_as_", like=np.ndarray.resize, differs=["resize-references", *_FITS], writes=WriteSpec(resizes=True))
 def resize_as_(self, the_template, *, memory_format=None):
     """`resize_` to the shape of another tensor."""
     return resize_(self, the_template.shape, memory_format=_template_format(the_template, memory_format))

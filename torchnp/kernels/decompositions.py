@@ -10,7 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, dim_of, refuse
 from torchnp.core.errors import out_dtype, shape_text
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._reduction import NOT_NUMERIC
 from torchnp.kernels._rows import rows
 from torchnp.kernels.compare import gt
@@ -41,7 +41,7 @@ def _columns(x: ndarray) -> ndarray:
 # ---------------------------------------------------------------- QR
 
 
-@kernel("linalg_qr", like=np.linalg.qr, differs=[*_NO_INTEGERS, "qr-mode-r"], writes=Writes(out=look_in_place))
+@kernel("linalg_qr", like=np.linalg.qr, differs=[*_NO_INTEGERS, "qr-mode-r"], writes=WriteSpec(out=look_in_place))
 def linalg_qr(A, mode="reduced"):
     """Orthonormal and upper triangular factors."""
     check_matrix("linalg.qr", A)
@@ -56,10 +56,10 @@ def linalg_qr(A, mode="reduced"):
 
 _EITHER = "Orthonormal and upper triangular factors, reduced or complete."
 _by_flag = lambda x, some: linalg_qr(x, "reduced" if some else "complete")
-rows("qr", _by_flag, _EITHER, like=np.linalg.qr, differs=_NO_INTEGERS, writes=Writes(out=look_in_place))
+rows("qr", _by_flag, _EITHER, like=np.linalg.qr, differs=_NO_INTEGERS, writes=WriteSpec(out=look_in_place))
 
 
-@kernel("geqrf", writes=Writes(out=look_in_place))
+@kernel("geqrf", writes=WriteSpec(out=look_in_place))
 def geqrf(self):
     """QR factors as LAPACK packs them: Householder vectors below R, and their scales."""
     check(self.ndim >= 2, "torch.geqrf: input must have at least 2 dimensions.")
@@ -95,7 +95,7 @@ def _householder_product(input: ndarray, tau: ndarray) -> ndarray:
 
 linalg_householder_product, _ = rows(
     "linalg_householder_product orgqr", _householder_product,
-    "First columns of the product of Householder reflections.", writes=Writes(out=look_in_place),
+    "First columns of the product of Householder reflections.", writes=WriteSpec(out=look_in_place),
 )  # fmt: skip
 
 
@@ -136,14 +136,14 @@ def ormqr(self, input2, input3, left=True, transpose=False):
 # ---------------------------------------------------------------- eigenvalues
 
 
-def _look_vectors(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_vectors(bound: Bound, outs: list[ndarray]) -> None:
     """The eigenvectors' dtype is looked at before the eigenvalues'."""
     x = next(iter(bound.values()))
     check(len(outs) < 2 or outs[1].dtype == x.dtype, out_dtype(x.dtype, outs[-1].dtype))
     look_in_place(bound, outs[1:])
 
 
-_BY_VECTORS = Writes(out=_look_vectors)
+_BY_VECTORS = WriteSpec(out=_precheck_vectors)
 
 
 @kernel("_linalg_eigh", like=np.linalg.eigh, differs=_NO_INTEGERS, writes=_BY_VECTORS)
@@ -220,7 +220,7 @@ _OF_SVD |= {"part": 1, "compute_uv": False, "like": np.linalg.svdvals}
 (linalg_svdvals,) = rows("linalg_svdvals", _linalg_svd, "Singular values in descending order.", **_OF_SVD)
 
 
-def _look_svd(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_svd(bound: Bound, outs: list[ndarray]) -> None:
     """Of values alone torch writes zeros for the vectors, into memory of any kind."""
     x, real = bound["self"], dt.to_real(bound["self"].dtype)
     whole = bound.get("compute_uv", True)
@@ -234,7 +234,7 @@ def _look_svd(bound: Bound, outs: list[ndarray]) -> None:
         check_target(out)
 
 
-_OF_OUTS = Writes(out=_look_svd, unlooked=True)
+_OF_OUTS = WriteSpec(out=_precheck_svd, skips_memory_check=True)
 _SVD_DIFFERS = [*_NO_INTEGERS, "svd-v", "svd-reduced", "svd-without-vectors"]
 
 
@@ -292,7 +292,7 @@ def _rank(a: ndarray, *, tol: Any = None, atol: Any = None, rtol: Any = None, he
     return np.asarray((s > limit).sum(-1, dtype=np.int64))
 
 
-def _look_counted(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_counted(bound: Bound, outs: list[ndarray]) -> None:
     """torch counts in the dtype of the out."""
     a = next(iter(bound.values()))
     check_matrix("torch.linalg.matrix_rank", a, "input")
@@ -301,7 +301,7 @@ def _look_counted(bound: Bound, outs: list[ndarray]) -> None:
 
 
 _OF_RANK: Any = {
-    "like": np.linalg.matrix_rank, "differs": ["rank-of-vectors", "tolerance-of-zero", *_NO_INTEGERS], "writes": Writes(out=_look_counted),
+    "like": np.linalg.matrix_rank, "differs": ["rank-of-vectors", "tolerance-of-zero", *_NO_INTEGERS], "writes": WriteSpec(out=_precheck_counted),
 }  # fmt: skip
 _ABOVE = "Number of singular values above the tolerance, which may be one for each matrix."
 _BETWEEN = "linalg_matrix_rank.atol_rtol_float linalg_matrix_rank.atol_rtol_tensor"

@@ -13,7 +13,7 @@ from torchnp.core.checks import check, check_expand, check_type, require
 from torchnp.core.errors import expected_true, shape_text
 from torchnp.core.python_scalars import number, real, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Step, Writes
+from torchnp.core.write_spec import Bound, Step, WriteSpec
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import memory_order
 from torchnp.kernels._rows import rows
@@ -58,7 +58,7 @@ def _each(
     return (arrange(u, shape, order) < p).astype(dtype, copy=False)
 
 
-def _look_drawn(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_drawn(bound: Bound, outs: list[ndarray]) -> None:
     """torch draws in the out."""
     if bound["self"].size:
         require("bernoulli_tensor_cpu_self_", outs[0].dtype, _DRAWN)
@@ -66,7 +66,9 @@ def _look_drawn(bound: Bound, outs: list[ndarray]) -> None:
 
 _declare = partial(rows, like=np.random.binomial, differs=["random-stream", "random-dtype", "missing-kernel"])
 _DOC = "1 with the probability that stands in each place, else 0."
-_declare("bernoulli", lambda x, source: _each(x.shape, x.dtype, x, None, source), _DOC, writes=Writes(out=_look_drawn))
+_declare(
+    "bernoulli", lambda x, source: _each(x.shape, x.dtype, x, None, source), _DOC, writes=WriteSpec(out=_precheck_drawn)
+)
 _DOC = "1 with probability p, else 0."
 _declare("bernoulli.p", lambda x, p, source: bernoulli_values(x.size, x.dtype, p, source).reshape(x.shape), _DOC)
 _DOC = "Write 1 with probability p, else 0, in the order of memory (bernoulli.p goes row by row)."
@@ -124,7 +126,7 @@ def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
         check_target(target)
 
 
-_declare = partial(rows, differs=["random-stream"], writes=Writes(expanded=_write_expanded))
+_declare = partial(rows, differs=["random-stream"], writes=WriteSpec(expanded=_write_expanded))
 _DOC = "Zero with probability p and divide the rest by 1 - p; the input itself when there is nothing to do."
 (dropout,) = _declare("dropout", _dropout, _DOC)
 _declare("feature_dropout", _dropout, "Dropout of whole channels.", feature=True)
@@ -191,14 +193,14 @@ def _check_bounds(lower: float, upper: float) -> None:
     check(lower <= upper, "Lower bound should be less than or equal to the upper bound")
 
 
-def _look_inplace(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_inplace(bound: Bound, targets: list[ndarray]) -> None:
     """In training torch looks for code before it looks at the target's memory."""
     _check_bounds(bound["lower"], bound["upper"])
     if bound["training"]:
         require(_RRELU, targets[0].dtype, _RRELU_TAKES)
 
 
-@kernel("rrelu", differs=["random-stream"], writes=Writes(inplace=_look_inplace))
+@kernel("rrelu", differs=["random-stream"], writes=WriteSpec(inplace=_precheck_inplace))
 def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
     """Leaky ReLU, in training with a slope drawn for each value."""
     _check_bounds(lower, upper)

@@ -14,7 +14,7 @@ from torchnp.core.errors import empty_list
 from torchnp.core.fast_path import Quick, axes, exact, is_axis, is_float
 from torchnp.core.python_scalars import single
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes, store
+from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordered
 from torchnp.kernels._rows import rows
 
@@ -52,7 +52,7 @@ def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
         check(x.shape[wrap_dim(axis, x.ndim)], words, IndexError)
 
 
-def _look_filled(bound: Bound, outs: list[ndarray], of: Any) -> tuple[int, ...]:
+def _precheck_filled(bound: Bound, outs: list[ndarray], of: Any) -> tuple[int, ...]:
     """torch fills the out with a number, which has to fit."""
     x, d = bound["self"], outs[0].dtype
     if not dt.can_cast(x.dtype, d):
@@ -70,10 +70,14 @@ _DOC = "{} of all elements; NaN wins."
 _OF_ALL: Any = {"differs": ["no-complex-order"]}
 max_all: Any
 min_all: Any
-_look_most = lambda bound, outs: _look_filled(bound, outs, max_all)
-_look_least = lambda bound, outs: _look_filled(bound, outs, min_all)
-(max_all,) = _most("max", _extreme, _DOC.format("Largest"), cpu="max_all", writes=Writes(out=_look_most), **_OF_ALL)
-(min_all,) = _least("min", _extreme, _DOC.format("Smallest"), cpu="min_all", writes=Writes(out=_look_least), **_OF_ALL)
+_precheck_most = lambda bound, outs: _precheck_filled(bound, outs, max_all)
+_precheck_least = lambda bound, outs: _precheck_filled(bound, outs, min_all)
+(max_all,) = _most(
+    "max", _extreme, _DOC.format("Largest"), cpu="max_all", writes=WriteSpec(out=_precheck_most), **_OF_ALL
+)
+(min_all,) = _least(
+    "min", _extreme, _DOC.format("Smallest"), cpu="min_all", writes=WriteSpec(out=_precheck_least), **_OF_ALL
+)
 
 
 @kernel("_foreach_max", like=np.max, differs=["no-complex-order"])

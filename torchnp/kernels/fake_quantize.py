@@ -12,7 +12,7 @@ from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, req
 from torchnp.core.errors import expected_true
 from torchnp.core.python_scalars import scalar, whole
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Writes, resize
+from torchnp.core.write_spec import WriteSpec, resize
 from torchnp.kernels import pointwise
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul
@@ -346,7 +346,7 @@ def _put_chosen(step: ndarray, zero: ndarray, chosen: tuple[float, int]) -> None
     zero[...] = chosen[1] if dt.is_inexact(zero.dtype) else scalar(chosen[1], zero.dtype)
 
 
-@kernel("_fused_moving_avg_obs_fq_helper_functional", writes=Writes(resizes=True))
+@kernel("_fused_moving_avg_obs_fq_helper_functional", writes=WriteSpec(resizes=True))
 def _fused_moving_avg_obs_fq_helper_functional(
     self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min,
     quant_max, ch_axis, per_row_fake_quant=False, symmetric_quant=False,

@@ -11,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of
 from torchnp.core.errors import negative_size
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import check_options
 from torchnp.kernels._rows import rows
 from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c, _fft_r2c_out, copied
@@ -265,7 +265,7 @@ def _count(n: int, name: str) -> int:
     return int(n / 2) + 1 if name == "rfftfreq" else n  # as in C, half of an odd negative number is nearer to zero
 
 
-def _look_counted(bound: Bound, outs: list[ndarray], *, name: str) -> None:
+def _precheck_counted(bound: Bound, outs: list[ndarray], *, name: str) -> None:
     """Into an out torch counts upwards from 0."""
     _check_frequencies(outs[0].dtype, name)
     check(_count(bound["n"], name) >= 0, "upper bound and lower bound inconsistent with step sign")
@@ -281,5 +281,5 @@ for _like in (np.fft.fftfreq, np.fft.rfftfreq):
         name=_name,
         like=_like,
         differs=["default-dtype", "float-dtypes-alone", "missing-kernel", "fftfreq-of-nothing", "fftfreq-no-spacing"],
-        writes=Writes(out=partial(_look_counted, name=_name)),
+        writes=WriteSpec(out=partial(_precheck_counted, name=_name)),
     )

@@ -12,7 +12,7 @@ from torchnp.core.checks import check, dim_of, require
 from torchnp.core.errors import shape_text
 from torchnp.core.python_scalars import each
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes, resize
+from torchnp.core.write_spec import Bound, WriteSpec, resize
 from torchnp.kernels._spatial import Ints, out_sizes, pad, tap_slices, taps
 
 ndarray = np.ndarray
@@ -45,7 +45,7 @@ def _window(*values: Ints | int, order: tuple[str, ...]) -> list[tuple[int, ...]
     return found
 
 
-def _look_empty(*names: str) -> Any:
+def _precheck_empty(*names: str) -> Any:
     """Of an empty batch torch only resizes the out, of any dtype; the names are those of the other arguments."""
 
     def look(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
@@ -61,7 +61,7 @@ def _look_empty(*names: str) -> Any:
 
 @kernel(
     "im2col", like=np.lib.stride_tricks.sliding_window_view, differs=["blocks-as-columns"],
-    writes=Writes(out=_look_empty(*_WINDOW)),
+    writes=WriteSpec(out=_precheck_empty(*_WINDOW)),
 )  # fmt: skip
 def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
     """Every window of an image as a column: (N, C * kernel, windows)."""
@@ -84,7 +84,7 @@ def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stri
     return columns.reshape(*self.shape[:-3], self.shape[-3] * math.prod(kernel_size), math.prod(out))
 
 
-@kernel("col2im", differs=["blocks-as-columns"], writes=Writes(out=_look_empty("output_size", *_WINDOW)))
+@kernel("col2im", differs=["blocks-as-columns"], writes=WriteSpec(out=_precheck_empty("output_size", *_WINDOW)))
 def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
     """The adjoint of `im2col`: columns added up where their windows lay."""
     output_size = _pair("output_size", output_size)

@@ -12,7 +12,7 @@ from torchnp.core.checks import broadcast_shapes, check, refuse, refuse_elements
 from torchnp.core.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
 from torchnp.core.fast_path import exact, is_axis
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Step, Writes, look_apart
+from torchnp.core.write_spec import Bound, Step, WriteSpec, precheck_apart
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, element_strides
 from torchnp.kernels._rows import rows
@@ -161,9 +161,9 @@ def _check_mask(self: ndarray, d: int, mask: ndarray) -> None:
             wrap_dim(place, self.ndim)
 
 
-def _look_apart(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_apart(bound: Bound, targets: list[ndarray]) -> None:
     if not _fills(bound["indices"], bound["values"], bound["accumulate"]):
-        look_apart(bound, targets)
+        precheck_apart(bound, targets)
 
 
 def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
@@ -185,7 +185,7 @@ _DIFFERS = [
 @kernel(
     "index_put", like=np.ndarray.__setitem__,
     differs=_DIFFERS,
-    writes=Writes(free=("values",), after=_look_apart, expanded=_write_expanded),
+    writes=WriteSpec(free=("values",), after=_precheck_apart, expanded=_write_expanded),
 )  # fmt: skip
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions that come as tensors."""
@@ -222,7 +222,7 @@ def index_put(self, indices, values, accumulate=False):
 rows(
     "_unsafe_index_put", index_put, "`index_put`.", like=np.ndarray.__setitem__,
     differs=["index-put-accumulates", "index-uint8-mask", "no-mixed-writes", "index-put-needs-index"],
-    writes=Writes(free=("values",), after=_look_apart, expanded=_write_expanded),
+    writes=WriteSpec(free=("values",), after=_precheck_apart, expanded=_write_expanded),
 )  # fmt: skip
 
 
@@ -349,14 +349,14 @@ def _check_put(self: ndarray, index: ndarray, source: ndarray) -> None:
     check(self.size > 0 or not index.size, "put_(): Tried to put elements into an empty tensor", IndexError)
 
 
-def _look_put(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_put(bound: Bound, targets: list[ndarray]) -> None:
     """Memory comes after the arguments, and before the positions."""
     _check_put(bound["self"], bound["index"], bound["source"])
     check_target(targets[0])
-    look_apart(bound, targets)
+    precheck_apart(bound, targets)
 
 
-@kernel("put", like=np.put, differs=["put-as-many", "no-mixed-writes"], writes=Writes(inplace=_look_put))
+@kernel("put", like=np.put, differs=["put-as-many", "no-mixed-writes"], writes=WriteSpec(inplace=_precheck_put))
 def put(self, index, source, accumulate=False):
     """The tensor with elements written, or added, at positions of the flattened tensor."""
     _check_put(self, index, source)

@@ -11,7 +11,7 @@ from torchnp.core.checks import broadcast_shapes, check, refuse_elements, wrap_d
 from torchnp.core.errors import shape_text
 from torchnp.core.fast_path import exact, is_axis
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import BARE_UNSIGNED, can_cast, cast, get_default_dtype, result_type, scalar_name
 from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
@@ -84,7 +84,7 @@ def _into_raised(bound: Bound, outs: list[ndarray]) -> None:
         _cast_first(bound, outs)
 
 
-_CAT, _STACK, _RAISED = Writes(out=_into_cat), Writes(out=_into_stack), Writes(out=_into_raised)
+_CAT, _STACK, _RAISED = WriteSpec(out=_into_cat), WriteSpec(out=_into_stack), WriteSpec(out=_into_raised)
 
 
 @kernel(

@@ -15,11 +15,11 @@ from torchnp.core.errors import cannot_cast, complex_clamp, found_dtype
 from torchnp.core.fast_path import exact, is_float
 from torchnp.core.python_scalars import number, real, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, limited
-from torchnp.kernels.numerics.loops import in_vectors
+from torchnp.kernels.numerics.loops import vector_or_tail
 from torchnp.layout.apply import is_plain
 
 ndarray = np.ndarray
@@ -49,13 +49,13 @@ def _one_of_equals(function: np.ufunc, second: bool = False) -> Callable[[ndarra
 def _limit_of_two(function: np.ufunc) -> Callable[[ndarray, ndarray], ndarray]:
     """Of two zeros torch's vectors take the second, as NumPy's do, and its loop of single elements the first."""
     single = _one_of_equals(function)
-    return lambda a, b: in_vectors(function(a, b), single, a, b)
+    return lambda a, b: vector_or_tail(function(a, b), single, a, b)
 
 
 def _declare_limit(name: str, function: np.ufunc) -> Callable[..., ndarray]:
     return _declare(
         f"{name} {name[:3]}.other", function, float=_limit_of_two(function), half=function,
-        half_alone=_one_of_equals(function), like=function, cpu=f"{name}_cpu", refuses=_no_complex(name),
+        half_tail=_one_of_equals(function), like=function, cpu=f"{name}_cpu", refuses=_no_complex(name),
     )  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def _quick_clamp(self, min=None, max=None):
     return np.minimum(scalar(max, self.dtype), x, out=x)
 
 
-def _look_inplace(bound: Bound, _: list[ndarray]) -> None:
+def _precheck_inplace(bound: Bound, _: list[ndarray]) -> None:
     """The numbers around integers have a say in the result dtype, which is looked at before their values."""
     x, *given = (n for n in bound.values() if n is not None)
     others = (ndarray, complex) if len(bound) == 2 else ndarray  # the one-sided ops refuse complex numbers first
@@ -130,7 +130,7 @@ def _look_inplace(bound: Bound, _: list[ndarray]) -> None:
         check(found == x.dtype, cannot_cast(found, x.dtype, dt.c_name))
 
 
-def _look_out(bound: Bound, targets: list[ndarray]) -> tuple[int, ...]:
+def _precheck_out(bound: Bound, targets: list[ndarray]) -> tuple[int, ...]:
     """The result's dtype is looked at before the numbers' values; a floating tensor's is its own, whatever they are."""
     x, limits = bound["self"], [name for name in ("min", "max") if name in bound]
     given = [bound[name] for name in limits if bound[name] is not None]
@@ -142,7 +142,7 @@ def _look_out(bound: Bound, targets: list[ndarray]) -> tuple[int, ...]:
     return ()
 
 
-_WRITES = Writes(inplace=_look_inplace, out=_look_out)
+_WRITES = WriteSpec(inplace=_precheck_inplace, out=_precheck_out)
 _OF_CLAMP: dict[str, Any] = {"like": np.clip, "differs": [*_CLAMP, "clamp-needs-bound"], "writes": _WRITES}
 
 

@@ -19,7 +19,7 @@ from torchnp.core.errors import (
     shape_text,
 )
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add
@@ -191,15 +191,15 @@ def _lu_factor(a: ndarray, pivot: bool, check_errors: bool = True, *, name: str 
 
 
 _DOC = "Packed LU factors with partial pivoting, pivots, and an error code for each matrix."
-rows("linalg_lu_factor_ex", _lu_factor, _DOC, writes=Writes(out=look_in_place))
+rows("linalg_lu_factor_ex", _lu_factor, _DOC, writes=WriteSpec(out=look_in_place))
 rows("_lu_with_info", lambda A, pivot, _: _lu_factor(A, pivot, False), _DOC)
 _DOC = "Packed LU factors with partial pivoting, and pivots."
-_writes = Writes(out=look_in_place)
+_writes = WriteSpec(out=look_in_place)
 rows("linalg_lu_factor", _lu_factor, _DOC, name="torch.linalg.lu_factor", part=slice(2), writes=_writes)
 
 
 # Of a square matrix the upper factor comes first.
-@kernel("linalg_lu", writes=Writes(out=lambda bound, outs: look_in_place(bound, outs[:0:-1])))
+@kernel("linalg_lu", writes=WriteSpec(out=lambda bound, outs: look_in_place(bound, outs[:0:-1])))
 def linalg_lu(A, *, pivot=True):
     """Permutation, unit lower and upper triangular factors with A = P L U."""
     _check_factored("linalg.lu", A)
@@ -258,7 +258,7 @@ def _triangle(name: str, a: ndarray, low_precision: bool) -> tuple[ndarray, ndar
     return np.diagonal(lu, 0, -2, -1), np.where(exchanges % 2, -1, 1).astype(a.dtype), lu, pivots
 
 
-@kernel("_linalg_det", differs=["no-integers-linalg"], writes=Writes(out=look_in_place))
+@kernel("_linalg_det", differs=["no-integers-linalg"], writes=WriteSpec(out=look_in_place))
 def _linalg_det(A):
     """Determinants, with the LU factors that they were computed from."""
     diagonal, sign, lu, pivots = _triangle("linalg.det", A, True)
@@ -269,7 +269,7 @@ _OF_DET = {"like": np.linalg.det, "differs": ["no-integers-linalg"]}
 linalg_det, _ = rows("linalg_det det", _linalg_det, "Determinants.", part=0, **_OF_DET)
 
 
-@kernel("_linalg_slogdet", differs=["no-integers-linalg"], writes=Writes(out=look_in_place))
+@kernel("_linalg_slogdet", differs=["no-integers-linalg"], writes=WriteSpec(out=look_in_place))
 def _linalg_slogdet(A):
     """Sign and logarithm of the absolute determinant, with the LU factors."""
     diagonal, sign, lu, pivots = _triangle("linalg.slogdet", A, False)
@@ -328,7 +328,7 @@ def _lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: bo
     return solutions(lambda b, lu, pivots: getrs(lu, pivots - 1, b, trans=trans)[0], b, lu, pivots)
 
 
-def _look_solved(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_solved(bound: Bound, outs: list[ndarray]) -> None:
     """Into an out in the layout of its side the right side is copied."""
     b, out = bound["B"], outs[0]
     side = out[..., None] if b.shape == bound["A"].shape[:-1] else out
@@ -336,7 +336,7 @@ def _look_solved(bound: Bound, outs: list[ndarray]) -> None:
         check_apart(out, b)
 
 
-_OF_SOLVE: Any = {"differs": ["solve-vectors", "no-integers-linalg"], "writes": Writes(out=_look_solved)}
+_OF_SOLVE: Any = {"differs": ["solve-vectors", "no-integers-linalg"], "writes": WriteSpec(out=_precheck_solved)}
 _DOC = "Solution of A X = B or X A = B"
 rows("_linalg_solve_ex", _solve, f"{_DOC}, with the LU factors, pivots and error codes.", **_OF_SOLVE)
 rows("linalg_solve_ex", _solve, f"{_DOC}, with error codes.", part=slice(None, None, 3), **_OF_SOLVE)

@@ -13,7 +13,7 @@ from torchnp.core.checks import check, check_fits, check_shape, check_type, refu
 from torchnp.core.errors import found_dtype, mean_of, multi_target, shape_text
 from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes, store
+from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import log_sigmoid_forward
@@ -90,7 +90,7 @@ def _reduced_loss(name: str, elements: Callable[..., ndarray], doc: str, rounds:
         wide = dt.float32 if d in dt.HALVES and reduction == MEAN and not rounds else d
         return store(outs[0], dt.cast(reduce(dt.cast(losses, wide), reduction), d))
 
-    rows(name, body, doc, writes=Writes(out=look))
+    rows(name, body, doc, writes=WriteSpec(out=look))
 
 
 def _squared(self: ndarray, target: ndarray) -> ndarray:
@@ -230,7 +230,7 @@ def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndar
     return reduce(value if reduction in (NONE, MEAN, SUM) else value.reshape(-1)[0], reduction)
 
 
-@kernel("soft_margin_loss_backward", writes=Writes(code_first=True))
+@kernel("soft_margin_loss_backward", writes=WriteSpec(dtype_before_target=True))
 def soft_margin_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int) -> ndarray:
     """``-t * z / (1 + z) * g`` with ``z = exp(-t * x)``."""
     z = exp(mul(neg(target), self))

@@ -9,7 +9,7 @@ from torchnp.core.checks import broadcast_shapes, check, check_expand, check_fit
 from torchnp.core.errors import not_implemented
 from torchnp.core.python_scalars import item, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.blocks import MANY, choose
@@ -20,7 +20,7 @@ ndarray = np.ndarray
 _BARE = frozenset(dt.BARE_UNSIGNED)
 
 
-def _look_at_mask(bound: Bound, written: list[ndarray]) -> None:
+def _precheck_mask_fits(bound: Bound, written: list[ndarray]) -> None:
     """In place the mask has to fit the target, which comes first where sizes do not match, once it is a mask."""
     if isinstance(bound["value"], ndarray):
         _check_number(bound["value"])
@@ -42,7 +42,7 @@ def _check_mask(mask: ndarray) -> None:
     "masked_fill.Scalar",
     like=np.where,
     differs=["masked-fill-truncates", "fill-overflow"],
-    writes=Writes(inplace=_look_at_mask, vectors=False),
+    writes=WriteSpec(inplace=_precheck_mask_fits, vectors=False),
 )
 def masked_fill(self, mask, value):
     """The tensor with one number where the mask is true."""
@@ -64,7 +64,7 @@ def masked_fill(self, mask, value):
     "masked_fill.Tensor",
     like=np.where,
     differs=["masked-fill-truncates", "fill-overflow", "fill-0d"],
-    writes=Writes(inplace=_look_at_mask, free=("value",), vectors=False),
+    writes=WriteSpec(inplace=_precheck_mask_fits, free=("value",), vectors=False),
 )
 def masked_fill_tensor(self, mask, value):
     """The tensor with the number of a 0-d tensor where the mask is true."""
@@ -88,7 +88,7 @@ def masked_select(self, mask):
     return x[mask].view(self.dtype)
 
 
-def _look_mask(bound: Bound, _: list[ndarray]) -> None:
+def _precheck_mask(bound: Bound, _: list[ndarray]) -> None:
     """In place the target's memory comes first, and the mask has to expand to it."""
     self = bound["self"]
     check_target(self)
@@ -105,7 +105,7 @@ def _check_source(self: ndarray, source: ndarray) -> None:
     "masked_scatter",
     like=np.place,
     differs=["masks-broadcast", "masked-scatter-enough", "where-needs-bool", "no-mixed-writes"],
-    writes=Writes(inplace=_look_mask, free=("source",)),
+    writes=WriteSpec(inplace=_precheck_mask, free=("source",)),
 )
 def masked_scatter(self, mask, source):
     """The tensor with elements of ``source``, one after the other, where the mask is true."""

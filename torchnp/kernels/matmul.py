@@ -21,7 +21,7 @@ from torchnp.core.errors import (
 from torchnp.core.fast_path import within
 from torchnp.core.python_scalars import scalar, single
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes, step_by_step
+from torchnp.core.write_spec import Bound, WriteSpec, step_by_step
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import gelu, relu
 from torchnp.kernels.arithmetic import mul
@@ -56,12 +56,12 @@ _PRODUCT = ["no-mixed-products", "no-bool-product", "matrix-only"]
 _TWIN = within(2, _quick_mm, _BLAS, lambda self, mat2: np.abs(self) @ np.abs(mat2))
 
 
-def _look_at_lists(first: Sequence[ndarray], others: Sequence[Sequence[ndarray]]) -> None:
+def _precheck_lists(first: Sequence[ndarray], others: Sequence[Sequence[ndarray]]) -> None:
     check(len(first), "_foreach_mm requires non-empty tensor lists")
     check(len(others[0]) == len(first), "_foreach_mm: self and mat2 must have the same number of tensors")
 
 
-@kernel("mm", like=np.matmul, differs=_PRODUCT, quick=_TWIN, writes=Writes(lists=_look_at_lists))
+@kernel("mm", like=np.matmul, differs=_PRODUCT, quick=_TWIN, writes=WriteSpec(lists=_precheck_lists))
 def mm(self, mat2):
     """Product of two matrices."""
     check(self.ndim == 2, "self must be a matrix")
@@ -110,7 +110,7 @@ def _fits(base: ndarray, a: ndarray, b: ndarray) -> bool:
     return base.shape == b.shape[1:] or base.shape == (a.shape[0], b.shape[1])
 
 
-def _look_addmm(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_addmm(bound: Bound, targets: list[ndarray]) -> None:
     """torch looks at the target's shape before it looks at the numbers."""
     a, b = bound["mat1"], bound["mat2"]
     if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] and targets[0].dtype == a.dtype == b.dtype:
@@ -120,7 +120,7 @@ def _look_addmm(bound: Bound, targets: list[ndarray]) -> None:
 @kernel(
     "addmm",
     differs=[*_SUM, "alpha-zero"],
-    writes=Writes(inplace=_look_addmm, expanded=step_by_step(), free=("mat1", "mat2"), unexpanded=True),
+    writes=WriteSpec(inplace=_precheck_addmm, expanded=step_by_step(), free=("mat1", "mat2"), unexpanded=True),
 )
 def addmm(self, mat1, mat2, *, beta=1, alpha=1):
     """beta * self + alpha * (mat1 @ mat2)."""
@@ -172,7 +172,7 @@ def _check_same(target: ndarray, shape: tuple[int, ...]) -> None:
     check(target.shape == shape, f"Bad in-place call: {words}")
 
 
-def _look_baddbmm(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_baddbmm(bound: Bound, targets: list[ndarray]) -> None:
     """torch looks at the target before it converts beta and alpha."""
     base, other = _base_of_batches(bound["self"], bound["batch1"], bound["batch2"]), bound["batch2"].dtype
     pair = f"input tensor dtype {dt.c_name(base.dtype)} and output tensor dtype {dt.c_name(other)} should match"
@@ -181,8 +181,8 @@ def _look_baddbmm(bound: Bound, targets: list[ndarray]) -> None:
 
 
 # Which dimensions of the batches run along with the target's, where torch goes element by element.
-_BADDBMM = Writes(
-    inplace=_look_baddbmm,
+_BADDBMM = WriteSpec(
+    inplace=_precheck_baddbmm,
     expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
     free=("batch1", "batch2"),
 )
@@ -202,14 +202,16 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     return dt.cast(weighted(base, beta, alpha, batch1, batch2, batches=True), self.dtype)
 
 
-def _look_addbmm(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_addbmm(bound: Bound, outs: list[ndarray]) -> None:
     """Of no batches torch scales what it copied into the out, of whatever dtype that is."""
     if not len(bound["batch1"]):
         bound["self"] = dt.cast(bound["self"], outs[0].dtype)
 
 
 # torch writes addbmm_ by way of its out=, which takes another shape.
-_ADDBMM = Writes(out=_look_addbmm, resizes=True, free=("batch1", "batch2"), code_first=True, memory_first=True)
+_ADDBMM = WriteSpec(
+    out=_precheck_addbmm, resizes=True, free=("batch1", "batch2"), dtype_before_target=True, memory_first=True
+)
 
 
 @kernel("addbmm", differs=[*_SUM, "alpha-zero"], writes=_ADDBMM)
@@ -272,12 +274,12 @@ def _check_addmv(self: ndarray, mat: ndarray, vec: ndarray) -> None:
         raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names}")
 
 
-def _look_addmv(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_addmv(bound: Bound, targets: list[ndarray]) -> None:
     _check_addmv(bound["self"], bound["mat"], bound["vec"])
     _check_same(targets[0], bound["mat"].shape[:1])
 
 
-_ADDMV = Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"), inplace=_look_addmv)
+_ADDMV = WriteSpec(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"), inplace=_precheck_addmv)
 
 
 @kernel("addmv", differs=[*_SUM, "alpha-zero"], writes=_ADDMV)
@@ -292,7 +294,7 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
     return dt.cast(weighted(base, beta, alpha, mat, vec), self.dtype)
 
 
-def _look_same(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_same(bound: Bound, outs: list[ndarray]) -> None:
     """An out of a fitting size is what torch adds to; for another it takes a vector of the second's dtype."""
     mat, vec, out = bound["self"], bound["vec"], outs[0]
     check(mat.ndim, no_dimensions(0))
@@ -301,7 +303,7 @@ def _look_same(bound: Bound, outs: list[ndarray]) -> None:
     check(out.dtype == vec.dtype, out_dtype(vec.dtype, out.dtype))
 
 
-@kernel("mv", like=np.matmul, differs=_PRODUCT, writes=Writes(out=_look_same))
+@kernel("mv", like=np.matmul, differs=_PRODUCT, writes=WriteSpec(out=_precheck_same))
 def mv(self, vec):
     """Product of a matrix and a vector."""
     check(self.ndim, no_dimensions(0))
@@ -343,7 +345,7 @@ def _check_vectors(name: str, **vectors: ndarray) -> None:
         check(v.ndim == 1, f"{name}: Expected 1-D argument {word}, but got {v.ndim}-D")
 
 
-def _look_addr(bound: Bound, _: list[ndarray]) -> None:
+def _precheck_addr(bound: Bound, _: list[ndarray]) -> None:
     x, u, v = bound["self"], bound["vec1"], bound["vec2"]
     if u.ndim == v.ndim == 1:
         check(x.ndim == 2, f"2D tensor expected, got {x.ndim}D tensor for input")
@@ -354,7 +356,7 @@ def _look_addr(bound: Bound, _: list[ndarray]) -> None:
         check(dt.can_cast(common, x.dtype), cannot_cast(common, x.dtype))
 
 
-@kernel("addr", differs=["half-opmath", "beta-zero"], writes=Writes(inplace=_look_addr))
+@kernel("addr", differs=["half-opmath", "beta-zero"], writes=WriteSpec(inplace=_precheck_addr))
 def addr(self, vec1, vec2, *, beta=1, alpha=1):
     """beta * self + alpha * outer(vec1, vec2)."""
     _check_vectors("addr", vec1=vec1, vec2=vec2)

@@ -13,7 +13,7 @@ from torchnp.core.checks import check, refuse, wrap_dim
 from torchnp.core.errors import invalid_view, not_implemented, out_dtype, shape_text
 from torchnp.core.python_scalars import each, real
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import linalg
 from torchnp.kernels._rows import rows
 from torchnp.kernels.contraction import matmul
@@ -143,7 +143,7 @@ def _cond(x: ndarray, p: Any) -> ndarray:
     return np.where(info > 0, out.dtype.type(np.inf), out)
 
 
-def _look_power(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_power(bound: Bound, outs: list[ndarray]) -> None:
     """The last product is written by matmul, which takes no other dtype; a power of four or eight is copied."""
     x, d, n = bound["self"].dtype, outs[0].dtype, abs(bound["n"])
     last_is_product = bound["n"] == -1 or n == 2 or n & (n - 1)
@@ -153,7 +153,7 @@ def _look_power(bound: Bound, outs: list[ndarray]) -> None:
 
 @kernel(
     "linalg_matrix_power", "matrix_power", like=np.linalg.matrix_power, differs=["flip-copies"],
-    writes=Writes(out=_look_power),
+    writes=WriteSpec(out=_precheck_power),
 )  # fmt: skip
 def linalg_matrix_power(self, n):
     """n-th powers of square matrices, by repeated squaring; of the inverses for negative n."""

@@ -16,7 +16,7 @@ from torchnp.core.errors import not_implemented, output_shape
 from torchnp.core.fast_path import Quick, axes, within
 from torchnp.core.python_scalars import number, real, single
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes, store
+from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels._elementwise import int_to_float
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ordered
 from torchnp.kernels._rows import rows
@@ -137,7 +137,7 @@ def _of_parts(x: ndarray, dtype: np.dtype) -> ndarray:
     return wide
 
 
-def _look_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
+def _precheck_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
     """torch has another loop for a reduction to one number, which it takes by the dtype of the out."""
     x, d = bound["self"], outs[0].dtype
     dims = bound.get("dim")
@@ -191,7 +191,7 @@ for _name, _by_dim, _by_correction, _like, _doc in (
     ),
     ("std", "std.dim", "std.correction", np.std, "Square root of `var`."),
 ):
-    _twin, _writes = _quick(_name == "std"), Writes(out=partial(_look_out, op=_name), unlooked=True)
+    _twin, _writes = _quick(_name == "std"), WriteSpec(out=partial(_precheck_out, op=_name), skips_memory_check=True)
     rows(_by_correction, _spread, _doc, like=_like, differs=_DIFFERS, quick=_twin, writes=_writes)
     rows(_by_dim, _spread, _doc, like=_like, differs=_DIFFERS, writes=_writes)
     rows(_name, _spread, _doc, like=_like, differs=["correction", "no-integers", "half-opmath", "variance-in-double"])
@@ -206,7 +206,7 @@ rows(
 _OF_EXP = ["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-infinity"]
 
 
-def _look_summed(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
+def _precheck_summed(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
     """torch sums in the dtype of the out, and looks at that first."""
     x, d = bound["self"], outs[0].dtype
     words = f"logsumexp(): Expected floating point type for result tensor, but got: {dt.scalar_name(d)}"
@@ -219,7 +219,9 @@ def _look_summed(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
     return store(outs[0], _logsumexp(x, bound["dim"], bound["keepdim"], d))
 
 
-@kernel("logsumexp", "special_logsumexp", differs=_OF_EXP, writes=Writes(out=_look_summed, unlooked=True))
+@kernel(
+    "logsumexp", "special_logsumexp", differs=_OF_EXP, writes=WriteSpec(out=_precheck_summed, skips_memory_check=True)
+)
 def logsumexp(self, dim, keepdim=False):
     """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
     return _logsumexp(self, dim, keepdim, int_to_float(self.dtype))

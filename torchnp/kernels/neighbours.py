@@ -10,7 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of, wrap_dim
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.fft_kernels import along
@@ -21,7 +21,7 @@ from torchnp.layout import stride_rules
 ndarray = np.ndarray
 
 
-def _look_diff(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_diff(bound: Bound, outs: list[ndarray]) -> None:
     """An order of 0 copies the tensor, which takes no other dtype; of no elements torch looks for the second."""
     x, d, n = bound["self"], outs[0].dtype, bound["n"]
     check(n != 0 or x.dtype == d, f"expected scalar_type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(d)}")
@@ -36,7 +36,7 @@ def _look_diff(bound: Bound, outs: list[ndarray]) -> None:
     "diff",
     like=np.diff,
     differs=["diff-of-number", "flip-copies", "complex-infinities", "missing-kernel"],
-    writes=Writes(out=_look_diff),
+    writes=WriteSpec(out=_precheck_diff),
 )
 def diff(self, n=1, dim=-1, prepend=None, append=None):
     """Differences of neighbours along a dimension, n times; of bools whether they differ."""

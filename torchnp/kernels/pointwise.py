@@ -13,10 +13,10 @@ from torchnp.core.checks import require
 from torchnp.core.errors import not_implemented
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
-from torchnp.kernels.numerics.loops import AVX512, in_vectors
+from torchnp.kernels.numerics.loops import AVX512, vector_or_tail
 
 ndarray = np.ndarray
 FLOAT = ("int-to-default-float",)  # the difference of every float function of integers
@@ -77,7 +77,7 @@ _of_floats("acos arccos", np.arccos, cpu="acos_vml_cpu", complex=_acos, differs=
 _of_floats("exp2 special_exp2", np.exp2, cpu="exp2")
 _of_floats("sinc special_sinc", _sinc, cpu="sinc_cpu", like=np.sinc, differs=[*FLOAT, "half-opmath"])
 _rsqrt = lambda x: np.divide(x.dtype.type(1), np.sqrt(x))
-_of_floats("rsqrt", _rsqrt, cpu="rsqrt_cpu", half_alone=_rsqrt)
+_of_floats("rsqrt", _rsqrt, cpu="rsqrt_cpu", half_tail=_rsqrt)
 reciprocal = _of_floats(
     "reciprocal", lambda x: np.divide(1, x, dtype=x.dtype), cpu="reciprocal_cpu", like=np.reciprocal,
     differs=["reciprocal-of-integers", "reciprocal-of-complex-zero", "complex-zero-sign"],
@@ -135,7 +135,7 @@ def _sgn(z: ndarray) -> ndarray:
     size = np.abs(z)
     out = np.empty_like(z)
     out.real, out.imag = z.real / size, z.imag / size
-    return np.where(size == 0, z.dtype.type(0), in_vectors(out, _sgn_alone, z, loop=AVX512))
+    return np.where(size == 0, z.dtype.type(0), vector_or_tail(out, _sgn_alone, z, loop=AVX512))
 
 
 def _sgn_alone(z: ndarray) -> ndarray:
@@ -145,7 +145,7 @@ def _sgn_alone(z: ndarray) -> ndarray:
 
 def _negative(z: ndarray) -> ndarray:
     """torch's vectors subtract from 0, which leaves no -0."""
-    return in_vectors(np.subtract(z.dtype.type(0), z), np.negative, z)
+    return vector_or_tail(np.subtract(z.dtype.type(0), z), np.negative, z)
 
 
 def _angle(x: ndarray) -> ndarray:
@@ -205,14 +205,14 @@ el.unary(
 )
 
 
-def _look_conj(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_conj(bound: Bound, outs: list[ndarray]) -> None:
     """Unlike the functional form this computes, of real dtypes too."""
     dtype = bound["self"].dtype
     if dtype == outs[0].dtype and dtype not in el.NUMBERS | el.BOOL | el.ANY_COMPLEX:
         raise not_implemented("conj_cpu", dtype)
 
 
-@kernel("conj_physical", like=np.conjugate, differs=["conj-of-real"], writes=Writes(out=_look_conj))
+@kernel("conj_physical", like=np.conjugate, differs=["conj-of-real"], writes=WriteSpec(out=_precheck_conj))
 def conj_physical(self: ndarray) -> ndarray:
     """The conjugate; a real tensor is returned itself."""
     if not dt.is_complex(self.dtype):
@@ -238,10 +238,10 @@ el.unary(
     like=np.isreal,
 )  # fmt: skip
 _NEGATED = el.BOOL | el.INTS | el.FLOATS | el.COMPLEX
-_look_negated = lambda bound, outs: require("logical_not_cpu", outs[0].dtype, _NEGATED)
+_precheck_negated = lambda bound, outs: require("logical_not_cpu", outs[0].dtype, _NEGATED)
 logical_not = el.unary(
     "logical_not", np.logical_not, el.always_bool, cpu="logical_not_cpu", takes=_NEGATED,
-    writes=Writes(out=_look_negated),
+    writes=WriteSpec(out=_precheck_negated),
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_filled, dim_of, require
 from torchnp.core.errors import expected_true, shape_text
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.kernels.numerics.loops import VECTOR
@@ -418,11 +418,11 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
     return result(out.reshape(*x.shape[:-n], *output_size), x, n)
 
 
-def _look_zeroed(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_zeroed(bound: Bound, outs: list[ndarray]) -> None:
     """torch fills the out of images with zeros first."""
     if len(bound["output_size"]) == 2:
         check_target(outs[0])
 
 
 _DOC = "Zeros, with the values where the pool of maxima with indices found them."
-rows("max_unpool2d max_unpool3d", _unpool, _DOC, writes=Writes(out=_look_zeroed))
+rows("max_unpool2d max_unpool3d", _unpool, _DOC, writes=WriteSpec(out=_precheck_zeroed))

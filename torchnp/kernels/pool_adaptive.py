@@ -14,7 +14,7 @@ from torchnp.core.checks import check, check_filled, require
 from torchnp.core.errors import negative_size, shape_text
 from torchnp.core.python_scalars import each
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for
@@ -122,7 +122,7 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     return out if n == 2 else stride_rules.dense(out)
 
 
-def _look_out(bound: Bound, outs: list[ndarray], *, n: int) -> None:
+def _precheck_out(bound: Bound, outs: list[ndarray], *, n: int) -> None:
     """Into an out torch takes no mean, so that there has to be code of its own."""
     if outs[0].dtype == bound["self"].dtype:
         check_bins(bound["self"], n, bound["output_size"], f"adaptive_avg_pool{n}d")
@@ -130,9 +130,9 @@ def _look_out(bound: Bound, outs: list[ndarray], *, n: int) -> None:
 
 _DOC = "Mean over bins of an image or volume."
 (adaptive_avg_pool2d,) = rows(
-    "adaptive_avg_pool2d", _or_mean, _DOC, writes=Writes(out=functools.partial(_look_out, n=2))
+    "adaptive_avg_pool2d", _or_mean, _DOC, writes=WriteSpec(out=functools.partial(_precheck_out, n=2))
 )
-rows("adaptive_avg_pool3d", _or_mean, _DOC, writes=Writes(out=functools.partial(_look_out, n=3)))
+rows("adaptive_avg_pool3d", _or_mean, _DOC, writes=WriteSpec(out=functools.partial(_precheck_out, n=3)))
 
 
 @kernel("adaptive_avg_pool1d", differs=["adaptive-bins"])

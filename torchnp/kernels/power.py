@@ -13,11 +13,11 @@ from torchnp.core.checks import check, check_fits, refuse, require
 from torchnp.core.errors import cannot_cast
 from torchnp.core.python_scalars import number, scalar, whole
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import NO_VECTORS, Bound, Writes, store
+from torchnp.core.write_spec import NO_VECTORS, Bound, WriteSpec, store
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import PROMOTION, mul
-from torchnp.kernels.numerics.loops import AVX512, in_vectors
+from torchnp.kernels.numerics.loops import AVX512, vector_or_tail
 from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
@@ -112,7 +112,7 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
             # torch rounds the exponent to float in its vectors, and not beside them, where it is no integer then.
             base = dt.cast(base, common)
             alone = lambda x: el.finish(np.power(dt.cast(x, dt.float64), float(exponent)), common)
-            return in_vectors(_POWER(base, convert(exponent, common)), alone, base, loop=AVX512)
+            return vector_or_tail(_POWER(base, convert(exponent, common)), alone, base, loop=AVX512)
         return _POWER(base, convert(exponent, common))
     require(_SHORT_CUTS.get(exponent, "pow"), common, REAL | el.COMPLEX)
     return el.finish(small(dt.cast(self, common)), common)
@@ -129,7 +129,7 @@ def _is_one(base: Any) -> bool:
     return base == 1 and not isinstance(base, bool)
 
 
-_FILLS = Writes(out=_filled)
+_FILLS = WriteSpec(out=_filled)
 
 
 @kernel("pow.Scalar", like=np.power, differs=[*_PROMOTION, *_POWERS, "scalar-left-operand"], writes=_FILLS)
@@ -145,15 +145,15 @@ def _double_of(*given: Any) -> np.dtype:
     return dt.complex128 if any(map(dt.is_complex, dtypes)) else dt.float64
 
 
-def _look_double(bound: Bound, targets: list[ndarray], *, what: str) -> None:
+def _precheck_double(bound: Bound, targets: list[ndarray], *, what: str) -> None:
     """The dtype comes before the sizes and the memory."""
     wanted, found = (dt.scalar_name(d) for d in (_double_of(bound["self"], bound["exponent"]), targets[0].dtype))
     check(found == wanted, f"the {what} has dtype {found} but the operation's result requires dtype {wanted}")
 
 
-_OF_DOUBLES = Writes(
-    inplace=partial(_look_double, what="base given to float_power_"),
-    out=partial(_look_double, what="output given to float_power"),
+_OF_DOUBLES = WriteSpec(
+    inplace=partial(_precheck_double, what="base given to float_power_"),
+    out=partial(_precheck_double, what="output given to float_power"),
 )
 
 
@@ -217,7 +217,7 @@ def _check_real(*tensors: ndarray) -> None:
     check(not any(dt.is_complex(x.dtype) for x in tensors), words)
 
 
-def _look_step(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_step(bound: Bound, targets: list[ndarray]) -> None:
     """In place torch looks at the target's memory, and whether the values fit, before it looks for code."""
     x, values = bound["self"], bound["values"]
     if x.dtype == values.dtype and not dt.is_complex(x.dtype) and x.dtype not in el.BOOL | REAL:
@@ -225,8 +225,8 @@ def _look_step(bound: Bound, targets: list[ndarray]) -> None:
         check_fits(values, targets[0])
 
 
-_STEP = Writes(
-    inplace=_look_step, out=lambda bound, outs: _check_real(bound["self"], bound["values"], *outs), vectors=False
+_STEP = WriteSpec(
+    inplace=_precheck_step, out=lambda bound, outs: _check_real(bound["self"], bound["values"], *outs), vectors=False
 )
 
 
@@ -243,7 +243,7 @@ def heaviside(self: ndarray, values: ndarray) -> ndarray:
     return _heaviside_row(self, values)
 
 
-def _look_ldexp(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_ldexp(bound: Bound, targets: list[ndarray]) -> None:
     d = bound["self"].dtype
     check(dt.is_inexact(d), f"ldexp can't be cast to the desired output type {dt.scalar_name(d)}")
     if dt.is_floating(d) and not dt.is_inexact(bound["other"].dtype):  # else torch computes a power first
@@ -251,7 +251,7 @@ def _look_ldexp(bound: Bound, targets: list[ndarray]) -> None:
         check_fits(bound["other"], targets[0])
 
 
-def _look_inexact(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_inexact(bound: Bound, outs: list[ndarray]) -> None:
     d = outs[0].dtype
     check(dt.is_inexact(d), f"ldexp can't be cast to the desired output type {dt.scalar_name(d)}")
     x, other = bound["self"], bound["other"]
@@ -269,7 +269,7 @@ def _is_wide(x: ndarray) -> bool:
 
 # In place torch raises 2 to the power before it looks at the target.
 # The power of two is memory of its own.
-_LDEXP = Writes(inplace=_look_ldexp, out=_look_inexact, code_first=True, free=("other",))
+_LDEXP = WriteSpec(inplace=_precheck_ldexp, out=_precheck_inexact, dtype_before_target=True, free=("other",))
 
 
 @kernel(

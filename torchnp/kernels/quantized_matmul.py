@@ -7,7 +7,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_type, dim_of
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import check_size
 from torchnp.kernels.numerics.products import product
 from torchnp.kernels.slicing import narrow
@@ -31,7 +31,7 @@ def _check_int_mm(self: ndarray, mat2: ndarray) -> None:
         check(mat.dtype == dt.int8 or (mat is self and mat.dtype == dt.uint8), found)
 
 
-def _look_int_mm(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_int_mm(bound: Bound, outs: list[ndarray]) -> None:
     """torch resizes no out."""
     self, mat2, (out,) = bound["self"], bound["mat2"], outs
     _check_int_mm(self, mat2)
@@ -43,7 +43,7 @@ def _look_int_mm(bound: Bound, outs: list[ndarray]) -> None:
     check(out.ndim == 2, f"int_mm_out_cpu: Expected result to be of dimension 2 but got {out.ndim}")
 
 
-@kernel("_int_mm", like=np.matmul, differs=["int-mm-widens", "matrix-only"], writes=Writes(out=_look_int_mm))
+@kernel("_int_mm", like=np.matmul, differs=["int-mm-widens", "matrix-only"], writes=WriteSpec(out=_precheck_int_mm))
 def _int_mm(self, mat2):
     """Product of two int8 matrices in int32, which wraps; the first may be of uint8."""
     dim_of(self, 0), dim_of(mat2, 1)

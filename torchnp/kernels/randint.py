@@ -14,7 +14,7 @@ from torchnp.core.checks import check, require
 from torchnp.core.errors import not_implemented
 from torchnp.core.python_scalars import item, scalar, whole
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Writes
+from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels._memory import factory_dtype
 from torchnp.kernels._rows import rows
 from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, filled, filled_like, laid_like, strided_size
@@ -65,7 +65,7 @@ def _random_from(self, *, from_=0, to, generator):
 
 _DOC = "Integers in [from, to), by default from 0; without `to`, up to the largest."
 _DIFFERS = ["random-stream", "random-dtype", "random-bounds", "missing-kernel"]
-_LOOK = Writes(inplace=lambda bound, targets: check_target(targets[0]))  # before torch looks at the range
+_LOOK = WriteSpec(inplace=lambda bound, targets: check_target(targets[0]))  # before torch looks at the range
 rows("random.from random.to", _random_from, _DOC, like=np.random.randint, differs=_DIFFERS, writes=_LOOK)
 
 

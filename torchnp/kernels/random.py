@@ -17,7 +17,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_normal, check_real, check_strides, require
 from torchnp.core.python_scalars import single
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Writes, resize, resize_out
+from torchnp.core.write_spec import WriteSpec, resize, resize_out
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import check_options, check_size, factory_dtype, memory_order, new_like
 from torchnp.kernels._rows import rows
@@ -143,7 +143,7 @@ def _affine(z: ndarray, std: float, mean: float) -> ndarray:
     "uniform",
     like=np.random.uniform,
     differs=["random-stream", "random-dtype", "random-complex", "random-parameters", "random-bounds", "missing-kernel"],
-    writes=Writes(code_first=True),
+    writes=WriteSpec(dtype_before_target=True),
 )
 def uniform(self, from_=0.0, to=1.0, *, generator=None):
     """Uniform values in [from, to); complex ones have both parts there."""

@@ -10,7 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of, refuse, require
 from torchnp.core.python_scalars import item, real, scalar, single, whole
-from torchnp.core.write_spec import Writes
+from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels._memory import check_options, factory_dtype
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
@@ -27,7 +27,7 @@ ndarray = np.ndarray
 
 _ARANGE = frozenset({*dt.INTS, *dt.FLOATS})
 NO_SPACE = frozenset({dt.bool_, dt.complex32, *dt.BARE_UNSIGNED, *dt.FLOAT8S})
-_ARANGE_WRITES = Writes(
+_ARANGE_WRITES = WriteSpec(
     resizing="The number of elements in the out tensor of shape {} is {} which does not match the computed number of "
     "elements {}. Note that this may occur as a result of rounding error. The out tensor will be resized to a tensor "
     "of shape ({},)."

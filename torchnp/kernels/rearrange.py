@@ -10,7 +10,7 @@ import numpy as np
 from torchnp.core.checks import check, dim_of, refuse_elements, require, wrap_dim, wrap_dims
 from torchnp.core.errors import dim_out_of_range, negative_size, no_dimensions, shape_text
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Step, Writes
+from torchnp.core.write_spec import Bound, Step, WriteSpec
 from torchnp.dtypes import can_cast, cast, complex32, int32, int64, promote_types, scalar_name
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, new_like
 from torchnp.kernels._rows import rows
@@ -204,7 +204,7 @@ def _write_triangle(bound: Bound, target: ndarray, step: Step) -> None:
 
 _DOC, _OF_TRI = (
     "The entries on and {} a diagonal, zero elsewhere.",
-    {"differs": ["triangle-of-vector"], "writes": Writes(expanded=_write_triangle)},
+    {"differs": ["triangle-of-vector"], "writes": WriteSpec(expanded=_write_triangle)},
 )
 rows("tril", _triangle, _DOC.format("below"), like=np.tril, **_OF_TRI)
 rows("triu", _triangle, _DOC.format("above"), like=np.triu, **_OF_TRI)
@@ -225,7 +225,7 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
     return out
 
 
-def _look_diag(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_diag(bound: Bound, outs: list[ndarray]) -> None:
     """Of a vector the dtype is looked at in words of its own."""
     x, out = bound["self"].dtype, outs[0].dtype
     if bound["self"].ndim == 1 and not can_cast(x, out):
@@ -233,7 +233,7 @@ def _look_diag(bound: Bound, outs: list[ndarray]) -> None:
         raise RuntimeError(f"diag: result type {names}")
 
 
-@kernel("diag", like=np.diag, differs=["flip-copies"], writes=Writes(out=_look_diag))
+@kernel("diag", like=np.diag, differs=["flip-copies"], writes=WriteSpec(out=_precheck_diag))
 def diag(self, diagonal=0):
     """The diagonal of a matrix, or the matrix of a diagonal."""
     check(self.ndim in (1, 2), f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")

@@ -13,7 +13,7 @@ from torchnp.core.errors import cannot_cast, out_dtype
 from torchnp.core.fast_path import Quick, axes, is_float, within
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ranged_dims
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div
@@ -158,7 +158,7 @@ _NOT_INFERRED = (
 )
 
 
-def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_nansum(bound: Bound, outs: list[ndarray]) -> None:
     x, d, told = bound["self"].dtype, outs[0].dtype, bound["dtype"]
     check(not dt.is_complex(x), "nansum on CPU does not support complex inputs")
     if told is None and not dt.is_inexact(x):  # torch calls sum, which computes in its out's dtype
@@ -172,7 +172,10 @@ def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
 
 
 @kernel(
-    "nansum", like=np.nansum, differs=[*_OF_SUM[:-1], "no-complex", "missing-kernel"], writes=Writes(out=_look_nansum)
+    "nansum",
+    like=np.nansum,
+    differs=[*_OF_SUM[:-1], "no-complex", "missing-kernel"],
+    writes=WriteSpec(out=_precheck_nansum),
 )
 def nansum(self, dim=None, keepdim=False, *, dtype=None):
     """Sum over dimensions, NaN counted as 0."""
@@ -209,7 +212,7 @@ def _mean_dtype(x: ndarray, dtype: Any) -> np.dtype:
     return out
 
 
-def _look_mean(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_mean(bound: Bound, outs: list[ndarray]) -> None:
     """Of all elements torch looks first whether the out takes the input's dtype; the quotient comes last."""
     x, d = bound["self"], outs[0].dtype
     words = f"mean.dtype_out(): input types can't be cast to the desired output type {dt.scalar_name(d)}"
@@ -220,7 +223,7 @@ def _look_mean(bound: Bound, outs: list[ndarray]) -> None:
     check_target(outs[0])
 
 
-_OF_MEAN: dict[str, Any] = {"like": np.mean, "writes": Writes(out=_look_mean, unlooked=True)}
+_OF_MEAN: dict[str, Any] = {"like": np.mean, "writes": WriteSpec(out=_precheck_mean, skips_memory_check=True)}
 
 
 @kernel(
@@ -245,7 +248,7 @@ rows(
 )  # fmt: skip
 
 
-def _look_nanmean(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_nanmean(bound: Bound, outs: list[ndarray]) -> None:
     """Of no elements the sum goes anywhere, but its quotient does not."""
     x, d = bound["self"], outs[0].dtype
     words = "nanmean(): integral types and 'Bool' are not supported for nanmean, even for empty tensors."
@@ -254,13 +257,13 @@ def _look_nanmean(bound: Bound, outs: list[ndarray]) -> None:
         raise cannot_cast(dt.get_default_dtype(), d)
     told = x.dtype if bound["dtype"] is None else dt.as_dtype(bound["dtype"])
     check(dt.is_inexact(told), f"{_NOT_INFERRED} Got: {dt.scalar_name(told)}")
-    _look_nansum(bound, outs)
+    _precheck_nansum(bound, outs)
 
 
 _OF_NANMEAN = ["no-integers", "empty-dim", "no-complex"]
 
 
-@kernel("nanmean", like=np.nanmean, differs=_OF_NANMEAN, writes=Writes(out=_look_nanmean))
+@kernel("nanmean", like=np.nanmean, differs=_OF_NANMEAN, writes=WriteSpec(out=_precheck_nanmean))
 def nanmean(self, dim=None, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions of the elements that are not NaN."""
     words = "nanmean(): expected input to have floating point or complex dtype but got"
@@ -296,7 +299,7 @@ def _half_prod(x: ndarray, axes: Any, keepdim: bool) -> ndarray:
 
 
 _OF_PROD = ["sum-dtype", "half-prod"]
-_GIVEN: dict[str, Any] = {"differs": _OF_PROD, "writes": Writes(out=look_told)}
+_GIVEN: dict[str, Any] = {"differs": _OF_PROD, "writes": WriteSpec(out=look_told)}
 rows("prod.dim_int", _prod, "Product along a dimension.", like=np.prod, **_GIVEN)
 rows("prod", _prod, "Product of all elements.", like=np.prod, differs=_OF_PROD)
 
@@ -313,13 +316,13 @@ def _logical(x: ndarray, dim: Any = None, keepdim: bool = False, *, ufunc: Any) 
     return np.asarray(out, np.uint8) if x.dtype == dt.uint8 else out
 
 
-def _look_flag(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_flag(bound: Bound, outs: list[ndarray]) -> None:
     """An out of uint8 holds what several elements are in uint8: torch casts them, so that 0.5 and 256 are false."""
     if outs[0].dtype == dt.uint8 and bound["self"].size > 1:
         bound["self"] = dt.cast(bound["self"], dt.uint8)
 
 
-_FLAG = Writes(out=_look_flag)
+_FLAG = WriteSpec(out=_precheck_flag)
 
 _flag = partial(rows, differs=["uint8-truth", "zero-dim-axis"], writes=_FLAG)
 _ANY, _ALL = {"like": np.any, "ufunc": np.logical_or}, {"like": np.all, "ufunc": np.logical_and}

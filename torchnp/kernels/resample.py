@@ -17,7 +17,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, require
 from torchnp.core.errors import expected_true, not_implemented, shape_text
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.kernels.numerics.fma import fast_fma, fma
@@ -336,14 +336,14 @@ _NEAREST = "Sequence, image or volume of another size, each element a copy of th
 _SHRINKS = "averaging when it shrinks."
 
 
-def _look_lone(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_lone(bound: Bound, outs: list[ndarray]) -> None:
     """Sequences of one element torch reads by its iterator, which looks at memory."""
     x, (out,) = bound["self"], outs
     if x.ndim == 3 and x.shape[2] == 1 and out.shape == x.shape and out.dtype == x.dtype:
         check_apart(out, x)
 
 
-_LONE = Writes(out=_look_lone)
+_LONE = WriteSpec(out=_precheck_lone)
 
 
 def _resampling(names: str, run: Callable[..., ndarray], doc: str, differs: Sequence[str] = (), **given: Any) -> None:

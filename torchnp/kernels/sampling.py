@@ -12,7 +12,7 @@ import numpy as np
 from torchnp.core.checks import broadcast_shapes, check, require
 from torchnp.core.errors import found_dtype
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import INTS, c_name, cast, float32, float64, int64, is_floating, opmath, scalar_name
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fma
@@ -57,7 +57,7 @@ def _exponential(self: ndarray, rate: float) -> Sample:
     return lambda source, n: -1.0 / rate * log1p(-source.uniform64(n))
 
 
-def _look_exponential(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_exponential(bound: Bound, targets: list[ndarray]) -> None:
     _positive("exponential", "lambda", bound.get("lambd", 1.0))
     check_target(targets[0])
 
@@ -85,7 +85,7 @@ def _geometric(self: ndarray, p: float) -> Sample:
 _DIFFERS = ["random-stream", "random-dtype", "missing-kernel"]
 _declare = partial(rows, differs=_DIFFERS)
 _like: Any = np.random.exponential
-_written = {"writes": Writes(inplace=_look_exponential)}
+_written = {"writes": WriteSpec(inplace=_precheck_exponential)}
 (exponential,) = _declare("exponential", _sampled, "Exponential values.", draw=_exponential, like=_like, **_written)
 _DIFFERS = [*_DIFFERS, "random-parameters"]
 _like = np.random.standard_cauchy

@@ -13,7 +13,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_type, dim_of, refuse, require, wrap_dim
 from torchnp.core.fast_path import exact, is_axis
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, share_tiles
 from torchnp.kernels._rows import rows
@@ -116,7 +116,7 @@ def _look(bound: Bound, targets: list[ndarray]) -> None:
 
 
 _DIFFERS = ["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim", "missing-kernel"]
-_declare = partial(rows, differs=_DIFFERS, writes=Writes(code_first=True, inplace=_look, out=_look))
+_declare = partial(rows, differs=_DIFFERS, writes=WriteSpec(dtype_before_target=True, inplace=_look, out=_look))
 _DOC = "Running {} along a dimension."
 (cumsum,) = _declare("cumsum", _scan, _DOC.format("sums"), ufunc=np.add, like=np.cumsum, quick=exact(_quick_cumsum))
 (cumprod,) = _declare(

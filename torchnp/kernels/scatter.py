@@ -11,7 +11,7 @@ from torchnp.core.errors import dim_out_of_range, index_out_of_range, no_dimensi
 from torchnp.core.fast_path import exact, is_float
 from torchnp.core.python_scalars import item, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes, look_apart
+from torchnp.core.write_spec import Bound, WriteSpec, precheck_apart
 from torchnp.dtypes import COMPLEXES, HALVES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
@@ -27,7 +27,7 @@ from torchnp.layout.stride_rules import cloned, contiguous, dense, layout_of
 ndarray = np.ndarray
 
 # Their targets share no memory with index or source, which scatter looks at first.
-_APART_LAST = Writes(after=look_apart)
+_APART_LAST = WriteSpec(after=precheck_apart)
 
 # ---------------------------------------------------------------- scatter
 
@@ -75,13 +75,13 @@ def _check_kinds(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -
     return dim
 
 
-def _look_scatter(bound: Bound, written: list[ndarray]) -> None:
+def _precheck_scatter(bound: Bound, written: list[ndarray]) -> None:
     """In place torch looks at dtypes and sizes before it looks at memory."""
     self, index, src = written[0], bound["index"], bound.get("src")
     dim = _check_kinds(self, bound["dim"], index, src)
     if index.size:
         _check_sizes(self, dim, index, src)
-    look_apart(bound, written)
+    precheck_apart(bound, written)
 
 
 def _check_sizes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> None:
@@ -109,7 +109,7 @@ def _check_code(self: ndarray, reduce: str | None, include_self: bool, kind: str
     refuse(name, self.dtype, lacking.get(reduce, ()))
 
 
-_WRITES = Writes(inplace=_look_scatter, memory_first=True)
+_WRITES = WriteSpec(inplace=_precheck_scatter, memory_first=True)
 _AT = "along a dimension at the positions of the index."
 (scatter,) = rows(
     "scatter.src", _scattered, f"The tensor with ``src``'s elements written {_AT}", like=np.put_along_axis,
@@ -250,11 +250,11 @@ def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha:
 # ---------------------------------------------------------------- index_copy, index_fill, index_reduce
 
 
-def _look_index_copy(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_index_copy(bound: Bound, targets: list[ndarray]) -> None:
     """Memory comes before all but the dimension."""
     wrap_dim(bound["dim"], targets[0].ndim)
     check_target(targets[0])
-    look_apart(bound, targets)
+    precheck_apart(bound, targets)
 
 
 def _check_window(self: ndarray, dim: int, n: int) -> None:
@@ -270,7 +270,7 @@ def _check_window(self: ndarray, dim: int, n: int) -> None:
     "index_copy",
     like=np.put_along_axis,
     differs=["gather-negative", "zero-dim-axis", "index-copy-long", "no-mixed-writes"],
-    writes=Writes(inplace=_look_index_copy),
+    writes=WriteSpec(inplace=_precheck_index_copy),
 )
 def index_copy(self, dim, index, source):
     """The tensor with the source's slices written at the positions that a vector names."""
@@ -332,7 +332,7 @@ def index_fill(self, dim, index, value):
 
 
 # torch reads the number before it writes.
-_FILL = Writes(free=("value",), after=lambda bound, targets: check_written_at(targets[0], [bound["index"]]))
+_FILL = WriteSpec(free=("value",), after=lambda bound, targets: check_written_at(targets[0], [bound["index"]]))
 
 
 def check_filler(value: ndarray) -> None:

@@ -10,7 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, refuse, require, wrap_dim, wrap_dims
 from torchnp.core.errors import dim_out_of_range, empty_list, expected_true, output_shape
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes, store
+from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels._memory import RARE_OR_CHALF, check_size, empty_in_order, storage
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul, sub
@@ -35,7 +35,7 @@ def _matrix(coefficients: ndarray) -> ndarray:
     return coefficients[first] if coefficients.ndim > 2 else coefficients
 
 
-def _look_combined(bound: Bound, outs: list[ndarray]) -> tuple[int, ...] | None:
+def _precheck_combined(bound: Bound, outs: list[ndarray]) -> tuple[int, ...] | None:
     """torch adds to this out in its dtype, and never resizes it: it must be what all three broadcast to, with the parts."""
     input, weights, (out,) = bound["input"], _matrix(bound["coefficients"]), outs
     if not input.size or not input.ndim or weights.ndim < 2:
@@ -53,7 +53,7 @@ def _look_combined(bound: Bound, outs: list[ndarray]) -> tuple[int, ...] | None:
 _NAME = "_compute_linear_combination_cpu"
 
 
-@kernel("_compute_linear_combination", writes=Writes(out=_look_combined))
+@kernel("_compute_linear_combination", writes=WriteSpec(out=_precheck_combined))
 def _compute_linear_combination(input, coefficients):
     """Sums of the parts of the first dimension, times a row of real coefficients for each sum, rounded at each step."""
     if coefficients.ndim < 2:
@@ -203,7 +203,7 @@ def _test_check_tensor(self):
     return clone(self)
 
 
-def _look_addends(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_addends(bound: Bound, outs: list[ndarray]) -> None:
     """Without addends the values themselves are copied."""
     if bound["addends"] is None:
         check_apart(outs[0], bound["values"])
@@ -221,7 +221,7 @@ def _plus(values: ndarray, addends: list | int | None, *, dtype: np.dtype) -> nd
 
 
 _LISTED = "The values, each plus a number of a list if there is one."
-_INTEGERS, _LOOK = "_test_optional_intlist _test_optional_filled_intlist", Writes(out=_look_addends)
+_INTEGERS, _LOOK = "_test_optional_intlist _test_optional_filled_intlist", WriteSpec(out=_precheck_addends)
 rows(_INTEGERS, _plus, _LISTED, dtype=dt.int32, writes=_LOOK)
 rows("_test_optional_floatlist", _plus, _LISTED, dtype=dt.float32, writes=_LOOK)
 

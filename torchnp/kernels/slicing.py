@@ -11,7 +11,7 @@ import numpy as np
 from torchnp.core.checks import check, dim_of, wrap_dim
 from torchnp.core.errors import expected_true, shape_text
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Writes
+from torchnp.core.write_spec import WriteSpec
 from torchnp.dtypes import int64, is_integral, scalar_name
 from torchnp.kernels._memory import element_strides, storage_offset, window
 from torchnp.kernels._rows import rows
@@ -46,7 +46,7 @@ _COUNTED = "{} expected an out= argument of size {{}}, got size {{}}"
     "unbind.int",
     like=np.ndarray.__iter__,
     differs=["element-is-view"],
-    writes=Writes(counted=_COUNTED.format("unbind_copy_int_out")),
+    writes=WriteSpec(counted=_COUNTED.format("unbind_copy_int_out")),
 )
 def unbind(self, dim=0):
     """The parts at all positions of a dimension."""
@@ -125,7 +125,7 @@ def _pieces(x: ndarray, dim: int, sizes: Iterable[int]) -> list[ndarray]:
 
 @kernel(
     "split.Tensor", "unsafe_split.Tensor", like=np.split, differs=["split-by-size"],
-    writes=Writes(counted=_COUNTED.format("split_copy_Tensor_out()")),
+    writes=WriteSpec(counted=_COUNTED.format("split_copy_Tensor_out()")),
 )  # fmt: skip
 def split(self, split_size, dim=0):
     """Pieces of one size; the last may be smaller."""
@@ -141,7 +141,7 @@ def split(self, split_size, dim=0):
 
 @kernel(
     "split_with_sizes", "unsafe_split_with_sizes", like=np.split, differs=["split-takes-sizes"],
-    writes=Writes(counted=_COUNTED.format("split_with_sizes_copy_out")),
+    writes=WriteSpec(counted=_COUNTED.format("split_with_sizes_copy_out")),
 )  # fmt: skip
 def split_with_sizes(self, split_sizes, dim=0):
     """Pieces of the sizes given."""

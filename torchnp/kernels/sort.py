@@ -11,7 +11,7 @@ from torchnp.core.checks import check, refuse, wrap_dim
 from torchnp.core.errors import not_implemented, tensor_type
 from torchnp.core.fast_path import exact, is_axis, is_float
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
 from torchnp.kernels._rows import rows
 from torchnp.kernels.extrema import reduced_shape, taken
@@ -152,13 +152,13 @@ def _middle(x: ndarray, axis: int, skip_nan: bool) -> ndarray:
     return np.take_along_axis(stable_order(x, axis, False), middle, axis)
 
 
-def _look_median(bound: Bound, _: list[ndarray]) -> None:
+def _precheck_median(bound: Bound, _: list[ndarray]) -> None:
     words = "Expected tensor for argument #1 'indices' to have scalar type Long; but got "
     d = bound["indices"].dtype
     check(d == dt.int64, f"{words}{tensor_type(d)} instead (while checking arguments for median)")
 
 
-_MEDIAN = Writes(out=_look_median)
+_MEDIAN = WriteSpec(out=_precheck_median)
 
 
 def _median(x: ndarray, *, skip_nan: bool) -> ndarray:

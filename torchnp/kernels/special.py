@@ -11,7 +11,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, require
 from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import NO_VECTORS, Bound, Writes
+from torchnp.core.write_spec import NO_VECTORS, Bound, WriteSpec
 from torchnp.kernels._elementwise import FLOATS, WIDE, binary, check_result_dtype, finish, int_to_float, same, unary
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, add_scalar, mul
@@ -45,7 +45,7 @@ _float("special_log_ndtr", erf.log_ndtr, "log_ndtr", cpu="log_ndtr_cpu", takes=W
 rows(
     "special_ndtr", lambda x: mul(add_scalar(erf_of_tensor(mul(x, 0.7071067811865476)), 1), 0.5),
     "The distribution function of the normal distribution; half types are rounded at each step.",
-    like=scipy_special("ndtr"), differs=[*_FLOAT, "ndtr-by-erf", "missing-kernel"], writes=Writes(code_first=True),
+    like=scipy_special("ndtr"), differs=[*_FLOAT, "ndtr-by-erf", "missing-kernel"], writes=WriteSpec(dtype_before_target=True),
 )  # fmt: skip
 
 # ---------------------------------------------------------------- gamma
@@ -135,7 +135,7 @@ def _trigamma(x: ndarray) -> ndarray:
     return np.where(low, -total, total)
 
 
-_CODE_FIRST = Writes(code_first=True)
+_CODE_FIRST = WriteSpec(dtype_before_target=True)
 
 
 @kernel("mvlgamma", "special_multigammaln", like=scipy_special("multigammaln"), differs=_MULTIGAMMA, writes=_CODE_FIRST)
@@ -269,14 +269,14 @@ def _entr(x: ndarray) -> ndarray:
 _float("special_entr", _entr, "entr", cpu="entr_cpu", compute=same)
 
 
-def _look_logit(bound: Bound, targets: list[ndarray]) -> None:
+def _precheck_logit(bound: Bound, targets: list[ndarray]) -> None:
     """torch looks whether the target holds the result before it reads the number."""
     check_result_dtype(int_to_float(bound["self"].dtype), targets[0].dtype)
 
 
 @kernel(
     "logit", "special_logit", like=scipy_special("logit"), differs=_FLOAT,
-    writes=Writes(inplace=_look_logit, out=_look_logit),
+    writes=WriteSpec(inplace=_precheck_logit, out=_precheck_logit),
 )  # fmt: skip
 def logit(self: ndarray, eps: float | None = None) -> ndarray:
     """``log(x / (1 - x))``, of x limited to [eps, 1 - eps]."""
@@ -292,7 +292,7 @@ def logit(self: ndarray, eps: float | None = None) -> ndarray:
 
 
 _float("i0 special_i0", cephes.i0, "i0", cpu="i0_vml_cpu")
-_float("special_i0e", cephes.i0e, "i0e", cpu="i0e_cpu", half_alone=cephes.i0e)
+_float("special_i0e", cephes.i0e, "i0e", cpu="i0e_cpu", half_tail=cephes.i0e)
 for _name, _takes, _function, _scipy, *_more in (
     ("i1", FLOATS, cephes.i1, "i1"), ("i1e", FLOATS, cephes.i1e, "i1e"),
     ("bessel_j0", WIDE, cephes.j0, "j0", "coarse-special"), ("bessel_j1", WIDE, cephes.j1, "j1", "coarse-special"),

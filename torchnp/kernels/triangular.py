@@ -9,7 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, warn
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._rows import rows
 from torchnp.kernels.linalg import (
     check_inexact,
@@ -62,7 +62,7 @@ def _check_triangular(a: ndarray, b: ndarray, left: bool) -> None:
     check_lapack("triangular_solve_cpu", a, empty=True)
 
 
-def _look_at_gaps(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_gaps(bound: Bound, outs: list[ndarray]) -> None:
     """torch works in the out, or, where its matrices do not lie row by row or column by column, in memory of B's dtype."""
     a, b, out = bound["self"], bound["B"], outs[0]
     _check_triangular(a, b, bound["left"])
@@ -71,7 +71,7 @@ def _look_at_gaps(bound: Bound, outs: list[ndarray]) -> None:
         check_type(a.dtype, b)
 
 
-@kernel("linalg_solve_triangular", writes=Writes(out=_look_at_gaps))
+@kernel("linalg_solve_triangular", writes=WriteSpec(out=_precheck_gaps))
 def linalg_solve_triangular(self, B, *, upper, left=True, unitriangular=False):
     """Solution of A X = B or X A = B with triangular A."""
     _check_triangular(self, B, left)
@@ -88,7 +88,7 @@ def _check_system(name: str, b: ndarray, a: ndarray) -> None:
     check(n == b.shape[-2], f"Incompatible matrix sizes for {name}: {words}")
 
 
-@kernel("triangular_solve", writes=Writes(out=look_in_place))
+@kernel("triangular_solve", writes=WriteSpec(out=look_in_place))
 def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
     """Solution of A X = self with triangular A, and a copy of A."""
     warn(
@@ -149,14 +149,14 @@ def cholesky(self, upper=False):
     return stride_rules.place(out, stride_rules.columns(out.shape))
 
 
-def _look_solved(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_solved(bound: Bound, outs: list[ndarray]) -> None:
     """Whether the out holds the result comes before all else."""
     x, d = bound["self"].dtype, outs[0].dtype
     words = "cholesky_solve: Expected result to be safely castable from"
     check(dt.can_cast(x, d), f"{words} {dt.scalar_name(x)} dtype, but got result with dtype {dt.scalar_name(d)}")
 
 
-@kernel("cholesky_solve", writes=Writes(out=_look_solved))
+@kernel("cholesky_solve", writes=WriteSpec(out=_precheck_solved))
 def cholesky_solve(self, input2, upper=False):
     """Solution of A X = self from the Cholesky factor of A."""
     check(self.ndim >= 2, f"b should have at least 2 dimensions, but has {self.ndim} dimensions instead")

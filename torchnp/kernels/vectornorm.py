@@ -12,7 +12,7 @@ from torchnp.core.checks import check, dim_of, wrap_dim
 from torchnp.core.errors import empty_list, not_implemented, out_dtype
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._reduction import add_reduce, axes_of, length_of
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import sub
@@ -22,7 +22,7 @@ from torchnp.layout.overlap import check_apart, check_target
 ndarray = np.ndarray
 
 
-def _look_alone(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_alone(bound: Bound, outs: list[ndarray]) -> None:
     """Norms of single numbers are their lengths, which torch writes as it does those."""
     x, out = bound["self"], outs[0]
     if out.size == x.size and length_of(x.shape, axes_of(bound.get("dim"), x.ndim)) == 1:
@@ -30,7 +30,7 @@ def _look_alone(bound: Bound, outs: list[ndarray]) -> None:
         check_apart(out, x)
 
 
-_WRITES = Writes(out=_look_alone)
+_WRITES = WriteSpec(out=_precheck_alone)
 
 
 @kernel(

@@ -15,7 +15,7 @@ import numpy as np
 from torchnp.core.checks import check, wrap_dim, wrap_dims
 from torchnp.core.errors import ambiguous_view, expand_mismatch, invalid_view, no_dimensions, shape_text, too_few_sizes
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import bool_
 from torchnp.kernels._memory import check_size, storage, window
 from torchnp.kernels._rows import rows
@@ -304,7 +304,7 @@ rows(
 # ---------------------------------------------------------------- strides
 
 
-def _look_in_place(bound: Bound, _: list[ndarray]) -> None:
+def _precheck_in_place(bound: Bound, _: list[ndarray]) -> None:
     """In place a negative size counts after the memory that it would take, whose size torch does not doubt."""
     size, stride, offset = bound["size"], bound["stride"], bound["storage_offset"]
     if len(size) == len(stride) and min(*stride, offset or 0, 0) >= 0 and min(size, default=0) < 0 not in size:
@@ -331,7 +331,7 @@ def _window_on(
     "as_strided",
     like=np.lib.stride_tricks.as_strided,
     differs=["as-strided-storage", "as-strided-elements", "as-strided-bounds"],
-    writes=Writes(inplace=_look_in_place),
+    writes=WriteSpec(inplace=_precheck_in_place),
 )
 def as_strided(self, size, stride, storage_offset=None):
     """A window on the whole memory that the tensor lies in, by size, stride and offset in elements."""

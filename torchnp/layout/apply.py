@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.core.registry import MISSING, Settle
+from torchnp.core.registry import NOT_GIVEN, Settle
 from torchnp.core.schema import Schema
 from torchnp.layout import stride_rules
 from torchnp.layout.layouts import Rule, contiguous, rules, rules_of
@@ -45,7 +45,7 @@ def settler(schema: Schema) -> Settle | None:
             return out
 
         def given(i: int) -> Any:
-            return args[i] if i < len(args) and args[i] is not MISSING else kwargs.get(names[i])
+            return args[i] if i < len(args) and args[i] is not NOT_GIVEN else kwargs.get(names[i])
 
         def one(x: Any, rule: Rule | None, where: int) -> Any:
             """One result where it belongs; memory of an argument stays as it is."""

@@ -120,7 +120,7 @@ def _named(pattern: str) -> list[str]:
     full = pattern if "::" in pattern else f"*::{pattern}"
     for space in op_index.libraries_like(full.partition("::")[0], shipped="::" in pattern):
         try:
-            op_index.meet(space)
+            op_index.import_rows(space)
         except ImportError as error:
             print(f"torchnp ops: {error}", file=sys.stderr)
     named = [

@@ -51,11 +51,11 @@ class Example:
 
 @functools.cache
 def schemas() -> dict[str, Schema]:
-    """Every overload that is known: what torch registers, and what `meet` has taken in."""
+    """Every overload that is known: what torch registers, and what `import_rows` has taken in."""
     return dict(load())
 
 
-def meet(space: str) -> bool:
+def import_rows(space: str) -> bool:
     """Take in the rows of another library, declared or an installed package's; whether there are any.
 
     Raises
@@ -65,7 +65,7 @@ def meet(space: str) -> bool:
     """
     from torchnp.core import libraries
 
-    if space in libraries.OWN or not libraries.meet(space):
+    if space in libraries.OWN or not libraries.import_rows(space):
         return False
     from torchnp import table
 

@@ -387,11 +387,11 @@ def _library(name: str) -> Meaning | None:
     full = name.removeprefix("torch.ops.")
     space, mark, _ = full.partition("::" if "::" in full else ".")
     if mark:
-        met = space.isidentifier() and op_index.meet(space)
+        met = space.isidentifier() and op_index.import_rows(space)
         return _overload(full if "::" in full else full.replace(".", "::", 1)) if met else None
     for space in op_index.libraries_like("*"):
         with contextlib.suppress(ImportError):  # whoever names its namespace is told
-            op_index.meet(space)
+            op_index.import_rows(space)
     ops = tuple(op for op in op_index.overloads() if not op_index.is_own(op) and op.partition("::")[2] == name)
     return Meaning(ops[0], "torch", ops) if ops else None
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import torchnp
-from torchnp.blas import out_of_the_way
+from torchnp.blas import limit_blas_if_threaded
 from torchnp.layout import stride_rules
 from torchnp.runtime.fast_ops_common import FLOAT, aligned, plain
 
@@ -43,7 +43,7 @@ class Linear:
             return torchnp.table["aten::linear"](x, self._given, self._bias)
         if self._turned is None:
             self._turned = aligned(self._given.T)
-        with out_of_the_way() if self.alone and x.size * o < _ALONE else nullcontext():
+        with limit_blas_if_threaded() if self.alone and x.size * o < _ALONE else nullcontext():
             y = np.matmul(x.reshape(-1, k), self._turned)
         if self._bias is not None:
             y += self._bias

@@ -26,7 +26,7 @@ _SMALL = 1 << 20  # bytes that a constant may always have
 _TURNED = 48 << 20  # bytes of weights of linear layers that are kept a second time, turned
 
 
-def improved(graph: Graph, constants: Mapping[str, ndarray]) -> tuple[Graph, set[str]]:
+def optimize(graph: Graph, constants: Mapping[str, ndarray]) -> tuple[Graph, set[str]]:
     """The same graph with less to do, and the names of the constants that it has in it.
 
     Parameters
@@ -36,7 +36,7 @@ def improved(graph: Graph, constants: Mapping[str, ndarray]) -> tuple[Graph, set
     constants : mapping of str to ndarray
         The inputs whose values do not change, by name.
     """
-    work = _Work(graph, constants)
+    work = GraphOptimizer(graph, constants)
     work.fold()
     work.merge()
     found = replace(graph, nodes=chained(work.nodes, graph.outputs, graph.tensors))
@@ -45,10 +45,10 @@ def improved(graph: Graph, constants: Mapping[str, ndarray]) -> tuple[Graph, set
 
 
 def _inner(x: Any) -> Any:
-    return improved(x, {})[0] if isinstance(x, Graph) else x
+    return optimize(x, {})[0] if isinstance(x, Graph) else x
 
 
-class _Work:
+class GraphOptimizer:
     """The work on one graph."""
 
     def __init__(self, graph: Graph, constants: Mapping[str, ndarray]) -> None:
@@ -317,22 +317,22 @@ class _Work:
         return meta is not None and (len(meta.shape) == 2 or meta.shape[-2:] == (1, 1))
 
 
-_MERGES: dict[str, Callable[[_Work, Node], bool]] = {
-    "aten::conv2d": _Work._convolve,
-    "aten::convolution": _Work._convolve,
-    "aten::batch_norm": _Work._normalize,
-    "aten::_native_batch_norm_legit_no_training": _Work._normalize,
-    "aten::relu": _Work._rectify,
-    "aten::relu_": _Work._rectify,
-    "aten::add.Tensor": _Work._add,
-    "aten::add_.Tensor": _Work._add,
-    "aten::max_pool2d": _Work._pool,
-    "aten::max_pool2d_with_indices": _Work._pool,
-    "aten::linear": _Work._multiply,
-    recurrent.LSTM.name: _Work._recur,
-    recurrent.GRU.name: _Work._recur,
-    "aten::scaled_dot_product_attention": _Work._attend,
-    "aten::_scaled_dot_product_flash_attention_for_cpu": _Work._attend,
+_MERGES: dict[str, Callable[[GraphOptimizer, Node], bool]] = {
+    "aten::conv2d": GraphOptimizer._convolve,
+    "aten::convolution": GraphOptimizer._convolve,
+    "aten::batch_norm": GraphOptimizer._normalize,
+    "aten::_native_batch_norm_legit_no_training": GraphOptimizer._normalize,
+    "aten::relu": GraphOptimizer._rectify,
+    "aten::relu_": GraphOptimizer._rectify,
+    "aten::add.Tensor": GraphOptimizer._add,
+    "aten::add_.Tensor": GraphOptimizer._add,
+    "aten::max_pool2d": GraphOptimizer._pool,
+    "aten::max_pool2d_with_indices": GraphOptimizer._pool,
+    "aten::linear": GraphOptimizer._multiply,
+    recurrent.LSTM.name: GraphOptimizer._recur,
+    recurrent.GRU.name: GraphOptimizer._recur,
+    "aten::scaled_dot_product_attention": GraphOptimizer._attend,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": GraphOptimizer._attend,
 }
 _POINTWISE = {
     f"aten::{n}"

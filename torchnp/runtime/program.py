@@ -15,7 +15,7 @@ from torchnp.core.errors import shape_text
 from torchnp.runtime.graph import Graph, Meta, Node, refs, result_names
 from torchnp.runtime.guards import Guard
 from torchnp.runtime.higher_order import HIGHER
-from torchnp.runtime.optimize import improved
+from torchnp.runtime.optimize import optimize
 from torchnp.runtime.pytree_spec import Mismatch, TreeSpec, describe
 from torchnp.runtime.run import NUMBERS, ExecutionPlan, Report
 from torchnp.runtime.symbols import Expression, evaluate, solve, spell, symbols
@@ -195,7 +195,7 @@ class Program:
             stored = {
                 s.name: s.target for s in self.signature.inputs if isinstance(s, Stored) and s.target not in written
             }
-            graph, used = improved(self.graph, {name: self.state[target] for name, target in stored.items()})
+            graph, used = optimize(self.graph, {name: self.state[target] for name, target in stored.items()})
             self._used = {stored[name]: self.state[stored[name]] for name in used}
             for array in self._used.values():
                 array.flags.writeable = False

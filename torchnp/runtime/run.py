@@ -196,7 +196,7 @@ class ExecutionPlan:
             args = operator.itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
         named = {name: self._reader(x) for name, x in node.kwargs.items()}
         kwargs: Reader | None = (lambda values: {name: read(values) for name, read in named.items()}) if named else None
-        keep = self._keeper(node, higher is not None)
+        keep = self._result_writer(node, higher is not None)
         return function, args, kwargs, keep, [self._place(name) for name in node.dead], node
 
     def _at(self, x: Any) -> int | Reader:
@@ -215,13 +215,13 @@ class ExecutionPlan:
         at = self._at(x)
         return _getter(at) if isinstance(at, int) else at
 
-    def _keeper(self, node: Node, several: bool) -> Callable[[list[Any], Any], None]:
+    def _result_writer(self, node: Node, several: bool) -> Callable[[list[Any], Any], None]:
         """What writes a node's results to their places."""
         if not any(True for _ in result_names(node.results)):
             return lambda values, found: None
         one = node.results[0]
         if len(node.results) == 1 and not several and isinstance(one, tuple) and one[0] == "tensor":
-            return _setter(self._place(one[1]))
+            return _store_at(self._place(one[1]))
         several = several or len(node.results) > 1
         for name in result_names(node.results):
             self._place(name)
@@ -237,7 +237,7 @@ def _getter(place: int) -> Reader:
     return operator.itemgetter(place)
 
 
-def _setter(place: int) -> Callable[[list[Any], Any], None]:
+def _store_at(place: int) -> Callable[[list[Any], Any], None]:
     def keep(values: list[Any], found: Any) -> None:
         values[place] = found
 

@@ -13,14 +13,14 @@ from torchnp.core.errors import dense_dtype, found_dtype
 from torchnp.core.fast_path import exact, is_float
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, Writes
+from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
 from torchnp.kernels.numerics.blocks import choose
 from torchnp.kernels.numerics.erf import erf
-from torchnp.kernels.numerics.loops import AVX512, VECTOR, Loop, in_vectors
+from torchnp.kernels.numerics.loops import AVX512, VECTOR, Loop, vector_or_tail
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf_of_tensor
 from torchnp.layout import stride_rules
@@ -100,7 +100,7 @@ def _in_vectors(
     y = el.formula(grad_output, self, *limits, of=whole, **given)
     if (self == 0).any() or any(np.isnan(x).any() for x in (self, *limits) if x is not None):
         alone = lambda *parts: el.formula(*parts, *limits, of=rest, **given)
-        return in_vectors(y, alone, dt.cast(grad_output, y.dtype), dt.cast(self, y.dtype), loop=loop)
+        return vector_or_tail(y, alone, dt.cast(grad_output, y.dtype), dt.cast(self, y.dtype), loop=loop)
     return y
 
 
@@ -221,12 +221,12 @@ def log_sigmoid_backward(grad_output: ndarray, self: ndarray, buffer: ndarray) -
     return el.formula(self, buffer, grad_output, cpu="log_sigmoid_backward_cpu", of=of)
 
 
-def _look_glu(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_glu(bound: Bound, outs: list[ndarray]) -> None:
     x, d = bound["self"].dtype, outs[0].dtype
     check(x == d or not dt.is_inexact(d), found_dtype(x, d))
 
 
-@kernel("glu_backward", writes=Writes(out=_look_glu))
+@kernel("glu_backward", writes=WriteSpec(out=_precheck_glu))
 def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     """The gradients of both halves, joined along ``dim``."""
     a, b = halves(self, dim)
@@ -249,7 +249,7 @@ _DENSE = (dt.float32, dt.bfloat16)
 _DENSE_GRADIENTS = (*_DENSE, dt.float16, dt.uint8, dt.int8, *dt.FLOAT8S)
 
 
-def _look_gelu(bound: Bound, outs: list[ndarray]) -> None:
+def _precheck_gelu(bound: Bound, outs: list[ndarray]) -> None:
     d, approximate = outs[0].dtype, bound["approximate"]
     check_approximate(approximate)
     if _is_dense(bound["grad_output"], bound["self"], approximate):
@@ -265,7 +265,7 @@ def _is_dense(grad: ndarray, x: ndarray, approximate: str) -> bool:
     return dense
 
 
-@kernel("gelu_backward", writes=Writes(out=_look_gelu))
+@kernel("gelu_backward", writes=WriteSpec(out=_precheck_gelu))
 def gelu_backward(grad_output: ndarray, self: ndarray, *, approximate: str = "none") -> ndarray:
     """``g`` times the derivative of `gelu` in the same mode."""
     el.check_broadcast(grad_output, self)

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp.core.checks import check, check_type, dim_of, refuse_elements
 from torchnp.core.errors import expected_true, not_implemented, shape_text
-from torchnp.core.write_spec import Bound, Writes, resize
+from torchnp.core.write_spec import Bound, WriteSpec, resize
 from torchnp.dtypes import is_inexact
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._rows import rows
@@ -60,7 +60,7 @@ def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, reflects: bool) ->
         check(found == expected, f"{spelled} {what} unexpected. Expected: {expected}{comma} Got: {found}")
 
 
-def _look_replication(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
+def _precheck_replication(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
     """Of no elements torch only resizes the out, of any dtype."""
     if bound["self"].size:
         return frozenset()
@@ -89,6 +89,6 @@ def _backward(grad, x, padding, *, op, n, positions):
 
 _REFLECTIONS = "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward"
 rows(_REFLECTIONS, _backward, "The gradient of the padding by reflection.", positions=reflected)
-_DOC, _WRITES = "The gradient of the padding by replication.", Writes(out=_look_replication)
+_DOC, _WRITES = "The gradient of the padding by replication.", WriteSpec(out=_precheck_replication)
 rows("replication_pad1d_backward", _backward, _DOC, positions=replicated)
 rows("replication_pad2d_backward replication_pad3d_backward", _backward, _DOC, writes=_WRITES, positions=replicated)

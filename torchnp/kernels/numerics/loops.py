@@ -71,7 +71,7 @@ def alone_among(dtype: np.dtype, *operands: np.ndarray, loop: Loop = VECTOR) -> 
     return left_over(iterated([layout_of(x) for x in operands]), dtype, *operands, loop=loop)
 
 
-def in_vectors(
+def vector_or_tail(
     whole: np.ndarray, of: Callable[..., np.ndarray], *operands: np.ndarray, loop: Loop = VECTOR
 ) -> np.ndarray:
     """``whole``, which torch's vectors compute, and in it by another formula those elements that it computes one by one."""

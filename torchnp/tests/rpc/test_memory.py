@@ -134,7 +134,7 @@ def test_an_error_that_is_remembered_holds_no_arrays():
             raise RuntimeError("second")  # noqa: B904  (as kernels do)
 
     entry = ObjectStore(Limits()).put(0, np.ones((5, 3)), public=False, rows=Rows("d", 0))
-    outcome = taint.foresee([entry], False, run)
+    outcome = taint.predict_outcome([entry], False, run)
     gc.collect()
     assert str(outcome.problem) == "second" and held and not any(ref() is not None for ref in held)
 

@@ -376,15 +376,15 @@ class Closely(Hostile):
 
     def _connected(self) -> list[Connection]:
         made = super()._connected()
-        quickly = made[0].executor._quickly
+        quickly = made[0].executor._fast_path
 
         def counted(*args):
             values = quickly(*args)
             self.counts["quick" if values is not None else "closer look"] += 1
             return values
 
-        made[0].executor._quickly = counted
-        made[1].executor._quickly = lambda *_: None
+        made[0].executor._fast_path = counted
+        made[1].executor._fast_path = lambda *_: None
         return made
 
     def _strike(self, raw: bytes, what: str) -> None:

@@ -136,7 +136,7 @@ def take_composite_routes() -> None:
         for name, (what, place) in _READERS.items():
             library.impl(name, _reading(name, what, place), _KEY.name, with_keyset=True)
         for name, way in _WRITTEN_ANEW.items():
-            library.impl(name, _anew(name, way), _KEY.name, with_keyset=True)
+            library.impl(name, _override(name, way), _KEY.name, with_keyset=True)
         for name in _INTO_OUT:
             library.impl(name, _into_out(name), _KEY.name, with_keyset=True)
         library.impl("_has_compatible_shallow_copy_type", _may_become, _KEY.name, with_keyset=True)
@@ -212,7 +212,7 @@ def _laid_out_as_flash(result: torch.Tensor, args: tuple, kwargs: dict[str, Any]
     return result.permute(order).contiguous().permute([order.index(d) for d in range(result.dim())])
 
 
-def _anew(name: str, way: Callable[..., Any]) -> Callable[..., Any]:
+def _override(name: str, way: Callable[..., Any]) -> Callable[..., Any]:
     """Another way to write an operator, for handles; where it is none, the operator's own."""
     func = _overload(name)
 

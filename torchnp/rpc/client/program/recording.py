@@ -18,7 +18,7 @@ from torchnp.rpc.client.program.tape import Tape, Watch, gradient_of
 from torchnp.rpc.client.tensor.rpctensor import RPCTensor
 from torchnp.rpc.client.tensor.seeds import drawn_in_order
 from torchnp.rpc.client.transports.failures import location
-from torchnp.rpc.client.transports.requests import Playable
+from torchnp.rpc.client.transports.requests import CompiledProgram
 from torchnp.rpc.wire.programs import Body, body_of, handles_of, hash_of, written
 
 OVERLAP = "an argument shares memory with what it uses beside its arguments: pass that as well, or a clone()"
@@ -160,7 +160,7 @@ class Recording:
         by_offset = any("as_strided" in names[index] for index in self._counts)
         self._offsets = [t._spec.offset for t in given.handles] if by_offset else None
         self.keys = whole.keys
-        self.playable = Playable(hash_of(whole.raw), whole.raw, tape.places, whole.made, whole.kept)
+        self.playable = CompiledProgram(hash_of(whole.raw), whole.raw, tape.places, whole.made, whole.kept)
 
     def graphs(self) -> str:
         """Whether what the function uses beside its arguments has a graph, which a backward pass would follow."""
@@ -168,7 +168,7 @@ class Recording:
             return "it uses a handle that was computed from what requires a gradient: detach() it before"
         return ""
 
-    def standing(self) -> list[Any] | None:
+    def live_captures(self) -> list[Any] | None:
         """What the function uses beside its arguments, None if that is not what it was."""
         if any((t := ref()) is None or t.grad is not None for ref in self.free):
             return None
@@ -312,15 +312,15 @@ def record(
         for t in given.handles:
             watch.meet(t)
         if last is not None and (problem := last.graphs()):
-            tape.spoil(problem)
+            tape.invalidate(problem)
         state, how = torch.get_rng_state(), mode()
         channel.tape = tape
         with watch.everything():
             result = detached(function())
         if mode() != how:
-            tape.spoil("it changes torch's modes: do so outside")
+            tape.invalidate("it changes torch's modes: do so outside")
         if not drawn_in_order(state, list(dict.fromkeys(op.key for op in tape.ops if op.key is not None))):
-            tape.spoil("it seeds or restores torch's generator, or draws from it for itself: do so outside")
+            tape.invalidate("it seeds or restores torch's generator, or draws from it for itself: do so outside")
         return result, Recording(session, tape, watch, given, result)
     finally:
         channel.tape = None

@@ -127,7 +127,7 @@ class RemoteProgram:
         if kind.why_not or (recording is not None and not recording.memories.isdisjoint(given.memories)):
             return detached(call())
         if kind.known and recording is not None:
-            beside = recording.standing()
+            beside = recording.live_captures()
             if beside is None:
                 kind.start_again()
             elif not recording.takes(given.handles):

@@ -56,9 +56,11 @@ class Tape:
 
     def sends(self, where: Where) -> None:
         """Say that the function sends a tensor, or opens a dataset."""
-        self.spoil(f"it sends a tensor, or opens a dataset, at {location(where)}: do so before, and pass the handle")
+        self.invalidate(
+            f"it sends a tensor, or opens a dataset, at {location(where)}: do so before, and pass the handle"
+        )
 
-    def spoil(self, problem: str) -> None:
+    def invalidate(self, problem: str) -> None:
         """Say why there is no program."""
         if threading.get_ident() == self._thread:
             self.problem = self.problem or problem
@@ -109,7 +111,7 @@ class Watch(TorchDispatchMode):
             if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
                 self._plain[id(t)] = t
                 if torch.Tag.nondeterministic_seeded in func.tags and t.device.type != "meta":
-                    self._tape.spoil(f"{func.name()} draws random numbers here, which would stay as they are")
+                    self._tape.invalidate(f"{func.name()} draws random numbers here, which would stay as they are")
         return out
 
     def _look(self, func: Any, argument: Any, value: Any) -> None:
@@ -117,9 +119,9 @@ class Watch(TorchDispatchMode):
             if isinstance(x, BaseHandleTensor):
                 self.meet(x)
             elif isinstance(x, torch.Generator):
-                self._tape.spoil(f"{func.name()} has a generator of its own: let it draw from torch's")
+                self._tape.invalidate(f"{func.name()} has a generator of its own: let it draw from torch's")
             elif isinstance(x, torch.Tensor) and _writes(argument) and id(x) not in self._plain:
-                self._tape.spoil(
+                self._tape.invalidate(
                     f"{func.name()} writes a plain tensor, which the server does not have (an optimizer's counter? Then "
                     "session.optimizer(optimizer) keeps it there)"
                 )
@@ -129,7 +131,7 @@ class Watch(TorchDispatchMode):
         if handle._object.id in self._tape.made:  # these live no longer than they would
             return
         if handle._session is not self._session:
-            self._tape.spoil(f"it has handles of another session, {handle._session.title}")
+            self._tape.invalidate(f"it has handles of another session, {handle._session.title}")
             return
         known = self.met.get(id(handle))
         if known is None or known.tensor() is not handle:

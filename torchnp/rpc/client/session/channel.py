@@ -24,10 +24,10 @@ from torchnp.rpc.client.transports.failures import last_word
 from torchnp.rpc.client.transports.requests import (
     ANSWERS,
     Announced,
+    CompiledProgram,
     Forgetting,
     Opening,
-    Playable,
-    Playing,
+    ProgramCall,
     Request,
     ThreadTask,
     Unanswered,
@@ -159,18 +159,18 @@ class Channel:
         return self._append(Opening(name, where), make)
 
     def play(
-        self, program: Playable, inputs: list[int], keys: list[int], *, make: Callable[[int], Object]
+        self, program: CompiledProgram, inputs: list[int], keys: list[int], *, make: Callable[[int], Object]
     ) -> list[Object]:
         """Call a program and return what ``make`` makes of the ids of the results that are kept."""
         self._hold_back()
         with self._lock:
             self._alive()
             if self.tape is not None:
-                self.tape.spoil("calls another program")
+                self.tape.invalidate("calls another program")
             first = self._next_id
             self._next_id = first + program.made
             made = [make(first + i) for i in program.kept]
-            self._queue.append(Playing(program, first, inputs, keys))
+            self._queue.append(ProgramCall(program, first, inputs, keys))
             self.ops_sent += len(program.places)
         self._hurry()
         return made
@@ -222,7 +222,7 @@ class Channel:
         with self._lock:
             self._alive()
             if self.tape is not None:
-                self.tape.spoil("asks for values")
+                self.tape.invalidate("asks for values")
             self.round_trips += 1
             self._queue.append(request)
         self._hurry()
@@ -337,7 +337,7 @@ class Channel:
             self._answer(task)
         elif type(task) is Forgetting:
             self._send(self._defined.forgotten(task.name, seq))
-        elif type(task) is Playing:
+        elif type(task) is ProgramCall:
             self._sent.add(task.program.places)
             self._send(self._defined.frames(task, seq))
         else:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torchnp.rpc import wire
 from torchnp.rpc.client.transports.failures import as_exception
-from torchnp.rpc.client.transports.requests import Playing, Where
+from torchnp.rpc.client.transports.requests import ProgramCall, Where
 from torchnp.rpc.exceptions import ProtocolError
 
 MAX_FAILURES = 1 << 12  # that are remembered, and whose places in the client's code are
@@ -94,7 +94,7 @@ class Defined:
     def __init__(self) -> None:
         self._names: set[str] = set()
 
-    def frames(self, call: Playing, seq: int) -> list[bytes]:
+    def frames(self, call: ProgramCall, seq: int) -> list[bytes]:
         """The frames of a call whose first operator has that number: with the program itself, the first time."""
         program, frames = call.program, []
         if program.name not in self._names:

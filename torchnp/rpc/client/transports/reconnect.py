@@ -63,7 +63,7 @@ class ReconnectingTransport:
         self.name = self._stream.name
         self._before = (0, 0)  # bytes sent and received over connections that were lost
         self._outbox = Outbox(self.name)
-        self._untold = 0
+        self._unacked_bytes = 0
         self._due = 1  # the number of the next reply
         self._replies: deque[wire.Bytes] = deque()
         self._waiting = 0  # cost of the replies
@@ -170,9 +170,9 @@ class ReconnectingTransport:
         elif number == self._due:  # what came before is not applied again
             self._due += 1
             self._keep(frame)
-            self._untold += len(frame) + wire.OVERHEAD
-            if self._untold >= TELL:
-                self._untold = 0
+            self._unacked_bytes += len(frame) + wire.OVERHEAD
+            if self._unacked_bytes >= TELL:
+                self._unacked_bytes = 0
                 self._say([wire.numbered(0, wire.encode(wire.Credit(self._due)))])
         return True
 
@@ -243,7 +243,7 @@ class ReconnectingTransport:
             err = wire.decode_reply(frame)
             assert isinstance(err, wire.Err)
             return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {self.name})")
-        self._untold = 0
+        self._unacked_bytes = 0
         self._has(due)
         stream.send(self._outbox.since(due))
         if self._left.is_set():

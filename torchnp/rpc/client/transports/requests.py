@@ -62,7 +62,7 @@ class Opening(ThreadTask):
         self.id, self.name, self.where = -1, name, where
 
 
-class Playable(NamedTuple):
+class CompiledProgram(NamedTuple):
     """A program as its calls are sent.
 
     Attributes
@@ -85,12 +85,12 @@ class Playable(NamedTuple):
     kept: list[int]
 
 
-class Playing(ThreadTask):
+class ProgramCall(ThreadTask):
     """A call of a program."""
 
     __slots__ = ("first", "inputs", "keys", "program")
 
-    def __init__(self, program: Playable, first: int, inputs: list[int], keys: list[int]) -> None:
+    def __init__(self, program: CompiledProgram, first: int, inputs: list[int], keys: list[int]) -> None:
         super().__init__()
         self.program, self.first, self.inputs, self.keys = program, first, inputs, keys
 

@@ -63,7 +63,7 @@ def configure(level: str = "INFO", form: str = "text") -> None:
     logging.basicConfig(level=level, handlers=[handler])
 
 
-def nothing_else() -> list[int]:
+def redirect_child_output() -> list[int]:
     """Have this process, a server's child, print its log and nothing else; the open files that the log goes to.
 
     LAPACK prints which argument was wrong where a matrix has nan in it, and so may any library and any warning.

@@ -2,7 +2,7 @@
 
 A buffer is public while all that was written to it came from the client or was computed from that alone; owners'
 datasets are not, nor is anything that an operator computed with them. `release` lets out exact values of public ones
-only. `foresee` decides what an operator on private data tells: whether it fails, with which text, and the shapes,
+only. `predict_outcome` decides what an operator on private data tells: whether it fails, with which text, and the shapes,
 strides and bytes of its results. It runs the kernel on stand-ins that have everything of the arguments but their
 values, so nothing that it tells can depend on a private value. Where the kernel then does otherwise with the values
 themselves, `held` gives zeros, and that it did stays on the server.
@@ -114,7 +114,7 @@ def _place(entry: StoredObject) -> tuple[np.ndarray, int, int]:
     return base, start, root_of(base)[1]
 
 
-def foresee(
+def predict_outcome(
     entries: Sequence[StoredObject],
     whole: bool,
     run: Callable[[list[np.ndarray]], list[np.ndarray]],
@@ -259,13 +259,13 @@ def locked(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def replaced(arg: Any, arrays: Iterator[np.ndarray]) -> Any:
+def substitute(arg: Any, arrays: Iterator[np.ndarray]) -> Any:
     """An argument of a frame as a kernel takes it, with arrays in the order of its handles."""
     kind = type(arg)
     if kind is wire.Handle:
         return next(arrays)
     if isinstance(arg, wire.Items):
-        return [replaced(a, arrays) for a in arg.items]
+        return [substitute(a, arrays) for a in arg.items]
     if kind is wire.Dtype:
         return wire.dtype_of(arg.name)
     if kind is wire.Complex:

@@ -2,7 +2,7 @@
 
 How long a kernel takes goes by the values too (a greatest common divisor, a sort, numbers next to zero, rows that fail), and
 a client who sees when a reply comes must not learn them. So an operator on private data has a time that is foreseen: that of
-the kernel on stand-ins of the same shapes, which `privacy.foresee` runs anyway. A frame's reply comes after twice the times of
+the kernel on stand-ins of the same shapes, which `privacy.predict_outcome` runs anyway. A frame's reply comes after twice the times of
 its operators, rounded up to the bucket, however long they really took.
 
 Where they took longer, the schedule was wrong, and that tells something. The reply then comes after 2, 4, 8 ... times as long,

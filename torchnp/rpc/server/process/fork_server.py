@@ -29,7 +29,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
 from torchnp.rpc.server.config.tokens import Token
 from torchnp.rpc.server.monitoring.counters import Counters
-from torchnp.rpc.server.monitoring.event_log import note, nothing_else
+from torchnp.rpc.server.monitoring.event_log import note, redirect_child_output
 from torchnp.rpc.server.monitoring.rlimits import HEADROOM, keep_memory, limit_memory, limit_processor, taken
 from torchnp.rpc.server.session.protocol import Connection
 from torchnp.rpc.server.session.service import Service
@@ -123,7 +123,7 @@ class Nursery:
         if not self.pid:
             code = 1
             try:
-                files = nothing_else()
+                files = redirect_child_output()
                 _let_go_of_all_but(theirs.fileno(), budget.fileno(), *files)
                 _Children(theirs, service, budget, counters, files).run()
                 code = 0
@@ -220,21 +220,21 @@ class _Children:
                 ready = select.select([self.control.fileno(), read], [], [])[0]
                 if read in ready:
                     os.read(read, 4096)
-                    self._bury()
-                if self.control.fileno() in ready and not self._obey():
+                    self._reap()
+                if self.control.fileno() in ready and not self._handle_command():
                     return
         finally:
             for pid in self.pids.values():
                 os.kill(pid, signal.SIGKILL)
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         for slot, pid in list(self.pids.items()):
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
                 del self.pids[slot]
                 self.control.sendall(_HEAD.pack(_ENDED, slot, os.waitstatus_to_exitcode(status), 0))
 
-    def _obey(self) -> bool:
+    def _handle_command(self) -> bool:
         part, fds, _, _ = socket.recv_fds(self.control, 1 << 16, 64)
         if not part:
             return False

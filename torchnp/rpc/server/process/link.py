@@ -55,7 +55,7 @@ class Link:
         self.gone = asyncio.Event()
         self._worker = worker
         self._inbox: deque[wire.Bytes] = deque()
-        self._inbox_cost = self._untold = 0
+        self._inbox_cost = self._unacked_bytes = 0
         self._outbox = Outbox("the client")
         self._to_send = 1  # the number of the next frame to be sent on this connection
         self._over = False  # whether the last frame is kept
@@ -77,8 +77,8 @@ class Link:
                     self._inbox.popleft()
                 self._inbox_cost -= cost
                 self.taken += count
-                self._untold += cost
-                if self._untold >= TELL:
+                self._unacked_bytes += cost
+                if self._unacked_bytes >= TELL:
                     self._news.set()
 
     async def fetch(self) -> None:
@@ -139,7 +139,7 @@ class Link:
         self._has(due)
         self._to_send = due
         task = self._talking = asyncio.current_task()
-        self._untold = 0  # the ticket has told
+        self._unacked_bytes = 0  # the ticket has told
         self._news.set()
         both = [asyncio.ensure_future(c) for c in (self._transmit(stream, first), self._receive(stream))]
         try:
@@ -159,8 +159,8 @@ class Link:
             self._news.clear()
             messages = self._outbox.since(self._to_send)
             self._to_send = self._outbox.next
-            if self._untold >= TELL:
-                self._untold = 0
+            if self._unacked_bytes >= TELL:
+                self._unacked_bytes = 0
                 messages.append(wire.numbered(0, wire.encode(wire.Credit(self.taken))))
             if messages:
                 await stream.write(messages)

@@ -76,7 +76,7 @@ class Sessions:
         if self._nursery is None:
             self._nursery = Nursery(self.service, self.budget, self.counters)
 
-    def _bury(self, stop: asyncio.Event) -> None:
+    def _reap(self, stop: asyncio.Event) -> None:
         """Free the slots of workers that have ended."""
         assert self._nursery is not None
         try:

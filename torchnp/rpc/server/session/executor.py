@@ -75,7 +75,7 @@ class Executor:
         watch : callable, optional
             Is told of each operator before it runs, by its number in the table, counted from 1.
         """
-        rows, store, quickly = self._rows, self.store, self._quickly
+        rows, store, quickly = self._rows, self.store, self._fast_path
         for number, op in enumerate(ops, seq):
             index, first, count = op.index, op.first, op.count
             if watch is not None:
@@ -91,7 +91,7 @@ class Executor:
             if count == row.quick and not op.kwargs and not op.expected and op.key is None:
                 values = quickly(op, row)
             if values is None:
-                failure = self._closely(op, row, number)
+                failure = self._slow_path(op, row, number)
                 if failure is not None:
                     failed(failure)
                 continue
@@ -106,7 +106,7 @@ class Executor:
             except RAISED as error:
                 failed(self._failed(op, row, error, number))
 
-    def _closely(self, op: wire.Op, row: Served, seq: int) -> Failure | None:
+    def _slow_path(self, op: wire.Op, row: Served, seq: int) -> Failure | None:
         """Run an operator; the failure if it is the first on its way, None if it worked or an input had failed."""
         call = self._bound(op, row)
         public = True
@@ -150,7 +150,7 @@ class Executor:
         targets = [e for name, e in zip(names, entries) if name in row.written] if row.written else []
         return Invocation(op, row, given, names, entries, targets, values)
 
-    def _quickly(self, op: wire.Op, row: Served) -> list | None:
+    def _fast_path(self, op: wire.Op, row: Served) -> list | None:
         """Arguments as a kernel takes them; None if they have to be looked at more closely.
 
         They were found good before, and the objects among them are public and have not failed.
@@ -279,7 +279,7 @@ class Executor:
         key = (facts, *free, *(e.array.tobytes() for e in shown))  # type: ignore[union-attr]
         outcome = self._foreseen.get(key)
         if outcome is None:
-            outcome = taint.foresee(
+            outcome = taint.predict_outcome(
                 entries, row.whole, lambda arrays: [a for a, _ in call.on(guarded(arrays)).results(Generator(0))], shown
             )
             self._foreseen.keep(key, outcome)

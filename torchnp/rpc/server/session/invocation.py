@@ -14,7 +14,7 @@ from torchnp.random import Generator, default_generator
 from torchnp.rpc import wire
 from torchnp.rpc.server.privacy import row_calls
 from torchnp.rpc.server.privacy.row_labels import Label
-from torchnp.rpc.server.privacy.taint import replaced
+from torchnp.rpc.server.privacy.taint import substitute
 from torchnp.rpc.server.session.array_layout import laid_out
 from torchnp.rpc.server.session.object_store import StoredObject
 from torchnp.rpc.server.session.overload_info import Served
@@ -48,7 +48,7 @@ class Invocation(msgspec.Struct, eq=False):
     def named(self, arrays: Iterable[Any]) -> dict[str, Any]:
         """The arguments with arrays in the place of the objects, in their order."""
         left = iter(arrays)
-        return {name: replaced(a, left) for name, a in self.given.items()}
+        return {name: substitute(a, left) for name, a in self.given.items()}
 
     def on(self, arrays: Iterable[Any], targets: bool = False) -> Invocation:
         """The same call with other arrays in the place of its objects, in their order."""

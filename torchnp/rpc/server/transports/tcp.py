@@ -116,7 +116,7 @@ class Server(Sessions):
         try:
             listener = await self._listen()
             self.port = listener.port
-            loop.add_reader(nursery.control, self._bury, stop)
+            loop.add_reader(nursery.control, self._reap, stop)
             note(logging.INFO, "serving", operators=len(self.service.agreement.names))
             try:
                 if ready is not None:
