@@ -157,6 +157,15 @@ def resize_out(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | 
     return resize(out, shape, strides)
 
 
+def copy_into(out: ndarray, value: ndarray, strides: tuple[int, ...] | None = None) -> ndarray:
+    """Copy a result into ``out``, of any dtype, resized row by row or to ``strides`` where its shape is another."""
+    if out.shape != value.shape:
+        resize_out(out, value.shape, strides)
+    check_target(out)
+    out[...] = cast(value, out.dtype)
+    return out
+
+
 def store(out: ndarray, value: ndarray) -> tuple[int, ...]:
     """Write a result into the first out, which gets its shape, where a row's look computes it: the places then written."""
     (out if out.shape == value.shape else resize_out(out, value.shape))[...] = cast(value, out.dtype)

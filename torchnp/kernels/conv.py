@@ -32,7 +32,7 @@ from torchnp.core.errors import (
 )
 from torchnp.core.registry import kernel
 from torchnp.kernels import _conv_checks as checks
-from torchnp.kernels._memory import check_size, new_like
+from torchnp.kernels._memory import check_size, empty_in_order, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import out_sizes
 from torchnp.kernels.arithmetic import add, mul
@@ -447,3 +447,38 @@ def conv_tbc_backward(self, input, weight, bias, pad):
     for tap, steps, taken in spans:
         of_w[tap] = addmm(of_w[tap], rows(input[steps]).T, rows(self[taken]))
     return of_x, of_w, dt.cast(sum_dim(sum_dim(self, [0]), [0]), bias.dtype)
+
+
+rows("_nnpack_available", lambda: True, "Whether `_nnpack_spatial_convolution` can be called.")
+
+
+@kernel("_nnpack_spatial_convolution")
+def _nnpack_spatial_convolution(input, weight, bias, padding, stride=(1, 1)):
+    """`convolution` of images in single precision, with a padding less than the filter."""
+    sides = zip(input.shape[2:], weight.shape[2:], padding, stride)
+    shape = (*input.shape[:1], *weight.shape[:1], *(int((n + 2 * p - k) / s) + 1 for n, k, p, s in sides if s))
+    check_size(shape)
+    check(input.ndim == 4, "NNPack convolutionOutput expects 4D input Tensor N,C,H,W")
+    check(weight.ndim == 4, "NNPack convolutionOutput expects 4D weight Tensor oC,iC,kH,kW")
+    channels = f"in input Tensor ({input.shape[1]}) and weight Tensor ({weight.shape[1]})"
+    words = f"Mismatch between number of input channels {channels} in NNPack convolutionOutput"
+    check(input.shape[1] == weight.shape[1], words)
+    single = all(x is None or x.dtype == dt.float32 for x in (input, weight, bias))
+    check(single, "Mismatched Tensor types in NNPack convolutionOutput")
+    steps = tuple(stride[:2]) != (1, 1)
+    small = (steps or len(input) == 1 or max(weight.shape[2:]) <= 16) and input.size and weight.size
+    fits = small and all(0 <= p < k for p, k in zip(padding, weight.shape[2:]))
+    idle = steps and not len(input)
+    check(fits or idle, "NNPACK SpatialConvolution_updateOutput failed")
+    if idle:
+        return empty_in_order(shape, input.dtype, None)
+    row = None if bias is None else np.resize(bias, len(weight))  # its shape is not looked at
+    return stride_rules.dense(convolution(input, weight, row, stride[:2], padding[:2], (1, 1), False, (0, 0), 1))
+
+
+def _depthwise(self, weight, kernel_size, bias, stride, padding, dilation):
+    return convolution(self, weight, bias, stride, padding, dilation, False, [0] * len(stride), self.shape[1])
+
+
+_ELSEWHERE = "torch has it on other devices only."
+rows("_conv_depthwise2d conv_depthwise3d", _depthwise, f"`convolution` of each channel by itself; {_ELSEWHERE}")

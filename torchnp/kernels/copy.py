@@ -160,3 +160,6 @@ def contiguous(self, *, memory_format=0):
         return self
     check(name != "preserve_format", "preserve memory format is unsupported by the contiguous operator")
     return clone(self, memory_format=name)
+
+
+rows("_copy_from_and_resize", lambda x, dst: copy_into(dst, x), "Write self into dst, resized; torch has it on other devices only.")

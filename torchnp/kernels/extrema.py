@@ -182,3 +182,7 @@ _DIFFERS = ["no-bool", "no-complex-order"]
 for _find, _quick, _word in ((np.argmax, ndarray.argmax, "larg"), (np.argmin, ndarray.argmin, "small")):
     _doc = f"Index of the first {_word}est element; NaN is {_word}er than all."
     rows(_find.__name__, _arg, _doc, find=_find, like=_find, differs=_DIFFERS, quick=_quick_arg(_quick))
+
+
+rows("_aminmax", lambda x: aminmax(x), "`aminmax` of all elements.")
+rows("_aminmax.dim", lambda x, dim, keepdim: aminmax(x, dim=dim, keepdim=keepdim), "`aminmax` along a dimension.")

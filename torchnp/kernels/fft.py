@@ -14,7 +14,7 @@ from torchnp.core.errors import negative_size
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import check_options
 from torchnp.kernels._rows import rows
-from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c, _fft_r2c_out, copied
+from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c, _fft_r2c_out
 from torchnp.kernels.ranges import arange, arange_start
 from torchnp.kernels.rearrange import roll
 from torchnp.layout import stride_rules
@@ -97,7 +97,7 @@ def _check_out(name: str, out: ndarray | None, complex_: bool) -> None:
 
 
 def _given(value: ndarray, out: ndarray | None) -> ndarray:
-    return value if out is None else copied(out, value)
+    return value if out is None else copy_into(out, value)
 
 
 def _conjugated(value: ndarray, out: ndarray | None, swapped: bool = False) -> ndarray:
@@ -111,7 +111,7 @@ def _conjugated(value: ndarray, out: ndarray | None, swapped: bool = False) -> n
     check_target(target)
     names = tuple(dt.scalar_name(x.dtype) for x in (target, source))
     check(value.dtype == out.dtype, "Found dtype {} but expected {}".format(*names))
-    return copied(out, np.conjugate(value, value), None if swapped else stride_rules.layout_of(value)[1])
+    return copy_into(out, np.conjugate(value, value), None if swapped else stride_rules.layout_of(value)[1])
 
 
 # ---------------------------------------------------------------- to all frequencies, to half of them, and back

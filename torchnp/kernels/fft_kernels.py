@@ -146,20 +146,11 @@ def _fft_c2r(self, dim, normalization, last_dim_size):
 # torch computes in the dtype of the input and copies into whatever out is.
 
 
-def copied(out: ndarray, value: ndarray, strides: stride_rules.Strides | None = None) -> ndarray:
-    """Write a result into ``out``, resized row by row or to ``strides``."""
-    if out.shape != value.shape:
-        resize_out(out, value.shape, strides)
-    check_target(out)
-    out[...] = dt.cast(value, out.dtype)
-    return out
-
-
 _COPIED = "The transform, copied into out, which may be of any dtype."
 _WRITTEN = ["overlap-inplace", "out-resized", "fft-out-casts"]
 _NORMALIZED = {"differs": ["fft-normalization", *_WRITTEN]}
-rows("_fft_c2c.out", lambda *args: copied(args[-1], _fft_c2c(*args[:-1])), _COPIED, like=np.fft.fftn, **_NORMALIZED)
-rows("_fft_c2r.out", lambda *args: copied(args[-1], _fft_c2r(*args[:-1])), _COPIED, like=np.fft.irfftn, **_NORMALIZED)
+rows("_fft_c2c.out", lambda *args: copy_into(args[-1], _fft_c2c(*args[:-1])), _COPIED, like=np.fft.fftn, **_NORMALIZED)
+rows("_fft_c2r.out", lambda *args: copy_into(args[-1], _fft_c2r(*args[:-1])), _COPIED, like=np.fft.irfftn, **_NORMALIZED)
 
 
 @kernel("_fft_r2c.out", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign", *_WRITTEN])
@@ -167,5 +158,5 @@ def _fft_r2c_out(self, dim, normalization, onesided, *, out):
     """`_fft_r2c`, copied into out; only a one-sided spectrum goes into every dtype."""
     half = _one_sided(self, dim, normalization)
     if onesided:
-        return copied(out, half)
-    return copied(out, _fill(np.empty(self.shape, out.dtype), half, dim))
+        return copy_into(out, half)
+    return copy_into(out, _fill(np.empty(self.shape, out.dtype), half, dim))

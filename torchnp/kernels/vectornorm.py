@@ -195,3 +195,10 @@ def norm_except_dim(v, pow=2, dim=0):
 def dist(self, other, p=2):
     """p-norm of the difference."""
     return norm_of(sub(self, other), p)
+
+
+@kernel("_foreach_powsum.Scalar")
+def _foreach_powsum(self, ord=2, dtype=None):
+    """The sum of each tensor's magnitudes to a power."""
+    check(self, empty_list())
+    return [linalg__powsum(x, ord, dtype=dtype) for x in self]

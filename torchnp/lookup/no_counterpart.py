@@ -46,7 +46,7 @@ GROUPS = (
         "polynomial/*",
     ),
     ("joins or cuts sequences of unlike lengths", "sequence/*"),
-    ("makes one number of all bits of a tensor", "seldom/*"),
+    ("makes one number of all bits of a tensor", "hash_tensor/*"),
     ("takes the norms along all dimensions but one", "vectornorm/norm_except_dim"),
     ("leaves out slices that repeat the one before", "unique/unique_dim_consecutive"),
 )

@@ -21,7 +21,6 @@ from torchnp.kernels.backward.pool import _adaptive_avg_pool3d_backward, max_poo
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.conv import _slow_conv2d_backward, convolution
 from torchnp.kernels.copy import convert
-from torchnp.kernels.fft_kernels import copied
 from torchnp.kernels.index import gather
 from torchnp.kernels.join import cat
 from torchnp.kernels.linalg import check_square
@@ -231,11 +230,11 @@ def _slow_conv2d_backward_out(
 ):
     """`_slow_conv2d_backward`, written into outs."""
     grads = _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, padding, (True, True, True))
-    return tuple(copied(out, grad) for out, grad in zip((grad_input, grad_weight, grad_bias), grads, strict=True))
+    return tuple(copy_into(out, grad) for out, grad in zip((grad_input, grad_weight, grad_bias), grads, strict=True))
 
 
 rows(
-    "adaptive_avg_pool3d_backward.grad_input", lambda grad, x, out: copied(out, _adaptive_avg_pool3d_backward(grad, x)),
+    "adaptive_avg_pool3d_backward.grad_input", lambda grad, x, out: copy_into(out, _adaptive_avg_pool3d_backward(grad, x)),
     "`_adaptive_avg_pool3d_backward`, written into an out.",
 )  # fmt: skip
 

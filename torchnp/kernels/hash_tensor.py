@@ -1,0 +1,46 @@
+"""Exclusive or of the bits of all values: `hash_tensor` and `prims::xor_sum`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.core.checks import broadcast_shapes, check, check_type, refuse, require, wrap_dim, wrap_dims
+from torchnp.core.errors import dim_out_of_range, empty_list, expected_true, output_shape
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, WriteSpec, store
+from torchnp.kernels._memory import RARE_OR_CHALF, check_size, empty_in_order, storage
+from torchnp.kernels._rows import rows
+from torchnp.kernels.arithmetic import mul, sub
+from torchnp.kernels.copy import clone
+from torchnp.kernels.view import view
+from torchnp.layout.overlap import check_apart
+
+ndarray = np.ndarray
+
+
+@kernel("hash_tensor")
+def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
+    """Exclusive or of the bits of all values, floats as doubles and integers as 64 bits."""
+    named = isinstance(dim, int) or len(dim)
+    wrapped = [wrap_dim(d, self.ndim) for d in ([dim] if isinstance(dim, int) else dim)]
+    words = "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with"
+    check(named or self.size, f"{words} the 'dim' argument.")
+    for d in ((dim,) if isinstance(dim, int) else dim or range(self.ndim)) if self.ndim else ():
+        check(self.shape[d] > 0, f"hash_tensor: Expected reduction dim {d} to have non-zero size.", IndexError)
+    axes = wrap_dims(wrapped, self.ndim) if named else tuple(range(self.ndim))
+    check(mode == 0, f"Unknown hash_tensor mode: {mode}")
+    if self.size:
+        require("xor_sum_cpu", self.dtype, (dt.bool_, *dt.INTS, *dt.FLOATS))
+    wide = dt.cast(self, dt.float64 if dt.is_floating(self.dtype) else dt.int64)
+    bits = np.ascontiguousarray(wide).reshape(self.shape).view(np.uint64)
+    return np.bitwise_xor.reduce(bits, axes, keepdims=keepdim) if self.ndim else bits.copy()
+
+
+@kernel("prims::xor_sum")
+def xor_sum(inp, dims, *, output_dtype=None):
+    """Exclusive or along dimensions; torch itself leaves this prim to its compiler."""
+    total = np.bitwise_xor.reduce(inp, None if dims is None else tuple(dims))
+    return dt.cast(np.asarray(total), inp.dtype if output_dtype is None else dt.as_dtype(output_dtype))

@@ -1,0 +1,89 @@
+"""Operators that torch registers for tests of its own dispatcher."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.core.checks import broadcast_shapes, check, check_type, refuse, require, wrap_dim, wrap_dims
+from torchnp.core.errors import dim_out_of_range, empty_list, expected_true, output_shape
+from torchnp.core.registry import kernel
+from torchnp.core.write_spec import Bound, WriteSpec, store
+from torchnp.kernels._memory import RARE_OR_CHALF, check_size, empty_in_order, storage
+from torchnp.kernels._rows import rows
+from torchnp.kernels.arithmetic import mul, sub
+from torchnp.kernels.copy import clone
+from torchnp.kernels.view import view
+from torchnp.layout.overlap import check_apart
+
+ndarray = np.ndarray
+
+
+rows("_foobar _test_parallel_materialize", lambda self, *args, **kwargs: self, "The tensor itself.")
+_COPIED = (
+    "_test_autograd_multiple_dispatch.fullcoverage _test_warn_in_autograd _test_autograd_multiple_dispatch.ntonly "
+    "_test_functorch_fallback"
+)
+rows(_COPIED, lambda self, *_: clone(self), "A copy of the first tensor.", like=np.copy)
+_FLAT = "All values in one dimension."
+rows(
+    "_test_autograd_multiple_dispatch_view",
+    lambda self: view(self, [-1]),
+    _FLAT,
+    like=np.ravel,
+    differs=["view-never-copies", "view-not-copy"],
+)
+rows("_test_serialization_subcmul", lambda x, y, alpha: sub(x, mul(y, alpha)), "self - alpha * other.")
+
+
+def _ambiguous(_: ndarray, a: Any, b: Any, *, first: int, second: Any, words: str) -> ndarray:
+    check(a == first, expected_true(f"a == {first}"))
+    check(b == second, expected_true(words))
+    return np.array(first, dt.int64)
+
+
+_NAMES, _WHOLE = "_test_ambiguous_defaults.a", "One, if both numbers are."
+rows(_NAMES, _ambiguous, _WHOLE, first=1, second=1, words="b == 1")
+_NAMES, _WHOLE = "_test_ambiguous_defaults.b", "Two, if the number and the string are."
+rows(_NAMES, _ambiguous, _WHOLE, first=2, second="2", words='b == "2"')
+
+
+@kernel("_test_check_tensor")
+def _test_check_tensor(self):
+    """A copy, if all values are true."""
+    check(self.dtype == dt.bool_, "self.scalar_type() == at::kBool INTERNAL ASSERT FAILED")
+    check(self.all(), "Test message for TORCH_CHECK_TENSOR_ALL")
+    return clone(self)
+
+
+def _precheck_addends(bound: Bound, outs: list[ndarray]) -> None:
+    """Without addends the values themselves are copied."""
+    if bound["addends"] is None:
+        check_apart(outs[0], bound["values"])
+
+
+def _plus(values: ndarray, addends: list | int | None, *, dtype: np.dtype) -> ndarray:
+    if addends is None:
+        return values
+    check(values.ndim == 1, expected_true("values.dim() == 1"))
+    check_type(dtype, values)
+    listed = [addends] * 2 if isinstance(addends, int) else list(addends)
+    short = f"ArrayRef: invalid index Index = {len(listed)}; Length = {len(listed)}"
+    check(len(listed) >= values.size, short)
+    return values + np.array(listed[: values.size], dtype)
+
+
+_LISTED = "The values, each plus a number of a list if there is one."
+_INTEGERS, _LOOK = "_test_optional_intlist _test_optional_filled_intlist", WriteSpec(out=_precheck_addends)
+rows(_INTEGERS, _plus, _LISTED, dtype=dt.int32, writes=_LOOK)
+rows("_test_optional_floatlist", _plus, _LISTED, dtype=dt.float32, writes=_LOOK)
+
+
+@kernel("_test_string_default")
+def _test_string_default(dummy, a="\"'\\", b="\"'\\"):
+    """The tensor itself, if the strings are those of the schema."""
+    check(a == "\"'\\", "Default A failed")
+    check(b == "\"'\\", "Default B failed")
+    return dummy
