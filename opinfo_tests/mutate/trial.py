@@ -178,8 +178,8 @@ def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], plan: Plan) 
 # What torch's CPU has no answer to is tested against other operators of torch's; portable kernels, on other arrays.
 TESTS = (
     "torchnp/tests/kernels/test_ops_of_other_devices.py",
-    "torchnp/tests/kernels/test_captured.py",
-    "torchnp/tests/kernels/test_stateless.py",
+    "torchnp/tests/kernels/test_vendor_aliases.py",
+    "torchnp/tests/kernels/test_philox_sobol.py",
     "torchnp/tests/kernels/test_prims_on_other_libraries.py",
     "torchnp/tests/kernels/test_checks_before_writing.py::test_memory_that_no_array_owns",
     "torchnp/tests/kernels/test_checks_before_writing.py::test_what_the_rounding_of_few_logarithms_of_softmax_is_of",

@@ -8,7 +8,7 @@ JUDGE = """
 import json
 import opinfo_tests.tests.toy_device
 import opinfo_tests
-from opinfo_tests.draw.task import Task
+from opinfo_tests.generate.task import Task
 from opinfo_tests.run.runner import Options, run_here
 
 backend = opinfo_tests.device("toy")

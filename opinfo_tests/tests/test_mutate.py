@@ -67,9 +67,9 @@ def test_one_that_no_call_reaches_survives_where_a_probe_does(held):
 
 def test_one_that_only_a_test_runs():
     """Of what torch's CPU has no kernel of, no call is recorded or drawn."""
-    wrong = mutant("1 / p if p else 0.0", "2 / p if p else 0.0", "torchnp.kernels.captured")
+    wrong = mutant("1 / p if p else 0.0", "2 / p if p else 0.0", "torchnp.kernels.vendor_aliases")
     found = end(Process(wrong, trial, [], [], Plan(0, 0)))
-    assert found.outcome == "caught" and found.by.startswith("the test torchnp/tests/kernels/test_captured.py::")
+    assert found.outcome == "caught" and found.by.startswith("the test torchnp/tests/kernels/test_vendor_aliases.py::")
 
 
 def test_one_that_nothing_runs():

@@ -32,7 +32,7 @@ def read(self, place):
 '''
 SAMPLES = """
 import numpy as np, torch
-from opinfo_tests.draw.constraints import rule
+from opinfo_tests.generate.constraints.constraint import rule
 
 library = torch.library.Library("mylib", "DEF")
 library.define("scale(Tensor self, Scalar factor=2) -> Tensor")

@@ -111,8 +111,8 @@ def pid_of(server: ServerProcess) -> int:
 def test_the_server_ends_with_its_process():
     """A worker that is killed leaves no server behind."""
     code = (
-        "import time\nfrom opinfo_tests.backends.remote_backend import Server\n"
-        "from opinfo_tests.tests.test_remote_backend import pid_of\nprint(pid_of(Server()), flush=True)\ntime.sleep(60)"
+        "import time\nfrom opinfo_tests.backends.remote_backend import ServerProcess\n"
+        "from opinfo_tests.tests.test_remote_backend import pid_of\nprint(pid_of(ServerProcess()), flush=True)\ntime.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as worker:
         server = int(worker.stdout.readline())

@@ -480,5 +480,8 @@ def _depthwise(self, weight, kernel_size, bias, stride, padding, dilation):
     return convolution(self, weight, bias, stride, padding, dilation, False, [0] * len(stride), self.shape[1])
 
 
-_ELSEWHERE = "torch has it on other devices only."
-rows("_conv_depthwise2d conv_depthwise3d", _depthwise, f"`convolution` of each channel by itself; {_ELSEWHERE}")
+rows(
+    "_conv_depthwise2d conv_depthwise3d",
+    _depthwise,
+    "`convolution` of each channel by itself; torch has it on other devices only.",
+)

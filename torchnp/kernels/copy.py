@@ -13,7 +13,7 @@ from torchnp.core.errors import empty_list
 from torchnp.core.fast_path import exact
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import WriteSpec
+from torchnp.core.write_spec import WriteSpec, copy_into
 from torchnp.kernels._memory import check_options, is_contiguous, new_like, storage
 from torchnp.kernels._rows import rows
 from torchnp.layout.apply import is_plain
@@ -162,4 +162,8 @@ def contiguous(self, *, memory_format=0):
     return clone(self, memory_format=name)
 
 
-rows("_copy_from_and_resize", lambda x, dst: copy_into(dst, x), "Write self into dst, resized; torch has it on other devices only.")
+rows(
+    "_copy_from_and_resize",
+    lambda x, dst: copy_into(dst, x),
+    "Write self into dst, resized; torch has it on other devices only.",
+)

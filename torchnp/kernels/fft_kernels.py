@@ -11,7 +11,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check
 from torchnp.core.errors import ambiguous_view, not_implemented
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import resize_out
+from torchnp.core.write_spec import copy_into
 from torchnp.kernels._rows import rows
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_target
@@ -150,7 +150,9 @@ _COPIED = "The transform, copied into out, which may be of any dtype."
 _WRITTEN = ["overlap-inplace", "out-resized", "fft-out-casts"]
 _NORMALIZED = {"differs": ["fft-normalization", *_WRITTEN]}
 rows("_fft_c2c.out", lambda *args: copy_into(args[-1], _fft_c2c(*args[:-1])), _COPIED, like=np.fft.fftn, **_NORMALIZED)
-rows("_fft_c2r.out", lambda *args: copy_into(args[-1], _fft_c2r(*args[:-1])), _COPIED, like=np.fft.irfftn, **_NORMALIZED)
+rows(
+    "_fft_c2r.out", lambda *args: copy_into(args[-1], _fft_c2r(*args[:-1])), _COPIED, like=np.fft.irfftn, **_NORMALIZED
+)
 
 
 @kernel("_fft_r2c.out", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign", *_WRITTEN])

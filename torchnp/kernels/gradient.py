@@ -12,9 +12,9 @@ from torchnp.core.errors import no_dimensions
 from torchnp.dtypes import uint8
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul, sub
+from torchnp.kernels.diff_trapezoid import diff
 from torchnp.kernels.fft_kernels import along
 from torchnp.kernels.join import cat
-from torchnp.kernels.neighbours import diff
 from torchnp.kernels.pointwise import neg
 from torchnp.layout import stride_rules
 

@@ -7,16 +7,11 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.core.checks import broadcast_shapes, check, check_type, refuse, require, wrap_dim, wrap_dims
-from torchnp.core.errors import dim_out_of_range, empty_list, expected_true, output_shape
+from torchnp.core.checks import broadcast_shapes, check, refuse, wrap_dim
+from torchnp.core.errors import dim_out_of_range, output_shape
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, store
-from torchnp.kernels._memory import RARE_OR_CHALF, check_size, empty_in_order, storage
-from torchnp.kernels._rows import rows
-from torchnp.kernels.arithmetic import mul, sub
-from torchnp.kernels.copy import clone
-from torchnp.kernels.view import view
-from torchnp.layout.overlap import check_apart
+from torchnp.kernels._memory import RARE_OR_CHALF, storage
 
 ndarray = np.ndarray
 

@@ -114,7 +114,7 @@ def test_typos(query):
 
 def test_names_come_before_arguments_descriptions_differences_and_examples():
     kinds = [hit["kind"] for hit in hits()["sort"]]
-    assert kinds == sorted(kinds, key=search_index().ranking.KINDS.index) and kinds[0] == "name"
+    assert kinds == sorted(kinds, key=search_index().search.KINDS.index) and kinds[0] == "name"
     titles = [hit["title"] for hit in hits()["correction"]]
     assert titles[0] == "torch.var" and "Variance and standard deviation divide by N - 1" in titles
 

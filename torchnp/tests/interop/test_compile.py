@@ -376,13 +376,13 @@ def blas_threads():
 def test_small_graphs_of_training_use_one_core_for_their_products(monkeypatch):
     """And nobody else does, nor they any longer."""
     seen = []
-    real = aot.Plan.__call__
+    real = aot.ExecutionPlan.__call__
 
     def call(self, inputs, report=None):
         seen.append(blas_threads())
         return real(self, inputs, report)
 
-    monkeypatch.setattr(aot.Plan, "__call__", call)
+    monkeypatch.setattr(aot.ExecutionPlan, "__call__", call)
     monkeypatch.setattr(one_core.torch, "get_num_threads", lambda: 2)
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         many = blas_threads()
@@ -397,7 +397,7 @@ def test_small_graphs_of_training_use_one_core_for_their_products(monkeypatch):
         torch._dynamo.reset()  # which has the graph of such a layer
         torch.compile(torch.nn.Linear(8, 8), backend="torchnp")(torch.ones(4, 8))
         assert seen[3:] == [many]
-        monkeypatch.setattr(aot.Plan, "__call__", lambda *_: 1 / 0)
+        monkeypatch.setattr(aot.ExecutionPlan, "__call__", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             compiled(torch.ones(4, 8))
         assert blas_threads() == many

@@ -32,7 +32,7 @@ def test_neither_times_nor_releases_tell_of_private_values(tmp_path):
     assert not player.differences
     assert player.counts["at their time"] > 400 > 20 * player.counts["late"]
     assert min(player.counts[f"Publish: {told}"] for told in ("Result", "private", "budget")) > 3
-    assert player.counts["Quote: Quoted"] > 20
+    assert player.counts["QuoteRequest: Quoted"] > 20
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -59,7 +59,7 @@ def test_the_comparison_finds_a_release_whose_cost_goes_by_the_values(monkeypatc
     monkeypatch.setattr(gate, "plan", tight)
     player = Releasing(11, tmp_path)
     player.play(2000)
-    assert any(difference.startswith("Quote of") for difference in player.differences)
+    assert any(difference.startswith("QuoteRequest of") for difference in player.differences)
 
 
 @pytest.mark.filterwarnings("ignore")

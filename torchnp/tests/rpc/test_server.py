@@ -49,12 +49,12 @@ import torchnp.rpc
 assert "torch" not in sys.modules and "msgspec" not in sys.modules and "asyncio" not in sys.modules
 import os, signal
 from torchnp.rpc import wire
-from torchnp.rpc.server.tcp import Server
-from torchnp.rpc.server.protocol import Service
-from torchnp.rpc.client.transport import Tcp
-from torchnp.rpc.client.resuming import Link
-from torchnp.schema import load
-from torchnp.rpc.client.channel import Channel
+from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.client.transports.transport import Tcp
+from torchnp.rpc.client.transports.reconnect import Link
+from torchnp.core.schema import load
+from torchnp.rpc.client.session.channel import Channel
 import numpy as np
 service = Service()
 with Server(service) as server:
@@ -141,7 +141,7 @@ def test_what_kernels_print_is_not_seen_and_a_log_of_the_programs_goes_on(tmp_pa
 import logging, os, sys, warnings
 logging.basicConfig(filename={str(tmp_path / "log")!r}, level="INFO")
 from torchnp import rpc
-from torchnp.schema import load
+from torchnp.core.schema import load
 
 def neg(self):
     for stream in (sys.stdout, sys.stderr):

@@ -158,9 +158,9 @@ def test_a_killed_client_leaves_nothing(server):
     code = f"""
 import time
 import numpy as np
-from torchnp.rpc.client.channel import Channel
-from torchnp.rpc.client.resuming import Link
-from torchnp.rpc.client.transport import Tcp
+from torchnp.rpc.client.session.channel import Channel
+from torchnp.rpc.client.transports.reconnect import Link
+from torchnp.rpc.client.transports.transport import Tcp
 from torchnp.rpc.wire import agreement
 channel = Channel(Link(lambda seconds: Tcp("127.0.0.1", {server.port}, seconds)), agreement())
 channel.upload("float32", [1000], [0], memoryview(np.zeros(4000, np.uint8)), make=int)
