@@ -52,13 +52,13 @@ from torchnp.rpc import wire
 from torchnp.rpc.server.transports.tcp import Server
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.client.transports.transport import Tcp
-from torchnp.rpc.client.transports.reconnect import Link
+from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
 from torchnp.core.schema import load
 from torchnp.rpc.client.session.channel import Channel
 import numpy as np
 service = Service()
 with Server(service) as server:
-    channel = Channel(Link(lambda seconds: Tcp("127.0.0.1", server.port, seconds)), service.agreement)
+    channel = Channel(ReconnectingTransport(lambda seconds: Tcp("127.0.0.1", server.port, seconds)), service.agreement)
     x = channel.upload("float32", [3], [0], memoryview(np.arange(3, dtype=np.float32).view(np.uint8)), make=int)
     y = channel.call(service.agreement.index["aten::add.Tensor"], 1, [wire.Handle(x), 2], {}, [], None, make=int)[0]
     print(channel.publish(y)[2].view(np.float32).tolist(), channel.sync().objects)

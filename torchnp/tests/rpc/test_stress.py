@@ -159,10 +159,10 @@ def test_a_killed_client_leaves_nothing(server):
 import time
 import numpy as np
 from torchnp.rpc.client.session.channel import Channel
-from torchnp.rpc.client.transports.reconnect import Link
+from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
 from torchnp.rpc.client.transports.transport import Tcp
 from torchnp.rpc.wire import agreement
-channel = Channel(Link(lambda seconds: Tcp("127.0.0.1", {server.port}, seconds)), agreement())
+channel = Channel(ReconnectingTransport(lambda seconds: Tcp("127.0.0.1", {server.port}, seconds)), agreement())
 channel.upload("float32", [1000], [0], memoryview(np.zeros(4000, np.uint8)), make=int)
 channel.sync()
 print("ready", flush=True)
