@@ -203,7 +203,9 @@ def tests_fail() -> str:
                 failed.append(report.nodeid)
 
     files = [str(ROOT.parent / name) for name in TESTS]
-    left_out = (f"-pno:{plugin}" for plugin in ("cacheprovider", "xdist", "playwright"))  # the last refuses to be nested
+    left_out = (
+        f"-pno:{plugin}" for plugin in ("cacheprovider", "xdist", "playwright")
+    )  # the last refuses to be nested
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         pytest.main(["-q", "-x", *left_out, *files], plugins=[Listener()])
     return failed[0] if failed else ""
