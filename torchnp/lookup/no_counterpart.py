@@ -1,7 +1,7 @@
 """Why operators have no counterpart in NumPy or SciPy, nor a short way to write them there.
 
 A group is a reason and the operators that it covers, as globs of ``family/name`` (``rnn/*``, ``*/cudnn_*``). A row that has
-no ``like=`` needs a call of `equivalents` or a line here.
+no ``like=`` needs a call in ``data/equivalents.toml`` or a line here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ GROUPS = (
     ("is a prim: what aten's operators are made of in torch, and these have the counterparts", "prims.*/*"),
     (
         "asks how a tensor is kept or was made: its memory, its device or its place in autograd",
-        "shape/* replace/* view/* view_dtype/* slicing/* copy/* assertions/*",
+        "shape/* set_storage/* view/* view_dtype/* slicing/* copy/* assertions/*",
     ),
     (
         "is one of torch's names for a library or a device, whose work another operator does here",

@@ -10,7 +10,7 @@ from typing import Any
 from torchnp.catalogue import CATALOGUE
 from torchnp.differences import Difference
 from torchnp.lookup import no_counterpart, op_index, spellings
-from torchnp.lookup.numpy_only import EXAMPLE
+from torchnp.lookup.equivalents import EXAMPLE
 from torchnp.lookup.op_index import Fact
 from torchnp.lookup.resolve import Meaning, is_called
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import argument_names, equivalents, numpy_only, op_index, snippets, spellings, unsupported_names
+from torchnp.lookup import argument_names, equivalents, op_index, snippets, spellings, unsupported_names
+from torchnp.lookup.equivalents import Equivalent
 from torchnp.lookup.numpy_names import public_name
-from torchnp.lookup.numpy_only import Instead
 from torchnp.lookup.synonyms import TOPICS
 
 
@@ -30,7 +30,7 @@ class Meaning:
         ``"torch"``, ``"numpy"``, ``"python"``, ``"argument"``, ``"difference"`` or ``"left out"``.
     ops : tuple of str
         The operators, the one that is meant first; an overload where one was named.
-    calls : tuple of Instead
+    calls : tuple of Equivalent
         How to write it in the other library.
     says : str
         One sentence, where the operators do not say it all.
@@ -39,7 +39,7 @@ class Meaning:
     name: str
     kind: str
     ops: tuple[str, ...] = ()
-    calls: tuple[Instead, ...] = ()
+    calls: tuple[Equivalent, ...] = ()
     says: str = ""
 
 
@@ -235,20 +235,20 @@ def _public_of_torch(name: str) -> Meaning | None:
     return Meaning(name, "torch", ops, _calls_of_torch(name, ops)) if ops else None
 
 
-def _calls_of_torch(name: str, ops: tuple[str, ...]) -> tuple[Instead, ...]:
+def _calls_of_torch(name: str, ops: tuple[str, ...]) -> tuple[Equivalent, ...]:
     return calls_of(name) or calls_of(name.rpartition(".")[2]) or calls_of(ops[0].partition("::")[2])
 
 
 @functools.cache
-def _all_calls() -> dict[str, tuple[Instead, ...]]:
-    found: dict[str, tuple[Instead, ...]] = {}
-    for row in (*equivalents.ROWS, *numpy_only.ROWS):
+def _all_calls() -> dict[str, tuple[Equivalent, ...]]:
+    found: dict[str, tuple[Equivalent, ...]] = {}
+    for row in (*equivalents.EQUIVALENTS, *equivalents.NUMPY_ONLY):
         name = row.name.partition(" ")[0] if row.name.startswith("np.") else row.name
         found[name] = (*found.get(name, ()), row)
     return found
 
 
-def calls_of(name: str) -> tuple[Instead, ...]:
+def calls_of(name: str) -> tuple[Equivalent, ...]:
     """The calls that the data has for a name; one that writes in place has those of the other form."""
     return _all_calls().get(name) or _all_calls().get(name.removesuffix("_"), ())
 
@@ -356,7 +356,7 @@ def _argument(name: str) -> Meaning | None:
     if word not in argument_names.ARGUMENTS and word in _takers() and (len(word) > 1 or name.endswith("=")):
         return Meaning(f"{word}=", "argument", _takers()[word], calls_of(f"{word}="))
     if word in argument_names.ARGUMENTS:
-        quoted = tuple(row for row in numpy_only.ROWS if f"'{word}'" in f"{row.numpy} {row.torch}")
+        quoted = tuple(row for row in equivalents.NUMPY_ONLY if f"'{word}'" in f"{row.numpy} {row.torch}")
         calls = (*calls_of(f"{word}="), *quoted)
         return Meaning(f"{word}=", "argument", _ops(argument_names.ARGUMENTS[word]), calls)
     return None

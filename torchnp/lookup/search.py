@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import argument_names, equivalents, numpy_only, op_index, spellings
+from torchnp.lookup import argument_names, equivalents, op_index, spellings
 from torchnp.lookup.resolve import meaning_of, spelled
 
 KINDS = ("name", "argument", "description", "difference", "advice", "example")
@@ -116,9 +116,13 @@ def _names() -> list[SearchEntry]:
         made.append(_entry(name, "name", tuple(f"aten::{b}" for b in bases.split()), name.removeprefix("torch."), (False, False, False, False, len(name), name)))  # fmt: skip
     likes = {f"np.{like.removeprefix('numpy.')}": tuple(ops) for like, ops in op_index.ops_like().items() if like[:6] == "numpy."}  # fmt: skip
     likes |= {name: tuple(f"aten::{b}" for b in bases.split()) for name, bases in spellings.NUMPY.items()}
-    likes |= {row.name.partition(" ")[0]: () for row in numpy_only.ROWS if row.name.partition(" ")[0] not in likes}
+    likes |= {
+        row.name.partition(" ")[0]: () for row in equivalents.NUMPY_ONLY if row.name.partition(" ")[0] not in likes
+    }
     for name, ops in likes.items():
-        extra = frozenset(w for row in numpy_only.ROWS if row.name.startswith(f"{name} ") for w in _words(row.name))
+        extra = frozenset(
+            w for row in equivalents.NUMPY_ONLY if row.name.startswith(f"{name} ") for w in _words(row.name)
+        )
         entry = _entry(name, "name", ops, name.removeprefix("np."), (False, False, True, False, len(name), name))
         made.append(SearchEntry(entry.hit, entry.text, entry.words | extra, entry.weight) if extra else entry)
     return made
@@ -163,7 +167,7 @@ def _differences() -> list[SearchEntry]:
 
 def _advice() -> list[SearchEntry]:
     """What is said of calls: "stable" of sort, "integer division" of floor_divide."""
-    rows = [row for row in (*equivalents.ROWS, *numpy_only.ROWS) if row.say]
+    rows = [row for row in (*equivalents.EQUIVALENTS, *equivalents.NUMPY_ONLY) if row.say]
     return [_entry(r.name, "advice", (), f"{r.name} {r.say}", (0, 0, 0, 0, k, r.name)) for k, r in enumerate(rows)]
 
 

@@ -19,7 +19,6 @@ from torchnp.lookup import (
     argument_names,
     equivalents,
     no_counterpart,
-    numpy_only,
     op_index,
     spellings,
     unsupported_names,
@@ -57,7 +56,7 @@ def texts():
     """Everything that the reference says, with what it is said of."""
     for i, d in CATALOGUE.items():
         yield from ((i, text) for text in (d.title, d.why, d.torch, d.numpy, d.in_numpy, d.in_torch))
-    for row in (*equivalents.ROWS, *numpy_only.ROWS):
+    for row in (*equivalents.EQUIVALENTS, *equivalents.NUMPY_ONLY):
         yield from ((row.name, text) for text in row)
     for op, row in op_index.ops().items():
         yield from ((op, text) for text in (row["does"], row["reason"], row["numpy"].replace("numpy.", "np.", 1)))

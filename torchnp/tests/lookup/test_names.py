@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from torchnp.lookup import argument_names, equivalents, numpy_only, op_index, snippets, spellings
+from torchnp.lookup import argument_names, equivalents, op_index, snippets, spellings
 from torchnp.lookup.resolve import SPELLED, meaning_of, meanings_of, spelled, torch_ops
 from torchnp.lookup.search import search
 from torchnp.lookup.synonyms import TOPICS
@@ -103,7 +103,7 @@ def test_a_phrase_leads_to_names(phrase):
     assert search(phrase, 1)[0].name == answers[0].name
 
 
-CALLS = (*numpy_only.ROWS, *equivalents.ROWS)
+CALLS = (*equivalents.NUMPY_ONLY, *equivalents.EQUIVALENTS)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def in_double():
 
 def evaluated(call, tensors):
     names = {"np": np, "torch": torch}
-    for name, expression in numpy_only.EXAMPLE.items():
+    for name, expression in equivalents.EXAMPLE.items():
         array = eval(expression, {"np": np})
         names[name] = torch.from_numpy(array) if tensors else array
     with warnings.catch_warnings():

@@ -77,7 +77,7 @@ def test_an_operator_has_a_counterpart_or_it_is_said_why_not():
         if op_index.is_own(op) and bodies and not any(body.like for body in bodies):
             means = meaning_of(op_index.callers().get(op, op)) or meaning_of(op)
             assert means.calls or no_counterpart.reason(op), (
-                f"{op}: add like=, or a row of lookup/equivalents.py, or it to lookup/no_counterpart.py"
+                f"{op}: add like=, or a row of data/equivalents.toml, or it to lookup/no_counterpart.py"
             )
     assert no_counterpart.reason("aten::add") == "" and no_counterpart.reason("aten::lstm").startswith("is a layer")
 
