@@ -19,7 +19,7 @@ HEAD = (
 )
 # Families whose counterparts cannot be held against torch, and why; all others are proved.
 WITHOUT = {
-    "captured": "torch makes _to_dense of sparse tensors alone, which NumPy does not have",
+    "vendor_aliases": "torch makes _to_dense of sparse tensors alone, which NumPy does not have",
 }
 DRAWS = 20  # of each overload, as many as the quick tier has
 

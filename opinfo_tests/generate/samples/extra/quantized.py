@@ -180,7 +180,7 @@ s    _fused_adagrad.tensor_lr_out  ([x(3)], [x(3)], [p(3)], [torch.ones(())], lr
 """
 
 # Families and overloads that torch's CPU has no code for; the table says what they mean.
-NO_CPU_FAMILIES = ("captured",)
+NO_CPU_FAMILIES = ("vendor_aliases",)
 NO_CPU = (
     "mm.dtype", "bmm.dtype", "addmm.dtype", "baddbmm.dtype", "mm.dtype_out", "bmm.dtype_out", "addmm.dtype_out",
     "baddbmm.dtype_out", "_scaled_grouped_mm", "_scaled_grouped_mm_v2", "pin_memory", "_pin_memory", "_pin_memory.out",
