@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from torchnp.dtypes import can_cast, get_default_dtype, promote_types, result_type, set_default_dtype
 
 if TYPE_CHECKING:
+    from torchnp.core.errors import MissingKernelError
     from torchnp.core.libraries import kernel
     from torchnp.core.table import table
     from torchnp.random import Generator, default_generator, manual_seed
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Generator",
+    "MissingKernelError",
     "aten",
     "can_cast",
     "default_generator",
@@ -45,6 +47,7 @@ _LAZY = {
     "aten": "torchnp.core.table",
     "prims": "torchnp.core.table",
     "table": "torchnp.core.table",
+    "MissingKernelError": "torchnp.core.errors",
     "Generator": "torchnp.random",
     "default_generator": "torchnp.random",
     "manual_seed": "torchnp.random",
@@ -76,4 +79,5 @@ def _library(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    modules = ("compiler", "device", "differences", "dtypes", "interop", "rpc")  # those that were imported
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__") or name in modules)})

@@ -16,6 +16,13 @@ from torchnp.dtypes import c_name, scalar_name
 Shape = Sequence[int]
 
 
+class MissingKernelError(RuntimeError):
+    """There is no kernel for an operator: in the table, under `NumpyMode`, on the device or on a server.
+
+    `torchnp.table` raises a subclass that is a KeyError too, and a handle one that is a NotImplementedError.
+    """
+
+
 def shape_text(shape: Shape) -> str:
     """A shape as torch prints it: ``[2, 3]``."""
     return f"[{', '.join(map(str, shape))}]"

@@ -16,6 +16,7 @@ import numpy as np
 
 from torchnp import kernels
 from torchnp.core import libraries
+from torchnp.core.errors import MissingKernelError
 from torchnp.core.excluded import reason_of
 from torchnp.core.registry import REGISTERED, Kernel
 from torchnp.core.schema import Schema, load
@@ -25,7 +26,7 @@ from torchnp.layout import apply
 STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
 
 
-class MissingOp(KeyError):
+class MissingOp(MissingKernelError, KeyError):
     """A name that the table has no kernel for; the message says whether torch knows it, and what is near.
 
     The message is made when it is read: what is near takes milliseconds to find, and ``table.get`` never asks.
@@ -397,6 +398,9 @@ class Packet:
         raise RuntimeError(
             "Overloaded torch operator invoked from Python failed to match any schema:\n" + "\n\n".join(problems)
         )
+
+    def __dir__(self) -> list[str]:
+        return sorted([*self.overloads(), "overloads"])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:

@@ -13,6 +13,7 @@ import torch
 
 import torchnp
 from torchnp import dtypes
+from torchnp.core.errors import MissingKernelError
 from torchnp.interop import convert, kernel_runner, storage_ops
 from torchnp.interop._private import (
     TorchDispatchMode,
@@ -38,11 +39,6 @@ _ROUTES = (
 _RUNNER = kernel_runner.Runner(convert)
 _CPU = torch.DispatchKeySet(torch.DispatchKey.CPU)
 _PASSED_NAMESPACES = frozenset({"profiler"})  # neither reads nor makes tensor values
-
-
-class MissingKernelError(RuntimeError):
-    """The table has no kernel for an op that was called under `NumpyMode`, or the op has an argument that cannot be
-    an array."""
 
 
 class Step:

@@ -324,3 +324,18 @@ def test_torchs_own_dtypes_layouts_devices_and_formats_do_as_their_names(name):
         if own:
             by_object, by_name = (answer({a.name: spelled}) for spelled in own)
             assert by_object == by_name, a.name
+
+
+def test_what_completion_shows_is_what_users_use():
+    shown = [name for name in dir(torchnp) if not name.startswith("_")]
+    assert {*torchnp.__all__} <= {*shown} and not {"Any", "importlib", "annotations", "float_to_integer"} & {*shown}
+    assert dir(torchnp.aten.var) == ["correction", "correction_out", "default", "dim", "out", "overloads"]
+    assert all(getattr(torchnp.aten.var, name) for name in dir(torchnp.aten.var))
+
+
+def test_missing_kernels_are_one_family_of_errors():
+    from torchnp.interop import MissingKernelError
+    from torchnp.rpc.client.tensor.overload_info import MissingRow
+
+    assert MissingKernelError is torchnp.MissingKernelError
+    assert issubclass(MissingOp, MissingKernelError) and issubclass(MissingRow, MissingKernelError)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import torchnp
+from torchnp.core.errors import MissingKernelError
 from torchnp.core.libraries import OWN
 from torchnp.interop._private import OpOverload, decomposition, is_composite, schema_of
 from torchnp.rpc import wire
@@ -191,7 +192,7 @@ def functional_of(func: OpOverload) -> OpOverload | None:
     return None
 
 
-class MissingRow(NotImplementedError):
+class MissingRow(MissingKernelError, NotImplementedError):
     """The server's table has no row for an operator, nor torch a decomposition into rows that it has.
 
     Attributes
