@@ -1,18 +1,18 @@
 """The conformance harness: is an operator what torch says it is?
 
-Every aten call under torch's OpInfo samples, forward and backward, is recorded below autograd and replayed alone on a
-backend: ours first, anybody's by the same code. ``python -m opinfo_tests --ops 'aten::var*'``,
+The harness records every aten call that torch's OpInfo samples make, forward and backward, below autograd, and replays
+each alone on a backend: ours, or anybody's by the same code. ``python -m opinfo_tests --ops 'aten::var*'``,
 ``torchnp conform --backend mylib``, ``pytest --pyargs opinfo_tests --backend package.module:object``.
 
 A backend is one line for a torch device (``device("mydev")``), for a dict of functions on ndarrays (``table(mine)``),
 for a ``torch.compile`` backend (``compile("inductor")``) and for an array API library (``array_api("array_api_strict")``);
 anything else is a subclass of ``Backend``.
 
-``case`` and ``schemas`` say what a call is; the rooms, each of which imports from those before it alone:
+``case`` and ``schemas`` define a call. Each subpackage imports only from those listed before it:
 
-- ``backends``: what is judged, and torch as the oracle
+- ``backends``: the backends under test, and torch as the oracle
 - ``judge``: the verdict on one call: outcomes, tolerances, torch's own disagreements, diagnoses
-- ``generate``: where calls come from: torch's samples and our own, calls drawn from schemas, and changes of these
+- ``generate``: where calls come from: torch's samples and our own, calls drawn from schemas, and variations of these
 - ``report``: rows and totals, known gaps, the page, the badge, repro scripts, shrinking
 - ``run``: the runner, its worker processes, the control, the command line
 """
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from .backends.torch_backend import device
     from .case import Array, Case, Named, Seeded
 
-# oneDNN convolves float16 where the processor has instructions for that, and torch itself does elsewhere, with other
-# checks, words and strides: it is held to what most processors have, so that torch says the same on all. oneDNN reads
-# this at its first use.
+# oneDNN convolves float16 only on processors with float16 instructions. Elsewhere torch's own kernel runs, with other
+# checks, messages and strides. This caps oneDNN at what most processors have, so that torch answers the same on all.
+# oneDNN reads this at its first use.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
-# Looked up on first use: the pytest plugin must not import NumPy, nor a dict of functions torch.
+# Imported on first use: the pytest plugin must not import NumPy, and judging a dict of functions must not import torch.
 _PLACES = {
     "Array": "case", "Backend": "backends.backend", "Case": "case", "Named": "case", "Seeded": "case",
     "Seen": "backends.backend", "Table": "backends.backend", "array_api": "backends.array_api_backend",

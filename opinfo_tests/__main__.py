@@ -1,4 +1,4 @@
-"""``python -m opinfo_tests``: see `opinfo_tests.run.command`, whose imports take seconds in which Ctrl-C is quiet too."""
+"""``python -m opinfo_tests``: runs `opinfo_tests.run.command`; Ctrl-C is quiet during its slow imports too."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _leaving_at_once() -> Iterator[None]:
-    """While torch is imported Ctrl-C ends the process there and then: raised inside its C++, it would abort it.
+    """Make Ctrl-C exit at once while torch is imported: KeyboardInterrupt inside its C++ would abort the process.
 
-    Nothing has begun that wants an end. Another thread than the main one is not interrupted and changes nothing.
+    Nothing needs cleanup yet. Outside the main thread this does nothing, as signals interrupt only that one.
     """
 
     def leave(*_: Any) -> None:
@@ -25,7 +25,7 @@ def _leaving_at_once() -> Iterator[None]:
         os._exit(130)
 
     ours = threading.current_thread() is threading.main_thread() and "torch" not in sys.modules
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # a parent may have it ignored
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # a parent may ignore it
         yield
         return
     signal.signal(signal.SIGINT, leave)

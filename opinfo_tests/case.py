@@ -1,8 +1,8 @@
-"""A case: one call of one overload, in a form that belongs to no library.
+"""A case: one call of one overload, in a library-neutral form.
 
-The arguments' memory is kept as raw buffers and each array argument as a window on one of them, so strides, views and
-aliasing between arguments survive, a case can be run any number of times on any backend, and its id is a hash of what
-it holds and not its place in a list.
+A case keeps the arguments' memory as raw buffers, and each array argument as a window on one of them. So strides, views
+and aliasing between arguments survive, and any backend can run a case any number of times. Its id hashes its content,
+not its place in a list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-ORDER = 2  # of derivatives that samples are run to: the gradient, and the gradient of the gradient
+ORDER = 2  # highest derivative that samples are run to: the gradient of the gradient
 _NUMPY_NAMES = [
     "bool",
     "uint8",
@@ -69,15 +69,15 @@ class Array:
     Parameters
     ----------
     buffer : int
-        Which of the buffers.
+        Index of the buffer.
     dtype : str
-        torch's name.
+        torch's name of the dtype.
     shape : tuple of int
         In elements.
     strides : tuple of int
         In bytes, 0 where the dimension is expanded.
     offset : int, optional
-        Of the first element, in bytes.
+        Offset of the first element, in bytes.
     """
 
     buffer: int
@@ -91,7 +91,7 @@ class Array:
         return window(buffers[self.buffer], DTYPES[self.dtype], self.shape, self.strides, self.offset)
 
     def is_whole(self, buffer: np.ndarray) -> bool:
-        """Return whether this is the whole buffer, row by row to the letter, as an ndarray of its own would be."""
+        """Return whether this is the whole buffer with the exact strides of a new row-major ndarray."""
         a = self.on([buffer] * (self.buffer + 1))
         return a.nbytes == buffer.size and (not a.size or a.strides == np.empty(a.shape, a.dtype).strides)
 
@@ -114,7 +114,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Seeded:
-    """A generator argument: a new one with this seed at each run.
+    """A generator argument: each run gets a new generator with this seed.
 
     Parameters
     ----------
@@ -140,11 +140,11 @@ class Case:
     source, sample_dtype : str, optional
         The sample that made the call: its OpInfo entry, and the dtype that it was drawn for.
     digest : str, optional
-        A hash of all that the call is made of; computed if not given.
+        A hash of the whole call; computed if not given.
     default_dtype : str, optional
-        The dtype of Python's floats during the call, as torch names it.
+        torch's name of the default dtype during the call.
     known : Seen, optional
-        torch's answer to a call that is not to be asked again in this process.
+        torch's recorded answer, for a call that torch must not run again in this process.
     """
 
     op: str
@@ -172,7 +172,7 @@ class Case:
 
     @property
     def dtype(self) -> str:
-        """The dtype that the call is counted under: its first array's, else its ``dtype`` argument, else none."""
+        """The dtype that reports count the call under: its first array's, else its ``dtype`` argument, else none."""
         for leaf in leaves((self.args, self.kwargs)):
             if isinstance(leaf, Array):
                 return leaf.dtype
@@ -191,17 +191,17 @@ class Case:
         return int(self.digest[:6], 16)
 
     def arrays(self) -> list[Array]:
-        """Return the array arguments in order, those in lists too."""
+        """Return the array arguments in order, including those in lists."""
         return [leaf for leaf in leaves((self.args, self.kwargs)) if isinstance(leaf, Array)]
 
     def dtypes(self) -> set[str]:
-        """Return the dtypes of the array arguments, and those that are arguments themselves."""
+        """Return the dtypes of the array arguments, and the dtypes that are arguments themselves."""
         found = list(leaves((self.args, self.kwargs)))
         named = {x.name for x in found if isinstance(x, Named) and x.kind == "dtype"}
         return named | {x.dtype for x in found if isinstance(x, Array)}
 
     def fresh_buffers(self) -> list[np.ndarray]:
-        """Return copies of the buffers, for a call to write on."""
+        """Return copies of the buffers that a call may write to."""
         return [b.copy() for b in self.buffers]
 
     def describe(self, limit: int = 200, values: int = 8) -> str:
@@ -214,14 +214,14 @@ class Case:
 
 @cache
 def schemas() -> dict[str, Any]:
-    """Return every registered schema by its full name: of aten and prims, and of the `libraries` that have been met."""
+    """Return every registered schema by full name: of aten, prims, and the other `libraries` imported so far."""
     from torchnp.core import schema
 
     return dict(schema.load())
 
 
 def window(buffer: np.ndarray, dtype: np.dtype, shape: tuple, strides: tuple, offset: int) -> np.ndarray:
-    if offset > buffer.size:  # of no elements: torch lets it lie outside
+    if offset > buffer.size:  # torch lets an array without elements lie outside its memory
         buffer = np.empty(offset, np.uint8)
     return np.ndarray(shape, dtype, buffer, offset, strides)
 
@@ -258,7 +258,7 @@ def show_tree(tree: Any, one: Callable[[Any], str]) -> str:
 
 
 def rebuilt(case: Case, args: Any, kwargs: Any, buffers: list[np.ndarray] | None = None) -> Case:
-    """Return the case with other arguments: what they do not use of its memory is left out."""
+    """Return the case with other arguments, without the memory that they do not use."""
     held = case.buffers if buffers is None else buffers
     before = {a.buffer: a.is_whole(held[a.buffer]) for a in case.arrays() if buffers is None}
     windows: dict[int, list[Array]] = {}
@@ -268,7 +268,7 @@ def rebuilt(case: Case, args: Any, kwargs: Any, buffers: list[np.ndarray] | None
     new: list[np.ndarray] = []
     moved: dict[Array, Array] = {}
     for b, users in windows.items():
-        if before.get(b) and len(set(users)) == 1:  # what was an array of its own stays one
+        if before.get(b) and len(set(users)) == 1:  # an array with its own memory keeps it
             made, a = whole(users[0].on(held), len(new))
             moved[users[0]] = a
         else:
@@ -288,7 +288,7 @@ def end_of(a: Array) -> int:
 
 
 def whole(values: np.ndarray, buffer: int) -> tuple[np.ndarray, Array]:
-    """Return new memory that holds ``values`` alone, and the window on it."""
+    """Return new memory that holds only ``values``, and the window on it."""
     held = np.array(values, order="C")
     name = next(n for n, dt in DTYPES.items() if dt == held.dtype)
     return held.reshape(-1).view(np.uint8), Array(buffer, name, held.shape, held.strides)
@@ -305,7 +305,7 @@ def describe_array(a: np.ndarray, limit: int) -> str:
 
 
 def widen(a: np.ndarray) -> np.ndarray:
-    """Return ``a`` in a dtype that NumPy computes and prints well, without a change of value."""
+    """Return ``a`` in a dtype that NumPy computes and prints well, with the same values."""
     if not is_inexact(a.dtype) or a.dtype in (np.float32, np.float64, np.complex64, np.complex128):
         return a
     return a.astype(np.complex64 if is_complex(a.dtype) else np.float32)

@@ -1,4 +1,4 @@
-"""Options of the suite: ``pytest --pyargs opinfo_tests --backend table --tier quick``, with ``-n 2`` too."""
+"""Options of the suite: ``pytest --pyargs opinfo_tests --backend table --tier quick``, also with ``-n 2``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse an unknown backend and a gaps file that cannot be read at once, and give the workers of xdist a place for their rows."""
+    """Refuse an unknown backend or an unreadable gaps file early, and give xdist workers a directory for their rows."""
     if config.getoption("--backend") != "table":
         from .backends.load import load_backend
         from .report import gaps
@@ -48,13 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the harness's own tests when somebody else's backend is judged."""
+    """Leave out the harness's own tests when another backend is judged."""
     mine = collection_path == Path(__file__).parent / "tests"
     return True if mine and config.getoption("--backend") != "table" else None
 
 
 class Parts:
-    """The controller's side under xdist: each worker writes a report of its own, which are put together at the end."""
+    """The xdist controller's side: each worker writes its own report, and the controller merges them at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config, self.place, self.message = config, "", ""
@@ -80,9 +80,9 @@ class Parts:
 
 
 def put_together(config: pytest.Config, parts: list[Path]) -> str:
-    """Write the one report of the workers' parts; return what is wrong with the run as a whole, or nothing.
+    """Merge the workers' reports into one; return what is wrong with the run as a whole, or nothing.
 
-    Failures that no gap knows have failed their own tests already.
+    Failures that no known gap covers have already failed their own tests.
     """
     from .backends.load import load_backend
     from .generate.samples.opinfo import registered
@@ -116,10 +116,10 @@ def put_together(config: pytest.Config, parts: list[Path]) -> str:
 
 
 class Run:
-    """One run for the whole session: entries are judged ahead in worker processes, and each test waits for its own.
+    """One run for the whole session: worker processes judge entries ahead, and each test waits for its own entry.
 
-    Under xdist there is one for each of its workers, which judges an entry when its test comes, and judges it itself
-    unless a process is asked for: a new one for each entry would take longer than the entry.
+    Under xdist each worker has a run. It judges an entry when the entry's test starts, in its own process unless
+    ``--opinfo-jobs`` asks for another: starting a process for each entry takes longer than judging the entry.
     """
 
     def __init__(self, config: pytest.Config, sources: list[str]) -> None:
@@ -195,7 +195,7 @@ class Run:
         return run_here(tasks, self.backend, self.options)
 
     def wait_for(self, source: str) -> list[dict[str, Any]]:
-        """Return an entry's or a family's rows, once all their tasks are done."""
+        """Return the rows of an entry or a family once all its tasks are done."""
         if not self.parallel and self.left.get(source):
             self.options.skip = self.tally.ran
             self.events = self.start(self.tasks[source])
@@ -226,7 +226,7 @@ def source_of(parameters: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="session")
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Return the session's run over the entries that were selected; an invalid one ends the session."""
+    """Return the session's run over the selected entries; an invalid run ends the session."""
     from .run.control import INVALID
 
     items = [

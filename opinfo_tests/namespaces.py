@@ -1,15 +1,15 @@
-"""Other libraries' operators: what there is to judge beside aten and prims, once a namespace is asked for by its name.
+"""Other libraries' operators: namespaces that can be judged beside aten and prims, when asked for by name.
 
-A package names a module in the entry point group ``torchnp.samples``, under the namespace of its operators. Importing it
-imports the library, so that torch has the operators. What else it has is optional:
+A package names a module in the entry point group ``torchnp.samples``, under the namespace of its operators. Importing
+the module imports the library, which registers its operators with torch. The module may also define:
 
-- ``samples(op, dtype)``: an iterable of ``(args, kwargs)`` of an overload's full name and a dtype's, as torch spells them;
-  arrays or tensors, numbers and lists. It gives none of what it does not know, and for the dtype ``"errors"`` what the
-  library refuses.
-- ``RULES``: rows of `opinfo_tests.generate.constraints.constraint.rule`, for the calls that are drawn from schemas. Without a row a
-  call is made of the schema's types and names alone.
-- ``UNDRAWN``: overloads of which no calls are drawn, nor samples with other values made, with the reason: of those that
-  trust what they are given and read memory beyond it.
+- ``samples(op, dtype)``: an iterable of ``(args, kwargs)`` for an overload's full name and a dtype's name, as torch
+  spells them; arguments are arrays or tensors, numbers and lists. It is empty for an unknown overload or dtype. For the
+  dtype ``"errors"`` it holds calls that the library refuses.
+- ``RULES``: rows of `opinfo_tests.generate.constraints.constraint.rule`, for the calls that are drawn from schemas.
+  Without a row, calls follow only the schema's types and names.
+- ``UNDRAWN``: overloads, each with the reason, for which the harness draws no calls and changes no sample's values:
+  they trust their arguments and would read out of bounds.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .case import schemas
 from .schemas import siblings
 
 GROUP = "torchnp.samples"
-# The calls that the rows which torchnp ships are judged by.
+# Modules with the sample calls for the other libraries' rows that torchnp ships.
 OF_SHIPPED = {space: f"opinfo_tests.generate.{space}_calls" for space in shipped.MODULES}
 
 
 @dataclass(frozen=True)
 class Library:
-    """What a package's module says of its operators."""
+    """What a package's module declares about its operators."""
 
     samples: Callable[[str, str], Iterable[tuple[tuple, dict[str, Any]]]] | None = None
     rules: tuple = ()
@@ -47,17 +47,17 @@ LIBRARIES: dict[str, Library] = {}
 
 
 def is_other(op: str) -> bool:
-    """Return whether an overload is of another library."""
+    """Return whether an overload belongs to another library."""
     return not op.startswith(libraries.PREFIXES)
 
 
 def of(op: str) -> Library:
-    """Return what is known of an overload's library."""
+    """Return the declarations of an overload's library."""
     return LIBRARIES.get(op.partition("::")[0], Library())
 
 
 def offered(pattern: str) -> list[str]:
-    """Return the other namespaces that a pattern means: those of installed packages, or the one that it names."""
+    """Return the other namespaces that a pattern matches among installed packages, or the one that it names."""
     if not set(pattern) & set("*?["):
         return [] if pattern in libraries.OWN else [pattern]
     found = {e.name for e in entry_points(group=GROUP)} | {*libraries.offered(), *LIBRARIES}
@@ -65,7 +65,7 @@ def offered(pattern: str) -> list[str]:
 
 
 def import_rows(space: str) -> None:
-    """Import a library, its rows and its samples; what torch has of it is registered from then on."""
+    """Import a library, its rows and its samples, and add its registered schemas to ours."""
     if space in LIBRARIES:
         return
     from torchnp.core.schema import Schema
@@ -94,17 +94,17 @@ def import_rows(space: str) -> None:
 
 
 def meet_all(spaces: Iterable[str]) -> None:
-    """Do so in a process that works for another."""
+    """Import namespaces in a worker process."""
     for space in spaces:
         import_rows(space)
 
 
 def met() -> tuple[str, ...]:
-    """Return the namespaces that have been met, for another process."""
+    """Return the namespaces imported so far, for `meet_all` in another process."""
     return tuple(sorted(LIBRARIES))
 
 
 def why_undrawn(op: str) -> str:
-    """Return why no calls of an overload are drawn, by its library's own word, or nothing."""
+    """Return the library's reason that no calls of an overload are drawn, or nothing."""
     undrawn = of(op).undrawn or {}
     return undrawn.get(op, "") or next((undrawn[n] for n in siblings().get(op, ()) if n in undrawn), "")

@@ -1,6 +1,6 @@
-"""The pytest plugin: makes the suite's options known when ``--pyargs opinfo_tests`` asks for it, from any directory.
+"""The pytest plugin: registers the suite's options when ``--pyargs opinfo_tests`` is given, from any directory.
 
-Without that it does nothing, so that no other project's ``--backend`` meets ours.
+Otherwise it does nothing, so that our ``--backend`` does not clash with another project's.
 """
 
 from __future__ import annotations

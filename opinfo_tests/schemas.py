@@ -1,4 +1,4 @@
-"""What the schemas say that the harness needs: who writes what, and which overload is whose ``out=`` form."""
+"""Facts that the harness derives from schemas: which arguments are written, and which overloads are siblings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from .case import Array, Case, leaves
 from .case import schemas as all_schemas
 
-OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory"})  # where there is out=, it says these
+OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory"})  # out= determines these
 
 
 IN_PLACE = {f"__i{name}__": f"__{name}__" for name in ("and", "or", "xor", "lshift", "rshift")}
 
 
 def plain_base(base: str) -> str:
-    """Return the name that an operator's in-place, ``_copy`` and functional forms share."""
+    """Return the base name that an operator's in-place, ``_copy`` and functional forms share."""
     base = IN_PLACE.get(base, base)
     if base.endswith("__") or not base.strip("_"):
         return base
@@ -24,9 +24,9 @@ def plain_base(base: str) -> str:
 
 @cache
 def siblings() -> dict[str, tuple[str, ...]]:
-    """Return for each overload those of the same operator that take the same arguments, ``out=`` aside.
+    """Return for each overload the others of the same operator that take the same arguments, ``out=`` aside.
 
-    They are its in-place form, its ``out=`` form, its view or copying form: what calls one calls all.
+    They are its in-place, ``out=``, view or copying forms: a call of one fits all.
     """
     groups: dict[Any, list[str]] = {}
     for name, s in all_schemas().items():
@@ -37,7 +37,7 @@ def siblings() -> dict[str, tuple[str, ...]]:
 
 
 def written_arrays(case: Case) -> frozenset[int]:
-    """Return which of the case's array arguments, in order, the schema says are written.
+    """Return the indices, in order, of the array arguments that the schema marks as written.
 
     An operator that only changes its argument's shape or strides writes no memory.
     """
@@ -59,14 +59,13 @@ def written_arrays(case: Case) -> frozenset[int]:
 
 
 def bound(case: Case) -> dict[str, Any]:
-    """Return a case's arguments by name, defaults filled in."""
+    """Return a case's arguments by name, including defaults."""
     declared = all_schemas()[case.op].args
     found = {a.name: a.default for a in declared if a.has_default}
     return found | {a.name: v for a, v in zip(declared, case.args, strict=False)} | case.kwargs
 
 
-# Operators that write beyond their memory when arguments are not just as their own callers make them: asked only as
-# recorded.
+# Operators that write out of bounds unless arguments are just as torch's own callers make them: run only as recorded.
 FRAGILE = (
     "_scaled_dot_product",
     "_flash_attention",
@@ -80,7 +79,7 @@ FRAGILE = (
     "native_layer_norm_backward",
     "_weight_norm_interface",
 )
-# What these give is memory itself, which an ndarray has to own whole to be resized.
+# These change an argument's memory itself: an ndarray must own its whole memory to be resized.
 OF_MEMORY = ("resize", "_resize", "set")
 
 
@@ -88,14 +87,14 @@ def is_fragile(op: str) -> bool:
     return op.partition("::")[2].startswith(FRAGILE + OF_MEMORY)
 
 
-# Of a matrix with equal rows these tell rounding errors alone: whether it is singular, and the factors of what is left.
+# On a matrix with equal rows, these operators return only rounding error (is it singular, what are the factors).
 OF_MATRICES = (
     "linalg_", "_linalg_", "cholesky", "inverse", "pinverse", "lu_", "_lu_", "logdet", "slogdet", "det", "lobpcg", "svd",
     "qr", "geqrf", "orgqr", "ormqr", "matrix_", "triangular_solve", "_cholesky",
 )  # fmt: skip
 
 
-# Of these names some are of vectors, or of products alone.
+# Exceptions to the prefixes above: operators on vectors, or plain products.
 OF_VECTORS = (
     "linalg_vector_norm",
     "linalg_vecdot",
@@ -116,7 +115,7 @@ def is_out(op: str) -> bool:
 
 
 def resizable_buffers(case: Case) -> frozenset[int]:
-    """Return the buffers that are one written argument, whole: an ndarray there must own its memory to be resized."""
+    """Return the buffers that are exactly one written argument: an ndarray there must own its memory to be resized."""
     declared = all_schemas()[case.op]
     if not declared.mutates:
         return frozenset()
@@ -129,14 +128,14 @@ def resizable_buffers(case: Case) -> frozenset[int]:
     return frozenset(a.buffer for a in whole)
 
 
-# What these hold before the call is never read: uninitialised memory there would make a case's hash unstable.
+# These never read what they overwrite: uninitialised memory there would make a case's hash unstable.
 OVERWRITES = frozenset(
     "fill_ zero_ copy_ normal_ uniform_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_".split()  # noqa: SIM905
 )
 
 
 def blank_written(op: str, args: tuple, kwargs: dict[str, Any], buffers: list) -> None:
-    """Zero what a call overwrites without reading it."""
+    """Zero the buffers that a call overwrites without reading."""
     declared = all_schemas().get(op)
     if declared is None or not (declared.is_out or declared.base in OVERWRITES):
         return

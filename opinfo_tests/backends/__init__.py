@@ -1,1 +1,1 @@
-"""What is judged: our table, torch, a device, a compiler, an array library, and where they are found by name."""
+"""Backends under test: our table, torch, a device, a compiler, an array library, and loading them by name."""

@@ -1,4 +1,4 @@
-"""An array API library as a backend: torchnp's portable kernels, the prims, run on its arrays."""
+"""An array API library as a backend: torchnp's portable kernels (the prims) run on its arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .backend import Backend
 
-# Prims that the standard has no words for: memory with strides, writing, random streams, arrays from nothing.
+# Prims that the standard cannot express: strided memory, in-place writes, random streams, array creation.
 NOT_PORTABLE = frozenset(
     f"prims::{name}"
     for name in (
@@ -45,7 +45,7 @@ BACKEND = Library()
 
 
 class ArrayAPI(Backend):
-    """The portable kernels of ``torchnp.table`` on arrays of a library; they return arrays of the same library."""
+    """The portable kernels of ``torchnp.table`` on a library's arrays; they return arrays of the same library."""
 
     def __init__(self, library: ModuleType) -> None:
         import torchnp
@@ -56,10 +56,10 @@ class ArrayAPI(Backend):
         self.dtypes = frozenset(n for n in STANDARD if hasattr(library, n))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return array_api, (self.library.__name__,)  # a module cannot be pickled, its name can
+        return array_api, (self.library.__name__,)  # a module cannot be pickled, but its name can
 
     def repro(self, op: str) -> tuple[str, str]:
-        """Return the imports and the text that call ``op`` in a script."""
+        """Return the imports and the code that call ``op`` in a repro script."""
         mine = f"def mine(args, kwargs):\n    return torchnp.table[{op!r}](*args, **kwargs)"
         imports = f"import importlib\n\nimport torchnp\n\nlibrary = importlib.import_module({self.library.__name__!r})"
         return imports, f"{_REPRO}\n\n{mine}\n"
@@ -82,14 +82,14 @@ class ArrayAPI(Backend):
 def array_api(namespace: str | ModuleType) -> ArrayAPI:
     """Return the backend of an array API namespace: a module, or a name such as ``array_api_strict`` or ``torch``.
 
-    It claims the prims whose kernels are written in terms of the standard, in the standard's dtypes. A library that
-    does not follow the standard by itself is taken through ``array_api_compat``. NumPy's own arrays are what all
-    kernels are made for, so ``numpy`` judges these and not the portable code.
+    It claims the prims whose kernels use only the standard, in the standard's dtypes. A library that does not follow
+    the standard itself is wrapped by ``array_api_compat``. On NumPy's own arrays the ordinary kernels run, so ``numpy``
+    judges those and not the portable code.
 
     Parameters
     ----------
     namespace : str or module
-        The library, or its name as it is imported or known to ``array_api_compat``.
+        The library, or its name as imported or as ``array_api_compat`` knows it.
 
     Returns
     -------

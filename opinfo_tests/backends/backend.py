@@ -1,8 +1,8 @@
-"""What is judged, and the oracle: a backend runs a case and says what could be seen.
+"""The base class of backends, the oracle included: a backend runs a case and returns what could be observed.
 
-A backend declares the overloads that it claims in ``ops`` and has three methods: ``put`` makes its own array of an
-ndarray, ``get`` makes an ndarray of its own array, ``run`` calls an operator. What it claims it cannot excuse by
-raising: absence is declared, never inferred from an exception.
+A backend declares in ``ops`` the overloads that it claims, and has three methods: ``put`` makes its own array from an
+ndarray, ``get`` makes an ndarray from its own array, ``run`` calls an operator. Raising never excuses a claimed
+overload: a backend declares what it lacks, and the harness never infers it from an exception.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from ..schemas import resizable_buffers
 
 @dataclass
 class Seen:
-    """What a run of a case showed.
+    """What could be observed of one run of a case.
 
     Attributes
     ----------
     results : list
-        Flat: arrays; None, numbers and booleans stay as they are.
+        The flattened results: arrays; None, numbers and booleans stay as they are.
     structure : str
         How the results were nested.
     alias : list
-        For each result the window ``(buffer, offset, strides)`` on an argument's memory, in bytes, None where there is
-        none, or ``...`` where the backend cannot tell.
+        For each result its window ``(buffer, offset, strides)`` on an argument's memory, in bytes; None if it is no
+        view, or ``...`` if the backend cannot tell.
     after : list
         Each array argument after the call.
     buffers : list of ndarray, optional
-        The raw memory of the arguments after the call, where that is visible.
+        The raw memory of the arguments after the call, if it is visible.
     error : tuple of str, optional
-        Class and message of what was raised.
+        Class and message of the exception.
     refused : str
-        By what policy of the backend it was raised, as `Backend.refuses` says.
+        The backend's policy behind the exception, as `Backend.refuses` returns it.
     seconds : float
         How long the call took.
     strides : list
-        Of each result, in elements; None for what is no array. Empty where the backend promises none.
+        Strides of each result, in elements; None for a non-array. Empty if the backend does not promise strides.
     random : list of bytes
         States of the default generator and of generator arguments after the call.
     """
@@ -72,22 +72,22 @@ def structure_of(out: Any) -> str:
 class Backend:
     """The base class of all backends.
 
-    A subclass gives ``ops`` (the full names of the overloads that it claims, ``aten::add.Tensor``), ``put``, ``get`` and
-    ``run``, and perhaps a ``name`` for reports. What is claimed is judged, and an exception never excuses it. Where memory
-    can be seen, ``place`` says on which argument a result is a view; where random numbers are torch's own, ``seed``,
-    ``generator`` and ``state`` have them compared. With ``strides = True`` results promise torch's memory layout as well.
+    A subclass defines ``ops`` (the full names of the overloads that it claims, ``aten::add.Tensor``), ``put``, ``get``
+    and ``run``, and perhaps a ``name`` for reports. The harness judges all that is claimed; an exception never excuses
+    it. If memory is visible, ``place`` tells which argument a result is a view of. If random numbers are torch's own,
+    ``seed``, ``generator`` and ``state`` let the harness compare them. ``strides = True`` promises torch's strides too.
     """
 
     name = "backend"
     ops: Container[str] = frozenset()
     dtypes: frozenset[str] | None = (
-        None  # of arrays, as torch names them: calls with others are not judged; None is all
+        None  # supported array dtypes by torch's names: calls with others are not judged; None means all
     )
-    strides = False  # whether the strides of what ``get`` returns are torch's
-    loaded_by = ""  # the name by which a worker process loads it again; without one it is pickled
+    strides = False  # whether arrays from ``get`` have torch's strides
+    loaded_by = ""  # the name by which worker processes load it; without one it is pickled
 
     def put(self, a: np.ndarray) -> Any:
-        """Return this backend's array with the dtype, shape and values of ``a``; it is no tuple, list or number."""
+        """Return this backend's array with the dtype, shape and values of ``a``; not a tuple, list or number."""
         return a
 
     def get(self, x: Any) -> np.ndarray:
@@ -103,26 +103,27 @@ class Backend:
         return DTYPES.get(leaf.name, leaf.name) if leaf.kind == "dtype" else leaf.name
 
     def exempt(self, case: Case) -> str:
-        """Return why a call is not judged, though its overload is claimed, or nothing."""
+        """Return why a call of a claimed overload is not judged, or nothing."""
         return "it has no other default dtype" if case.default_dtype != USUAL and not self.sets_default_dtype else ""
 
     @property
     def sets_default_dtype(self) -> bool:
-        """Whether `set_default_dtype` does what it says."""
+        """Whether the backend implements `set_default_dtype`."""
         return type(self).set_default_dtype is not Backend.set_default_dtype
 
     def set_default_dtype(self, name: str) -> None:
-        """Set the dtype of Python's floats, by torch's name for it; of a backend without, such calls are not judged."""
+        """Set the default dtype by torch's name; backends without one skip calls under another default dtype."""
         raise TypeError(f"{type(self).__name__} has no default dtype")
 
     def refuses(self, error: Exception) -> str:
-        """Return by what policy a call was refused, or nothing: such calls are counted apart, by these words."""
+        """Return the policy by which a call was refused, or nothing; reports count such calls apart, by this text."""
         return ""
 
     def reference(self, case: Case) -> Seen | None:
-        """Return what torch's own kernels show behind the same machinery, None where there is none.
+        """Return what torch's own kernels give behind the same machinery, or None if there is no such reference.
 
-        Asked of calls that fail: where torch is another one there than on its CPU device, both answers are torch's.
+        The harness asks for it when a call fails: if torch answers differently there than on its CPU device, it accepts
+        both answers as torch's.
         """
         return None
 
@@ -134,11 +135,11 @@ class Backend:
         raise TypeError(f"{type(self).__name__} has no generators")
 
     def state(self, generator: Any = None) -> bytes | None:
-        """Return the state of a generator (of the default one) as torch writes it, None where that cannot be told."""
+        """Return the state of a generator (the default one if None) in torch's format, or None if unknown."""
         return None
 
     def place(self, result: Any, buffers: list[np.ndarray]) -> Any:
-        """Return the window of ``result`` on an argument's buffer, None, or ``...`` where that cannot be told."""
+        """Return the window of ``result`` on an argument's buffer, None if it is no view, or ``...`` if unknown."""
         return ...
 
     def execute(self, case: Case) -> Seen:
@@ -165,7 +166,7 @@ class Backend:
                 if x.buffer in resizable:
                     a = owned[x.buffer] = a.copy()
                 elif writes and not a.size:
-                    a = np.empty(x.shape, a.dtype)  # with memory of its own it can be resized
+                    a = np.empty(x.shape, a.dtype)  # it owns its memory, so it can be resized
                 mine.append(self.put(a))
                 return mine[-1]
             if type(x) is Named:
@@ -189,11 +190,11 @@ class Backend:
                 seen.alias.append(None if plain else self.place(r, buffers))
                 seen.results.append(r if plain else self.get(r))
                 if self.strides:
-                    # An ndarray that is resized in place is row-major, and an empty one has NumPy's own strides.
+                    # An ndarray resized in place is row-major, and an empty one has NumPy's own strides.
                     given = any(r is x for x in mine) or (writes and not plain and not seen.results[-1].size)
                     seen.strides.append(None if plain or given else in_elements(seen.results[-1]))
             seen.after = [self.get(x) for x in mine]
-        except Exception as e:  # of put and get too: what a backend cannot hold or hand back it does not compute
+        except Exception as e:  # put and get included: an array that a backend cannot hold or return is a failure
             seconds = time.perf_counter() - start
             return Seen(error=error_of(e), refused=self.refuses(e), seconds=seconds, buffers=self.memory(buffers))
         seen.buffers = self.memory(buffers)
@@ -202,7 +203,7 @@ class Backend:
         return seen
 
     def memory(self, buffers: list[np.ndarray]) -> list[np.ndarray] | None:
-        """Return the arguments' raw memory after a call, None where ``put`` copies."""
+        """Return the arguments' raw memory after a call, or None if ``put`` copies."""
         return None
 
 
@@ -232,13 +233,13 @@ class Table(Backend):
     Parameters
     ----------
     table : mapping of str to callable
-        Its keys are what the backend claims.
+        Its keys are the overloads that the backend claims.
     name : str, optional
         What reports call the backend.
     scalars : bool, optional
-        Whether a NumPy scalar as a result counts as a 0-d array, as plain NumPy functions return it.
+        Whether a NumPy scalar result counts as a 0-d array, since plain NumPy functions return scalars.
     strides : bool, optional
-        Whether results promise torch's memory layout: other strides are then a failure.
+        Whether results promise torch's strides: other strides are then a failure.
     """
 
     def __init__(
@@ -260,7 +261,7 @@ class Table(Backend):
 
     @property
     def sets_default_dtype(self) -> bool:
-        """Of functions on ndarrays there is no such thing, but of torchnp's own."""
+        """Whether this is torchnp's own table: other functions on ndarrays have no default dtype."""
         return self._torchnp is not None and self.table is self._torchnp.table
 
     def set_default_dtype(self, name: str) -> None:
@@ -284,8 +285,8 @@ class Table(Backend):
 def table(mapping: Mapping[str, Any], name: str = "table", strides: bool = False) -> Table:
     """Return the backend of a dict ``{"aten::add.Tensor": f(ndarray, ...) -> ndarray}``.
 
-    Functions are called as the schema is: 0-d arrays for 0-d tensors, NumPy dtypes for dtypes, lists for ``int[]``. A
-    NumPy scalar as a result counts as a 0-d array. The keys are what the backend claims.
+    Functions take arguments as in the schema: 0-d arrays for 0-d tensors, NumPy dtypes for dtypes, lists for ``int[]``.
+    A NumPy scalar result counts as a 0-d array. The keys are the overloads that the backend claims.
 
     Parameters
     ----------
@@ -294,7 +295,7 @@ def table(mapping: Mapping[str, Any], name: str = "table", strides: bool = False
     name : str, optional
         What reports call the backend.
     strides : bool, optional
-        Whether the functions promise torch's memory layout: other strides are then a failure.
+        Whether the functions promise torch's strides: other strides are then a failure.
 
     Returns
     -------
@@ -304,7 +305,7 @@ def table(mapping: Mapping[str, Any], name: str = "table", strides: bool = False
     Raises
     ------
     ValueError
-        torch registers no overload of one of the names, or a key is no overload.
+        torch registers no overload with one of the names, or a key is not an overload.
     """
     mapping = {name_of(key): function for key, function in mapping.items()}
     unknown = sorted(set(mapping) - set(schemas()))
@@ -314,12 +315,12 @@ def table(mapping: Mapping[str, Any], name: str = "table", strides: bool = False
 
 
 def name_of(key: Any) -> str:
-    """Return the full name of an overload that is named or, as ``torch.ops.aten.add.Tensor``, is the overload itself.
+    """Return the full name of an overload, given by name or as the object, such as ``torch.ops.aten.add.Tensor``.
 
     Raises
     ------
     ValueError
-        It is several overloads, as ``torch.ops.aten.add``, or anything else.
+        The key is a packet of overloads, such as ``torch.ops.aten.add``, or anything else.
     """
     if isinstance(key, str):
         return key

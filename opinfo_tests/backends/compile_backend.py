@@ -1,4 +1,4 @@
-"""torch.compile as a backend: each overload is compiled alone, by ``eager``, ``aot_eager``, ``inductor`` or anybody's."""
+"""torch.compile as a backend: compiles each overload alone, by ``eager``, ``aot_eager``, ``inductor`` or any other."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .torch_backend import TorchDevice, overload_of
 
 _INNER = re.compile(r"\bgot (\w+)\((.*)\)\s*$", re.MULTILINE)
 NOT_COMPILED = "torch's compiler runs the operator itself"
-_NUMBERED = re.compile(r"<eval_with_key>\.\d+")  # dynamo's names of what it compiles
-REFERENCE = "aot_eager"  # torch's own kernels, behind all of its compiler that is there for every backend
-_RESET = 500  # calls between full resets, which keep memory bounded and take long
+_NUMBERED = re.compile(r"<eval_with_key>\.\d+")  # dynamo's names for its compiled functions
+REFERENCE = "aot_eager"  # torch's own kernels, behind the part of its compiler that all backends share
+_RESET = 500  # calls between full resets, which bound memory but are slow
 
 
 class Compiled(TorchDevice):
     """A ``torch.compile`` backend on the CPU.
 
-    Every call is compiled anew for its own shapes: what is judged is the compiler, not its cache. Random numbers are
-    torch's own (inductor's ``fallback_random``), so that they can be compared. What torch's compiler makes of a call
-    whatever compiles it (a check that it leaves out, a refusal of its own) is told by `REFERENCE`. Calls that it hands to
-    no compiler, as dynamo runs them itself, are counted apart.
+    Every call is compiled anew for its own shapes, to judge the compiler and not its cache. Random numbers are torch's
+    own (inductor's ``fallback_random``), so that they can be compared. `REFERENCE` shows what torch's compiler itself
+    changes in a call under any backend (a check left out, a refusal of its own). Calls that dynamo runs itself, without
+    a compiler, are counted apart.
     """
 
-    strides = False  # a compiler chooses its own where nothing is written
+    strides = False  # a compiler chooses the strides of results that are not written arguments
 
     def __init__(self, compiler: str | Callable[..., Any], name: str = "") -> None:
         super().__init__("cpu")
@@ -62,7 +62,7 @@ class Compiled(TorchDevice):
         def call(*a: Any, **k: Any) -> Any:
             return overload(*a, **k)
 
-        # Only this function's own cache: it has one code object, and dynamo stops compiling after a few entries.
+        # Reset only this function's cache: it has one code object, and dynamo stops compiling after a few entries.
         torch._dynamo.reset_code(call.__code__)
         self.calls += 1
         if self.calls % _RESET == 0:
@@ -79,7 +79,7 @@ class Compiled(TorchDevice):
 
 
 def unwrapped(e: Exception) -> Exception:
-    """Return the operator's own error: while tracing, dynamo reports it inside one of its own."""
+    """Return the operator's own error: while tracing, dynamo wraps it in one of its own."""
     inner = getattr(e, "inner_exception", None)
     if isinstance(inner, Exception):
         return inner

@@ -1,6 +1,6 @@
-"""Backends by name: ours, a torch device or compiler, an entry point in the group ``torchnp.backends``, or ``package.module:object``.
+"""Backends by name: ours, torch devices, compilers, ``torchnp.backends`` entry points, or ``package.module:object``.
 
-What needs torch, or cloudpickle, is imported where it is needed: ``torchnp requires --backend`` runs without them.
+Functions import torch and cloudpickle only where they use them: ``torchnp requires --backend`` runs without either.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from .backend import Backend, Table, name_of, table
 
 GROUP = "torchnp.backends"
-UNNAMED = ("table", Backend.name)  # names that say nothing: a report then has the name that the backend was loaded by
+UNNAMED = ("table", Backend.name)  # default names: reports then use the name that the backend was loaded by
 
 
 def own_table() -> Table:
@@ -37,7 +37,7 @@ def np_device() -> Backend:
 
 
 def load_backend(name: str) -> Backend:
-    """Return a backend by its name on the command line; an unknown name is an error that lists the known ones."""
+    """Return a backend by its command-line name; an unknown name is an error that lists the known ones."""
     if name == "table":
         return own_table()
     backend = found_backend(name)
@@ -90,7 +90,7 @@ def found_backend(name: str) -> Backend:
 
 
 def packed(backend: Backend) -> str | bytes:
-    """Return what a worker process makes the same backend of: its name, or the object itself in bytes."""
+    """Return what a worker process needs to rebuild the backend: its name, or the pickled object."""
     if backend.loaded_by:
         return backend.loaded_by
     import cloudpickle
@@ -105,7 +105,7 @@ def packed(backend: Backend) -> str | bytes:
 
 
 def unpacked(sent: str | bytes) -> Backend:
-    """Return the backend that ``packed`` described."""
+    """Return the backend that ``packed`` serialized."""
     if isinstance(sent, str):
         return load_backend(sent)
     import cloudpickle
@@ -114,7 +114,7 @@ def unpacked(sent: str | bytes) -> Backend:
 
 
 def imported(name: str) -> Any:
-    """Return the object that ``package.module:object`` names; modules of the working directory count."""
+    """Return the object that ``package.module:object`` names, also from the working directory."""
     module, _, attribute = name.partition(":")
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -125,7 +125,7 @@ def imported(name: str) -> Any:
 
 
 def as_backend(value: Any, name: str) -> Backend:
-    """Return the backend that an object is, makes, or holds: a Backend, its class, or a dict of functions."""
+    """Return the backend for an object: a Backend, its class, a function that returns one, or a dict of functions."""
     if isinstance(value, type) and issubclass(value, Backend):
         return as_backend(value(), name)
     if isinstance(value, Backend):

@@ -1,4 +1,4 @@
-"""The remote tensor: each overload called on handles, whose values are on a server in this process or in one of its own."""
+"""The remote tensor as a backend: calls each overload on handles; the server runs in this process or in its own."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from .torch_backend import TorchDevice, dtype_of_number, gives_dtype, overload_o
 
 TRANSPORTS: dict[str, tuple[str, ...]] = {"local": (), "tcp": (), "tls": (), "grpc": ("--grpc",), "grpcs": ("--grpc",)}
 ENCRYPTED = ("tls", "grpcs")
-# A worker may be killed: what holds the server ends it when the worker's end of its input is gone.
+# A worker may be killed: this holder process ends the server when the worker's end of the holder's stdin closes.
 _HOLDER = """import subprocess, sys
 server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
 sys.stdin.read()
 server.terminate()
 server.wait()
 """
-# What torch itself says where its parser takes a tensor for a number, and where it reads memory, of a handle.
+# torch's own messages when, given a handle, its parser wants a number or its code reads memory.
 _READ = ("but instead found type 'RPCTensor'", "has a non-zero number of elements, but its data is not allocated yet")
 
 
 class ServerProcess:
-    """A server process on a free port of loopback, which ends with this process, whatever that dies of."""
+    """A server process on a free loopback port, which ends with this process however that dies."""
 
     def __init__(self, *options: str) -> None:
         command = [sys.executable, "-W", "ignore", "-m", "torchnp.rpc.server", "--log-level", "ERROR", *options]
@@ -55,7 +55,7 @@ class ServerProcess:
 
 
 class Certificates:
-    """A certificate of loopback by an authority of its own, as files that end with this object."""
+    """A loopback certificate from its own CA, in temporary files that go with this object."""
 
     def __init__(self) -> None:
         import trustme
@@ -71,10 +71,10 @@ class Certificates:
 
 
 class Remote(TorchDevice):
-    """Calls on handles of one session, in which every buffer of a case is a vector and every argument a window on it.
+    """Calls on handles of one session: each buffer of a case is a vector, and each argument a window on one.
 
-    Where a result lies is found by experiment: the bytes of an argument's memory are inverted on the server, and what is
-    published again has changed if it lies there.
+    The backend finds aliasing by experiment: it inverts the bytes of an argument's memory on the server, and publishes
+    the results again. A result that changed lies in that memory.
     """
 
     def __init__(self, transport: str) -> None:
@@ -92,7 +92,7 @@ class Remote(TorchDevice):
 
     @property
     def session(self) -> rpc.Session:
-        """The session of this process; a new one where the last has ended, and a new server if that has."""
+        """The session of this process; a new one if the last has ended, on a new server if that has ended too."""
         if self._session is not None and self._session.over:
             self.close()
         if self._session is None:
@@ -110,7 +110,7 @@ class Remote(TorchDevice):
         return rpc.connect(self.server.address, reconnect=0, ca=self.certificates.ca if self.certificates else None)
 
     def close(self) -> None:
-        """Leave the server; the next call has a new session."""
+        """Close the session; the next call opens a new one."""
         session, self._session = self._session, None
         if session is not None:
             with suppress(rpc.RPCError, rpc.RemoteOpError):
@@ -124,7 +124,7 @@ class Remote(TorchDevice):
             return error.reason
         if isinstance(error, RuntimeError) and any(words in str(error) for words in _READ):
             return rpc.ValueAccessError("").reason
-        return getattr(error, "reason", "")  # of what has no row that could be sent
+        return getattr(error, "reason", "")  # set on errors for operators without a row to send
 
     def _execute(self, case: Case) -> Seen:
         start = time.perf_counter()
@@ -137,13 +137,13 @@ class Remote(TorchDevice):
 
     def _executed(self, case: Case) -> Seen:
         session = self.session
-        # Booleans go as bytes, as the bytes of a case may be others than 0 and 1, and a session makes such 1.
+        # Booleans go as bytes: a case may hold bytes other than 0 and 1, which a session turns into 1.
         memory = [session.send(v.view(torch.uint8) if v.dtype == torch.bool else v) for v in self.moved(case)]
         mine: list[Any] = []
 
         def leaf(x: Any) -> Any:
             if type(x) is Array:
-                mine.append(window_of(memory[x.buffer], x).data)  # to autograd no view of it
+                mine.append(window_of(memory[x.buffer], x).data)  # not a view to autograd
                 return mine[-1]
             if type(x) is Named:
                 return self.named(x)
@@ -169,7 +169,7 @@ class Remote(TorchDevice):
         return seen
 
     def _settle(self) -> None:
-        """Take the failures that nobody asked about, so that the next call does not meet them."""
+        """Drain pending failures, so that the next call does not raise them."""
         if self._session is not None and not self._session.over:
             try:
                 self._session.sync()
@@ -180,7 +180,7 @@ class Remote(TorchDevice):
 
 
 def told(e: Exception) -> tuple[str, str]:
-    """Return the class and the words of an error; a failure on the server is also of the kernel's class, which counts."""
+    """Return the class and message of an error; for a failure on the server, those of the kernel's error."""
     name, text = error_of(e)
     if isinstance(e, rpc.RemoteOpError):
         return type(e).__bases__[-1].__name__.lstrip("_"), e.remote_text
@@ -191,18 +191,18 @@ def got(x: Any) -> Any:
     """Return the values of a handle."""
     if not isinstance(x, torch.Tensor):
         return x
-    # A composite of torch's may give a plain tensor where no value decides.
+    # A torch composite may return a plain tensor if the result does not depend on values.
     return to_array(x.publish() if isinstance(x, rpc.RPCTensor) else x)
 
 
 def bytes_of(memory: Any, before: np.ndarray) -> np.ndarray:
-    """Return what is in a buffer now; what is less than an element at its end was not sent."""
+    """Return a buffer's current bytes; a trailing partial element was never sent, so it comes from ``before``."""
     held = np.ascontiguousarray(got(memory)).reshape(-1).view(np.uint8)
     return np.concatenate([held, before[held.size :]])
 
 
 def found_places(results: list[Any], values: list[Any], memory: list[Any], case: Case) -> list[Any]:
-    """Return the window of each result on the case's memory, which is overwritten to find it."""
+    """Return the window of each result on the case's memory; the search overwrites that memory."""
     places: list[Any] = [None] * len(results)
     left = [i for i, r in enumerate(results) if isinstance(r, torch.Tensor) and r.numel()]
     for b, m in enumerate(memory):
@@ -219,7 +219,7 @@ def found_places(results: list[Any], values: list[Any], memory: list[Any], case:
 
 
 def resized_place(result: Any, mine: list[Any], case: Case) -> Any:
-    """Return the window of a result that is an argument whose memory is its own, which was resized."""
+    """Return the window of a result that is itself a resizable argument, or None."""
     for x, a in zip(mine, case.arrays(), strict=True):
         if result is x and x.numel() and a.buffer in resizable_buffers(case):
             return (a.buffer, 0, tuple(s * x.element_size() for s in x.stride()))
@@ -227,7 +227,7 @@ def resized_place(result: Any, mine: list[Any], case: Case) -> Any:
 
 
 def place_of(result: Any, now: np.ndarray, buffer: int, held: np.ndarray) -> Any:
-    """Return the window that a handle says it is, if the values there are its own."""
+    """Return the window that a handle claims, with offset -1 if the bytes there are not its values."""
     if result.is_conj() or result.is_neg():
         return ...
     size = now.dtype.itemsize

@@ -1,4 +1,4 @@
-"""torch itself as a backend: the oracle on the CPU, and any other device by its name."""
+"""torch itself as a backend: the oracle on the CPU, and any other device by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMATS = {n: getattr(torch, n) for n in ("contiguous_format", "preserve_format"
 
 
 def overload_of(op: str) -> Any:
-    """Return torch's OpOverload of a full name such as ``aten::add.Tensor`` or ``aten::relu``."""
+    """Return torch's OpOverload for a full name such as ``aten::add.Tensor`` or ``aten::relu``."""
     namespace, _, rest = op.partition("::")
     base, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
@@ -39,12 +39,12 @@ def gives_dtype(op: str) -> bool:
 
 
 def dtype_of_number(number: int) -> np.dtype:
-    """Return the dtype that an operator names by torch's number for it, as Python sees a result that is a dtype."""
+    """Return the dtype for torch's ScalarType number, which is what Python gets when an operator returns a dtype."""
     return dtype_numbers()[number]
 
 
 def raw(t: torch.Tensor) -> np.ndarray:
-    """Return the whole storage of a CPU tensor as bytes, shared."""
+    """Return the whole storage of a CPU tensor as bytes that share its memory."""
     storage = t.untyped_storage()
     if storage.nbytes() == 0:
         return np.empty(0, np.uint8)
@@ -73,17 +73,17 @@ def to_tensor(a: Array, storages: list[torch.Tensor]) -> torch.Tensor:
 
 
 def window_of(memory: torch.Tensor, a: Array) -> torch.Tensor:
-    """Return the tensor of any device that is a window on a vector, by ``view`` and ``as_strided`` alone."""
+    """Return a window on a vector of any device, made with only ``view`` and ``as_strided``."""
     size = DTYPES[a.dtype].itemsize
     memory = memory if memory.dtype == TORCH_DTYPES[a.dtype] else memory.view(TORCH_DTYPES[a.dtype])
     return memory.as_strided(a.shape, tuple(s // size for s in a.strides), a.offset // size)
 
 
 def ops_of(device: str, composite: bool = False) -> frozenset[str]:
-    """Return the overloads that the dispatcher has a kernel of for a type of device.
+    """Return the overloads for which the dispatcher has a kernel on a device type.
 
-    They are its own, and the functional and in-place forms that torch makes of its ``out=`` kernels; with ``composite`` also
-    those that torch makes of other operators on any device.
+    They are the device's own kernels, and the functional and in-place forms that torch generates from its ``out=``
+    kernels; with ``composite`` also those that torch composes of other operators on any device.
     """
     key = torch._C._dispatch_key_for_device(device)
     has = torch._C._dispatch_has_kernel_for_dispatch_key
@@ -100,7 +100,7 @@ def ops_of(device: str, composite: bool = False) -> frozenset[str]:
 
 
 def thawed(case: Case) -> tuple[tuple, dict[str, Any]]:
-    """Return a case's arguments as torch takes them, on memory of their own."""
+    """Return a case's arguments as torch takes them, on fresh memory."""
     storages = [torch.from_numpy(b).clone() for b in case.buffers]
 
     def leaf(x: Any) -> Any:
@@ -114,17 +114,17 @@ def thawed(case: Case) -> tuple[tuple, dict[str, Any]]:
 
 
 def read(result: torch.Tensor) -> np.ndarray | tuple[str, str]:
-    """A result as an array, or why it is none that can be judged."""
+    """Return a result as an array, or the error that says why it cannot be judged."""
     if result.layout is not torch.strided or result.dtype not in DTYPE_NAMES:
         return "OutOfContract", f"{result.layout} {result.dtype}"
-    if min(result.shape, default=0) < 0:  # which some of torch's operators make where they should refuse
+    if min(result.shape, default=0) < 0:  # some of torch's operators return this where they should refuse
         return "OutOfContract", f"a tensor of the sizes {list(result.shape)}"
     try:
         return to_array(result.cpu())
     except Exception as e:
         if result.device.type == "cpu":
             raise
-        return error_of(e)  # what a device cannot give back is its failure, not the harness's
+        return error_of(e)  # a result that a device cannot return is its failure, not the harness's
 
 
 class TorchDevice(Backend):
@@ -154,11 +154,11 @@ class TorchDevice(Backend):
         torch.set_default_dtype(TORCH_DTYPES[name])
 
     def execute(self, case: Case) -> Seen:
-        """Run ``case``, or say what it was seen to give where it is not to be run in this process."""
+        """Run ``case``, or return torch's recorded answer if it must not run in this process."""
         return case.known if case.known is not None and self.is_cpu else super().execute(case)
 
     def _execute(self, case: Case) -> Seen:
-        # Memory of torch's own, which out= may resize.
+        # out= may resize memory that torch owns.
         storages = [torch.from_numpy(b).clone() for b in case.buffers] if self.is_cpu else self.moved(case)
         mine: list[torch.Tensor] = []
         generators: list[torch.Generator] = []
@@ -194,7 +194,7 @@ class TorchDevice(Backend):
                 seen.strides += [None] * self.strides
                 continue
             if r.layout is torch.strided and r._is_zerotensor():
-                r = r.clone()  # it has no memory to look at
+                r = r.clone()  # a zero tensor has no memory to read
             found = read(r)
             if isinstance(found, tuple):
                 seen.error = found
@@ -225,7 +225,7 @@ class TorchDevice(Backend):
             return False
 
     def moved(self, case: Case) -> list[torch.Tensor]:
-        """Return the case's memory on the device, each buffer as a vector of the dtype that it is looked at as first."""
+        """Return the case's memory on the device, each buffer as a vector of the dtype of its first window."""
         dtypes = {a.buffer: a.dtype for a in reversed(case.arrays())}
         found = []
         for i, b in enumerate(case.buffers):
@@ -257,16 +257,16 @@ class AllOps:
 def device(name: str, composite: bool = False) -> TorchDevice:
     """Return the backend of a torch device, such as a PrivateUse1 device, by its name: ``cpu``, ``cuda``, ``mydev``.
 
-    What the dispatcher has a kernel of for the device counts as claimed: the device's own kernels, and what torch makes of its
-    ``out=`` kernels. Calls that draw random numbers are not judged: each device has its own. Import the package that
-    registers the device first.
+    The backend claims the overloads for which the dispatcher has a kernel: the device's own kernels, and what torch
+    generates from its ``out=`` kernels. Calls that draw random numbers are not judged: each device has its own. Import
+    the package that registers the device first.
 
     Parameters
     ----------
     name : str
         As in ``torch.device(name)``.
     composite : bool, optional
-        Whether operators count as claimed, too, that torch makes of other operators on any device.
+        Whether the backend also claims operators that torch composes of other operators on any device.
 
     Returns
     -------

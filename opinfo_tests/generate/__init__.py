@@ -1,1 +1,1 @@
-"""Where calls come from: torch's OpInfo samples, rows of our own, what models call, and calls drawn from the schemas."""
+"""Sources of calls: torch's OpInfo samples, our own rows, calls that models make, and calls drawn from schemas."""

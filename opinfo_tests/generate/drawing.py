@@ -1,4 +1,4 @@
-"""What one drawn call is made of: its values, their layout in memory, its sizes and numbers."""
+"""The parts of one drawn call: values, memory layout, sizes and numbers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ FLOAT_EXTREMES = [
 ]
 INTS = [0, 1, -1, 2, 3, -3, 5, 7, -7, 10, 100]
 INT_EXTREMES = [127, 128, 255, 256, -128, 2**31 - 1, 2**53 + 1]
-EMPTY = 40  # percent of the sizes that are none in a call that is to have such
-BETWEEN = 15  # percent of the arrays of floating point numbers that have none of these
+EMPTY = 40  # percent of named sizes that are 0 in an ``empty`` call
+BETWEEN = 15  # percent of floating point arrays drawn outside these pools
 MAGNITUDES = (1.0, 1.0, 0.1, 10.0, 100.0)
 LAYOUTS = ["c"] * 6 + ["t", "step", "offset", "expand", "last", "swap"]
 
 
 def elements(dt: np.dtype, values: str) -> list[Any]:
-    """Return what elements of a dtype are drawn from, the simplest first."""
+    """Return the pool of elements of a dtype, the simplest first."""
     if dt == np.bool_:
         return [False, True]
     if values == "positive":
@@ -58,12 +58,12 @@ def elements(dt: np.dtype, values: str) -> list[Any]:
 
 
 def lay_out(a: np.ndarray, layout: str) -> tuple[np.ndarray, tuple[int, ...], int]:
-    """Return a buffer that holds ``a`` in a layout, with the strides and the offset of the window on it, in bytes."""
+    """Return a buffer that holds ``a`` in a layout, and the window's strides and offset in bytes."""
     size = a.itemsize
     if layout == "t" and a.ndim > 1:
         held = np.ascontiguousarray(a.T)
         return raw(held), held.strides[::-1], 0
-    if layout in ("last", "swap") and a.ndim > 2:  # channels innermost, or the last two dimensions the other way round
+    if layout in ("last", "swap") and a.ndim > 2:  # channels last, or the last two dims swapped
         moved = np.ascontiguousarray(np.moveaxis(a, 1, -1) if layout == "last" else a.swapaxes(-1, -2))
         back = np.moveaxis(moved, -1, 1) if layout == "last" else moved.swapaxes(-1, -2)
         return raw(moved), back.strides, 0
@@ -91,15 +91,13 @@ def raw(a: np.ndarray) -> np.ndarray:
 class DrawnCall:
     """A call being drawn: its first array's shape and dtype, named sizes, and the memory so far.
 
-    All chance is two ``random.Random``: seeded ones, or hypothesis's, which shrinks. The second is of numbers in between
-    those of the pools, so that how often they are drawn changes nothing else of a call.
+    All randomness comes from two ``random.Random``: seeded ones, or hypothesis's, which shrinks. ``between`` is for
+    numbers outside the pools, so that drawing more of them changes nothing else in a call.
     """
 
     def __init__(self, random: Random, between: Random, op: str, empty: bool = False, cube: int = 0) -> None:
-        self.empty = empty  # whether some of the sizes that a row names are none, whatever it says
-        self.cube = (
-            cube  # the one size of all dimensions, where rows allow it: an exchange of two is seen in values alone
-        )
+        self.empty = empty  # whether some named sizes are 0, whatever the row says
+        self.cube = cube  # the size of all dimensions, where rows allow it: exchanged dims then show in values only
         self.random, self.between, self.op, self.schema = random, between, op, schemas()[op]
         self.row = constraint_of(op)
         self.sizes: dict[str, int] = {}
@@ -108,7 +106,7 @@ class DrawnCall:
         self.shape: tuple[int, ...] | None = None
         self.held: dict[str, Any] = {}
         self.arrays: list[Array] = []
-        self.once: dict[str, Any] = {}  # what several arguments take their numbers from
+        self.once: dict[str, Any] = {}  # draws that several arguments share
         self.wild = self.chance(self.row.wild)  # whether this call may break the constraints
         self.dtype = self.main_dtype()
 
@@ -121,7 +119,7 @@ class DrawnCall:
         return self.random.choice(options)
 
     def chance(self, percent: int) -> bool:
-        """Return True that often; shrinks to False."""
+        """Return True in ``percent`` of the draws; shrinks to False."""
         return self.random.randint(0, 99) >= 100 - percent
 
     def permuted(self, items: Iterable[Any]) -> list[Any]:
@@ -133,7 +131,7 @@ class DrawnCall:
         return self.choose(con.EVERY_DTYPE if self.wild and self.chance(30) else con.DTYPE_CLASSES[self.row.dtypes])
 
     def size(self, name: str) -> int:
-        """Return the size that a letter names in this call."""
+        """Return the size of a name in this call, drawn once."""
         if name not in self.sizes:
             self.sizes[name] = self.integer(*self.row.sizes.get(name, con.SIZES.get(name, (0, 4))))
             if self.empty and len(name) == 1 and self.chance(EMPTY):
@@ -144,7 +142,7 @@ class DrawnCall:
         return self.sizes[name]
 
     def value(self, text: str | int) -> int:
-        """Return an integer, given as text in terms of sizes, arguments and ``ndim``."""
+        """Evaluate an integer, given as an expression of sizes, arguments and ``ndim``."""
         if isinstance(text, int):
             return text
         names = _Names(self)
@@ -159,7 +157,7 @@ class DrawnCall:
         return shape if self.chance(8) else tuple(max(1, s) for s in shape)
 
     def shape_of(self, text: str) -> tuple[int, ...]:
-        """Return a shape from its text: letters, numbers, expressions without blanks, ``*`` the batch, ``~`` broadcast."""
+        """Return a text's shape: letters, numbers, expressions without blanks, ``*`` for batch, ``~`` for broadcast."""
         if text == "any":
             return self.any_shape()
         if text == "like":
@@ -214,9 +212,9 @@ class DrawnCall:
         values = self.values(shape, dt, spec)
         layout = spec.layout or ("c" if self.empty else self.choose(LAYOUTS))
         if layout == "expand" and spec.values in ("square", "spd") and len(shape) == 2 and is_complex(dt):
-            layout = "c"  # equal rows of complex numbers leave rounding errors, which tell nothing
+            layout = "c"  # equal complex rows leave only rounding errors to compare
         buffer, strides, offset = lay_out(values, layout)
-        if self.empty and not values.size:  # as torch itself makes them; NumPy's own have strides of zero
+        if self.empty and not values.size:  # torch's strides; NumPy's would be zero
             strides = np.empty([max(n, 1) for n in shape], values.dtype).strides
         self.buffers.append(buffer)
         return self.keep(Array(len(self.buffers) - 1, NAMES[dt], shape, tuple(map(int, strides)), offset))
@@ -245,13 +243,13 @@ class DrawnCall:
             low, high = (self.value(v) for v in spec.values)
             if self.wild and self.row.wild_values and self.chance(40):
                 low, high = low - 2, high + 2
-            if dt.kind == "u":  # of which the largest would be a degree that torch climbs to, or a size
+            if dt.kind == "u":  # a wrapped negative would be a huge degree or size
                 low, high = max(low, 0), max(high, 0)
             flat = [self.integer(low, high) for _ in range(min(n, 6))] or [0]
             return np.resize(np.array(flat, np.int64), shape).astype(dt)
         kind = spec.values if spec.values != "any" else self.row.values
         square = len(shape) > 1 and shape[-1] == shape[-2]
-        if kind in ("square", "spd") and not square:  # a wild shape
+        if kind in ("square", "spd") and not square:  # in a wild call
             kind = "tame"
         if (
             kind == "distinct"
@@ -280,7 +278,7 @@ class DrawnCall:
         return np.resize(made.astype(dt), shape)
 
     def normals(self, n: int, pairs: bool, kind: str) -> np.ndarray:
-        """Draw numbers of no pool: of one magnitude, each another one; between 0 and 1 where that is asked for."""
+        """Draw distinct numbers outside the pools, of one magnitude; between 0 and 1 for ``unit``."""
         draw, scale = self.between, self.between.choice(MAGNITUDES)
         if kind == "unit":
             return np.array([draw.random() for _ in range(n)])
@@ -317,12 +315,12 @@ class DrawnCall:
         return [d - n if self.chance(30) else d for d in order]
 
     def list_length(self) -> int:
-        """Return the length of the first list argument, which the others must have."""
+        """Return the length of the first list argument, which others must share; in wild calls sometimes one more."""
         first = next((v for v in self.held.values() if isinstance(v, list)), [])
         return len(first) + (1 if self.wild and self.chance(20) else 0)
 
     def held_bias(self) -> bool:
-        """Return whether a layer has biases, drawn once."""
+        """Return whether a layer has biases, drawn once per call."""
         if "biases" not in self.sizes:
             self.sizes["biases"] = self.integer(0, 1)
         return bool(self.sizes["biases"])
@@ -336,7 +334,7 @@ class DrawnCall:
 
 
 class _Names(dict):
-    """The names in an expression: letters are sizes, arguments are what was drawn, ndim and numel are the first array's."""
+    """Names in an expression: sizes, arguments' drawn values, and the first array's ndim, numel and shape."""
 
     def __init__(self, call: DrawnCall) -> None:
         self.call = call

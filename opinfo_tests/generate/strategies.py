@@ -1,14 +1,14 @@
 """Calls drawn from a schema: a hypothesis strategy for every overload, judged by torch like any sample.
 
-The harness draws its many with a seeded generator in the place of hypothesis's engine, which repeats and varies what it had: half
-of a hundred calls were calls again.
+The harness draws its calls with a seeded generator, not with hypothesis's engine, which repeats and varies earlier
+draws: half of a hundred calls were repeats.
 
-In-place and ``out=`` forms are called with what is drawn for their functional form: the first argument's memory, or
-the outs, change from call to call.
+In-place and ``out=`` forms use the draws of their functional form; the first argument's layout, or the outs, change
+from call to call.
 
-What an operator asks of its arguments is data in `opinfo_tests.generate.constraints`; everything else follows from the types and names of
-the schema. torch is the oracle for refusals too, so a part of the draws is meant to be refused, and the share that
-torch accepts is measured: a strategy that is always refused tests nothing.
+Constraints on an operator's arguments are data in `opinfo_tests.generate.constraints`; everything else follows from the
+types and names of the schema. torch is the oracle for refusals, too, so a part of the draws is meant to be refused, and
+the share that torch accepts is measured: a strategy that is always refused tests nothing.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from .mutations.telling_values import beside_options, gridded, overflowing, prop
 from .samples.extra.rows import SOURCE, own_reach
 from .task import BROKEN, DRAWN, PLAIN, Task, number
 
-# How the first array of an in-place call lies in memory, in turn: as it was drawn, and as `layout_variants` has it.
+# Layouts of the first array of in-place calls, in turn: as drawn, or a kind of `layout_variants`.
 TARGETS = ("", "first last", "first spread", "first expanded")
-EDGE = 6  # percent of the numbers that have a few choices which are none of these; `constraints.N` asks for exactly its own
+EDGE = 6  # percent of the floats with a few choices that are none of these; `constraints.N` allows only its choices
 
 
 def draw_argument(call: DrawnCall, a: Any) -> Any:
@@ -64,7 +64,7 @@ def draw_argument(call: DrawnCall, a: Any) -> Any:
         if call.wild and call.chance(30):
             low, high = low - 2, high + 3
         return call.integer(low, high)
-    if isinstance(spec, con.L):  # sizes for windows: often the same along all dims
+    if isinstance(spec, con.L):  # window sizes, often equal along all dims
         count = call.value(spec.count)
         found = [call.integer(call.value(spec.low), call.value(spec.high)) for _ in range(count)]
         return [found[0]] * len(found) if found and call.chance(20) else found
@@ -78,7 +78,7 @@ def draw_argument(call: DrawnCall, a: Any) -> Any:
 
 
 def edge(call: DrawnCall, a: Any, value: Any) -> Any:
-    """Return a number that has a few choices, now and then zero, negative, infinite or nan in its place."""
+    """Return ``value`` or, for some floats, zero, its negative, an infinity or NaN."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or a.type.removesuffix("?") not in ("float", "Scalar") or call.between.randint(0, 99) >= EDGE:
         return value
@@ -129,11 +129,11 @@ def by_type(call: DrawnCall, a: Any) -> Any:
 
 @st.composite
 def calls(draw: Callable, op: str) -> Case:
-    """Draw one call of an overload as a case, which hypothesis shrinks."""
+    """Draw one call of an overload as a case that hypothesis can shrink."""
     return call_of(op, draw(st.randoms(use_true_random=False)), draw(st.randoms(use_true_random=False)))
 
 
-@np.errstate(all="ignore")  # values that a dtype cannot hold become what it has instead
+@np.errstate(all="ignore")  # values that a dtype cannot hold overflow or wrap
 def call_of(op: str, random: Random, between: Random, empty: bool = False, cube: int = 0) -> Case:
     """Return one call of an overload."""
     call = DrawnCall(random, between, op, empty, cube)
@@ -151,18 +151,18 @@ def call_of(op: str, random: Random, between: Random, empty: bool = False, cube:
         else:
             args.append(value)
     case = Case(op, tuple(args), kwargs, call.buffers, DRAWN + op, "")
-    if int(case.digest[:2], 16) % TUPLES == 0:  # torch takes either
+    if int(case.digest[:2], 16) % TUPLES == 0:  # torch accepts both
         listed = lambda v: tuple(v) if isinstance(v, list) else v
         case = replace(case, args=tuple(map(listed, args)), kwargs={k: listed(v) for k, v in kwargs.items()}, digest="")
     return case
 
 
-TUPLES = 4  # calls, of which one has its lists as tuples
-EMPTIED = 12  # calls of an overload of which some sizes are none
+TUPLES = 4  # one call in so many has tuples instead of lists
+EMPTIED = 12  # calls of an overload with some sizes of 0
 
 
 def emptied(op: str, start: int) -> Iterator[Case]:
-    """Yield calls some of whose sizes are none, of an overload that torch checks and that is drawn of its own schema."""
+    """Yield calls with some sizes of 0, for an overload that torch checks and that has its own draws."""
     seen: set[str] = set()
     asked = drawn_as(op) == op and looks_at_sizes(op) and not is_fragile(op) and constraint_of(op).none
     for turn in range(EMPTIED if asked else 0):
@@ -178,7 +178,7 @@ CUBES = 8  # calls of an overload whose sizes are all equal
 
 
 def cubes(op: str, start: int) -> Iterator[Case]:
-    """Yield calls whose sizes are equal and whose values are not, so that dimensions and matrices that are exchanged show."""
+    """Yield calls with equal sizes and distinct values, so that swapped dimensions or matrices show."""
     for turn in range(CUBES):
         name = f"{op} {start} {turn} cube"
         case = call_of(op, Random(name), Random(f"{name} between"), cube=2 + turn % 2)
@@ -187,7 +187,7 @@ def cubes(op: str, start: int) -> Iterator[Case]:
 
 
 def told(op: str, count: str, start: int) -> Iterator[Case]:
-    """Yield calls on values that tell kernels apart, made of the calls that are drawn of a functional overload."""
+    """Yield calls on values that tell kernels apart, made from a functional overload's draws."""
     if count.endswith(PLAIN) or drawn_as(op) != op or is_fragile(op):
         return
     execute = TorchDevice("cpu").execute
@@ -199,19 +199,19 @@ def told(op: str, count: str, start: int) -> Iterator[Case]:
     grid = [*gridded(wide, execute)] if wide is not None else []
     if wide is not None:
         yield from (*grid, *overflowing(wide, execute), *proportional(wide, execute))
-    if looks_at_sizes(op):  # else an option may make torch read memory that is not there
+    if looks_at_sizes(op):  # else an option may make torch read out of bounds
         yield from beside_options(wide, execute) if wide is not None else ()
         yield from telling([*good, *square, *grid], execute)
 
 
-AMONG = 20  # drawn calls, of which those are made
+AMONG = 20  # drawn calls that `told` starts from
 
 
-REPEATED = 200  # calls again, one after another, after which an overload is taken to have no others
+REPEATED = 200  # consecutive repeats after which an overload's calls count as exhausted
 
 
 def distinct(op: str, start: int) -> Iterator[Case]:
-    """Yield calls of an overload, each once, the same for a seed."""
+    """Yield distinct calls of an overload, determined by the seed ``start``."""
     seen: set[str] = set()
     repeated = 0
     for turn in numbers():
@@ -225,25 +225,25 @@ def distinct(op: str, start: int) -> Iterator[Case]:
 
 
 def draws(op: str, count: int, start: int = 0) -> list[Case]:
-    """Return ``count`` drawn calls of an overload (fewer where there are not so many), the same for a seed."""
+    """Return up to ``count`` distinct drawn calls of an overload, determined by the seed ``start``."""
     form = drawn_as(op)
     cases = collected(form, count, start)
     return list(cases) if form == op else transferred(cases, op)
 
 
 def drawn_as(op: str) -> str:
-    """Return the overload that an overload's calls are drawn of: the functional form of what writes."""
+    """Return the overload whose draws an overload uses: for in-place and ``out=`` forms, the functional one."""
     return ((schemas()[op].mutates or schemas()[op].is_out) and functional_form(op)) or op
 
 
 @lru_cache(maxsize=4)
 def collected(op: str, count: int, start: int) -> tuple[Case, ...]:
-    """Return draws of a form, which those of its in-place and ``out=`` forms follow."""
+    """Return draws of a functional form, cached for its in-place and ``out=`` forms, which come next."""
     return tuple(islice(distinct(op, start), count))
 
 
 def transferred(cases: Iterable[Case], op: str) -> list[Case]:
-    """Return drawn calls as calls of the in-place or ``out=`` form; without an out that torch can be asked for, fewer."""
+    """Return drawn calls as calls of the in-place or ``out=`` form; fewer where no out can be made."""
     from ..backends.torch_backend import thawed
     from .samples.recording import Recorder, transfer
 
@@ -261,7 +261,7 @@ def transferred(cases: Iterable[Case], op: str) -> list[Case]:
 
 @cache
 def drawn_families() -> dict[str, list[str]]:
-    """Return the overloads that calls can be drawn for by the family of our own row, and those without one as ``none``."""
+    """Return the overloads that calls can be drawn for by family of our own row; ``none`` if there is no row."""
     import torchnp
 
     found: dict[str, list[str]] = {}
@@ -270,16 +270,19 @@ def drawn_families() -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
-MANY = 25  # draws, of which the last is also drawn with many elements, where shapes are free, and one with some more
-SOME = range(5, 40)  # as long as a dimension is then
-OPTIONS = 24  # calls with other options, each of which is drawn with many elements of a dtype that most kernels take
+MANY = 25  # one draw in so many is repeated with many elements if shapes are free, another with a longer dimension
+SOME = range(5, 40)  # length of that dimension
+OPTIONS = 24  # calls with new option values that are repeated with many elements, in a dtype that most kernels take
 MANY_OF = ("float32", "float64")
-PLANTED = 10  # draws, of which the last is also drawn with other values, as those with many elements are
+PLANTED = 10  # one draw in so many is repeated with special values, as are those with many elements
 
 
 def options(case: Case) -> tuple:
-    """Return what tells the ways of a kernel apart: which arguments are given, its booleans, words and dtypes, how the
-    dimension it goes along lies to the last one and to the one that would be made longer, and whether there are rows."""
+    """Return a key of the code paths that a kernel may take.
+
+    It has which arguments are given, the booleans, strings and dtypes, whether ``dim`` is the last dimension or the one
+    that `enlarged` repeats, and whether there are rows.
+    """
     given = bound(case)
     shape = next((a.shape for a in case.arrays() if a.shape), ())
     dim, n, wide = given.get("dim"), len(shape), min(sum(size > 1 for size in shape), 2)
@@ -288,7 +291,7 @@ def options(case: Case) -> tuple:
 
 
 def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
-    """Offer the draws of a task, one for each step."""
+    """Offer the draws of a task and their variants, one draw for each step."""
     op, seen = source.removeprefix(DRAWN), set[Any]()
     for turn, case in enumerate(draws(op, number(count), start), 1):
         recorder.calls[op] += 1
@@ -318,7 +321,7 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
 
 
 def plan(ops: Iterable[str], count: int, by_rule: bool = True) -> list[Task]:
-    """Return the tasks that draw ``count`` calls of each overload, and that change arguments of some of them."""
+    """Return the tasks that draw ``count`` calls of each overload, and those that break arguments of some."""
     names = sorted(drawable(ops), key=lambda op: (drawn_as(op), op))
     said = str(count) if by_rule else f"{count}{PLAIN}"
     tasks = [

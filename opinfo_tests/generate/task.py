@@ -1,4 +1,4 @@
-"""What is drawn at a time, and the generators that it is drawn with."""
+"""Tasks, the units of work of a run, and the seeding of their generators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-PLAIN = " without rules"  # behind the number of draws: no calls are made by rule beside them
+PLAIN = " without rules"  # suffix of the number of draws: no rule-made calls besides them
 
 
 def number(count: str) -> int:
@@ -17,17 +17,17 @@ def number(count: str) -> int:
     return int(count.removesuffix(PLAIN))
 
 
-DRAWN = "drawn/"  # before an overload: the source of calls that are drawn from its schema
-GIVEN = "given/"  # before an overload: the source of the samples that another library gives of it
-BROKEN = "broken/"  # before an overload: the source of drawn calls that torch takes, each with one argument changed
+# Prefixes that make a source from an overload.
+DRAWN = "drawn/"  # calls drawn from its schema
+GIVEN = "given/"  # samples that another library provides
+BROKEN = "broken/"  # accepted calls with arguments changed
 
 
 @dataclass(frozen=True)
 class Task:
-    """One OpInfo entry in one dtype, or an overload and how many calls are drawn of it: what a worker is given.
+    """A worker's unit of work: an OpInfo entry in one dtype, or an overload and (as ``dtype``) its number of draws.
 
-    Tasks of the same ``beside`` follow each other in a plan and are best run by one process: what one has drawn, the
-    next has too.
+    Tasks with the same ``beside`` are adjacent in a plan and best run in one process, because they share draws.
     """
 
     source: str
@@ -36,12 +36,12 @@ class Task:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether its calls are drawn from a schema: any values and memory are among them already."""
+        """Whether its calls are drawn from a schema, and so already cover all kinds of values and layouts."""
         return is_drawn(self.source)
 
     @property
     def is_kept(self) -> bool:
-        """Whether its calls may be kept from run to run: another library's may be others every day."""
+        """Whether its calls may be cached between runs: another library's may change any day."""
         return "::" not in self.source or self.source.partition("/")[2].startswith(("aten::", "prims::"))
 
 
@@ -51,7 +51,7 @@ def is_drawn(source: str) -> bool:
 
 
 def reseed(text: str) -> None:
-    """Seed every generator that the samples draw from, by name, so that a task alone gives what the whole run gives."""
+    """Seed every generator that samples draw from, by name, so that a task alone gives the same as in a full run."""
     value = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
     torch.manual_seed(value)
     np.random.seed(value)

@@ -1,6 +1,6 @@
-"""Windows of a drawn call: sizes, steps, padding and dilation that go together, and how many places the windows have.
+"""Windows of a drawn call: consistent sizes, strides, padding and dilation, and the resulting output sizes.
 
-A gradient is drawn before what its pool or convolution was given, and has the size that these leave: all are drawn at once.
+All are drawn at once, because a gradient, whose size follows from them, is drawn before its operator's other arguments.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .constraints.constraint import T
 
 @dataclass(frozen=True)
 class Windows:
-    """Numbers along each dimension, by the names of the arguments: of a pool, a convolution or a transposed one."""
+    """Window arguments of a pool, a convolution or a transposed one: numbers for each dimension, by argument name."""
 
     kernel_size: list[int]
     stride: list[int]
@@ -28,10 +28,9 @@ class Windows:
 
 @dataclass(frozen=True)
 class WindowKind:
-    """What windows may be: how large, how far apart, how far they reach beyond the image, and how much larger that is.
+    """Limits of windows: kernel size, dilation, padding, and how much the image may exceed the smallest one.
 
-    Those of a pool (``half``) are padded by half of themselves at most, may be rounded up, and have their own size for a
-    stride that is not given.
+    Pools (``half``) are padded by at most half a kernel, may use ceil_mode, and may default stride to the kernel size.
     """
 
     dims: int
@@ -40,7 +39,7 @@ class WindowKind:
     padding: int = 2
     spare: int = 4
     half: bool = False
-    covered: bool = False  # whether the image has to be as large as the window without its padding
+    covered: bool = False  # whether the unpadded image must be at least as large as the window
 
 
 POOLS = {n: WindowKind(n, 5 if n < 3 else 3, padding=9, spare=5 if n < 3 else 2, half=True) for n in (1, 2, 3)}
@@ -50,7 +49,7 @@ DENSE = {n: WindowKind(n, 3 if n < 3 else 2, 1, spare=3 if n < 3 else 1) for n i
 
 
 def windows_of(call: Any, kind: WindowKind) -> Windows:
-    """Return the windows of a call, drawn when they are first asked for."""
+    """Return the windows of a call, drawn on first use."""
     if "windows" not in call.once:
         ceil, apart = kind.half and call.chance(40), not kind.half or call.chance(85)
         back = "transposed" in call.row.sizes and bool(call.size("transposed"))
@@ -63,7 +62,7 @@ def windows_of(call: Any, kind: WindowKind) -> Windows:
 
 
 def _line(call: Any, kind: WindowKind, ceil: bool, apart: bool, back: bool) -> tuple[int, ...]:
-    """Return the numbers along one dimension; ``back`` from the places to the image, as a transposed convolution goes."""
+    """Draw the numbers of one dimension; with ``back``, those of a transposed convolution."""
     kernel = call.integer(1, kind.kernel)
     stride = call.integer(1, 3) if apart else kernel
     dilation = call.integer(1, kind.dilation) if call.chance(50) else 1
@@ -78,16 +77,16 @@ def _line(call: Any, kind: WindowKind, ceil: bool, apart: bool, back: bool) -> t
     size = call.integer(least, least + kind.spare)
     out = (size + 2 * padding - span + (stride - 1 if ceil else 0)) // stride + 1
     if ceil and (out - 1) * stride >= size + padding:
-        out -= 1  # the last window begins within the image or the padding before it
+        out -= 1  # the last window must start in the image or its leading padding
     return kernel, stride, padding, dilation, 0, size, out
 
 
 def over(kind: WindowKind, lead: str, which: str = "sizes", **given: Any) -> Callable:
-    """Return a draw of an array with the ``sizes``, ``out`` or ``kernel_size`` for its last dimensions."""
+    """Return a draw function of an array whose last dimensions are the ``sizes``, ``out`` or ``kernel_size``."""
 
     def draw(call: Any) -> Any:
         w = windows_of(call, kind)
-        # Infinities meet the zeros around an image, and between the elements of a filter, in some of torch's loops.
+        # In some of torch's loops infinities meet zero padding, or zeros between a filter's elements.
         tame = {"values": "tame"} if not kind.half and max(w.dilation) > 1 else {}
         return call.array(T(" ".join([lead, *map(str, getattr(w, which))]), **(tame | given)))
 
@@ -95,14 +94,14 @@ def over(kind: WindowKind, lead: str, which: str = "sizes", **given: Any) -> Cal
 
 
 def _broken(call: Any, names: tuple[str, ...]) -> list[str]:
-    """Return which of the arguments a wild call breaks: one or two of them."""
+    """Return the one or two arguments that a wild call breaks; none in other calls."""
     if "broken" not in call.once:
         call.once["broken"] = call.permuted(names)[: call.integer(1, 2)] if call.wild else []
     return call.once["broken"]
 
 
 def numbers(kind: WindowKind, *names: str) -> dict[str, Callable]:
-    """Return draws of arguments by these names, which were drawn together; some wild calls break some of them."""
+    """Return draw functions of the named arguments, which are drawn together; wild calls break some of them."""
 
     def draw_of(name: str) -> Callable:
         def draw(call: Any) -> Any:

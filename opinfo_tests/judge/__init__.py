@@ -1,1 +1,1 @@
-"""What judges one call: outcomes, tolerances, defining equations, torch's own disagreements, diagnoses."""
+"""Judging of one call: outcomes, tolerances, defining equations, torch's disagreements with itself, diagnoses."""

@@ -1,6 +1,6 @@
-"""Writes that meet: where an index names a place twice, torch promises that one of the values stays, and not which.
+"""Colliding writes: where an index repeats, torch keeps one of the values and does not promise which.
 
-Elements at other places have one right answer, and so have sums, products, means and extremes of what meets.
+All other elements have one right answer, and so do reductions (sum, product, mean, extreme) of colliding values.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from ..case import Array, Case, map_tree
 from ..schemas import bound
 
-WriteSpec = tuple[np.ndarray, np.ndarray]  # flat places in the array that is written, and what is written at each
+WriteSpec = tuple[np.ndarray, np.ndarray]  # flat positions in the written array, and the value written at each
 
 
 def _places(shape: tuple[int, ...]) -> np.ndarray:
@@ -21,7 +21,7 @@ def _places(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _scatter(self: np.ndarray, dim: int, index: np.ndarray, src: Any, **_: Any) -> WriteSpec | None:
-    if not isinstance(src, np.ndarray):  # one number, whoever comes last
+    if not isinstance(src, np.ndarray):  # one scalar: the order of writes does not show
         return None
     index, src = np.atleast_1d(index), np.atleast_1d(src)
     at: list[np.ndarray] = list(np.indices(index.shape, sparse=True))
@@ -58,9 +58,9 @@ def _as_strided(
     if not self.size or min([0, *stride, *steps]) < 0:
         return None
     held = np.tensordot(at, np.indices(self.shape), 1).ravel() if self.ndim else np.zeros(1, np.int64)
-    if len(np.unique(held)) < held.size:  # the copy of what is expanded lies row by row
+    if len(np.unique(held)) < held.size:  # torch copies an expanded array to a contiguous one
         held = np.arange(held.size)
-    numbers = np.full(int(held.max()) + 1, -1)  # which element of the array lies at a place of its memory
+    numbers = np.full(int(held.max()) + 1, -1)  # memory position -> index of the element there
     numbers[held] = np.arange(held.size)
     places = np.tensordot(stride, np.indices(src.shape), 1) if src.ndim else np.zeros((), np.int64)
     places = places.ravel() + (storage_offset or 0)
@@ -77,7 +77,7 @@ WRITES: dict[str, Callable[..., WriteSpec | None]] = {
 
 
 def explained(case: Case, pairs: list[tuple[Any, Any]]) -> bool:
-    """Return whether each pair of torch's array and another differs only where writes meet, and there has one of them."""
+    """Return whether each (torch's, other) pair differs only at collisions, and there has one of the written values."""
     name = case.op.partition("::")[2]
     base, _, overload = name.partition(".")
     find = WRITES.get(base.removesuffix("_"))
@@ -101,7 +101,7 @@ def explained(case: Case, pairs: list[tuple[Any, Any]]) -> bool:
 
 
 def equal_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return where two arrays of one shape and dtype hold the same bits."""
+    """Return a mask of where two arrays of one shape and dtype have the same bits."""
     size = a.dtype.itemsize
     left, right = (np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, size) for x in (a, b))
     return (left == right).all(axis=1).reshape(a.shape)

@@ -1,6 +1,6 @@
-"""Decompositions: what defines them holds, and what that leaves free (sign, phase) is not compared.
+"""Decompositions: checked by their defining equations; what these leave free (sign, phase) is not compared.
 
-Values in order, orthonormal vectors, triangles and the product are all asked for: no one of them is enough.
+The checks are ordered values, orthonormal vectors, triangular factors and the product: no single one is enough.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ ndarray = np.ndarray
 
 @dataclass(frozen=True)
 class Near:
-    """How near is equal: ``unit`` beside one, and so many times more beside the matrix, whose largest element is ``scale``."""
+    """Absolute tolerance: ``unit`` for values near one, times a power of ``scale``, the matrix's largest element."""
 
     unit: float
     scale: float
 
     def equal(self, a: ndarray, b: ndarray, power: int = 1) -> bool:
-        """Whether arrays whose elements are of the size of the matrix's, to a power, are equal."""
+        """Return whether two arrays are equal; their elements grow as the matrix's to the given power."""
         return a.shape == b.shape and bool(np.abs(a - b).max(initial=0) <= self.unit * self.scale**power)
 
     def orthonormal(self, columns: ndarray) -> bool:
@@ -36,7 +36,7 @@ def adjoint(a: ndarray) -> ndarray:
 
 
 def broken_factors(case: Case, want: list, got: list) -> str:
-    """Return what of a decomposition does not hold of ``got``, or nothing."""
+    """Return which defining property ``got`` breaks, or an empty string."""
     window = case.arrays()[0]
     check = CHECKS[case.op.partition(".")[0].rstrip("_")]
     a = widen(window.on(case.buffers))
@@ -44,7 +44,7 @@ def broken_factors(case: Case, want: list, got: list) -> str:
     if not a.size or not all(np.isfinite(t).all() for t in theirs):
         same = all(np.array_equal(t, m, equal_nan=True) for t, m in zip(theirs, mine, strict=True))
         return "" if same else "the factors are not torch's, of a matrix that has nothing to tell them apart"
-    # As near as the coarsest of the dtypes is: an out may be of another than the matrix.
+    # The tolerance of the coarsest dtype: an out may have another dtype than the matrix.
     unit = max(CLOSE[d][0] for d in {window.dtype, *(NAMES[x.dtype] for x in want)} if d in CLOSE)
     return check(a, theirs, mine, Near(10 * unit * max(a.shape[-2:]), max(1.0, float(np.abs(a).max()))))
 
@@ -56,7 +56,7 @@ def _svd(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> 
         return "singular values are not torch's"
     if (s < 0).any() or (np.diff(s) > 0).any():
         return "singular values are negative or do not descend"
-    if not theirs[0].any():  # without vectors, which are empty or zeros
+    if not theirs[0].any():  # no vectors were asked for: they are empty or zeros
         return "there are vectors, which were not asked for" if u.any() or vh.any() else ""
     if not near.orthonormal(u) or not near.orthonormal(adjoint(vh)):
         return "singular vectors are not orthonormal"
@@ -78,13 +78,13 @@ def _eigh(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) ->
         return ""
     if not near.orthonormal(vectors):
         return "eigenvectors are not orthonormal"
-    # Of the matrix one triangle is read: torch's own product says what it stands for.
+    # Only one triangle of the matrix is read: torch's own product gives the whole.
     products = ((v * w[..., None, :]) @ adjoint(v) for w, v in (mine, theirs))
     return "" if near.equal(*products) else "the product of the factors is not the matrix"
 
 
 def _eig(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
-    """The matrix is not put together again: that of the vectors may be singular."""
+    """Check each pair alone: the matrix is not recomposed, because the matrix of vectors may be singular."""
     values, vectors = mine
     if not near.equal(a @ vectors, vectors * values[..., None, :]):
         return "a value and its vector are no pair"
@@ -94,7 +94,7 @@ def _eig(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> 
 
 
 def _eigvals(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
-    """In no order: LAPACK gives them as its iteration finds them, each the value of a matrix near the given one."""
+    """Check in no order: LAPACK returns eigenvalues as it finds them, each exact for a matrix near the given one."""
     values = mine[0]
     if values.shape[-1] != a.shape[-1]:
         return "there are not as many eigenvalues as rows"
@@ -124,7 +124,7 @@ def _qr(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> s
 
 
 def _geqrf(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
-    """As LAPACK's reflections make them, torch's; of a matrix without full rank one reflects what roundings leave."""
+    """Compare with torch's at full rank, as reflections are LAPACK's; below it, one reflects only rounding errors."""
     packed, tau = mine
     r = np.triu(packed[..., : tau.shape[-1], :])
     q = np.zeros_like(a[..., : tau.shape[-1]]) + np.eye(a.shape[-2], tau.shape[-1])

@@ -1,7 +1,7 @@
-"""How close is the same: for each operator its class, as data with a reason.
+"""Tolerances: a comparison rule for each operator, as data with a reason.
 
-Without an entry, integers, booleans and everything that is not inexact must be bit-equal, and inexact values must be
-within torch.testing's own tolerance for their dtype, with an absolute part that shrinks with the data.
+Without an entry, values of dtypes that are not inexact (integers, booleans) must be bit-equal, and inexact values must
+be within torch.testing's tolerance for their dtype, with an absolute part that shrinks with the data.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..case import Case, schemas
 from ..namespaces import is_other
 from ..schemas import bound, siblings
 
-# torch.testing.assert_close's (rtol, atol) by the result's dtype; of double precision, where that would let results rounded
-# to single precision pass, as near as sums of some thousand terms are.
+# torch.testing.assert_close's (rtol, atol) by the result's dtype. Double precision is tighter, about the error of a sum
+# of some thousand terms: torch.testing's would let results rounded to single precision pass.
 CLOSE = {
     "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-12, 1e-12),
     "complex32": (1e-3, 1e-5), "complex64": (1.3e-6, 1e-5), "complex128": (1e-12, 1e-12),
@@ -27,7 +27,7 @@ CLOSE = {
 
 @dataclass(frozen=True)
 class ToleranceRule:
-    """A class of comparison.
+    """How the values of an operator's results are compared.
 
     ``kind``: exact (bit-equal), ulp (``ulp`` units in the last place of the result's dtype), close (torch.testing's
     tolerance), factors (defining equations), ties (exact, or other indices that pick equal values), uninitialised (dtype
@@ -38,23 +38,23 @@ class ToleranceRule:
     reason: str
     ulp: int = 0
     zero_sign: bool = True
-    double: float = 0.0  # the relative tolerance of double precision, where torch's own error is larger than `CLOSE`
-    compared: int = 99  # results whose values are compared
-    sums: bool = True  # whether terms are added in some order: then as near to the exact result as torch's is as good
-    conditioned: bool = False  # whether inputs that differ in their last bits may give results that differ in all: then as far off is as good
-    once: bool = False  # half results are rounded once: another than torch's has to be as near to double precision
-    beside: bool = False  # torch's vectors round otherwise than what is beside them, at which the sign of a zero may show: either is right
-    half: int = 0  # units in the last place of half types that a result may be off, of one element that torch does not round once
-    most: float = 0.0  # the magnitude that no part of a result goes beyond, by rounding either
-    nearer: bool = False  # torch's half results are no rounding: much nearer to double precision is as good
+    double: float = 0.0  # rtol and atol of double precision, where torch's own error exceeds `CLOSE`
+    compared: int = 99  # how many results have their values compared
+    sums: bool = True  # terms are added in no fixed order: a result as near to the exact one as torch's is right
+    conditioned: bool = False  # ill-conditioned: an error is right that changes in the inputs' last bits cause, too
+    once: bool = False  # half results are rounded once: others than torch's must be as near to double precision
+    beside: bool = False  # torch's vector code and scalar remainder round differently (zero signs too): either is right
+    half: int = 0  # units in the last place of float16 that an element may be off, where torch rounds more than once
+    most: float = 0.0  # bound on the magnitude of each part, which rounding must not exceed either
+    nearer: bool = False  # torch's half results are no rounding: much nearer to double precision is right, too
 
 
 ONCE = "one correctly rounded operation"
-# torch calls std::sort, std::partial_sort and std::nth_element. On its CPU the order of equal values is that of a stable
-# sort up to 16 elements and another above, in every dtype; its documentation promises none of them unless stable=True.
+# torch calls std::sort, std::partial_sort and std::nth_element. On the CPU, equal values come in the order of a stable
+# sort up to 16 elements and in another above, in every dtype. Its documentation promises no order but for stable=True.
 UNSTABLE = "which of equal values comes first is not promised"
 DEFAULT = ToleranceRule("close", "rounding depends on the order of operations")
-# torch's own error is up to 1e-12 of 40,000 terms, where the exact result is 1e-15 away.
+# torch's own error is up to 1e-12 for 40,000 terms, where an exact computation has 1e-15.
 UPDATED = "a mean and a sum of squares are updated for each term, with a rounding each"
 
 _MOVES = (
@@ -91,7 +91,7 @@ def rows(names: str, rule: ToleranceRule) -> dict[str, ToleranceRule]:
     return dict.fromkeys(names.split(), rule)
 
 
-# torch's mm and bmm of the same matrices give zeros of other signs, as its BLAS starts a sum at zero or at a product.
+# torch's mm and bmm of the same matrices give zeros of different sign: its BLAS starts a sum at zero or at a product.
 SUMS = "sums of products in the order of a BLAS, whose zeros have the sign of its shapes"
 _PRODUCTS = (
     "mm _sparse_mm _sparse_addmm bmm mv dot vdot inner addmm _addmm_activation addmv addbmm baddbmm matmul linalg_matmul linear einsum "
@@ -101,9 +101,9 @@ _PRODUCTS = (
     "_weight_int8pack_mm _weight_int8pack_mm.*"
 )
 
-# torch's rfft of a signal, its rfft2 of the same signal as a matrix of one row, and its fft of it as complex numbers
-# give zero imaginary parts other signs, or the last bit in their place (of 16 points the first two, of most sizes
-# the third). Of a few points, and of complex numbers, the signs are a rule that a kernel can follow.
+# torch's rfft of a signal, rfft2 of it as a one-row matrix, and fft of it as complex numbers give zero imaginary parts
+# different signs, or a last bit instead of zero (the first two differ at 16 points, the third at most sizes). For few
+# points, and for complex numbers, the signs follow a rule that a kernel can follow.
 FEW_POINTS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14})
 ONE_SIDED = "one side of a real signal's spectrum, whose zeros have the sign of the way that MKL goes"
 _ONE_SIDED = "_fft_r2c fft_r2c fft_fft fft_ifft fft_rfft fft_rfft[2n] fft_ihfft fft_ihfft[2n]"
@@ -186,9 +186,9 @@ RULES: dict[str, ToleranceRule] = {
 
 @cache
 def rule_for(op: str) -> ToleranceRule:
-    """Return the class of an overload: by its full name, its base name, then by pattern; in-place as functional.
+    """Return the rule of an overload: by full name, base name, then pattern; in-place and out as functional.
 
-    Of another library's nothing is known.
+    Overloads of other libraries get the default.
     """
     if is_other(op):
         return DEFAULT
@@ -214,13 +214,13 @@ def rule_for(op: str) -> ToleranceRule:
 
 
 def has_complex_number(case: Case) -> bool:
-    """Whether an argument, or an entry of a list, is a complex number."""
+    """Return whether an argument, or an entry of a list, is a complex number."""
     given = [*case.args, *case.kwargs.values()]
     return any(isinstance(x, complex) for arg in given for x in (arg if isinstance(arg, (list, tuple)) else (arg,)))
 
 
 def rule_of(case: Case) -> ToleranceRule:
-    """Return the class of one call: its operator's, unless its arguments make it several roundings."""
+    """Return the rule of one call: its operator's, unless its arguments ask for another."""
     rule = rule_for(case.op)
     if rule.kind == "close" and not rule.half and "pointwise" in schemas()[case.op].tags:
         rule = replace(rule, once=True)
@@ -248,14 +248,14 @@ def rule_of(case: Case) -> ToleranceRule:
 
 
 def keeps(case: Case) -> bool:
-    """Whether another shape has no more elements than the tensor that is resized."""
+    """Return whether the new shape has no more elements than the resized tensor."""
     given = bound(case)
     shape = given["size"] if "size" in given else given["the_template"].shape
     return min(shape, default=1) >= 0 and math.prod(shape) <= math.prod(given["self"].shape)
 
 
 def points(case: Case) -> int:
-    """Return the size of the last dimension that a Fourier transform goes over."""
+    """Return the size of the last dimension that a Fourier transform covers."""
     given = bound(case)
     dim, n = given["dim"], given.get("n", given.get("s"))
     last = dim if isinstance(dim, int) else dim[-1] if dim else -1

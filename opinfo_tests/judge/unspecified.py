@@ -1,4 +1,4 @@
-"""Where torch disagrees with itself: asked again with the same values in another layout, any of its answers is right."""
+"""Unspecified results: where torch gives different answers for the same values in another layout, each is right."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LAYOUTS = {"contiguous": contiguous, "stepped": stepped}
 
 
 def relayout(case: Case, layout: str) -> Case:
-    """Return the same call with every array argument in memory of its own, laid out otherwise."""
+    """Return the same call with every array argument in its own memory, in another layout."""
     buffers: list[np.ndarray] = []
 
     def leaf(x: Any) -> Any:
@@ -49,7 +49,7 @@ def relayout(case: Case, layout: str) -> Case:
 def recheck_unspecified(
     case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdict, writes: frozenset[int]
 ) -> Verdict:
-    """Return ``unspecified`` in place of wrong-value where torch itself gives other values; else the verdict."""
+    """Return ``unspecified`` in place of a failure where torch promises no single answer; else the verdict."""
     arrays = case.arrays()
     careful = verdict.outcome == "spurious-error" and refuses_overlap(mine)
     if (careful or verdict.outcome in ("wrong-value", "wrong-alias")) and unchecked_out(case, writes):
@@ -67,7 +67,7 @@ def recheck_unspecified(
         return Verdict("unspecified", "an index repeats: torch promises no order of writes", verdict.max_abs)
     rule, scale = rule_of(case), input_scale(case)
     if rule.kind == "ties":
-        # Of an expanded input torch's median reads memory beyond it.
+        # torch's median of an expanded input reads memory beyond it.
         both = (want, oracle.execute(relayout(case, "contiguous")))
         found = any(same_but_for_ties(case, answer, mine) for answer in both)
         return Verdict("unspecified", rule.reason, verdict.max_abs) if found else verdict
@@ -108,7 +108,7 @@ def recheck_unspecified(
 
 
 def excused_by_reference(verdict: Verdict, against: Verdict) -> Verdict:
-    """Return ``unspecified`` in place of a failure where torch's kernels behind the same machinery show the same."""
+    """Return ``unspecified`` in place of a failure that torch's own kernels show, too, behind the same machinery."""
     if against.outcome != "pass":
         return verdict
     return Verdict(
@@ -117,34 +117,34 @@ def excused_by_reference(verdict: Verdict, against: Verdict) -> Verdict:
 
 
 def repeated_target(arrays: list[Array], writes: frozenset[int]) -> bool:
-    """Return whether a list of targets holds one array twice: ``_foreach_tan_`` then takes the tangent of a tangent.
+    """Return whether a list of targets has one array twice: ``_foreach_tan_`` then takes the tangent of a tangent.
 
-    The second call magnifies the rounding of the first, which is not the same in every vector library.
+    The second call magnifies the rounding of the first, which differs between vector libraries.
     """
     targets = [arrays[i] for i in sorted(writes)]
     return any(a in targets[:n] for n, a in enumerate(targets))
 
 
 def target_of(arrays: list[Array], i: int, writes: frozenset[int]) -> int:
-    """Return the written argument that an argument is, if any: in memory of its own it would keep its values."""
+    """Return the written argument equal to argument ``i``, else ``i``: in its own memory, ``i`` is not written."""
     return i if i in writes else next((w for w in sorted(writes) if arrays[w] == arrays[i]), i)
 
 
 def asked_otherwise(case: Case, oracle: Backend, rule: ToleranceRule) -> dict[str, Seen]:
-    """Return what torch says of a call again, of its values in other layouts, and without oneDNN.
+    """Return torch's answers to a call again, with its values in other layouts, and without oneDNN.
 
-    Where a processor has oneDNN that adds in another order, and skips or multiplies what pads an image.
+    On processors that it supports, oneDNN adds in another order, and skips or multiplies an image's padding.
     """
     answers = {"again": oracle.execute(case)}
-    # Numbers are drawn in the order of memory: in another order other elements get them.
+    # Random numbers are drawn in memory order: another layout gives them to other elements.
     tags = all_schemas()[case.op].tags
     drawn = "nondeterministic_seeded" in tags
     for layout in () if drawn or is_fragile(case.op) else LAYOUTS:
-        # What torch computes beside its vectors, element by element, is known, and is no excuse within them.
+        # The scalar path of pointwise operators is known, and does not excuse elements of the vector path.
         if layout != "stepped" or "pointwise" not in tags or rule.beside:
             answers[layout] = oracle.execute(relayout(case, layout))
     if not drawn:
-        was, *_ = torch.backends.mkldnn.set_flags(False)  # flags() sets others too, and warns of them
+        was, *_ = torch.backends.mkldnn.set_flags(False)  # flags() sets other flags too, and warns about them
         try:
             answers["without oneDNN"] = oracle.execute(case)
         finally:
@@ -152,25 +152,25 @@ def asked_otherwise(case: Case, oracle: Backend, rule: ToleranceRule) -> dict[st
     return answers
 
 
-TRIES = 5  # of the same call again
+TRIES = 5  # repeats of the same call
 
 
 def in_other_memory(case: Case, oracle: Any, turn: int) -> Seen:
-    """Run a call where freed memory holds other bytes each time: what torch leaves unwritten is then seen to change."""
+    """Run a call with other bytes in freed memory each time, so that elements torch leaves unwritten change."""
     used = [torch.full((b.size,), 40 + turn, dtype=torch.uint8) for b in case.buffers for _ in range(3)]
     del used
     return oracle.execute(case)
 
 
 def answers_of(seen: list[Seen], kind: str, i: int) -> list[Any]:
-    """Return one result, or one argument afterwards, of each of several calls."""
+    """Return one result, or one argument after the call, from each of several calls."""
     return [getattr(s, kind)[i] for s in seen if len(getattr(s, kind)) > i]
 
 
 def told_again(want: np.ndarray, again: list[Any]) -> np.ndarray:
-    """Return the elements that torch gives each time it is asked.
+    """Return a mask of the elements that torch gives in every repeat.
 
-    Others it leaves as they were in memory: `_fused_sgd_` lanes of half types' momentum buffers.
+    It leaves the others uninitialised, such as `_fused_sgd_` lanes of momentum buffers of half types.
     """
     same = np.ones(want.shape, bool)
     for a in again:
@@ -180,9 +180,9 @@ def told_again(want: np.ndarray, again: list[Any]) -> np.ndarray:
 
 
 def same_but_for_ties(case: Case, want: Seen, mine: Seen) -> bool:
-    """Return whether the values are torch's, -0 and 0 being equal, and each index picks its value, none of them twice."""
+    """Return whether values equal torch's (-0 equals 0), and each index picks its value and occurs once."""
     given = bound(case)
-    if "dim" not in given:  # msort and the median of all
+    if "dim" not in given:  # msort, and the median of all elements
         return equal_values(want.results[0], mine.results[0])
     source = np.atleast_1d(given["self"].on(case.buffers))
     dim = given["dim"] % source.ndim
@@ -246,7 +246,7 @@ def widened(case: Case) -> Case:
 
 
 def in_double(case: Case) -> Case:
-    """Return the call of the operator that has double precision, where one has none and is another one's twin."""
+    """Return the call with its operator replaced by a twin that supports double precision, if it does not itself."""
     if case.op.partition(".")[0] != "aten::mkldnn_convolution":
         return case
     given = bound(case)
@@ -259,11 +259,12 @@ def in_double(case: Case) -> Case:
 def as_true(
     want: Any, got: Any, truth: Seen, kind: str, i: int, case: Case, rule: ToleranceRule, scale: float
 ) -> tuple[set[str] | None, str]:
-    """Return the evidence, or None, and the errors: evidence is that ``got`` is as near to torch's own double precision result as torch's is.
+    """Return evidence that ``got`` is as near to torch's double precision result as torch's, or None; and the errors.
 
-    The largest and the mean errors of the two are compared, and ``got``'s may not be above twice torch's, nor above torch's where a half result is rounded once: where sums cancel, no order
-    of adding is the right one, and none is without a few roundings of a number as large as the largest input, ``scale``. An operator that draws
-    may have drawn other numbers in double precision, to which nothing is near. Zeros have torch's signs where its are exact.
+    ``got``'s largest and mean errors may be at most twice torch's, or 1.1 times where a half result is rounded once.
+    Where sums cancel, no order of adding is the right one, and each has a few roundings of a number as large as the
+    largest input, ``scale``. An operator that draws may draw other numbers in double precision: then nothing is near.
+    Zeros must have torch's sign where torch's is exact.
     """
     answers = getattr(truth, kind)
     if truth.error or len(answers) <= i or not is_inexact(want.dtype):
@@ -279,7 +280,7 @@ def as_true(
         return None, ""
     if rule.zero_sign and sign_lost(want, got, true):
         return None, ""
-    # What overflows in torch alone measures no error: there the answer is torch's or the true one, without sums torch's.
+    # Elements that overflow only in torch measure no error: they must be torch's or the true ones (pointwise: torch's).
     lost = finite & ~np.isfinite(widen(want))
     if lost.any():
         theirs, mine = widen(want)[lost], widen(got)[lost]
@@ -308,12 +309,12 @@ def as_true(
 
 
 HALVES = frozenset({"float16", "bfloat16", "complex32"})
-NEARER = 8  # times as near as torch's: that is no other order of the same sums
-VISIBLE = 4  # units in the last place that torch's result is off, where it shows that torch rounds on the way
+NEARER = 8  # times as near as torch's: no mere reordering of the same sums
+VISIBLE = 4  # units in the last place: a larger error of torch's shows that it rounds intermediate results
 
 
 def precise(mine: np.ndarray, theirs: np.ndarray, true: np.ndarray, narrow: str) -> bool:
-    """Return whether torch's steps in a half type show, and the errors of another answer are so small that it has none."""
+    """Return whether torch visibly rounds intermediates to a half type, and ``mine`` is too precise to do so."""
     unit = 2.0**-7 if narrow == "bfloat16" else 2.0**-10
     worst = theirs.argmax()
     return bool(theirs.flat[worst] > VISIBLE * unit * true.flat[worst] and NEARER * mine.max() < theirs.flat[worst])
@@ -323,12 +324,12 @@ def errors_of(mine: np.ndarray, theirs: np.ndarray) -> str:
     return f"off the double precision result by {mine.max():.2g}, torch by {theirs.max():.2g}"
 
 
-NEARBY = 8  # calls with other last bits
-FURTHER = 8  # than all of them a result may lie from torch's: orders of adding round each term, not the inputs alone
+NEARBY = 8  # calls with nudged inputs
+FURTHER = 8  # times as far as theirs a result may be off: another order of adding rounds each term, not only inputs
 
 
 def nudged(case: Case, seed: int) -> Case:
-    """Return the same call, the magnitude of each float one unit in the last place larger or smaller at random."""
+    """Return the same call with each float's magnitude moved by one ulp, up or down at random."""
     rng = np.random.default_rng(seed)
     buffers = list(case.buffers)
     for b, dtypes in held(case).items():
@@ -344,9 +345,9 @@ def nudged(case: Case, seed: int) -> Case:
 
 
 def as_far(want: Any, got: Any, around: list[Any], rule: ToleranceRule) -> bool:
-    """Return whether each element lies about as near to torch's as torch's own results of nudged inputs do.
+    """Return whether each element is about as near to torch's as torch's own results for nudged inputs are.
 
-    Beside an infinity the reciprocals are compared, and nothing is near to nan.
+    Where one is infinite, reciprocals are compared. Nothing is near NaN.
     """
     alike = [a for a in around if isinstance(a, np.ndarray) and a.shape == want.shape and a.dtype == want.dtype]
     if not alike:
@@ -364,7 +365,7 @@ def as_far(want: Any, got: Any, around: list[Any], rule: ToleranceRule) -> bool:
 
 
 def sign_lost(want: np.ndarray, got: np.ndarray, true: np.ndarray) -> bool:
-    """Return whether a zero has another sign, where torch's is that of its double precision zero: it rounds nothing."""
+    """Return whether a zero's sign differs from torch's where torch's double precision zero has torch's sign, too."""
     for part in ("real", "imag") if is_complex(true.dtype) else ("real",):
         w, g, t = (getattr(widen(x), part) for x in (want, got, true))
         zero = (w == 0) & (g == 0) & (t == 0)
@@ -374,7 +375,7 @@ def sign_lost(want: np.ndarray, got: np.ndarray, true: np.ndarray) -> bool:
 
 
 def elementwise(got: Any, options: list[tuple[str, Any]], rule: Any, scale: float, case: Case) -> set[str] | None:
-    """Return which of torch's answers it takes to explain every element of ``got``, None if they do not."""
+    """Return which of torch's answers together explain every element of ``got``, or None if they do not."""
     if not isinstance(got, np.ndarray):
         return {name for name, o in options[:1] if check_values(o, got, rule, scale, case).outcome == "pass"} or None
     left = np.ones(got.shape, bool)
@@ -394,8 +395,10 @@ def elementwise(got: Any, options: list[tuple[str, Any]], rule: Any, scale: floa
 
 
 def folds(a: Array) -> bool:
-    """Return whether elements share memory though no dimension is expanded: torch's documentation of ``as_strided``
-    says that in-place operations on such windows may give incorrect results."""
+    """Return whether elements overlap though no dimension is expanded.
+
+    torch's documentation of ``as_strided`` says that in-place operations on such windows may give incorrect results.
+    """
     if 0 in a.strides or 0 in a.shape:
         return False
     places = np.zeros(1, np.int64)
@@ -405,9 +408,9 @@ def folds(a: Array) -> bool:
 
 
 def unchecked_out(case: Case, writes: frozenset[int]) -> bool:
-    """Return whether an ``out=`` overlaps itself, or in part what is read, where torch writes it while it reads.
+    """Return whether an ``out=`` overlaps itself or partly overlaps an input, and torch writes it while it reads.
 
-    Its generated overloads copy a result of their own into the out, which is as good a value as any.
+    torch's generated overloads are excluded: they copy a finished result into the out.
     """
     schema, arrays = all_schemas()[case.op], case.arrays()
     if not schema.is_out or "generated" in schema.tags:
@@ -420,13 +423,13 @@ def is_expanded(a: Array) -> bool:
 
 
 def refuses_overlap(mine: Seen) -> bool:
-    """Return whether a backend says what torch says of memory that is written twice, or while it is read."""
+    """Return whether a backend raises torch's error for a write to overlapping memory."""
     words = mine.error[1] if mine.error else ""
     return words.startswith("unsupported operation: ") and "memory" in words
 
 
 def read_elsewhere(arrays: list[Array], i: int) -> bool:
-    """Return whether another argument has some of the places of argument ``i``, and not each as the same element."""
+    """Return whether another argument overlaps argument ``i`` and is not the same view."""
     mine, size = arrays[i], DTYPES[arrays[i].dtype].itemsize
     for j, other in enumerate(arrays):
         same = (other.offset, other.shape, other.strides) == (mine.offset, mine.shape, mine.strides)
@@ -439,6 +442,6 @@ def read_elsewhere(arrays: list[Array], i: int) -> bool:
 
 
 def extent(a: Array) -> tuple[int, int]:
-    """Return the places in bytes of the first and last element."""
+    """Return the byte offsets of the lowest and highest element."""
     reach = [(n - 1) * s for n, s in zip(a.shape, a.strides, strict=True)]
     return a.offset + sum(r for r in reach if r < 0), a.offset + sum(r for r in reach if r > 0)

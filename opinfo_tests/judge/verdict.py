@@ -1,4 +1,4 @@
-"""The verdict: what torch showed against what a backend showed, as one outcome of a closed list and a message."""
+"""The verdict: torch's behaviour against a backend's, as one outcome of a closed list and a message."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Verdict:
     max_abs: float = 0.0
     max_ulp: float = 0.0
     refused: str = ""
-    by_element: bool = False  # elements differ, which torch's answer for another layout may explain
-    reason: str = ""  # of a call that the backend refuses by its policy
+    by_element: bool = False  # elements differ: torch's answer in another layout may explain them
+    reason: str = ""  # why the backend's policy refuses the call
 
 
 def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = frozenset()) -> Verdict:
-    """Compare what a backend showed with what torch showed; ``writes`` are the array arguments that the op writes.
+    """Compare a backend's behaviour with torch's; ``writes`` are the array arguments that the operator writes.
 
-    Values come last: a kernel that clobbers its input and computes from it has wrong values because it wrote.
+    Values come after memory: a kernel that clobbers its input and computes from it has wrong values because it wrote.
     """
     if mine.error and mine.refused:
         return Verdict("refused", f"{mine.error[0]}: {first_line(mine.error[1])}", reason=mine.refused)
@@ -75,7 +75,7 @@ def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = fro
 
 
 def check_all_values(case: Case, torch_says: Seen, mine: Seen, rule: ToleranceRule, writes: frozenset[int]) -> Verdict:
-    """Compare the values of results and of written arguments; those of a decomposition with what defines them."""
+    """Compare the values of results and written arguments; check a decomposition's by its defining equations."""
     if rule.kind == "factors":
         broken = broken_factors(case, torch_says.results, mine.results)
         return Verdict("wrong-value", broken) if broken else Verdict("pass")
@@ -87,7 +87,7 @@ def check_all_values(case: Case, torch_says: Seen, mine: Seen, rule: ToleranceRu
 
 
 def check_results(case: Case, torch_says: Seen, mine: Seen, rule: ToleranceRule, scale: float) -> Verdict:
-    """Compare the results' values one by one; the verdict has the largest errors until then."""
+    """Compare the results' values one by one; the verdict has the largest errors seen."""
     verdict = Verdict("pass")
     for i, (want, got) in enumerate(zip(torch_says.results[: rule.compared], mine.results, strict=False)):
         found = check_values(want, got, rule, scale, case)
@@ -102,7 +102,7 @@ def check_results(case: Case, torch_says: Seen, mine: Seen, rule: ToleranceRule,
 
 
 def judge_error(want: tuple[str, str], mine: Seen) -> Verdict:
-    """Where torch refuses, the backend refuses: same class, and a message whose first line is torch's, blanks aside."""
+    """Require torch's error from the backend: the same class, and the message's first line up to whitespace."""
     if want[0] == "OutOfContract":
         return Verdict("unspecified", f"torch returns {want[1]}")
     if "INTERNAL ASSERT" in want[1]:
@@ -120,7 +120,7 @@ def judge_error(want: tuple[str, str], mine: Seen) -> Verdict:
 
 
 def said(message: str) -> list[str]:
-    """Return the words of a message's first line."""
+    """Split a message's first line into words."""
     return first_line(message, 100_000).split()
 
 
@@ -147,9 +147,9 @@ def check_form(want: Any, got: Any) -> Verdict | None:
 
 
 def check_strides(want: Seen, mine: Seen, told: bool = False) -> str:
-    """Compare where results lie in memory, of a backend that shows it: each stride, of extents of 0 and 1 too.
+    """Compare the results' strides, if the backend reports them, including dims of size 0 and 1.
 
-    With ``told``, only those that tell where an element is: rows of other libraries are not laid out as torch's are.
+    With ``told``, compare only strides that locate an element: kernels of other libraries do not follow torch's layout.
     """
     for i, (w, m) in enumerate(zip(want.strides, mine.strides, strict=False)):
         if w is None or m is None:
@@ -166,7 +166,7 @@ def check_strides(want: Seen, mine: Seen, told: bool = False) -> str:
 
 
 def check_values(want: Any, got: Any, rule: ToleranceRule, scale: float, case: Case) -> Verdict:
-    """Compare NaN, infinity and zero signs, then values by the operator's class."""
+    """Compare NaN, infinity and zero signs, then values by the operator's rule."""
     if not isinstance(want, np.ndarray):
         same = not isinstance(got, np.ndarray) and (want == got or (want != want and got != got))
         return Verdict("pass") if same else Verdict("wrong-value", f"{got!r}, torch gives {want!r}")
@@ -177,7 +177,7 @@ def check_values(want: Any, got: Any, rule: ToleranceRule, scale: float, case: C
     if rule.kind == "cast" and not is_inexact(want.dtype):
         return check_cast(want, got, case)
     if not is_inexact(want.dtype):
-        # A bool's byte may be neither 0 nor 1, from memory reinterpreted: torch keeps it in cat and makes it 1 in clone.
+        # In reinterpreted memory a bool's byte may be neither 0 nor 1: torch keeps it in cat and makes it 1 in clone.
         bad = want != got
         return mismatch(bad, want, got, 0.0, 0.0) if bad.any() else Verdict("pass")
     parts = ((want.real, got.real), (want.imag, got.imag)) if is_complex(want.dtype) else ((want, got),)
@@ -190,7 +190,7 @@ def check_values(want: Any, got: Any, rule: ToleranceRule, scale: float, case: C
             return mismatch(bad, want, got, np.nan, np.nan, "nan, infinity or sign of zero")
     if rule.most:
         beyond = [(np.abs(widen(g)) > rule.most) & (np.abs(widen(w)) <= rule.most) for w, g in parts]
-        if np.logical_or.reduce(beyond).any():  # whatever is added in which order: that is no rounding
+        if np.logical_or.reduce(beyond).any():  # no order of adding explains this
             found = mismatch(np.logical_or.reduce(beyond), want, got, 0.0, 0.0, f"being beyond {rule.most:g}")
             return replace(found, by_element=False)
     narrow = computed_dtype(want.dtype, case)
@@ -209,7 +209,7 @@ def special_mismatch(w: np.ndarray, g: np.ndarray, zero_sign: bool) -> np.ndarra
 
 
 def computed_dtype(dtype: np.dtype, case: Case) -> np.dtype:
-    """Return the dtype that a result was computed in: narrower than ``out=`` where that is wider than the inputs."""
+    """Return the dtype that a result was computed in: the inputs', where ``out=`` is wider."""
     if not is_out(case.op):
         return dtype
     inputs = [a_dtype(a) for v in case.args for a in leaves(v) if isinstance(a, Array)]
@@ -245,7 +245,7 @@ def check_near(want: np.ndarray, got: np.ndarray, rule: ToleranceRule, scale: fl
             bad |= ulp_distance(want, got, finite) > rule.ulp
         if rule.half and NAMES[want.dtype] in ("float16", "bfloat16"):
             units = ulp_distance(want, got, finite) > (1 if NAMES[want.dtype] == "bfloat16" else rule.half)
-            bad |= units & (error > 4 * np.finfo(np.float32).eps * scale)  # in single precision it is computed
+            bad |= units & (error > 4 * np.finfo(np.float32).eps * scale)  # the computation is in single precision
         if rule.once and NAMES[want.dtype] in ("float16", "bfloat16"):
             bad |= w != g
     if not bad.any():
@@ -266,7 +266,7 @@ def mismatch(
 
 
 def ulp_distance(want: np.ndarray, got: np.ndarray, finite: np.ndarray) -> np.ndarray:
-    """Return how many floats of the dtype lie between two values; between parts for complex ones."""
+    """Return the distance of two values in ulps; for complex ones, the larger of the parts'."""
     if is_complex(want.dtype):
         if want.dtype.kind != "c":
             want, got = widen(want), widen(got)
@@ -275,23 +275,23 @@ def ulp_distance(want: np.ndarray, got: np.ndarray, finite: np.ndarray) -> np.nd
     w, g = (np.ascontiguousarray(a).view(BITS[a.itemsize]).reshape(a.shape) for a in (want, got))
     mask = w.dtype.type((1 << top) - 1)
     low, high = np.minimum(w & mask, g & mask), np.maximum(w & mask, g & mask)
-    # Subtracted as integers: float64's distances do not fit a float64.
+    # Subtract as integers: float64 bit patterns do not fit a float64.
     apart = np.where((w ^ g) >> w.dtype.type(top), low.astype(np.float64) + high.astype(np.float64), high - low)
     return np.where(finite, apart, 0).astype(np.float64)
 
 
 def check_cast(want: np.ndarray, got: np.ndarray, case: Case) -> Verdict:
-    """Compare a conversion to integers where the source fits, or fits an int32: the rest is undefined in C."""
+    """Compare a conversion to integers where the source fits the dtype or an int32: the rest is undefined in C."""
     source = next((a.on(case.buffers) for a in reversed(case.arrays()) if is_inexact(a_dtype(a))), None)
     bad = want != got
     if source is not None and want.dtype != np.bool_:
         wide = widen(source)
         wide = np.trunc(wide.real if np.iscomplexobj(wide) else wide).astype(np.float64)
         info = np.iinfo(want.dtype)
-        # Narrower integers and unsigned ones have the last bits of what a wider one has.
+        # Narrower and unsigned integers take the low bits of a wider one.
         low, high = min(float(info.min), -(2.0**31)), max(float(info.max), 2.0**31 - 1)
         fits = (wide >= low) & (wide <= high) & (wide < 2.0**63)
-        if fits.size == bad.size:  # of some elements alone nothing is excused
+        if fits.size == bad.size:  # a selection of elements gets no excuse
             bad = bad & fits.reshape(bad.shape)
     return mismatch(bad, want, got, 0.0, 0.0) if bad.any() else Verdict("pass")
 
@@ -315,7 +315,7 @@ def input_scale(case: Case) -> float:
 
 
 def undeclared_writes(case: Case, want: Seen) -> frozenset[int]:
-    """Return which arrays torch wrote though no schema says so, as batch norm's running statistics: compared by value."""
+    """Return the arrays that torch wrote without its schema saying so, such as batch norm's running statistics."""
     if want.buffers is None:
         return frozenset()
     pairs = enumerate(zip(case.arrays(), want.after, strict=True))
@@ -324,13 +324,13 @@ def undeclared_writes(case: Case, want: Seen) -> frozenset[int]:
         for i, (a, w) in pairs
         if w.shape == a.shape
         and w.dtype == a_dtype(a)
-        and not np.array_equal(want.buffers[a.buffer], case.buffers[a.buffer])  # t_ looks otherwise and writes nothing
+        and not np.array_equal(want.buffers[a.buffer], case.buffers[a.buffer])  # t_ changes the view and writes nothing
         and not same_bits(a.on(case.buffers), w)
     )
 
 
 def check_shapes(case: Case, want: Seen, mine: Seen, writes: frozenset[int]) -> str:
-    """Compare the shapes that written arguments have after the call, where an ndarray can follow."""
+    """Compare the shapes of written arguments after the call, where an ndarray can be resized."""
     resizable, arrays = resizable_buffers(case), case.arrays()
     for i in sorted(writes):
         w, m = want.after[i].shape, mine.after[i].shape
@@ -340,10 +340,10 @@ def check_shapes(case: Case, want: Seen, mine: Seen, writes: frozenset[int]) -> 
 
 
 def laid_out_anew(case: Case, want: Seen, writes: frozenset[int]) -> frozenset[int]:
-    """Return the buffers of written arguments to which torch gave another shape or other strides.
+    """Return the buffers of written arguments whose shape or strides torch changed.
 
-    An ndarray that is resized in place is contiguous: which memory such a result is in is compared, and its strides
-    are a figure of their own.
+    An ndarray that is resized in place is contiguous: the memory that holds such a result is compared, its strides are
+    judged separately.
     """
     arrays = case.arrays()
     found = {arrays[i].buffer for i in writes if want.after[i].shape != arrays[i].shape}
@@ -378,7 +378,7 @@ def same_window(w: tuple, m: tuple, shape: tuple[int, ...]) -> bool:
 def check_arguments(
     case: Case, want: Seen, mine: Seen, rule: ToleranceRule, scale: float, writes: frozenset[int]
 ) -> Verdict | None:
-    """Compare the values of written arguments, by the operator's class."""
+    """Compare the values of written arguments by the operator's rule."""
     left_out = frozenset(sorted(writes)[rule.compared :]) if is_out(case.op) else frozenset()
     for i, (w, m) in enumerate(zip(want.after, mine.after, strict=True)):
         if i in writes - left_out and m.dtype == w.dtype and m.shape == w.shape:
@@ -392,10 +392,10 @@ def check_arguments(
 def check_foreign(
     case: Case, want: Seen, mine: Seen, writes: frozenset[int], anew: frozenset[int], written: bool
 ) -> int:
-    """Return how many bytes of the arguments' memory, written arguments aside, differ from torch's.
+    """Return how many bytes of argument memory outside written arguments differ from torch's.
 
-    They are those that the backend has ``written``, or those that it left alone: of these, values come first, because
-    torch may have written a strided ``out=`` as if it were contiguous.
+    With ``written``, count bytes that the backend wrote; otherwise those that it left alone. The latter are checked
+    after values, because torch may write a strided ``out=`` as if it were contiguous.
     """
     if mine.buffers is None or want.buffers is None:
         return 0
@@ -404,7 +404,7 @@ def check_foreign(
         free = w != m if w.shape == m.shape else np.zeros(0, bool)
         held = case.buffers[b]
         n = min(free.size, held.size)
-        free[n:] = False  # what a result took on its way there is nobody's
+        free[n:] = False  # memory that a result grew into belongs to no argument
         free[:n] &= (m[:n] != held[:n]) == written
         if b in anew or not free.any():
             continue

@@ -1,4 +1,4 @@
-"""Mutation testing: kernels made wrong by rules, and how many of them the judge catches.
+"""Mutation testing: make kernels wrong by rules, and count how many mutants the judge catches.
 
 ``python -m opinfo_tests.mutate --help`` says how to run it.
 """

@@ -1,4 +1,4 @@
-"""What is made wrong, and where: each rule takes a piece of a kernel's source and gives what may stand in its place."""
+"""Mutation rules: each takes a node of a kernel's source and returns the wrong sources that may replace it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import torchnp
 
 ROOT = Path(torchnp.__file__).parent
-UNSEEN = frozenset({"like", "differs", "reason", "why"})  # keywords that say something to readers alone
+UNSEEN = frozenset({"like", "differs", "reason", "why"})  # keywords that only document
 CHECKERS = ("check", "refuse", "require", "need")
 
 
@@ -24,17 +24,17 @@ class Mutant:
     Attributes
     ----------
     module : str
-        Dotted name.
+        Dotted name of the module.
     function : str
-        The outermost function that holds the place, empty for the module's own statements.
+        The outermost function that contains the change, empty for the module's own statements.
     line : int
-        Of the place, from one.
+        Line of the change, from one.
     rule : str
-        Of `RULES`.
+        Name of the rule in `RULES`.
     before, after : str
-        The piece of source, and what stands there instead.
+        The original source text, and its replacement.
     start, end : int
-        Of the piece, in bytes of the source.
+        Byte range of the original text in the source.
     """
 
     module: str
@@ -48,7 +48,7 @@ class Mutant:
 
     @property
     def id(self) -> str:
-        """A short name that stays the same while the module does."""
+        """A short id, stable as long as the module does not change."""
         text = f"{self.module}:{self.start}:{self.rule}:{self.after}"
         return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
 
@@ -58,7 +58,7 @@ class Mutant:
         return self.module.removeprefix("torchnp.kernels.").removeprefix("torchnp.")
 
     def source(self) -> str:
-        """Return the whole module with the change made."""
+        """Return the module's whole source with the change made."""
         text = source_of(self.module).encode()
         return (text[: self.start] + self.after.encode() + text[self.end :]).decode()
 
@@ -79,18 +79,18 @@ def source_of(module: str) -> str:
 
 
 def kernel_modules() -> list[str]:
-    """Return the dotted names of the modules that kernels are in."""
+    """Return the dotted names of the kernel modules."""
     paths = sorted((ROOT / "kernels").rglob("*.py"))
     return [".".join(p.relative_to(ROOT.parent).with_suffix("").parts) for p in paths if p.stem != "__init__"]
 
 
-# ---------------------------------------------------------------- rules: a node in, sources of other nodes out
+# ---------------------------------------------------------------- rules: from a node to the sources that replace it
 
 Rule = Callable[[ast.AST], list[str]]
 
 
 def flipped(table: dict[type, type], field: str) -> Callable[[ast.AST], list[str]]:
-    """Return the rule that puts another operator in an operator's place."""
+    """Return the rule that replaces an operator by another."""
 
     def rule(node: ast.AST) -> list[str]:
         operator: Any = getattr(node, field, None)
@@ -111,7 +111,7 @@ def unparsed(node: ast.AST, **changes: object) -> str:
 
 
 def constants(node: ast.AST) -> list[str]:
-    """Numbers one up or down, floats a tenth more or twice as much, truth turned."""
+    """Shift integers by one, scale floats by 1.1 or 2, negate booleans."""
     if not isinstance(node, ast.Constant):
         return []
     v = node.value
@@ -125,7 +125,7 @@ def constants(node: ast.AST) -> list[str]:
 
 
 def words(node: ast.AST) -> list[str]:
-    """The first word of an error's text, doubled."""
+    """Prefix an error's message with ``Bad:``."""
     if isinstance(node, (ast.Raise, ast.Expr)):
         call = node.exc if isinstance(node, ast.Raise) else node.value
         if isinstance(call, ast.Call) and (isinstance(node, ast.Raise) or is_check(node)):
@@ -138,14 +138,14 @@ def words(node: ast.AST) -> list[str]:
 
 
 def swapped_operands(node: ast.AST) -> list[str]:
-    """The two sides of what does not commute."""
+    """Swap the operands of a non-commutative operator."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)):
         return [unparsed(node, left=node.right, right=node.left)]
     return []
 
 
 def swapped_arguments(node: ast.AST) -> list[str]:
-    """The last two arguments of a call."""
+    """Swap the last two positional arguments of a call."""
     if isinstance(node, ast.Call) and len(node.args) > 1 and not any(isinstance(a, ast.Starred) for a in node.args):
         if is_check(node):
             return []
@@ -154,7 +154,7 @@ def swapped_arguments(node: ast.AST) -> list[str]:
 
 
 def lost_keyword(node: ast.AST) -> list[str]:
-    """A keyword argument that is left out."""
+    """Drop a keyword argument."""
     if not isinstance(node, ast.Call):
         return []
     kept = [k for k in node.keywords if k.arg and k.arg not in UNSEEN]
@@ -162,19 +162,19 @@ def lost_keyword(node: ast.AST) -> list[str]:
 
 
 def lost_operand(node: ast.AST) -> list[str]:
-    """One of the conditions that are joined by and or or."""
+    """Keep only the first or the last condition of an ``and`` or ``or``."""
     if isinstance(node, ast.BoolOp):
         return [f"({ast.unparse(v)})" for v in (node.values[0], node.values[-1])]
     return []
 
 
 def lost_sign(node: ast.AST) -> list[str]:
-    """A minus, a not or an inversion."""
+    """Drop a minus, a ``not`` or an inversion."""
     return [f"({ast.unparse(node.operand)})"] if isinstance(node, ast.UnaryOp) else []
 
 
 def lost_call(node: ast.AST) -> list[str]:
-    """A copy, a cast or another call that gives back what it is called on, or its only argument."""
+    """Replace a copy, a cast or a similar call by its receiver or its first argument."""
     if not isinstance(node, ast.Call):
         return []
     if isinstance(node.func, ast.Attribute) and node.func.attr in (
@@ -197,19 +197,19 @@ def lost_call(node: ast.AST) -> list[str]:
 
 
 def swapped_branches(node: ast.AST) -> list[str]:
-    """The two values of a condition, or a condition turned."""
+    """Swap the two values of a conditional expression."""
     if isinstance(node, ast.IfExp):
         return [unparsed(node, body=node.orelse, orelse=node.body)]
     return []
 
 
 def turned(node: ast.AST) -> list[str]:
-    """An if statement's test."""
+    """Negate the test of an ``if`` or ``while`` statement."""
     return [f"not ({ast.unparse(node)})"] if getattr(node, "_is_test", False) else []
 
 
 def lost_statement(node: ast.AST) -> list[str]:
-    """A check, a refusal, or a change in place."""
+    """Drop a check, a guarded ``raise``, or an in-place write."""
     if isinstance(node, ast.If) and not node.orelse and len(node.body) == 1 and isinstance(node.body[0], ast.Raise):
         return ["pass"]
     if isinstance(node, ast.AugAssign) or (isinstance(node, ast.Expr) and is_check(node)):
@@ -240,7 +240,7 @@ OTHERS |= {b: a for a, b in OTHERS.items() if b not in OTHERS}
 
 
 def other_name(node: ast.AST) -> list[str]:
-    """A function, dtype or attribute that is near it."""
+    """Replace a function, dtype or attribute by a similar one."""
     if isinstance(node, ast.Attribute) and node.attr in OTHERS:
         return [unparsed(node, attr=OTHERS[node.attr])]
     return []
@@ -280,7 +280,7 @@ RULES: dict[str, Rule] = {
 
 
 def mutants(module: str) -> list[Mutant]:
-    """Return every mutant of a module that is Python."""
+    """Return every mutant of a module."""
     text = source_of(module)
     lines = [0]
     for line in text.encode().splitlines(keepends=True):
@@ -305,7 +305,7 @@ def ast_text(text: str) -> str:
 
 
 def places(tree: ast.Module) -> Iterator[tuple[Any, str]]:
-    """Yield the nodes that rules look at, each with its outermost function: not docstrings, types, imports or decorators."""
+    """Yield the nodes to mutate, each with its outermost function; skip docstrings, types, imports and decorators."""
     for statement in tree.body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             continue

@@ -1,4 +1,4 @@
-"""The command line: ``python -m opinfo_tests.mutate`` makes kernels wrong and says how many the judge catches."""
+"""The command line: ``python -m opinfo_tests.mutate`` makes kernels wrong and reports how many the judge catches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes use the cores, and a fork has no threads of its own
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # worker processes use the cores, and a fork does not copy threads
 
 from rich.console import Console
 
@@ -116,7 +116,7 @@ def run(a: argparse.Namespace, console: Console) -> int:
     with Bars(console) as bar:
         held = recorded(ops, a.jobs, bar)
         coverage = Coverage(followed(held, bar), own_table(), a.calls)
-        if a.ops:  # the places that the overloads run are known only now
+        if a.ops:  # only now is it known which functions the overloads run
             chosen = sample(a, [m for m in every(a) if (m.module, m.function) in coverage.calls])
         rows = resumed(a, chosen)
         done = {m for m, _ in rows}
@@ -135,7 +135,7 @@ def run(a: argparse.Namespace, console: Console) -> int:
 
 
 def run_written(a: argparse.Namespace, console: Console) -> int:
-    """Judge the faults of files, and show each file's score; the status is that of the worst."""
+    """Judge the faults of files and show each file's score; return the worst exit status."""
     files = a.written or sorted(written_faults.SHIPPED.glob("*.json"))
     only = set(a.only.split(",")) if a.only else None
     faults = [(path, f) for path in files for f in written_faults.read(path) if only is None or f.name in only]
@@ -161,7 +161,7 @@ def run_written(a: argparse.Namespace, console: Console) -> int:
     return status
 
 
-# ---------------------------------------------------------------- which mutants
+# ---------------------------------------------------------------- choosing mutants
 
 
 def every(a: argparse.Namespace) -> list[Mutant]:
@@ -177,7 +177,7 @@ def every(a: argparse.Namespace) -> list[Mutant]:
 
 
 def sample(a: argparse.Namespace, found: list[Mutant]) -> list[Mutant]:
-    """Return ``n`` of the mutants, by the seed: rules in turn, so that the most frequent are not most of them."""
+    """Return ``n`` mutants chosen by the seed, taking rules in turn so that frequent rules do not dominate."""
     if a.only:
         ids = set(a.only.split(","))
         return [m for m in found if m.id in ids]
@@ -197,11 +197,11 @@ def choice(a: argparse.Namespace) -> list[Mutant]:
     return sample(a, every(a))
 
 
-# ---------------------------------------------------------------- what they are judged with
+# ---------------------------------------------------------------- judging them
 
 
 def recorded(ops: frozenset[str], jobs: int, bar: Bars) -> list[Held]:
-    """Return the quick tier's calls of overloads that the table passes, with torch's answers."""
+    """Return the quick tier's calls of the overloads that pass on the table, with torch's answers."""
     held_in, table, oracle = oracle_cache.opened(), own_table(), TorchDevice("cpu")
     ops = frozenset(op for op in ops if op in table.ops)
     tasks = plan(ops, dtypes_of("all"), home=True)
@@ -231,7 +231,7 @@ def followed(held: Sequence[Held], bar: Bars) -> Iterator[Held]:
 
 
 def sought(a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar: Bars) -> None:
-    """Draw calls for the functions that no recorded one runs."""
+    """Draw calls for the functions that no recorded call runs."""
     places = sorted(
         {(m.module, m.function) for m in chosen} - {place for place, held in coverage.calls.items() if held}
     )
@@ -250,7 +250,7 @@ def sought(a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar:
 def judged(
     a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar: Bars
 ) -> Iterator[tuple[Mutant, Found]]:
-    """Return what becomes of each mutant."""
+    """Judge each mutant and yield it with its outcome."""
     how = Plan(a.draws, a.probes, a.seed, a.through)
 
     def start(mutant: Mutant) -> Process:
@@ -263,7 +263,7 @@ def judged(
 def again(
     a: argparse.Namespace, rows: list[tuple[Mutant, Found]], coverage: Coverage, bar: Bars
 ) -> Iterator[tuple[Mutant, Found]]:
-    """Judge those that survive by every call of the full tier, and return what becomes of those that it catches."""
+    """Judge the survivors by every call of the full tier, and yield those that it catches."""
     left = [m for m, found in rows if found.outcome in ("survived", "unrun")]
     ops = {m: coverage.ops((m.module, m.function), a.overloads) or coverage.near(m.module) for m in left}
     starts = [partial(Process, m, written_faults.trial, ops[m]) for m in left]
@@ -275,7 +275,7 @@ def again(
 def watched(
     bar: Bars, total: int, rows: Iterator[tuple[Mutant, Found]], what: str = "judging mutants"
 ) -> Iterator[tuple[Mutant, Found]]:
-    """Pass the rows on as they come, and say so."""
+    """Pass the rows on as they come, and update the progress bar."""
     job = bar.add_task(what, total=total)
     counts: Counter[str] = Counter()
     for mutant, found in rows:
@@ -285,11 +285,11 @@ def watched(
         yield mutant, found
 
 
-# ---------------------------------------------------------------- what is said of them
+# ---------------------------------------------------------------- reporting
 
 
 def reported(a: argparse.Namespace, rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
-    """Pass the rows on, each written to the report as it comes: what breaks a run off leaves what it had."""
+    """Pass the rows on, writing each to the report at once, so that an interrupted run keeps its results."""
     with a.report.open("a" if a.resume else "w", encoding="utf-8") if a.report else nullcontext() as file:
         for mutant, found in rows:
             if file:
@@ -299,13 +299,13 @@ def reported(a: argparse.Namespace, rows: Iterator[tuple[Mutant, Found]]) -> Ite
 
 
 def until_broken(rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
-    """Pass the rows on until Ctrl-C, which ends the judging and not what is said of what was judged."""
+    """Pass the rows on until Ctrl-C, which ends the judging but not the report of what was judged."""
     with suppress(KeyboardInterrupt):
         yield from rows
 
 
 def resumed(a: argparse.Namespace, chosen: Sequence[Mutant]) -> list[tuple[Mutant, Found]]:
-    """Return those of the mutants that the report of a broken run holds, with what became of them."""
+    """Return the mutants that an interrupted run's report already holds, with their outcomes."""
     if not (a.resume and a.report.exists()):
         return []
     with a.report.open(encoding="utf-8") as file:
@@ -319,7 +319,7 @@ def row_of(m: Mutant, found: Found) -> dict[str, Any]:
 
 
 def score(outcomes: Counter[str]) -> float:
-    """Return the share that was caught of those that a probe tells from the original, or that nothing runs."""
+    """Return the share caught among the mutants that differ from the original or that no call runs."""
     told = told_apart(outcomes)
     return outcomes["caught"] / told if told else 1.0
 
@@ -329,9 +329,9 @@ def told_apart(outcomes: Counter[str]) -> int:
 
 
 def show(console: Console, rows: list[tuple[Mutant, Found]], chosen: int, why: dict[Mutant, str] | None = None) -> int:
-    """Print the survivors, each with what tells it from the original or with why it is wrong, the score by family and by rule, and in all.
+    """Print each survivor with the call that exposes it or why it is wrong, then scores by family, by rule and in all.
 
-    Returns the exit status, 130 where fewer were judged than chosen.
+    Returns the exit status, 130 if fewer mutants were judged than chosen.
     """
     for mutant, found in rows:
         if found.outcome in ("survived", "unrun", "undecided"):

@@ -1,4 +1,4 @@
-"""Mutants that the judge let live when a thousand were judged, each with why: ``data/survivors.toml``."""
+"""Mutants that survived when a thousand were judged, each with the reason: ``data/survivors.toml``."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ DATA = Path(__file__).parents[1] / "data" / "survivors.toml"
 
 @dataclass(frozen=True)
 class Survivor:
-    """One of them.
+    """One surviving mutant.
 
     Attributes
     ----------
     module, function : str
         Where it is.
     before, after : str
-        The piece that is changed, and what to.
+        The original source text, and its replacement.
     why : str
-        What makes it equal to the original in all that torch promises, or what it would take to see it.
+        Why it equals the original in all that torch promises, or what it would take to catch it.
     """
 
     module: str
@@ -35,12 +35,12 @@ class Survivor:
 
 @cache
 def survivors() -> tuple[Survivor, ...]:
-    """Return those of the file."""
+    """Return the survivors in the file."""
     with DATA.open("rb") as file:
         return tuple(Survivor(**row) for row in tomllib.load(file)["survivor"])
 
 
 def why(mutant: Mutant) -> str:
-    """Return why a mutant lives, as far as the file has it."""
+    """Return the file's reason that a mutant survives, or nothing."""
     same = (s for s in survivors() if (s.module, s.function) == (mutant.module, mutant.function))
     return next((s.why for s in same if (s.before, s.after) == (mutant.before, mutant.after)), "")

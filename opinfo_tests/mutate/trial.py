@@ -1,4 +1,4 @@
-"""One mutant judged, in a process of its own: a fork in which the package is loaded again, one module made wrong."""
+"""Judging one mutant in a fork, which loads the package again with one module made wrong."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from .coverage import FORK, Held
 from .rules import ROOT, Mutant
 
 OUTCOMES = ("caught", "survived", "unrun", "within", "same", "undecided")
-SECONDS = 20  # for one call of a mutant: what takes longer is caught
-MEMORY = 4 << 30  # bytes that a mutant may take beside what is there
+SECONDS = 20  # for one call of a mutant: a slower one counts as caught
+MEMORY = 4 << 30  # bytes that a mutant may allocate beyond the process's size at its start
 
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a mutant.
+    """The outcome of a mutant.
 
     Attributes
     ----------
     outcome : str
-        ``caught`` by the judge, or by a test where no call runs it, ``survived`` though a probe tells it from the original,
-        ``unrun`` by any call and not caught by a test, ``within`` what the operator's class allows wherever they differ, the ``same`` on every probe,
-        or ``undecided`` in the time it has.
+        ``caught`` by the judge, or by a test if no call runs it; ``survived`` though a probe tells it from the
+        original; ``unrun`` by any call and not caught by a test; ``within`` the tolerance of the operator's class
+        wherever they differ; the ``same`` on every probe; or ``undecided`` within the time limit.
     by : str
         What caught it, or the call that tells it from the original.
     calls : int
-        How many were judged until then.
+        How many calls were judged until then.
     told : tuple of str
-        The ids of the calls that caught it: one, or all of the recorded ones.
+        The ids of the calls that caught it: the first, or with ``Plan.through`` all recorded ones that did.
     """
 
     outcome: str
@@ -62,7 +62,7 @@ class Found:
 
 
 class Altered(importlib.abc.MetaPathFinder):
-    """Finds the mutated module before anybody finds the true one."""
+    """Import hook that finds the mutated module before the original."""
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant, self.source = mutant, mutant.source()
@@ -85,12 +85,12 @@ class Loader(importlib.machinery.SourceFileLoader):
 
 
 def modules_taken() -> dict[str, ModuleType]:
-    """Take the package's modules out of those that are loaded, and return them."""
+    """Remove the package's modules from ``sys.modules`` and return them."""
     return {n: sys.modules.pop(n) for n in [*sys.modules] if n == "torchnp" or n.startswith("torchnp.")}
 
 
 class Original:
-    """Our table as it is, beside a mutated one: what runs within finds the package's modules as they are, if it imports any."""
+    """Our original table beside a mutated one: imports inside the context get the package's original modules."""
 
     def __init__(self) -> None:
         self.table = own_table()
@@ -106,7 +106,7 @@ class Original:
         sys.modules.update(self.others)
 
     def mutated(self, mutant: Mutant) -> Table:
-        """Return our table as a backend, loaded again with one module made wrong."""
+        """Reload the package with one module made wrong, and return its table as a backend."""
         self.modules = modules_taken()
         sys.meta_path.insert(0, Altered(mutant))
         module = importlib.import_module("torchnp")
@@ -122,9 +122,9 @@ class Plan:
     draws, probes : int
         Calls drawn of each overload for the judge, and to tell a survivor from the original.
     seed : int
-        Of the probes.
+        Seed of the probes.
     through : bool
-        Whether the recorded calls after the first that catches a mutant are judged, too.
+        Whether to judge all recorded calls, even after one catches the mutant.
     """
 
     draws: int
@@ -134,7 +134,7 @@ class Plan:
 
 
 def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], plan: Plan) -> Found:
-    """Judge a mutant; where nothing catches it, look for a call that tells it from the original."""
+    """Judge a mutant; if nothing catches it, look for a call that tells it from the original."""
     original, oracle = Original(), TorchDevice("cpu")
     try:
         with limited():
@@ -175,7 +175,7 @@ def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], plan: Plan) 
     return Found("caught", f"the test {failed}") if failed else Found("unrun")
 
 
-# What torch's CPU has no answer to is tested against other operators of torch's; portable kernels, on other arrays.
+# These compare kernels that torch's CPU lacks with other torch operators, and run portable kernels on other arrays.
 TESTS = (
     "torchnp/tests/kernels/test_ops_of_other_devices.py",
     "torchnp/tests/kernels/test_vendor_aliases.py",
@@ -188,7 +188,7 @@ TESTS = (
 
 
 def tests_fail() -> str:
-    """Run the tests of what no call of the harness reaches on the package as it is loaded; return the first that fails."""
+    """Run `TESTS`, of code that no harness call reaches, on the loaded package; return the first that fails."""
     import pytest
 
     failed: list[str] = []
@@ -205,7 +205,7 @@ def tests_fail() -> str:
     files = [str(ROOT.parent / name) for name in TESTS]
     left_out = (
         f"-pno:{plugin}" for plugin in ("cacheprovider", "xdist", "playwright")
-    )  # the last refuses to be nested
+    )  # playwright's plugin refuses nested runs
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         pytest.main(["-q", "-x", *left_out, *files], plugins=[Listener()])
     return failed[0] if failed else ""
@@ -214,7 +214,7 @@ def tests_fail() -> str:
 def given(
     held: Sequence[Held], ops: Sequence[str], draws: int, oracle: Backend | None, seed: int = 0
 ) -> Iterator[tuple[Case, Seen | None]]:
-    """Yield calls with torch's answers: the held ones, then drawn ones."""
+    """Yield calls with torch's answers: first the recorded ones, then drawn ones."""
     from ..generate.samples.opinfo import samples_of
     from ..generate.samples.recording import Recorder
     from ..generate.strategies import plan
@@ -229,7 +229,7 @@ def given(
 
 
 def alike(a: Seen, b: Seen) -> bool:
-    """Return whether two runs showed the very same: values to the bit."""
+    """Return whether two runs gave bit-identical results, or the same error."""
     if a.error or b.error:
         return a.error == b.error
     pairs = [*zip(a.results, b.results, strict=True), *zip(a.after, b.after, strict=True)]
@@ -237,7 +237,7 @@ def alike(a: Seen, b: Seen) -> bool:
 
 
 class limited:
-    """The time of one call; a mutant that takes longer gets an exception."""
+    """Context manager that raises TimeoutError in a call that takes too long."""
 
     def __enter__(self) -> None:
         signal.signal(signal.SIGALRM, self.stop)
@@ -258,7 +258,7 @@ def serve(pipe: Connection, of: Callable[..., Found], *arguments: Any) -> None:
     import faulthandler
 
     faulthandler.disable()
-    os.setpgid(0, 0)  # with the processes that it starts
+    os.setpgid(0, 0)  # a process group, with the processes that it starts
     with open("/proc/self/statm") as file:
         size = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
@@ -269,7 +269,7 @@ def serve(pipe: Connection, of: Callable[..., Found], *arguments: Any) -> None:
 
 
 class Process:
-    """A mutant being judged: what ``of`` finds of it."""
+    """A forked process in which ``of`` judges a mutant."""
 
     def __init__(self, mutant: Mutant, of: Callable[..., Found], *arguments: Any) -> None:
         self.mutant, self.since = mutant, time.monotonic()
@@ -279,7 +279,7 @@ class Process:
         there.close()
 
     def ended(self, timeout: float) -> Found | None:
-        """Return what became of it, None while it runs."""
+        """Return the outcome, None while it runs."""
         if self.pipe.poll():
             try:
                 found = self.pipe.recv()
@@ -295,7 +295,7 @@ class Process:
         return None
 
     def over(self) -> None:
-        """Wait for the end, and end what it has left running: processes that were asked what may not return."""
+        """Wait for the end, and kill the subprocesses that it left running, which may be stuck in a call."""
         self.process.join()
         assert self.process.pid
         with suppress(ProcessLookupError):
@@ -303,7 +303,7 @@ class Process:
 
 
 def ends(starts: Sequence[Callable[[], Process]], jobs: int, timeout: float) -> Iterator[tuple[Mutant, Found]]:
-    """Start processes, as many at a time as there are jobs; yield each mutant with what became of it."""
+    """Run processes, at most ``jobs`` at a time; yield each mutant with its outcome."""
     waiting, running = list(starts)[::-1], list[Process]()
     while waiting or running:
         while waiting and len(running) < max(1, jobs):

@@ -1,6 +1,6 @@
-"""Faults that were written by hand, without sight of the harness: files of them, and how many the judge catches.
+"""Faults written by hand, without sight of the harness: reading their files, and judging them.
 
-A fault changes the text of a kernel, or stands in a kernel's place as a function that is given it.
+A fault changes the source text of a kernel, or is a function that replaces a kernel and gets it as an argument.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Fault:
     Attributes
     ----------
     name : str
-        Of the fault in its file.
+        The fault's id in its file.
     mutant : Mutant or None
-        The change; None where the kernel no longer has the text that it changes.
+        The change; None if the kernel no longer has the text that it changes.
     ops : tuple of str
         The overloads whose calls are judged.
     why : str
         What is wrong.
     witness : str
-        The arguments, as own rows write them, of a call of the first overload that the fault gives another result.
+        The arguments, written as in own rows, of a call of the first overload whose result the fault changes.
     """
 
     name: str
@@ -60,8 +60,8 @@ class Fault:
 def read(path: Path) -> list[Fault]:
     """Return the faults of a file: JSON, a list of ``{"id", "file", "old", "new", "ops", "why"}``.
 
-    In the place of ``file``, ``old`` and ``new`` there may be ``wrong``: the source of a function of that name, which is
-    given the first overload's kernel and the arguments of a call. ``witness`` may tell a call that proves the fault.
+    Instead of ``file``, ``old`` and ``new`` a row may have ``wrong``: the source of a function of that name, which
+    takes the first overload's kernel and a call's arguments. ``witness`` may give a call that proves the fault.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def fault(row: dict[str, Any]) -> Fault:
 
 
 class Replaced(Mutant):
-    """A mutant that is a function in a kernel's place; ``function`` is the overload, ``after`` the source."""
+    """A mutant that replaces a kernel by a function; ``function`` is the overload, ``after`` the source."""
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Replaced:
@@ -100,7 +100,7 @@ class Replaced(Mutant):
         return self.after
 
     def table(self, right: Mapping[str, Callable]) -> Mapping[str, Callable]:
-        """Return a table with the function in its place."""
+        """Return the table with the kernel replaced by the function."""
         names: dict[str, Any] = {"np": np, "ml_dtypes": ml_dtypes}
         exec(compile(self.after, self.rule, "exec"), names)
         wrong, kernel = partial(names["wrong"], right[self.function]), right[self.function]
@@ -115,8 +115,7 @@ class Replaced(Mutant):
 
 
 def settled(wrong: Callable, right: Callable) -> Callable:
-    """Return a function that is wrong in its values, dtypes, shapes and refusals alone: it fails as the kernel does, and lays out
-    its results so."""
+    """Return a function that is wrong only in values, dtypes, shapes and refusals; errors and layout are unchanged."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -135,7 +134,7 @@ def settled(wrong: Callable, right: Callable) -> Callable:
 
 
 def laid(mine: Any, out: Any) -> Any:
-    """Return results in the form of others, where they have their dtypes and shapes."""
+    """Copy results into the kernel's own results, and so its layout, where dtypes and shapes agree."""
     if isinstance(out, (tuple, list)) and isinstance(mine, (tuple, list)) and len(out) == len(mine):
         return type(out)([laid(m, o) for m, o in zip(mine, out, strict=True)])
     mine = np.asarray(mine) if isinstance(mine, np.generic) else mine
@@ -150,7 +149,7 @@ def laid(mine: Any, out: Any) -> Any:
 
 
 class Overlaid(Mapping):
-    """A table with some rows of another."""
+    """A table with some rows replaced by another's."""
 
     def __init__(self, table: Mapping[str, Callable], over: Mapping[str, Callable]) -> None:
         self.under, self.over = table, over
@@ -166,7 +165,7 @@ class Overlaid(Mapping):
 
 
 class Limited(Table):
-    """A table each of whose calls has the time of a mutant's."""
+    """A table that limits each call to a mutant's time."""
 
     def execute(self, case: Case) -> Seen:
         with limited():
@@ -174,7 +173,7 @@ class Limited(Table):
 
 
 def trial(mutant: Mutant, ops: Sequence[str], tier: str = "full") -> Found:
-    """Judge every call of a tier, to the first that the mutant does not pass and the original does."""
+    """Judge the calls of a tier until the first that fails with the mutant and passes with the original."""
     original, oracle = Original(), TorchDevice("cpu")
     try:
         with limited():
@@ -205,7 +204,7 @@ def trial(mutant: Mutant, ops: Sequence[str], tier: str = "full") -> Found:
 
 
 def table_of(mutant: Mutant, original: Original) -> Mapping[str, Callable]:
-    """Return our table with a mutant in it."""
+    """Return our table with the mutant applied."""
     if isinstance(mutant, Replaced):
         original.modules = modules_taken()
         sys.modules.update(original.modules)
@@ -214,11 +213,11 @@ def table_of(mutant: Mutant, original: Original) -> Mapping[str, Callable]:
 
 
 def nearest_first(ops: frozenset[str]) -> list[Task]:
-    """Return the tasks of the full tier that reach overloads: lists of calls, entries that say most of them, others."""
+    """Return the full tier's tasks that reach the overloads: lists of calls, then their home entries, then others."""
     home = frozenset(task.source for task in plan(ops, dtypes_of("all"), home=True))
     rank = lambda task: 0 if listed(task.source) else 1 if task.source in home else 2
     return sorted(plan(ops, dtypes_of("all")), key=rank)
 
 
 class CaughtError(Exception):
-    """A call tells the mutant from the original: no other is needed."""
+    """Raised to stop judging when a call tells the mutant from the original."""

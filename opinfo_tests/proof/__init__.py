@@ -1,1 +1,1 @@
-"""The proof of the differences: NumPy's counterparts, called as a porter would, against torch, each disagreement accounted for."""
+"""The proof of the differences: compare torch with NumPy's natural calls, and account for each disagreement."""

@@ -1,4 +1,4 @@
-"""The account: every call of the chosen operators paired, and each disagreement put down to what explains it."""
+"""The account: pair every call of the chosen operators, and attribute each disagreement to listed differences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..generate.samples.opinfo_reach import plan
 from ..generate.strategies import plan as plan_draws
 from ..generate.task import DRAWN, Task
 from ..run import oracle_cache
-from .amend import AMENDMENTS  # noqa: F401  all are registered with it
+from .amend import AMENDMENTS  # noqa: F401  the import registers them all
 from .explanations import Explanation, explain
 from .mapping import SPELLINGS
 from .natural_call import FOREIGN, NaturalCall, NoNaturalCallError, build, source_of
@@ -36,17 +36,17 @@ HOW = ("foretold", "by condition", "by kind alone", "unexplained")
 
 @dataclass
 class Account:
-    """What became of the calls of one overload."""
+    """The results of the calls of one overload."""
 
     op: str
     pairs: int = 0
     agree: int = 0
     foreign: int = 0  # calls in dtypes that NumPy lacks
-    none: Counter[str] = field(default_factory=Counter)  # without a natural call, by what there are no words for
+    none: Counter[str] = field(default_factory=Counter)  # calls without a natural call, by reason
     how: Counter[str] = field(default_factory=Counter)
-    sightings: Counter[str] = field(default_factory=Counter)  # in the calls that were drawn and recorded
-    alone: Counter[str] = field(default_factory=Counter)  # of those, by kind alone
-    apart: Counter[str] = field(default_factory=Counter)  # in the calls of examples
+    sightings: Counter[str] = field(default_factory=Counter)  # differences seen in drawn and recorded calls
+    alone: Counter[str] = field(default_factory=Counter)  # those of them seen by kind alone
+    apart: Counter[str] = field(default_factory=Counter)  # differences seen in the calls of examples
     unexplained: list[tuple[str, str, str]] = field(default_factory=list)  # kind, message, call
 
     @property
@@ -56,14 +56,14 @@ class Account:
 
 
 def counterpart(op: str) -> tuple[Callable, str] | None:
-    """Return the NumPy counterpart of an overload and its public name; None where it has none of its own."""
+    """Return an overload's own NumPy counterpart and its public name, or None."""
     row = torchnp.table.get(op)
     name = public_name(row.like) if row is not None and row.derived_from is None else ""
     return (row.like, name) if row is not None and name else None
 
 
 def provable() -> frozenset[str]:
-    """Return the overloads with a counterpart; forms that are derived of them have theirs."""
+    """Return the overloads with their own counterpart; derived forms share it and are left out."""
     return frozenset(op for op in torchnp.table if counterpart(op))
 
 
@@ -73,7 +73,7 @@ def oracle() -> Backend:
 
 
 def recorded(ops: frozenset[str], draws: int) -> Iterator[tuple[Case, Seen]]:
-    """Yield the quick tier's calls of some overloads with torch's answers, each once."""
+    """Yield each distinct call of the quick tier for some overloads, with torch's answer."""
     store = oracle_cache.opened()
     tasks: list[Task] = plan(ops, dtypes_of("all"), True)
     if draws:
@@ -102,7 +102,7 @@ class Paired:
 def pair(
     case: Case, want: Seen, f: Callable, name: str, own: bool = False, spelling: str = "", exact: bool = False
 ) -> Paired:
-    """Ask NumPy what torch was asked; raises `NoNaturalCallError` where it cannot be."""
+    """Make torch's call in NumPy and compare; raises `NoNaturalCallError` if there is no such call."""
     if not own and (lacking := FOREIGN & {NAMES.get(r.dtype, "") for r in want.results if isinstance(r, np.ndarray)}):
         raise NoNaturalCallError(f"NumPy has no {min(lacking)}", foreign=True)
     make = partial(build, case, f, name, own, spelling)
@@ -120,7 +120,7 @@ def take(
     spelling: str = "",
     exact: bool = False,
 ) -> Explanation | None:
-    """Put one call to an account; those of examples (``own``) are sightings apart."""
+    """Add one call to an account; differences seen in calls of examples (``own``) count apart."""
     if not (own or is_contract(want)):
         return None
     try:
@@ -152,7 +152,7 @@ def listed_of(op: str) -> tuple[Difference, ...]:
 
 
 def prove(ops: frozenset[str], draws: int) -> dict[str, Account]:
-    """Return the accounts of some overloads, and of what they list and the calls do not show, those of examples."""
+    """Return the accounts of some overloads; examples supply calls for listed differences that no call shows."""
     accounts = {op: Account(op) for op in sorted(ops)}
     sides = {op: counterpart(op) for op in ops}
     for case, want in recorded(ops, draws):
@@ -166,7 +166,7 @@ def prove(ops: frozenset[str], draws: int) -> dict[str, Account]:
 
 
 def packets(accounts: dict[str, Account]) -> dict[str, list[Account]]:
-    """Return the accounts by packet: the overloads of one name list their differences together."""
+    """Return the accounts by packet: a packet's overloads share their list of differences."""
     found: dict[str, list[Account]] = {}
     for op, account in accounts.items():
         found.setdefault(packet_of(op), []).append(account)
@@ -174,7 +174,7 @@ def packets(accounts: dict[str, Account]) -> dict[str, list[Account]]:
 
 
 def never_seen(accounts: dict[str, Account]) -> dict[str, list[str]]:
-    """Return by packet what is listed and in no call; of packets whose overloads are all among the accounts."""
+    """Return by packet the listed differences that no call shows, for packets whose overloads all have accounts."""
     every: Counter[str] = Counter(map(packet_of, provable()))
     groups = packets(accounts).items()
     return {packet: ids for packet, group in groups if len(group) == every[packet] and (ids := unseen(group))}
@@ -182,14 +182,14 @@ def never_seen(accounts: dict[str, Account]) -> dict[str, list[str]]:
 
 def unseen(group: list[Account]) -> list[str]:
     """Return the differences that a packet lists and none of its calls shows."""
-    if not any(a.pairs for a in group):  # torch has it on other devices alone, or nobody calls it
+    if not any(a.pairs for a in group):  # torch has it only on other devices, or no sample calls it
         return []
     listed = dict.fromkeys(d.id for a in group for d in listed_of(a.op))
     return [i for i in listed if not any(a.sightings[i] or a.apart[i] for a in group)]
 
 
 def feed(packet: str, group: list[Account], id: str) -> None:
-    """Look for a difference in the calls of examples, until it is seen."""
+    """Run the calls of examples until one shows a difference."""
     by_op = {a.op: a for a in group if any(d.id == id for d in listed_of(a.op))}
     for exact in (False, True):
         for case in fed(list(by_op), id):

@@ -1,4 +1,4 @@
-"""All amendments, registered by being imported."""
+"""Imports every amendment module, which registers its amendments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Amendments for what counts and looks up: distinct elements, places among sorted ones, histograms, quantiles, areas."""
+"""Amendments for counting and lookup: unique, searchsorted, histograms, quantiles, the trapezoidal rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def no_nan_is_another(call: NaturalCall) -> Any:
 
 @expects("unique-nan", "value", "shape")
 def slices_with_nan(call: NaturalCall) -> Any:
-    """Sorting by comparisons, of which none holds with nan, leaves slices in an order of its own."""
+    """No comparison with nan holds, so sorting by comparisons leaves such slices in its own order."""
     return "dim" in call.given and np.isnan(call.first).any()
 
 
@@ -45,7 +45,7 @@ def inverse_and_counts(call: NaturalCall) -> Any:
 
 
 def bisected(edges: np.ndarray, value: Any, after: bool) -> int:
-    """Return where a value goes by comparisons alone, of which none holds with nan."""
+    """Bisect by comparisons alone, none of which holds with nan."""
     low, high = 0, len(edges)
     while low < high:
         middle = (low + high) // 2
@@ -57,7 +57,7 @@ def bisected(edges: np.ndarray, value: Any, after: bool) -> int:
 
 
 def found_by_row(edges: np.ndarray, values: Any, after: bool) -> np.ndarray:
-    """Return the places of values among edges, or among the row of edges that is theirs."""
+    """Return each value's place among the edges, or among its own row of edges."""
     values, out = np.asarray(values), np.zeros(np.shape(values), np.int64)
     rows = np.broadcast_to(edges, (*values.shape[:-1], edges.shape[-1])) if edges.ndim > 1 else None
     for i in np.ndindex(*values.shape):
@@ -66,7 +66,7 @@ def found_by_row(edges: np.ndarray, values: Any, after: bool) -> np.ndarray:
 
 
 def places(call: NaturalCall) -> tuple[np.ndarray, Any, bool]:
-    """Return the edges in their order, the values, and whether equal ones go before."""
+    """Return the sorted edges, the values, and whether a value goes after equal edges."""
     full = call.full()
     edges = full["boundaries" if "boundaries" in full else "sorted_sequence"]
     if full.get("sorter") is not None:
@@ -97,7 +97,7 @@ def row_by_row(call: NaturalCall) -> Any:
 
 @amends("row-indices-walked", stage=2)
 def from_the_first_to_the_last(call: NaturalCall) -> Any:
-    """Each index that is higher than all before it says how many came before."""
+    """The entries up to each new highest index hold how many indices came before it."""
     rows, size = np.ravel(call.given["self"]), call.given["size"]
 
     def walked(*_: Any) -> Any:
@@ -159,7 +159,7 @@ def range_of_the_data(call: NaturalCall) -> Any:
         return False
     x = call.first
     alike = x.size and x.min() == x.max() and np.isfinite(x).all() and x.max() + x.dtype.type(0.5) == x.max()
-    half = abs(x.max()) if alike else 0  # NumPy finds no edges between numbers that are alike
+    half = abs(x.max()) if alike else 0  # NumPy finds no edges between equal numbers
     call.kwargs["range"] = (x.min() - half, x.max() + half) if alike else None
     return True
 
@@ -201,7 +201,7 @@ def between_negative_zeros(call: NaturalCall) -> Any:
 
 @amends("zero-dim-axis", stage=1)
 def quantiles_of_a_number(call: NaturalCall) -> Any:
-    """As of a vector of one element; as many as are asked for."""
+    """Treat a number as a vector of one element; the result has the shape of ``q``."""
     x, shape = call.first, np.shape(call.given["q"])
     if x.ndim:
         return False
@@ -215,7 +215,7 @@ def quantiles_of_a_number(call: NaturalCall) -> Any:
 
 @amends("int-to-default-float", stage=5)
 def areas_of_integers(call: NaturalCall) -> Any:
-    """What is added up are integers; their half is a float32."""
+    """The sum is of integers; its half is float32."""
     if call.f is not np.trapezoid or any(x.dtype.kind == "f" for x in call.arrays()):
         return False
     call.after.append(lambda out: np.asarray(out).astype(np.float32))

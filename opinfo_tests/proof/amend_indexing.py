@@ -24,7 +24,7 @@ def counted_from_the_front(call: NaturalCall) -> Any:
 
 @amends("gather-crops", stage=2)
 def where_the_index_is(call: NaturalCall) -> Any:
-    """An index smaller than the tensor, and than what is written; of a number one of a dimension."""
+    """The index may be smaller than the tensor and the source; 0-d arrays count as 1-d."""
     adds = call.f == np.add.at
 
     def gathered(x: Any, index: Any, dim: int) -> Any:

@@ -39,7 +39,7 @@ def not_transposed(call: NaturalCall) -> Any:
 
 @amends("svd-without-vectors", stage=3)
 def vectors_of_nothing(call: NaturalCall) -> Any:
-    """Empty ones, of `svd` zeros."""
+    """Empty arrays, or zero matrices for `svd`."""
     full, x = call.full(), call.first
     if full["compute_uv"]:
         return False
@@ -78,7 +78,7 @@ def of_matrices(call: NaturalCall) -> Any:
 
 @amends("tolerance-tensors", stage=3)
 def of_each_matrix(call: NaturalCall) -> Any:
-    """Real tolerances that broadcast with the batch."""
+    """Apply real tolerances, which broadcast with the batch."""
     x, cut = call.first, call.given["rcond"]
     if cut.dtype.kind == "c":
         return refuse(call)
@@ -147,7 +147,7 @@ def matrix_of_each_row(call: NaturalCall) -> Any:
 
 
 def unexplained(call: NaturalCall, x: np.ndarray) -> np.ndarray:
-    """Return the sums of squares that solutions leave."""
+    """Return the residual sums of squares of solutions."""
     a, b = call.given["self"], call.given["b"]
     vectors = b.ndim == a.ndim - 1 and a.shape[:-1] == b.shape
     left = (b[..., None] - a @ x[..., None]) if vectors else b - a @ x
@@ -181,7 +181,7 @@ def of_its_own_epsilon(call: NaturalCall) -> Any:
 
 @amends("slogdet-sign-of-zero", stage=5)
 def signs_of_the_triangle(call: NaturalCall) -> Any:
-    """Their product, with that of the exchanges of rows: 0 times -1 is -0."""
+    """The product of the diagonal's signs and the sign of the row exchanges: 0 times -1 is -0."""
     lu, pivots = scipy.linalg.lu_factor(call.first, check_finite=False)
     exchanges = int((pivots != np.arange(len(pivots))).sum())
     sign = np.prod(np.sign(np.diag(lu))) * lu.dtype.type((-1) ** exchanges)
@@ -224,13 +224,13 @@ def one_after_the_other(call: NaturalCall) -> Any:
 
 @expects("lstsq-drivers", "value", "shape")
 def ranks_of_their_own(call: NaturalCall) -> Any:
-    """What gels takes to be regular, and limits beyond what a ratio of singular values can be."""
+    """Rank-deficient matrices, which gels takes as regular, and an ``rcond`` outside the ratios of singular values."""
     limit, sizes = call.given.get("rcond", 0.5), call.first.shape[-2:]
     deficient = (np.linalg.matrix_rank(call.first) < min(sizes)).any()
     return not 0 < limit < 1 or (call.given.get("driver") == "gels" and deficient)
 
 
-# ---------------------------------------------------------------- transforms by number
+# ---------------------------------------------------------------- FFT sizes and normalization
 
 
 @amends("fft-of-nothing", stage=0)
@@ -240,14 +240,14 @@ def of_something(call: NaturalCall) -> Any:
 
 @amends("fft-normalization", stage=2)
 def none_of_their_own(call: NaturalCall) -> Any:
-    """What is neither 0 nor 1 is 1 / n, and a backward transform's own is none."""
+    """Any normalization but 0 and 1 means 1 / n, and inverse transforms mirror NumPy's modes."""
     asked = call.given["normalization"]
     scale = asked if asked in (0, 1) else 2
     call.given["normalization"] = scale if call.given.get("forward", "onesided" in call.given) else 2 - scale
     return call.given["normalization"] != asked
 
 
-# ---------------------------------------------------------------- transforms that write
+# ---------------------------------------------------------------- FFTs with out=
 
 
 @amends("fft-out-kind", stage=0)

@@ -38,7 +38,7 @@ def written_twice(call: NaturalCall) -> Any:
 
 
 def read_elsewhere(call: NaturalCall) -> list[np.ndarray]:
-    """The arrays that have some of the places that are written, and not as the same view of them."""
+    """Return the arrays that overlap the written one and are not the same view of it."""
     out = call.first if schemas()[call.op].mutates and "out" not in call.given else None
     place = lambda x: (x.__array_interface__["data"], x.shape, x.strides)
     others = [x for x in call.given.values() if isinstance(x, np.ndarray) and x is not out]
@@ -93,7 +93,7 @@ def written(out: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 @amends("conj-of-real", "positive-is-self", stage=3)
 def itself(call: NaturalCall) -> Any:
-    """The array itself, of any dtype: of complex numbers torch marks the view."""
+    """Return the array itself, but for conj of complex numbers, where torch marks the view."""
     x = call.first
     if x.dtype.kind == "c" and call.f is np.conjugate:
         return False
@@ -172,7 +172,7 @@ def casts_anything(call: NaturalCall) -> Any:
 
 @amends("view-dtype-alignment", stage=0)
 def aligned(call: NaturalCall) -> Any:
-    """The last stride is 1, and the others and the place in memory are whole numbers of the larger elements."""
+    """The last stride must be 1; the other strides and the offset must be multiples of the larger element."""
     x = call.first
     size = 2 * x.itemsize if "complex" in call.op else np.dtype(call.given["dtype"]).itemsize
     places = [*x.strides[:-1], x.ctypes.data - memory_of(call).ctypes.data]
@@ -196,7 +196,7 @@ def largest_float8(call: NaturalCall) -> Any:
 
 @amends("memory-format-fits", stage=0)
 def format_fits(call: NaturalCall) -> Any:
-    """Formats of channels want their number of dimensions, and what keeps a format something to keep it of."""
+    """Channels formats need their number of dimensions, and preserve_format needs a tensor to preserve it from."""
     named = call.given.get("memory_format", "")
     sized = "size" in call.given or not call.arrays()
     ndim = len(call.given.get("size", ())) if sized else call.given.get("the_template", call.first).ndim
@@ -207,7 +207,7 @@ def format_fits(call: NaturalCall) -> Any:
 
 @amends("resize-references", stage=3)
 def asks_nobody(call: NaturalCall) -> Any:
-    """The memory from the first element on, more of it where it does not suffice."""
+    """Reuse the memory from the first element on, extended if it is too small."""
     x, memory = call.first, memory_of(call)
     start = x.ctypes.data - memory.ctypes.data if x.size else 0
 
@@ -238,7 +238,7 @@ def in_bytes(call: NaturalCall) -> Any:
 
 
 def memory_of(call: NaturalCall) -> np.ndarray:
-    """Return the memory in which the first array of a call lies, flat and in its dtype."""
+    """Return the memory in which the first array of a call lies, as flat bytes."""
     x = call.first
     memory = next(b for b in call.buffers if np.shares_memory(b, x)) if x.size else x
     return memory.reshape(-1).view(np.uint8)
@@ -250,7 +250,7 @@ def from_the_start_of_memory(call: NaturalCall) -> Any:
     if offset is None:
         if "scatter" not in call.op:
             return False
-        offset = (call.first.ctypes.data - memory.ctypes.data) // dtype.itemsize  # the copy has the gaps too
+        offset = (call.first.ctypes.data - memory.ctypes.data) // dtype.itemsize  # torch's copy has the gaps too
 
     def on_memory(_: Any, size: Any, stride: Any) -> Any:
         return np.ndarray(size, dtype, memory, offset * dtype.itemsize, stride)

@@ -1,4 +1,4 @@
-"""Amendments for what sorts, picks and says where: values with their indices."""
+"""Amendments for sorting and selection: values with their indices."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .natural_call import NaturalCall
 
 
 def same(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return where two arrays are equal, nan and nan too."""
+    """Return where two arrays are equal; nan equals nan."""
     return (x == y) | ((x != x) & (y != y))
 
 
 @amends("max-with-indices", stage=5)
 def values_and_places(call: NaturalCall) -> Any:
-    """The values, and where the first of each is."""
+    """Return the values, and the index of the first of each."""
     dim, keep, x = call.full().get("dim"), call.full().get("keepdim", False), call.first
     if not isinstance(dim, int):
         return False
@@ -46,7 +46,7 @@ def running_places(call: NaturalCall) -> Any:
 
 
 def order_of(x: np.ndarray, axis: int, descending: bool, keeps: bool) -> np.ndarray:
-    """Return a stable order; a descending one ``keeps`` equal elements in theirs, or is the ascending one reversed."""
+    """Return a stable order; a descending one ``keeps`` the order of equal elements, or reverses the ascending one."""
     if descending and keeps:
         return x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis=axis, stable=True), axis)
     order = np.argsort(x, axis=axis, stable=True)

@@ -11,7 +11,7 @@ from .natural_call import NaturalCall
 
 
 def refuses_ranks(id: str, *ranks: tuple[int, ...]) -> None:
-    """Register a difference that is torch's refusal of other ranks of operands, in their order."""
+    """Register a difference by which torch refuses operands whose ranks are not among ``ranks``."""
 
     def amendment(call: NaturalCall) -> Any:
         return refuse(call) if tuple(x.ndim for x in call.arrays()) not in ranks else False
@@ -120,7 +120,7 @@ def bytes_in_int32(call: NaturalCall) -> Any:
 
 @amends("correlation", stage=2)
 def neither_flips_nor_conjugates(call: NaturalCall) -> Any:
-    """np.convolve turns the kernel round, np.correlate conjugates it."""
+    """np.convolve flips the kernel, np.correlate conjugates it."""
     if call.f is np.correlate and call.first.dtype.kind != "c":
         return False
     call.f = lambda x, w, mode="valid": np.correlate(x, w.conj(), mode)
@@ -129,14 +129,14 @@ def neither_flips_nor_conjugates(call: NaturalCall) -> Any:
 
 @amends("conv-layout", stage=3)
 def of_each_channel(call: NaturalCall) -> Any:
-    """The sum over the channels, of each item of a batch; "same" is the size of the input, with more zeros at the end."""
+    """Sum over the channels of each batch item; "same" keeps the input's size, with more zeros at the end."""
     x, w, f = call.given["input"], call.given["weight"], call.f
     if x.ndim not in (2, 3) or w.ndim != 3 or x.shape[-2] != w.shape[1]:
         return refuse(call)
     whole = w.shape[-1] - 1 if call.given.get("padding") == "same" else 0
 
     def convolved(*_: Any) -> Any:
-        x, w = call.given["input"], call.given["weight"]  # as a later amendment has cast them
+        x, w = call.given["input"], call.given["weight"]  # later amendments may have cast them
         wide = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(whole // 2, whole - whole // 2)])
         items = wide if x.ndim == 3 else wide[None]
         if wide.shape[-1] < w.shape[-1]:

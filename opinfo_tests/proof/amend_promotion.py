@@ -11,14 +11,14 @@ from .explanations import amends, expects, refuse
 from .natural_call import NaturalCall
 from .promotion_rules import DEFAULT, KINDS, cast, category, promoted
 
-# The arguments whose dtypes decide the result's: of other names, numbers such as alpha are beside it.
+# The arguments whose dtypes decide the result's; others, such as the number alpha, do not.
 OPERANDS = ("self", "other", "exponent", "min", "max", "condition_self", "elements", "test_elements", "element", "test_element",
             "vec2", "y", "x", "a", "b", "tensors", "value", "values", "sorted_sequence", "boundaries")  # fmt: skip
 INTEGER = "bui"
 
 
 def operands(call: NaturalCall) -> dict[str, Any]:
-    """Return the arguments of a call whose dtypes decide, by name; a list's own by name and place."""
+    """Return by name the arguments of a call whose dtypes decide, except lists."""
     return {
         n: call.given[n]
         for n in OPERANDS
@@ -35,7 +35,7 @@ def everything(call: NaturalCall) -> list[Any]:
 
 
 def promote(call: NaturalCall, dtype: np.dtype | None = None) -> Any:
-    """Convert all operands to the promoted dtype; False where they have it."""
+    """Convert all operands to the promoted dtype; return False if nothing changes."""
     dtype = dtype or promoted(everything(call))
     same = all(isinstance(x, np.ndarray) and x.dtype == dtype for x in everything(call))
     if same and not isinstance(call.given.get("alpha"), int):
@@ -116,7 +116,7 @@ def fill_wraps(call: NaturalCall) -> Any:
 
 @amends("number-wraps", stage=3)
 def range_wraps(call: NaturalCall) -> Any:
-    """Of prims.iota, which counts in int64."""
+    """prims.iota counts in int64."""
     dtype = call.given["dtype"]
     if not call.op.endswith("iota"):
         return False
@@ -170,7 +170,7 @@ def unsigned_dtypes_do_not_mix(call: NaturalCall) -> Any:
 
 @amends("unsigned-promotion", stage=0)
 def numbers_of_64_bits_do_not_mix(call: NaturalCall) -> Any:
-    """A number that only uint64 holds is of uint64 beside what is not of its category."""
+    """A number that fits only uint64 counts as uint64 beside arrays of a lower category."""
     found = everything(call)
     numbers = [x for x in found if isinstance(x, int) and not isinstance(x, bool) and x >= 2**63]
     lower = all(category(x) == 0 for x in found if isinstance(x, np.ndarray))
@@ -187,7 +187,7 @@ def integers_as_floats(call: NaturalCall) -> Any:
 
 @expects("int-to-default-float", "not finite")
 def overflows_where_exp_does(call: NaturalCall) -> Any:
-    """Of float32, cosh and sinh in torch's vectors are infinite from where exp is."""
+    """torch's vectorized float32 cosh and sinh are infinite wherever exp is."""
     return call.f in (np.cosh, np.sinh) and bool((np.abs(call.first.astype(np.float64)) > 88.72).any())
 
 
@@ -224,7 +224,7 @@ def truth_of_uint8(call: NaturalCall) -> Any:
 
 @amends("scalar-tensor-is-float", stage=5)
 def whole_numbers_too(call: NaturalCall) -> Any:
-    """Of whatever number no dtype is said of."""
+    """Any number without a given dtype becomes float32."""
     if "dtype" in call.given:
         return False
     call.after.append(lambda out: out.astype(DEFAULT[2]))
@@ -233,7 +233,7 @@ def whole_numbers_too(call: NaturalCall) -> Any:
 
 @amends("default-dtype", stage=5)
 def default_dtype(call: NaturalCall) -> Any:
-    """Floats of which no dtype is said are float32."""
+    """Floats without a given dtype become float32."""
     if "dtype" in call.given:
         return False
     call.after.append(lambda out: np.asarray(out).astype(DEFAULT[min(category(out), 3)]) if category(out) > 1 else out)
@@ -340,7 +340,7 @@ def overflows(value: Any, dtype: np.dtype) -> bool:
     """Return whether a number cannot be converted to a dtype."""
     if isinstance(value, complex):
         return dtype.kind != "c" and (value.imag != 0 or overflows(value.real, dtype))
-    if dtype.kind in "iu":  # of those without sign negative numbers fit too, and wrap
+    if dtype.kind in "iu":  # unsigned dtypes take negative numbers too, which wrap
         finite = value == value and abs(value) != float("inf")
         return not finite or not fits(abs(int(value)) if dtype.kind == "u" else int(value), dtype)
     return dtype.kind == "f" and abs(value) != float("inf") and abs(value) > float(np.finfo(dtype).max)

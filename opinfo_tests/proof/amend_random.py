@@ -1,4 +1,4 @@
-"""Amendments for random numbers: dtypes, defaults, rows; and torch's streams, made of the words of NumPy's own generator."""
+"""Amendments for random numbers: dtypes, defaults, rows; and torch's streams, made from NumPy's generator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .explanations import amends, expects, left_out, refuse
 from .natural_call import NaturalCall
 from .promotion_rules import DEFAULT
 
-# ---------------------------------------------------------------- what does not depend on the stream
+# ---------------------------------------------------------------- independent of the stream
 
 
 @amends("random-dtype", stage=6)
@@ -22,7 +22,7 @@ def dtype_of_the_tensor(call: NaturalCall) -> Any:
 
 @amends("random-complex", stage=3)
 def both_parts(call: NaturalCall) -> Any:
-    """Of normal ones the variance is shared; the mean is of both."""
+    """The parts of normal values share the variance; a real mean applies to both."""
     f, dtype = call.f, call.given.get("dtype") or call.first.dtype
     if dtype.kind != "c":
         return False
@@ -92,7 +92,7 @@ def of_next_to_nothing(call: NaturalCall) -> Any:
 
 @amends("gamma-above-zero", stage=7)
 def least_normal_number(call: NaturalCall) -> Any:
-    """And shares are below 1."""
+    """Values are at least the least normal number, and dirichlet's shares are below 1."""
     info = np.finfo(call.first.dtype)
     top = 1 - info.epsneg if call.given["self"].ndim and "dirichlet" in call.op else info.max
     call.after.append(lambda out: np.clip(out, info.tiny, top))
@@ -100,7 +100,7 @@ def least_normal_number(call: NaturalCall) -> Any:
 
 
 def parameters_degenerate(call: NaturalCall) -> Any:
-    """Whether there is no deviation, no failure, or no room between the bounds."""
+    """Whether the deviation is not positive, p is not between 0 and 1, or the bounds are reversed."""
     full = call.full()
     tests = {
         np.random.standard_cauchy: lambda: not full["sigma"] > 0,
@@ -143,7 +143,7 @@ left_out("multinomial-replacement", "replacement", replace=False, stage=2)
 
 @amends("multinomial-zero-weights", stage=1)
 def what_is_left(call: NaturalCall) -> Any:
-    """Those without a weight after all others, in any order."""
+    """Elements without a weight come after all others, in random order."""
     f = call.f
     weighted = np.count_nonzero(np.atleast_2d(call.first), axis=-1)
     if call.given.get("replacement") or not ((weighted > 0) & (weighted < call.given["num_samples"])).any():
@@ -176,7 +176,7 @@ def from_each_row(call: NaturalCall) -> Any:
 
 @expects("random-stream", "stream")
 def other_numbers(call: NaturalCall) -> Any:
-    """Whose stream is not foretold."""
+    """Functions and dtypes whose stream no amendment computes."""
     return call.f not in (np.random.rand, np.random.randn) or dtype_asked(call) not in (np.float32, np.float64)
 
 
@@ -205,7 +205,7 @@ def dtype_asked(call: NaturalCall) -> np.dtype:
 
 @amends("random-stream", stage=4)
 def low_bits(call: NaturalCall) -> Any:
-    """Of uniform float32 the low 24 bits of a word."""
+    """A uniform float32 is the low 24 bits of a word."""
     if call.f is not np.random.rand or dtype_asked(call) != np.float32:
         return False
     call.f = lambda *size: singles(call, int(np.prod(size))).reshape(size).astype(np.float64)
@@ -222,7 +222,7 @@ def high_word_first(call: NaturalCall) -> Any:
 
 @amends("randn-box-muller", stage=4)
 def radius_and_angle(call: NaturalCall) -> Any:
-    """Few values in double from two uniform ones each; 16 and more in blocks, the first half of one with the second."""
+    """Below 16 values each pair comes from two doubles; otherwise each block of 16 pairs its two halves."""
     dtype = dtype_asked(call)
     if dtype not in (np.float32, np.float64):
         return False
@@ -241,7 +241,7 @@ def radius_and_angle(call: NaturalCall) -> Any:
         n, draw = int(np.prod(size)), singles if dtype == np.float32 else doubles
         if n < 16:
             return few(n).reshape(size)
-        u = draw(call, n if n % 16 == 0 else n + 16)  # the last block is drawn again if it is not whole
+        u = draw(call, n if n % 16 == 0 else n + 16)  # an incomplete last block is drawn again
         values = np.empty(n)
         values[: n - n % 16] = blocks(u[: n - n % 16])
         values[n - 16 :] = blocks(u[-16:])
@@ -253,7 +253,7 @@ def radius_and_angle(call: NaturalCall) -> Any:
 
 @amends("randint-modulo", stage=2)
 def words_modulo(call: NaturalCall) -> Any:
-    """Of floats between those that they can tell apart."""
+    """If high - 1 rounds up to high in a float dtype, the bound is the next float below."""
     full, dtype = call.full(), call.given.get("dtype", np.dtype(np.int64))
     low, high, size = full.get("low", 0), full["high"], full["size"]
     if dtype.kind == "f" and float(dtype.type(high - 1)) >= high:

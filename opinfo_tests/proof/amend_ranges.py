@@ -1,4 +1,4 @@
-"""Amendments for ranges, windows and frequencies: what is made of numbers."""
+"""Amendments for arrays made from numbers: ranges, windows and frequencies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .natural_call import NaturalCall
 
 
 def dtype_of(call: NaturalCall) -> np.dtype:
-    """Return the dtype of what a call makes of numbers: int64 where none is said and all are whole."""
+    """Return the given dtype, else int64 if all numbers are integers, else float32."""
     numbers = [call.given[n] for n in ("start", "end", "step") if n in call.given]
     whole = not any(isinstance(n, (float, complex)) for n in numbers)
     return call.given.get("dtype") or np.dtype(np.int64 if whole else np.float32)
@@ -22,7 +22,7 @@ def dtype_of(call: NaturalCall) -> np.dtype:
 
 @amends("arange-truncates", stage=2)
 def arguments_truncated(call: NaturalCall) -> Any:
-    """Arguments are truncated, places counted in int64."""
+    """Truncate the arguments, and count in int64."""
     dtype = call.given.get("dtype")
     if dtype is None or dtype.kind not in "iu":
         return False
@@ -61,7 +61,7 @@ def ends_are_numbers(call: NaturalCall) -> Any:
 
 @amends("linspace-truncates", stage=2)
 def towards_zero(call: NaturalCall) -> Any:
-    """The ends are truncated, then the points between them."""
+    """Truncate the ends, then the points between them."""
     dtype = call.given.get("dtype")
     if dtype is None or dtype.kind not in "biu":
         return False
@@ -163,7 +163,7 @@ def points_in_one_place(call: NaturalCall) -> Any:
 
 @amends("irfft-minus-1", stage=2)
 def all_of_a_full_signal(call: NaturalCall) -> Any:
-    """-1 in the last of the sizes is as long as the signal was by default, 2 (n - 1)."""
+    """A last size of -1 means the default length of the signal, 2 (n - 1)."""
     size, x = call.given["s"], call.arrays()[0]
     axes = call.given.get("dim", tuple(range(-len(size), 0)))
     if size[-1] != -1:

@@ -16,7 +16,7 @@ from .promotion_rules import KINDS, category, promoted
 
 
 def refuses(id: str, when: Callable[[NaturalCall], Any]) -> None:
-    """Register of which calls a difference is torch's refusal."""
+    """Register a difference by which torch refuses the calls that ``when`` selects."""
 
     def amendment(call: NaturalCall) -> Any:
         return refuse(call) if when(call) else False
@@ -25,20 +25,20 @@ def refuses(id: str, when: Callable[[NaturalCall], Any]) -> None:
 
 
 def dims_of(call: NaturalCall) -> int:
-    """Return along how many dimensions a gradient is asked for."""
+    """Return the number of dimensions that a gradient is taken along."""
     dim = call.given.get("dim")
     return call.first.ndim if dim is None else len(dim) if isinstance(dim, tuple) else 1
 
 
 def takes_bool(call: NaturalCall) -> bool:
-    """Whether a condition is bool; of where, not of masks, uint8 is taken too."""
+    """Whether a condition is bool; where also takes uint8, masks do not."""
     if "mask" in call.given:
         return call.given["mask"].dtype == np.bool_
     return call.given["condition"].dtype in (np.bool_, np.uint8)
 
 
 def needs_a_copy(call: NaturalCall) -> bool:
-    """Whether an array has to be copied for the shape of the result; of isin both, to be flat."""
+    """Whether the result's shape needs a copy of the first array, or isin needs one to flatten either."""
     flat = "isin" in call.op
     arrays = [x for x in (call.arrays() if flat else [call.first]) if x.size]
     return any(not np.shares_memory(x.reshape(-1 if flat else call().shape), x) for x in arrays)
@@ -57,7 +57,7 @@ def dtypes(call: NaturalCall) -> set[np.dtype]:
 
 
 def to_dtype(call: NaturalCall) -> bool:
-    """Whether a ``dtype=`` makes floats of integers before they are looked at."""
+    """Whether ``dtype=`` converts integers to floats before torch checks them."""
     dtype = call.given.get("dtype")
     return dtype is not None and dtype.kind in "fc"
 

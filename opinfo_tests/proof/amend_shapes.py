@@ -196,7 +196,7 @@ def has_no_dim(call: NaturalCall) -> Any:
 
 
 def pads_of(call: NaturalCall) -> tuple[str, list[tuple[int, int]]]:
-    """Return the name of the pads and the pads in pairs, the last dimension's first."""
+    """Return the name of the pads' argument, and the pads in pairs, last dimension first."""
     name = "pad" if "pad" in call.given else "padding"
     pad = call.given[name]
     return name, list(zip(pad[::2], pad[1::2]))
@@ -301,7 +301,7 @@ def windows_before_places(call: NaturalCall) -> Any:
 
 @amends("segments-by-length", stage=3)
 def of_segments(call: NaturalCall) -> Any:
-    """Of lengths, or of offsets; of nothing what does not change a result, and the mean nan."""
+    """Reduce segments given by lengths or offsets; an empty one gives the identity, and nan for the mean."""
     full, data = call.full(), call.given["data"]
     lengths, axis = full["lengths"], full["axis"]
     if lengths is None:

@@ -28,7 +28,7 @@ def infinity_of_both(call: NaturalCall) -> Any:
 
 @amends("zeta-of-infinity", stage=5)
 def end_of_the_series(call: NaturalCall) -> Any:
-    """nan of +inf; of -inf a pole, as of every integer below 1. polygamma is a zeta of its order + 1."""
+    """The zeta of +inf is nan; -inf is a pole, as is every integer below 1. polygamma is the zeta of its order + 1."""
     x, q = (call.given[k] for k in (("self", "other") if "other" in call.given else ("n", "self")))
     if "n" in call.given and x < 2:
         return False
@@ -62,7 +62,7 @@ def rounded_elsewhere(call: NaturalCall) -> Any:
 
 @amends("scipy-in-double", stage=5)
 def dtype_stays(call: NaturalCall) -> Any:
-    """A number takes the dtype too, in which it may be infinite."""
+    """A number is converted to the dtype too, and may become infinite."""
     dtype = promoted(everything(call))
     if dtype.kind in "fc":
         call.given |= {n: cast(x, dtype) for n, x in operands(call).items() if isinstance(x, (int, float))}

@@ -34,7 +34,7 @@ def no_dims_are_all(call: NaturalCall) -> Any:
 
 @amends("zero-dim-axis", stage=2)
 def a_number_has_a_dim(call: NaturalCall) -> Any:
-    """A 0-d array as one of one dimension, whose results lose it again."""
+    """Treat a 0-d array as 1-d, and drop the dimension from the results."""
     arrays = call.arrays()
     if not arrays or arrays[0].ndim:
         return False
@@ -346,7 +346,7 @@ def complex_zero(call: NaturalCall) -> Any:
 
 @expects("derivatives-in-integers", "value")
 def differences_wrap(call: NaturalCall) -> Any:
-    """The span of the values, and with ``edge_order=2`` twice a value, which is taken first."""
+    """The span of the values overflows, or with ``edge_order=2`` twice a value, which is computed first."""
     x = call.first
     far = [
         int(x.max()) - int(x.min()),

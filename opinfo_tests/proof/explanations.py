@@ -1,11 +1,11 @@
-"""What accounts for a disagreement: differences that the operator lists, each of which amends NumPy's call.
+"""Explaining a disagreement by the differences that the operator lists, each of which amends NumPy's call.
 
-An amendment is what the catalogue says of a difference, done to the natural call: ``ddof=1``, operands in the promoted
-dtype, a refusal. Where the amended call gives what torch gave, the differences **foretold** it. Where a difference cannot
-be computed, it says which kind of disagreement it makes and of which calls: **by condition**. What has neither explains by
-the kind alone that its own example in the catalogue shows.
+An amendment applies a difference, as the catalogue describes it, to the natural call: ``ddof=1``, operands in the
+promoted dtype, a refusal. If the amended call gives torch's answer, the differences **foretold** it. A difference that
+cannot be computed declares the kinds of disagreement that it causes, and in which calls: **by condition**. A difference
+with neither explains, **by kind alone**, the kind of disagreement that its own catalogue example shows.
 
-Amendments know torch's rule from the catalogue's words, never from the kernels that are to be proved.
+Amendments take torch's rule from the catalogue's text, never from the kernels that are to be proved.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ..judge.tolerances import rule_of
 from .natural_call import NaturalCall, parsed
 from .pairs import Disagreement, answer_of, compare
 
-Amendment = Callable[[NaturalCall], Any]  # changes the call; False where it does not concern it
+Amendment = Callable[[NaturalCall], Any]  # changes the call; False if it does not apply
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What cannot be computed: the kinds of disagreement, and of which calls."""
+    """The kinds of disagreement that a difference without an amendment causes, and in which calls."""
 
     kinds: tuple[str, ...]
     when: Callable[[NaturalCall], Any]
@@ -40,7 +40,7 @@ EXPECTATIONS: dict[str, list[Expectation]] = {}
 
 
 def amends(*ids: str, stage: int = 1) -> Callable[[Amendment], Amendment]:
-    """Register an amendment of one or more differences; those of a lower ``stage`` are made first."""
+    """Register an amendment for one or more differences; lower ``stage`` amendments run first."""
 
     def register(amendment: Amendment) -> Amendment:
         for i in ids:
@@ -51,7 +51,7 @@ def amends(*ids: str, stage: int = 1) -> Callable[[Amendment], Amendment]:
 
 
 def left_out(id: str, name: str, stage: int = 1, **said: Any) -> None:
-    """Register what NumPy's counterpart has to be told where torch's argument ``name`` is left out."""
+    """Register the keywords that NumPy's counterpart needs when torch's argument ``name`` is left out."""
 
     @amends(id, stage=stage)
     def tell(call: NaturalCall) -> Any:
@@ -60,7 +60,7 @@ def left_out(id: str, name: str, stage: int = 1, **said: Any) -> None:
 
 
 def expects(id: str, *kinds: str) -> Callable[[Callable[[NaturalCall], Any]], Callable[[NaturalCall], Any]]:
-    """Register of which calls a difference that cannot be computed makes which kinds of disagreement."""
+    """Register the kinds of disagreement that a difference causes, and the calls where it does."""
 
     def register(when: Callable[[NaturalCall], Any]) -> Callable[[NaturalCall], Any]:
         EXPECTATIONS.setdefault(id, []).append(Expectation(kinds, when))
@@ -70,17 +70,17 @@ def expects(id: str, *kinds: str) -> Callable[[Callable[[NaturalCall], Any]], Ca
 
 
 class RefusedError(Exception):
-    """torch's refusal, foretold."""
+    """Raised by an amended call that torch refuses."""
 
 
 def refuse(call: NaturalCall) -> None:
-    """Have the call refused, as torch does."""
+    """Make the call raise, as torch refuses it."""
 
     def refused(*args: Any, **kwargs: Any) -> Any:
         raise RefusedError
 
     call.f = refused
-    if call.template.whole:  # it may call another function than f
+    if call.template.whole:  # the template may call another function than f
         call.template = parsed("f()")
 
 
@@ -104,7 +104,7 @@ def explain(
     oracle: Backend | None = None,
     exact: bool = False,
 ) -> Explanation:
-    """Return what accounts for a disagreement, of the differences that an operator lists."""
+    """Return which of an operator's listed differences account for a disagreement."""
     ids = [d.id for d in listed]
     foretold = foretelling(case, want, ids, make, oracle, exact)
     if foretold:
@@ -112,7 +112,7 @@ def explain(
     call = make()
     steps = [(stage, i, a) for i in ids for stage, a in AMENDMENTS.get(i, ()) if concerns(a, make())]
     left = remaining(case, want, steps, make, oracle, exact) if steps else found
-    if left is None:  # torch itself gives what they foretell, of the same values in other memory
+    if left is None:  # torch itself gives the foretold answer for the same values in other memory
         return Explanation("foretold", tuple(dict.fromkeys(i for _, i, _ in steps)))
     for i in ids:
         if any(left.kind in e.kinds and holds(e.when, call) for e in EXPECTATIONS.get(i, ())):
@@ -128,11 +128,11 @@ def explain(
 def foretelling(
     case: Case, want: Seen, ids: list[str], make: Callable[[], NaturalCall], oracle: Backend | None, exact: bool = False
 ) -> tuple[str, ...]:
-    """Return the fewest of some differences whose amendments together give torch's answer; none if none do."""
+    """Return a minimal set of differences whose amendments together give torch's answer, empty if there is none."""
     steps = [(stage, i, a) for i in ids for stage, a in AMENDMENTS.get(i, ())]
     steps = [s for s in sorted(steps, key=lambda s: s[0]) if concerns(s[2], make())]
 
-    settling = oracle if rule_of(case).kind == "ties" else None  # which of equal elements is first is not promised
+    settling = oracle if rule_of(case).kind == "ties" else None  # torch does not promise the order of equal elements
 
     def right(chosen: Iterable[tuple[int, str, Amendment]]) -> bool:
         call = make()
@@ -150,7 +150,7 @@ def foretelling(
 
 
 def needed(steps: Iterable[Any], do: Callable[[list[Any]], bool]) -> list[Any]:
-    """Return those of some amendments without which they no longer do."""
+    """Return a minimal subset of steps for which ``do`` still holds."""
     kept = list(steps)
     for step in steps:
         fewer = [s for s in kept if s is not step]
@@ -167,7 +167,7 @@ def remaining(
     oracle: Backend | None,
     exact: bool,
 ) -> Disagreement | None:
-    """Return what is left of a disagreement after all amendments."""
+    """Return the disagreement that remains after all amendments."""
     call = make()
     try:
         for _, _, amendment in sorted(steps, key=lambda s: s[0]):
@@ -178,7 +178,7 @@ def remaining(
 
 
 def selections(steps: list[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield one amendment alone, all of them, all but one, and every two."""
+    """Yield each amendment alone, all of them, all but one, and every pair."""
     n = len(steps)
     yield from ((s,) for s in steps)
     if n > 1:

@@ -1,4 +1,4 @@
-"""Planted faults: torch's answers made wrong, to see which share the listed differences would excuse."""
+"""Fault injection: make torch's answers wrong, and measure which share the listed differences would excuse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .pairs import answer_of, compare, is_contract
 
 
 def larger(x: np.ndarray) -> np.ndarray | None:
-    """Return the values, one of them off by more than any tolerance."""
+    """Return the values with one off by more than any tolerance."""
     if not x.size or x.dtype.kind not in "iufc":
         return None
     y = x.copy()
@@ -48,12 +48,12 @@ def otherwise_typed(x: np.ndarray) -> np.ndarray | None:
 
 
 def transposed(x: np.ndarray) -> np.ndarray | None:
-    """Return the values in the shape backwards, or with a dimension more."""
+    """Return the transposed values, or the values with one more dimension."""
     return x.T.copy() if x.shape != x.shape[::-1] else x[None].copy()
 
 
 def opposite(x: np.ndarray) -> np.ndarray | None:
-    """Return the opposite: of truth, or of sign."""
+    """Return the negated values: logically or in sign."""
     y = ~x if x.dtype.kind == "b" else -x if x.dtype.kind in "ifc" else None
     return y if y is not None and x.size and not np.array_equal(x, y, equal_nan=x.dtype.kind in "fc") else None
 
@@ -64,7 +64,7 @@ FAULTS: dict[str, Callable[[np.ndarray], np.ndarray | None]] = {
 
 
 def planted(want: Seen) -> Iterator[tuple[str, Seen]]:
-    """Yield a right answer of torch's with one fault each, and a refusal in its place."""
+    """Yield a refusal in place of torch's answer, and copies of the answer with one fault each."""
     refused = Seen(error=("RuntimeError", "planted"), after=want.after)
     yield "a refusal", refused
     for name, fault in FAULTS.items():
@@ -78,20 +78,20 @@ def planted(want: Seen) -> Iterator[tuple[str, Seen]]:
 
 
 def excused(case: Case, want: Seen, listed: Any, side: tuple[Callable, str]) -> Iterator[tuple[str, bool]]:
-    """Yield for each fault planted in an answer whether the differences that are listed explain it."""
+    """Yield for each fault planted in an answer whether the listed differences explain it."""
     try:
         p: Paired = pair(case, want, *side)
     except NoNaturalCallError:
         return
     for name, wrong in planted(want):
         found = compare(case, wrong, answer_of(p.make()))
-        if found is not None:  # a fault within the tolerance, or of what is not compared, is none
-            # torch is not asked again in other memory: it would not say what is planted, and seem to differ from itself
+        if found is not None:  # a fault within the tolerance, or in something not compared, does not count
+            # No oracle: torch would not repeat the planted fault in other memory, and seem to differ from itself.
             yield name, bool(explain(case, wrong, found, listed, p.make).ids)
 
 
 def plant(ops: frozenset[str], draws: int, each: int = 3) -> dict[str, tuple[int, int]]:
-    """Return by fault how many were planted in the first calls of each overload that NumPy has words for, and how many were excused."""
+    """Plant faults in the first calls of each overload that NumPy can make; count by fault the planted and excused."""
     taken: Counter[str] = Counter()
     planted_, excused_ = Counter[str](), Counter[str]()
     for case, want in recorded(ops, draws):

@@ -1,16 +1,17 @@
-"""How somebody who moves code to NumPy spells a torch call: data, by the counterpart's public name.
+"""How a porter would write a torch call in NumPy: templates by the counterpart's public name.
 
-A row is one call or several, in which ``f`` is the counterpart and every other name is an argument of torch's schema. Of
-several the first is taken that speaks of all arguments which the call gives. A keyword whose argument the call leaves out
-is left out; what stands around the call of ``f``, as in ``f(self, bins)[0]`` or ``wrote(f(self, index), self)``, is done
-to its result. Lists of numbers are tuples. Counterparts without a row take what the schema requires, in its order.
+A row is one template or several, in which ``f`` is the counterpart and every other name is an argument of torch's
+schema. Of those that cover all arguments with other values than the defaults, `natural_call.build` takes the one that
+mentions most of the given ones. A keyword whose argument the call omits is dropped; the expression around the call of
+``f``, as in ``f(self, bins)[0]`` or ``wrote(f(self, index), self)``, is applied to its result. Lists of numbers are
+tuples. A counterpart without a row takes the schema's required arguments in order.
 
-Defaults are left alone: ``var`` without a correction is ``np.var(self)``. That is what the proof is about.
+Defaults stay as they are: ``var`` without a correction is ``np.var(self)``. The proof is about such differences.
 """
 
 from __future__ import annotations
 
-# What says where and how a result is kept, and how random numbers are drawn: no code that uses NumPy says it.
+# Arguments that NumPy code does not spell out, such as a result's storage or the random generator.
 UNSAID = frozenset(
     {"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad", "sparse_grad",
      "scale_grad_by_freq", "sparse", "padding_idx", "implicit", "unsafe", "path", "output_size", "driver", "masked_grad",
@@ -320,7 +321,7 @@ MAPPING: dict[str, tuple[str, ...]] = {
     "numpy.linalg.tensorsolve": ("f(self, other, axes=dims)",),
     "numpy.linalg.norm": ("f(self, ord=ord, axis=dim, keepdims=keepdim)", "f(self, ord=p, axis=dim, keepdims=keepdim)"),
     "numpy.linalg.vector_norm": ("f(self, ord=ord, axis=dim, keepdims=keepdim)",),
-    # ---------------------------------------------------------------- random numbers, of a generator with torch's seed
+    # ---------------------------------------------------------------- random numbers, from NumPy seeded as torch is
     "numpy.random.rand": ("f(*size)", "np.asarray(f(*size)).astype(dtype)"),
     "numpy.random.randn": ("f(*size)", "np.asarray(f(*size)).astype(dtype)"),
     "numpy.random.randint": (
@@ -389,7 +390,7 @@ MAPPING: dict[str, tuple[str, ...]] = {
     "numpy.fft.ifftshift": ("f(self, axes=dim)",),
 }
 
-# Differences of another spelling that is as natural: they are sought in it, in the calls of their own examples.
+# Differences that only another, equally natural spelling shows: calls of their own examples use that spelling.
 SPELLINGS = {
     "descending-by-negation": "f(-self, axis=dim, stable=stable) if descending else None",
     "bool-power-is-int64": "self ** exponent",

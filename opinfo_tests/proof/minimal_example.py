@@ -1,7 +1,7 @@
-"""What a difference looks like on one operator: a call that the proof puts down to it, made simple and written as source.
+"""Minimal examples: for an operator and a difference, the simplest call that shows it, shrunk and written as source.
 
-The catalogue shows a difference on one operator, mostly. Another that has it is called in the proof until torch and NumPy
-part over this difference alone; the simplest such call, shrunk, is its example.
+The catalogue mostly shows a difference on one operator. For another operator that lists it, the proof's calls are
+searched for one on which only this difference parts torch and NumPy; the simplest such call, shrunk, is its example.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .targeted_calls import packet_of
 from .template_helpers import HELPERS
 from .tier import DRAWS
 
-TRIES = 6  # simplest sightings of a pair that are shrunk and written, until one can be shown
-SECONDS = 1.0  # of shrinking, for one of them
+TRIES = 6  # how many of a pair's simplest calls to try, until one can be shown
+SECONDS = 1.0  # for shrinking one call
 LONGEST = 150  # characters of a call
 
 
 class NotShownError(Exception):
-    """A call that source cannot show: drawn numbers, memory that is no plain array, words without a name."""
+    """The call cannot be written as source: random numbers, uninitialised memory, helpers without a public name."""
 
 
 BUILTINS = frozenset({"int", "len", "tuple", "list"})
@@ -43,7 +43,7 @@ Pair = tuple[str, str]  # an operator without its overload, and a difference
 
 
 def shown(pairs: frozenset[Pair], names: Callable[[str], list[str]]) -> Iterator[tuple[Pair, Difference]]:
-    """Yield examples of differences at operators; ``names`` says how Python code calls an operator, the best first."""
+    """Yield examples of differences at operators; ``names`` gives an operator's Python names, best first."""
     for (op, id), cases in sightings(pairs).items():
         for case in cases:
             simple = shrink(case, partial(shows, id), SECONDS)
@@ -57,7 +57,7 @@ def shown(pairs: frozenset[Pair], names: Callable[[str], list[str]]) -> Iterator
 
 
 def sightings(pairs: frozenset[Pair]) -> dict[Pair, list[Case]]:
-    """Return for each pair the simplest calls on which the difference parts torch and NumPy, alone where that is seen."""
+    """Return for each pair the simplest calls that show the difference, preferring those that show it alone."""
     ops = frozenset(op for op in torchnp.table if counterpart(op) and any(packet_of(op) == p for p, _ in pairs))
     found: dict[Pair, list[tuple[Any, Case]]] = {}
     for case, want in recorded(ops, DRAWS):
@@ -75,7 +75,7 @@ def shows(id: str, case: Case) -> tuple[str, str]:
 
 
 def explained_by(case: Case, want: Any = None) -> tuple[tuple[str, ...], str]:
-    """Return the differences that a call shows, and the kind; none where both sides agree or cannot be compared."""
+    """Return the differences that a call shows, and the kind; empty if both sides agree or cannot be compared."""
     side = counterpart(case.op)
     want = want or oracle().execute(case)
     try:
@@ -88,15 +88,15 @@ def explained_by(case: Case, want: Any = None) -> tuple[tuple[str, ...], str]:
     return explained.ids, p.found.kind
 
 
-# ---------------------------------------------------------------- as source
+# ---------------------------------------------------------------- writing source
 
 
 def written(case: Case, id: str, spelled: list[str]) -> Difference:
-    """Return an example with the case's calls as source; raises `NotShownError`."""
+    """Return an example with the case's calls as source, or raise `NotShownError`."""
     side = counterpart(case.op)
     assert side
     like = side[1].replace("numpy.", "np.", 1)
-    if not like.startswith("np."):  # what SciPy gives goes by its version more often
+    if not like.startswith("np."):  # SciPy's results depend more often on its version
         raise NotShownError(like)
     want = oracle().execute(case)
     if want.error is None and rule_of(case).kind == "uninitialised":
@@ -116,10 +116,10 @@ def written(case: Case, id: str, spelled: list[str]) -> Difference:
 
 
 def agrees(example: Difference) -> bool:
-    """Return whether the kernel, called by its name without an overload, gives what torch gives."""
+    """Return whether an example's kernel call gives torch's result."""
     try:
         values = run(example)
-    except AssertionError as e:  # what torch's Python code has for a refusal is none to show
+    except AssertionError as e:  # an assertion in torch's Python code is no refusal to show
         raise NotShownError(str(e)) from None
     return values["kernel"] == values["torch"]
 
@@ -146,7 +146,7 @@ def text_of(x: Any, held: Callable[[Any], Any], literal: Callable[[Any], str]) -
 
 
 def torch_literal(x: Any) -> str:
-    """Return a value as source of torch's."""
+    """Return a value as torch source."""
     if isinstance(x, Named) and x.kind == "dtype":
         return f"torch.{x.name}"
     if not isinstance(x, np.ndarray):
@@ -160,7 +160,7 @@ def torch_literal(x: Any) -> str:
 
 
 def numpy_literal(x: Any) -> str:
-    """Return a value as source of NumPy's."""
+    """Return a value as NumPy source."""
     if isinstance(x, Named) and x.kind == "dtype":
         return repr(x.name)
     if isinstance(x, np.dtype):
@@ -177,7 +177,7 @@ def numpy_literal(x: Any) -> str:
 
 
 def numbers(x: np.ndarray) -> str:
-    """Return the elements of an array as source: as few digits as its dtype keeps them with."""
+    """Return the elements of an array as source, with the fewest digits that its dtype needs."""
     if x.ndim:
         return "[" + ", ".join(map(numbers, x)) + "]"
     if x.dtype.kind == "f":
@@ -187,7 +187,7 @@ def numbers(x: np.ndarray) -> str:
 
 def plain(x: Any) -> str:
     if isinstance(x, complex):
-        if repr(eval(repr(x), {"nan": 0, "inf": 0, "nanj": 0, "infj": 0})) == repr(x):  # no sign of a zero is lost
+        if repr(eval(repr(x), {"nan": 0, "inf": 0, "nanj": 0, "infj": 0})) == repr(x):  # repr keeps the signs of zeros
             return repr(x).strip("()")
         return f"complex({plain(x.real)}, {plain(x.imag)})"
     if isinstance(x, float) and not math.isfinite(x):
@@ -217,7 +217,7 @@ def numpy_text(call: NaturalCall, like: str) -> str:
 
 
 class Fill(ast.NodeTransformer):
-    """Puts values into a template; what helpers of the proof say stands as the value that they give."""
+    """Substitutes values into a template, and replaces calls of the proof's helpers by their values."""
 
     def __init__(self, call: NaturalCall, like: str, kept: set[str]) -> None:
         self.given, self.like, self.kept = call.given, like, kept
@@ -247,7 +247,7 @@ class Fill(ast.NodeTransformer):
         code = compile(ast.fix_missing_locations(ast.Expression(node)), "template", "eval")
         try:
             return expression(value_text(eval(code, {**HELPERS, **self.given})))
-        except Exception as e:  # the words around NumPy's call refuse it already
+        except Exception as e:  # a helper around NumPy's call already refuses
             raise NotShownError(str(e)) from None
 
 

@@ -1,5 +1,4 @@
-"""Which dtypes torch has no kernel for where NumPy computes, as asked of torch 2.13: by packet,
-or by overload where it differs.
+"""Dtypes for which torch 2.13 lacks a kernel and NumPy computes: by packet, or by overload if they differ.
 
 The letters are NumPy's kinds, with ``U`` for uint16, uint32 and uint64 and ``e`` for float16.
 """

@@ -1,4 +1,4 @@
-"""The natural call: a torch call bound to the template that `mapping` has for its counterpart."""
+"""The natural call: a torch call bound to its counterpart's template in `mapping`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOREIGN = frozenset(n for n, dt in DTYPES.items() if dt.type.__module__.partitio
 
 
 class NoNaturalCallError(Exception):
-    """A call that NumPy's counterpart has no words for, or a dtype that NumPy lacks (``foreign``)."""
+    """NumPy's counterpart cannot express the call, or NumPy lacks the dtype (``foreign``)."""
 
     def __init__(self, words: str, foreign: bool = False) -> None:
         super().__init__(words)
@@ -32,29 +32,29 @@ class NoNaturalCallError(Exception):
 
 @dataclass(frozen=True)
 class Template:
-    """A row of `mapping` in pieces: positional and keyword expressions, and what is done to the result."""
+    """A parsed template of `mapping`: positional and keyword expressions, and the expression around the call."""
 
     text: str
-    args: tuple[tuple[CodeType, frozenset[str], bool], ...]  # the last says whether it is starred
+    args: tuple[tuple[CodeType, frozenset[str], bool], ...]  # expression, names, whether starred
     kwargs: tuple[tuple[str, CodeType, frozenset[str]], ...]
     then: CodeType | None
     after: frozenset[str]
-    whole: bool = False  # ``then`` calls ``f`` itself, once for each of a list, or is an operator of Python
+    whole: bool = False  # ``then`` is the whole template: a list comprehension, or no direct call of ``f``
 
     @property
     def names(self) -> frozenset[str]:
-        """Return all names of arguments that it speaks of."""
+        """Return all argument names in the template."""
         return self.needed.union(*(n for _, _, n in self.kwargs))
 
     @property
     def needed(self) -> frozenset[str]:
-        """Return the names without which it says nothing."""
+        """Return the argument names that the template requires."""
         return self.after.union(*(n for _, n, _ in self.args))
 
 
 @cache
 def parsed(text: str) -> Template:
-    """Return a template in pieces."""
+    """Parse a template."""
     tree = ast.parse(text, mode="eval").body
     found = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "f"]
     if isinstance(tree, ast.ListComp) or not found:
@@ -82,24 +82,24 @@ def parsed(text: str) -> Template:
 
 @dataclass
 class NaturalCall:
-    """A call of a counterpart that can still be changed: its arguments are made of torch's when it is made.
+    """A counterpart's call that amendments can change: it computes NumPy's arguments from torch's when called.
 
     Attributes
     ----------
     op : str
         torch's overload.
     given : dict
-        torch's arguments as the call gives them, arrays as ndarrays in memory of their own.
+        torch's arguments as the call gives them, arrays as ndarrays on fresh memory.
     f : callable
         The counterpart.
     template : Template
-        How NumPy's arguments are made of torch's.
+        How to compute NumPy's arguments from torch's.
     kwargs : dict
-        Further keywords, in the place of the template's.
+        Further keywords, which override the template's.
     after : list of callable
-        What is done to the result, in order.
+        Functions to apply to the result, in order.
     seed : int, optional
-        Of a call that draws, the seed that NumPy's generator has as torch's has.
+        The seed for NumPy's generator, the same as torch's, if the call draws.
     """
 
     op: str
@@ -131,16 +131,16 @@ class NaturalCall:
         return out
 
     def full(self) -> dict[str, Any]:
-        """Return torch's arguments, defaults filled in."""
+        """Return torch's arguments, including defaults."""
         return defaults(self.op) | self.given
 
     @property
     def target(self) -> np.ndarray | None:
-        """The array that the call writes its result to, None where it has none."""
+        """The array that the call writes its result to, or None."""
         return self.kwargs.get("out", self.given.get("out"))
 
     def without_target(self) -> None:
-        """Have the call write to an array of its own."""
+        """Make the call return a new array instead of writing to its target."""
         self.kwargs.pop("out", None)
         self.given["out"] = None
 
@@ -150,7 +150,7 @@ class NaturalCall:
         return self.arrays()[0]
 
     def arrays(self) -> list[np.ndarray]:
-        """Return the array arguments, those in lists too."""
+        """Return the array arguments, including those in lists."""
         return [
             x for v in self.given.values() for x in (v if isinstance(v, list) else [v]) if isinstance(x, np.ndarray)
         ]
@@ -162,7 +162,7 @@ def defaults(op: str) -> dict[str, Any]:
 
 
 def arguments(case: Case) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """Return a case's arguments by name, as NumPy has them, and the memory of their own that they are in."""
+    """Return a case's arguments by name, in NumPy's types, and the fresh buffers that hold them."""
     buffers = case.fresh_buffers()
 
     def leaf(x: Any) -> Any:
@@ -178,20 +178,20 @@ def arguments(case: Case) -> tuple[dict[str, Any], list[np.ndarray]]:
 
 
 def tupled(x: Any) -> Any:
-    """Return a sequence of numbers as a tuple, another as a list."""
+    """Return a sequence of numbers as a tuple, and any other sequence as a list."""
     if not isinstance(x, (list, tuple)):
         return x
     return tuple(x) if all(isinstance(i, (int, float)) for i in x) else list(x)
 
 
 def templates_of(op: str, counterpart: str) -> tuple[str, ...]:
-    """Return the templates of an overload: its own, its counterpart's, or what the schema requires in its order."""
+    """Return the templates of an overload: its own, its counterpart's, or the schema's required arguments in order."""
     required = ", ".join(a.name for a in schemas()[op].args if not a.has_default and a.name not in mapping.UNSAID)
     return overloads.OVERLOADS.get(op, mapping.MAPPING.get(counterpart, (f"f({required})",)))
 
 
 def said(op: str, given: dict[str, Any]) -> frozenset[str]:
-    """Return the names of arguments that a natural call has to speak of: those given that are not their defaults."""
+    """Return the arguments that a natural call must cover: those given with a value other than the default."""
     found = set()
     for a in schemas()[op].args:
         name = python_name(a.name)
@@ -204,13 +204,13 @@ def said(op: str, given: dict[str, Any]) -> frozenset[str]:
 
 
 def build(case: Case, f: Callable, counterpart: str, foreign: bool = False, spelling: str = "") -> NaturalCall:
-    """Return the natural call of a case, in a dtype that NumPy lacks if ``foreign``; raises `NoNaturalCallError` where there is none."""
+    """Return the natural call of a case, or raise `NoNaturalCallError`; ``foreign`` allows dtypes that NumPy lacks."""
     if not foreign and (lacking := case.dtypes() & FOREIGN):
         raise NoNaturalCallError(f"NumPy has no {min(lacking)}", foreign=True)
     given, buffers = arguments(case)
     must = said(case.op, given)
     source = source_of(case.op)
-    into = schemas()[case.op].is_out and source == case.op  # a form that writes, with a row of its own
+    into = schemas()[case.op].is_out and source == case.op  # an out= form with its own row
     if into and not takes_out(f):
         raise NoNaturalCallError("a form that writes, of what is no ufunc")
     if source != case.op or into:
@@ -224,7 +224,7 @@ def build(case: Case, f: Callable, counterpart: str, foreign: bool = False, spel
     if not fit:
         missed = min((must - t.names for t in known), key=len, default=must)
         raise NoNaturalCallError(f"no words for {', '.join(sorted(missed)) or 'these arguments'}")
-    # That which says most of what is given, defaults too; of several the first.
+    # Take the template that mentions most of the given arguments, defaults included; of several the first.
     call = NaturalCall(case.op, given, f, max(fit, key=lambda t: len(t.names & given.keys())), buffers, seed_of(case))
     if "wrote(" in call.template.text:
         call.given["self"] = given["self"].copy()
@@ -238,11 +238,11 @@ def build(case: Case, f: Callable, counterpart: str, foreign: bool = False, spel
 
 
 def takes_out(f: Callable) -> bool:
-    """Return whether a counterpart can be told where to write."""
+    """Return whether a counterpart has an ``out`` parameter."""
     return "out" in inspect.signature(f).parameters
 
 
 def source_of(op: str) -> str:
-    """Return the overload that a form which writes is made of, itself for others."""
+    """Return the overload that a form is derived from, or the overload itself."""
     row = torchnp.table.get(op)
     return (row.derived_from or op) if row is not None else op

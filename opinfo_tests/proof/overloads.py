@@ -1,4 +1,4 @@
-"""How a torch call is spelled where the words that its counterpart has in `mapping` do not fit it: by overload."""
+"""Templates by overload, for those that their counterpart's templates in `mapping` do not fit."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Pairs: what torch answers a call, and what the NumPy counterpart answers the natural call; and how the two disagree.
+"""Pairs: torch's answer to a call, the NumPy counterpart's answer to the natural call, and how the two disagree.
 
-The judge is the harness's own, with the operator's tolerance: what it passes, agrees.
+The harness's own judge compares them, with the operator's tolerance: answers that it passes agree.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from ..judge.verdict import Verdict, check_all_values, check_form, check_values,
 from .natural_call import NaturalCall, arguments, defaults
 from .random_values import alike
 
-# How two answers disagree, in the order in which it is looked for. Both refusing agrees, whatever the words.
+# How two answers disagree, in the order of the checks. If both refuse they agree, whatever the messages.
 KINDS = ("torch refuses", "numpy refuses", "results", "dtype", "shape", "value", "alias", "read-only", "strides")
-# Other values, told apart: in the sign of zeros alone, where something is not finite alone,
-# in the last digits alone, and of float64 in the last half of the digits; random ones as samples are, in `random_values`.
+# Subkinds of "value": only signs of zeros differ, only non-finite places, only the last digits, or for float64 the last
+# half of the digits. "stream" is for random values that `random_values` finds alike as samples.
 VALUES = ("stream", "zero sign", "not finite", "rounding", "coarse", "value")
-NEARLY = {2: 2e-2, 4: 1e-3, 8: 1e-9}  # of the largest value, by the bytes of a real number
+NEARLY = {2: 2e-2, 4: 1e-3, 8: 1e-9}  # share of the largest value, by the bytes of a real number
 COARSE = NEARLY | {8: 1e-5}  # float64 that is hardly better than float32
-OF_EQUALS = ("fmax", "fmin")  # whose choice between 0 and -0 is, in NumPy, that of the processor's instructions
+OF_EQUALS = ("fmax", "fmin")  # in NumPy the processor's instructions choose between 0 and -0
 NONE = frozenset[int]()
 EXACT = ToleranceRule("exact", "looked at bit by bit")
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """In what two answers disagree: a kind and the words that show it."""
+    """How two answers disagree: a kind, and a message that shows it."""
 
     kind: str
     message: str
 
 
 def answer_of(call: NaturalCall) -> Seen:
-    """Return what a call of NumPy shows."""
+    """Run a NumPy call and return its results or error."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -52,7 +52,7 @@ def answer_of(call: NaturalCall) -> Seen:
 
 
 def seen_of(out: Any, buffers: list[np.ndarray]) -> Seen:
-    """Return a result of NumPy as the harness sees results: flat, scalars as 0-d arrays."""
+    """Return a NumPy result in the harness's form: flat, scalars as 0-d arrays."""
     seen = Seen()
     for r in leaves(out if not isinstance(out, tuple) else list(out)):
         if isinstance(r, np.generic):
@@ -63,7 +63,7 @@ def seen_of(out: Any, buffers: list[np.ndarray]) -> Seen:
 
 
 def is_view(seen: Seen, i: int) -> bool | None:
-    """Return whether a result is in an argument's memory, None where that cannot be told."""
+    """Return whether a result is in an argument's memory, None if unknown."""
     place = seen.alias[i] if i < len(seen.alias) else ...
     return None if place is ... else place is not None
 
@@ -71,9 +71,9 @@ def is_view(seen: Seen, i: int) -> bool | None:
 def compare(
     case: Case, want: Seen, mine: Seen, oracle: Backend | None = None, exact: bool = False
 ) -> Disagreement | None:
-    """Return how NumPy's answer differs from torch's; with an ``oracle``, not where torch differs from itself.
+    """Return how NumPy's answer differs from torch's; an ``oracle`` excuses values where torch differs from itself.
 
-    ``exact`` looks at every bit and at strides, for differences that the operator's tolerance passes.
+    ``exact`` compares every bit and strides, for differences that the operator's tolerance passes.
     """
     if want.error or mine.error:
         if want.error and mine.error:
@@ -102,7 +102,7 @@ def compare(
 
 
 def compare_memory(case: Case, want: Seen, mine: Seen, exact: bool) -> Disagreement | None:
-    """Return how two answers of the same values disagree in the memory that holds them."""
+    """Return how two answers with the same values disagree in memory: aliasing, writability, strides."""
     resized = any(w.shape != a.shape for w, a in zip(want.after, case.arrays()))
     for i, m in enumerate(mine.results):
         if not isinstance(m, np.ndarray) or not m.size or resized:
@@ -119,7 +119,7 @@ def compare_memory(case: Case, want: Seen, mine: Seen, exact: bool) -> Disagreem
 
 
 def kind_of_values(case: Case, want: Seen, mine: Seen) -> str:
-    """Return in which of `VALUES` two answers of one form disagree."""
+    """Return in which of `VALUES` two answers of the same form disagree."""
     rule = rule_of(case)
     if case.draws:
         return "stream" if alike(case.op, defaults(case.op) | arguments(case)[0], want, mine) else "value"
@@ -143,7 +143,7 @@ def kind_of_values(case: Case, want: Seen, mine: Seen) -> str:
 
 
 def by_parts(change: Callable[[np.ndarray, np.ndarray], np.ndarray], w: np.ndarray, m: np.ndarray) -> np.ndarray:
-    """Return ``change`` of two arrays, of complex ones for the real and the imaginary parts alone."""
+    """Apply ``change`` to two arrays, separately to the real and imaginary parts of complex ones."""
     if w.dtype.kind != "c":
         return change(w, m).astype(w.dtype)
     out = m.copy()
@@ -152,7 +152,7 @@ def by_parts(change: Callable[[np.ndarray, np.ndarray], np.ndarray], w: np.ndarr
 
 
 def nearly(w: np.ndarray, m: np.ndarray, digits: dict[int, float]) -> bool:
-    """Return whether two arrays differ in their last digits at most, by less than some share of the largest value."""
+    """Return whether two arrays differ at most in their last digits, by a share ``digits`` of the largest value."""
     finite = np.isfinite(w) & np.isfinite(m)
     if not np.array_equal(np.where(finite, 0, w), np.where(finite, 0, m), equal_nan=True):
         return False
@@ -162,12 +162,12 @@ def nearly(w: np.ndarray, m: np.ndarray, digits: dict[int, float]) -> bool:
 
 
 def settled(case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdict) -> bool:
-    """Return whether torch itself gives other values on the same arguments in other memory."""
+    """Return whether torch itself gives other values for the same arguments in other memory."""
     return recheck_unspecified(case, oracle, want, mine, verdict, NONE).outcome == "unspecified"
 
 
 def is_contract(want: Seen) -> bool:
-    """Return whether torch's answer is one that can be compared: no failed assertion or call of its own, nor a call that is none."""
+    """Return whether torch's answer is comparable: no internal failure, and no error from a malformed call."""
     none = (
         "INTERNAL ASSERT",
         "is missing value for argument",

@@ -1,4 +1,4 @@
-"""torch's rules of dtypes in the catalogue's words, written down again for the amendments: not the kernels'."""
+"""torch's dtype promotion, reimplemented for the amendments from the catalogue's text, not from the kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def category(x: Any) -> int:
 
 
 def wider(a: np.dtype, b: np.dtype) -> np.dtype:
-    """Return the promoted dtype of two tensors: the higher category's, within one category NumPy's own."""
+    """Return the promoted dtype of two tensors: the higher category's, and within one category NumPy's own."""
     ca, cb = KINDS[a.kind], KINDS[b.kind]
     if ca == cb:
         return np.promote_types(a, b)
@@ -32,7 +32,10 @@ DEFAULT = {0: np.dtype(bool), 1: np.dtype(np.int64), 2: np.dtype(np.float32), 3:
 
 
 def promoted(operands: list[Any]) -> np.dtype:
-    """Return the dtype of an operation: tensors with dimensions, 0-d tensors, numbers; a weaker tier by its category alone."""
+    """Return the dtype of an operation; the tiers are dimensioned tensors, 0-d tensors, numbers.
+
+    A weaker tier changes the dtype only if its category is higher.
+    """
     found: np.dtype | None = None
     tiers = (
         [x.dtype for x in operands if isinstance(x, np.ndarray) and x.ndim],

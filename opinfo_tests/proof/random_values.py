@@ -1,8 +1,8 @@
-"""Random values are no pairs: NumPy and torch draw from other streams, so two results are held against each other as samples.
+"""Comparing random values: NumPy and torch draw from different streams, so results are compared as samples.
 
-Two samples are **alike** if both lie in the support of the distribution (which ends belong to it), neither is complex
-where the other is real, and the test of Kolmogorov and Smirnov does not tell them apart. What is alike and not equal
-disagrees in its *stream* alone; dtype, shape, memory and refusals are compared as everywhere.
+Two samples are **alike** if both lie in the support of the distribution (with the right ends), neither is complex if
+the other is real, and the Kolmogorov-Smirnov test does not tell them apart. Samples that are alike and not equal
+disagree only in their *stream*; dtype, shape, memory and refusals are compared as everywhere.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from torchnp.lookup.numpy_names import public_name
 from ..backends.backend import Seen
 from ..case import Case, Seeded, leaves
 
-APART = 1e-6  # calls are some thousands: samples of one distribution hardly ever come out so far apart
-MANY = 1000  # from so many values on the test's limit is as good as its exact form
+APART = 1e-6  # p-value: among some thousands of calls, equal distributions hardly ever fall below it
+MANY = 1000  # from this many values on the test's asymptotic form is as good as the exact one
 
-# By counterpart, what is true of all values x, in the words of torch's arguments; the first whose words are given.
+# Conditions on all values x by counterpart, in terms of torch's arguments; the first whose arguments are given holds.
 SUPPORT: dict[str, tuple[str, ...]] = {
     "numpy.random.rand": ("(0 <= x) & (x < 1)",),
     "numpy.random.uniform": ("(from_ <= x) & ((x < to) | (from_ == to))", "(low <= x) & ((x < high) | (low == high))"),
@@ -47,18 +47,18 @@ SUPPORT: dict[str, tuple[str, ...]] = {
 
 
 def python_name(name: str) -> str:
-    """Return an argument's name as Python can say it: ``from`` is ``from_``."""
+    """Return an argument's name as a Python identifier: ``from`` is ``from_``."""
     return name + "_" * keyword.iskeyword(name)
 
 
 def seed_of(case: Case) -> int | None:
-    """Return the seed of the generator that a call draws from, None of a call that does not draw."""
+    """Return the seed of the generator that a call draws from, None if it does not draw."""
     given = [leaf.seed for leaf in leaves((case.args, case.kwargs)) if isinstance(leaf, Seeded)]
     return [*given, case.seed][0] % 2**32 if case.draws else None
 
 
 def distinct(x: np.ndarray) -> bool:
-    """Return whether no row has an element twice."""
+    """Return whether each row's elements are distinct."""
     return not (np.diff(np.sort(x, axis=-1), axis=-1) == 0).any()
 
 
@@ -73,12 +73,12 @@ def inside(op: str, given: dict[str, Any], x: np.ndarray) -> bool:
 
 
 def parts(x: np.ndarray) -> list[np.ndarray]:
-    """Return the numbers of an array, of complex ones the real and the imaginary parts."""
+    """Return a real array alone, or the real and imaginary parts of a complex one."""
     return [x.real, x.imag] if x.dtype.kind == "c" else [x]
 
 
 def alike(op: str, given: dict[str, Any], want: Seen, mine: Seen) -> bool:
-    """Return whether two results of one form are samples of one distribution, as far as they tell."""
+    """Return whether two results of the same form look like samples of one distribution."""
     for w, m in zip(want.results, mine.results, strict=True):
         if w.dtype.kind == "c" and w.imag.any() != m.imag.any():
             return False

@@ -1,7 +1,7 @@
-"""Calls for differences that no recorded or drawn call of an operator shows: those of examples, counted apart.
+"""Calls from examples, for differences that no recorded or drawn call of an operator shows; they are counted apart.
 
-The catalogue's own expression makes calls, and so does the example that ``torchnp explain`` has of a difference at an
-operator. Calls of another overload are made of this one where its schema takes the same arguments.
+The calls come from the catalogue's own expression, and from the example that ``torchnp explain`` has of a difference at
+an operator. A call of another overload is reused for this one if its schema takes the same arguments.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .natural_call import source_of
 
 EXAMPLES = Path(torchnp.__file__).parent / "data" / "examples.tsv"
 
-SHORT = frozenset({"cumsum-needs-dim"})  # what differs is a call without its last argument
-# More calls where neither shows a difference, by difference; {f} is the operator's packet, as torch.ops.aten.add.
+SHORT = frozenset({"cumsum-needs-dim"})  # only a call without its last argument differs
+# More calls by difference, for operators where neither shows it; {f} is the packet, such as torch.ops.aten.add.
 MORE = {
     "number-wraps": ("{f}(torch.full((1,), 3, dtype=torch.uint8), 300, rounding_mode='floor')", "{f}(torch.full((1,), 3, dtype=torch.uint8), 300)",
                      "{f}(torch.full((1,), 3, dtype=torch.uint8), -1)", "{f}(torch.full((3,), 3, dtype=torch.uint8), -1, 2)", "{f}(torch.ones(1, dtype=torch.uint8), [2], -1)",
@@ -109,7 +109,7 @@ def examples() -> dict[tuple[str, str], str]:
 
 
 class Above(TorchFunctionMode):
-    """Offers what Python calls too: a composite operator is made of others before the recorder sees it."""
+    """Also records Python-level calls: composite operators decompose before the recorder sees them."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class Above(TorchFunctionMode):
 
 @cache
 def calls_beneath(expression: str) -> tuple[Case, ...]:
-    """Return the calls that torch makes beneath an expression, each once."""
+    """Return each distinct call that torch makes when evaluating an expression."""
     cases: list[Case] = []
     recorder = Recorder(lambda op: True, cases.append)
     recorder.source = "examples"
@@ -139,7 +139,7 @@ def packet_of(op: str) -> str:
 
 
 def fed(ops: list[str], id: str) -> Iterator[Case]:
-    """Yield calls of the overloads of one packet that may show a difference: the example's, then the catalogue's own."""
+    """Yield calls of one packet's overloads that may show a difference: its example's, the catalogue's, then `MORE`."""
     packet = packet_of(ops[0])
     row = CATALOGUE[id]
     more = [text.format(f=f"torch.ops.{packet.replace('::', '.')}") for text in MORE.get(id, ())]
@@ -153,7 +153,7 @@ def fed(ops: list[str], id: str) -> Iterator[Case]:
 
 
 def as_call_of(case: Case, op: str) -> Case | None:
-    """Return a call as one of another overload, None where its schema takes other arguments."""
+    """Return a call as a call of another overload, None if its schema takes other arguments."""
     declared = schemas()[op].args
     names = {a.name: a for a in declared}
     if schemas()[case.op].mutates or len(case.args) > len(declared) or not set(case.kwargs) <= names.keys():
@@ -164,7 +164,7 @@ def as_call_of(case: Case, op: str) -> Case | None:
 
 
 def suits(kind: str, value: Any) -> bool:
-    """Return whether a value is of a schema's type."""
+    """Return whether a value fits a schema's type."""
     if value is None:
         return kind.endswith("?")
     kind = kind.removesuffix("?")

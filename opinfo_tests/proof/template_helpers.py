@@ -1,4 +1,4 @@
-"""The words of the templates besides NumPy's own: short functions of what is around the call of a counterpart."""
+"""Helper functions that templates may use around the call of a counterpart, besides NumPy's own."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 
 def wrote(_: Any, x: np.ndarray) -> np.ndarray:
-    """Return what a call has written: into a copy, as torch's functional forms leave the input alone."""
+    """Return a copy of the array that a call has written, as torch's functional forms leave the input alone."""
     return x.copy()
 
 
 def untold(_: Any, *what: Any) -> Any:
-    """Return a result in which NumPy's counterpart cannot be told of some arguments."""
+    """Return the result, and ignore arguments that NumPy's counterpart cannot take."""
     return _
 
 
@@ -23,20 +23,20 @@ def itself(_: Any, x: np.ndarray) -> np.ndarray:
 
 
 def stored(values: Any, x: np.ndarray) -> np.ndarray:
-    """Return an array that values have been written to."""
+    """Write values to an array and return it."""
     x[...] = values
     return x
 
 
 def memory_of(window: Any) -> np.ndarray:
-    """Return the array that a window looks at in the end."""
+    """Return the array that owns a window's memory."""
     while getattr(window, "base", None) is not None:
         window = window.base
     return window
 
 
 def inside(window: np.ndarray) -> np.ndarray:
-    """Return a window on the memory of an array, refused where it reaches outside: others' is not to be written."""
+    """Return a window, or raise if it reaches outside its array's memory, which must not be written."""
     (low, high), (start, end) = map(np.lib.array_utils.byte_bounds, (window, memory_of(window)))
     if window.size and (low < start or high > end):
         raise ValueError("a window outside of the array's memory")
@@ -44,7 +44,7 @@ def inside(window: np.ndarray) -> np.ndarray:
 
 
 def beneath(window: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the copy that a window was written through, of an array or of the memory that it is in."""
+    """Return the memory that a window was written through, or a copy of ``x`` if that shares it."""
     memory = memory_of(window)
     return x.copy() if np.shares_memory(memory, x) else memory
 
@@ -54,7 +54,7 @@ def shaped_as(parts: list[np.ndarray], like: list[np.ndarray]) -> list[np.ndarra
 
 
 def limit_of(x: np.ndarray) -> int:
-    """Return the largest integer that `random_` draws: of floats, up to which all are whole."""
+    """Return the largest integer that `random_` draws: for floats, the last up to which all integers are exact."""
     return (
         1
         if x.dtype.kind == "b"
@@ -82,7 +82,7 @@ def added_axes(x: np.ndarray, size: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def several(x: Any) -> Any:
-    """Return one number as several, as torch takes it."""
+    """Return a single number as a tuple, as torch takes it."""
     return (x,) if isinstance(x, int) else x
 
 
@@ -100,12 +100,12 @@ def kth(x: np.ndarray, k: int, dim: int, keepdim: bool) -> np.ndarray:
 
 
 def pairs_of(x: tuple) -> list[tuple[Any, Any]]:
-    """Return a flat list of numbers in pairs, as NumPy takes pads and ranges: the first dimension's first."""
+    """Return a flat list of numbers as pairs, as NumPy takes pads and ranges: first dimension first."""
     return list(zip(x[::2], x[1::2]))
 
 
 def contracted(path: tuple) -> Any:
-    """Return pairs of operands as einsum's ``optimize`` takes them; one operand has none."""
+    """Return pairs of operands as einsum's ``optimize`` path, or False if there are none."""
     return ["einsum_path", *pairs_of(path)] if len(path) > 1 else False
 
 
@@ -121,7 +121,7 @@ def along(x: np.ndarray, index: np.ndarray, dim: int) -> tuple[Any, ...]:
 
 
 def slot_index(x: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray:
-    """Return a vector of indices with as many dimensions as an array has."""
+    """Return a vector of indices reshaped to an array's number of dimensions, along ``dim``."""
     return index.reshape([-1 if i == dim % x.ndim else 1 for i in range(x.ndim)])
 
 
@@ -142,27 +142,27 @@ def real_of(x: np.ndarray) -> np.dtype:
 
 
 def norm_of(normalization: int) -> str:
-    """Return NumPy's name of a scale: none, 1 / sqrt(n), 1 / n."""
+    """Return NumPy's ``norm`` for a scale of 1, 1 / sqrt(n) or 1 / n."""
     return {0: "backward", 1: "ortho", 2: "forward"}[normalization]
 
 
 def pair_of(x: Any) -> tuple[int, int]:
-    """Return one or two numbers as two."""
+    """Return one or two numbers as a pair."""
     return (x, x) if isinstance(x, int) else tuple(x) * (2 // len(x))
 
 
 def with_zeros(x: np.ndarray, padding: Any) -> np.ndarray:
-    """Return images with rows and columns of zeros around them."""
+    """Return images zero-padded on all sides."""
     return np.pad(x, [(0, 0)] * (x.ndim - 2) + [(n, n) for n in pair_of(padding)])
 
 
 def spans(kernel_size: Any, dilation: Any) -> tuple[int, ...]:
-    """Return how far windows with holes reach."""
+    """Return the extent of dilated windows."""
     return tuple((n - 1) * d + 1 for n, d in zip(pair_of(kernel_size), pair_of(dilation)))
 
 
 def spaced(windows: np.ndarray, stride: Any, dilation: Any) -> np.ndarray:
-    """Return every how many windows, and every how many elements of them."""
+    """Return every ``stride``-th window, and every ``dilation``-th element in it."""
     (a, b), (c, d) = pair_of(stride), pair_of(dilation)
     return windows[..., ::a, ::b, ::c, ::d]
 

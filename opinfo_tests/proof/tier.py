@@ -1,4 +1,4 @@
-"""The tier: ``python -m opinfo_tests --proof`` accounts for every disagreement between torch and the NumPy counterparts."""
+"""The proof tier: ``python -m opinfo_tests --proof`` accounts for every disagreement of torch and NumPy."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..generate.samples.extra.general import UNREACHED
 from .account import HOW, Account, never_seen, packets, provable, prove
 from .fault_injection import plant as plant_faults
 
-DATA = Path(__file__).parents[1] / "data" / "proof.tsv"  # what scripts/make_lookup.py takes into ops.json
+DATA = Path(__file__).parents[1] / "data" / "proof.tsv"  # scripts/make_lookup.py reads it for ops.json
 HEAD = (
     "# by python -m opinfo_tests --proof --accept: overload, calls, those on which the plain NumPy counterpart is right"
 )
-# Families whose counterparts cannot be held against torch, and why; all others are proved.
+# Families whose counterparts cannot be compared with torch, and why; all others are proved.
 WITHOUT = {
     "vendor_aliases": "torch makes _to_dense of sparse tensors alone, which NumPy does not have",
 }
-DRAWS = 20  # of each overload, as many as the quick tier has
+DRAWS = 20  # for each overload, as in the quick tier
 
 
 def show_proof(
@@ -32,15 +32,15 @@ def show_proof(
     plant: bool = False,
     keep: bool = False,
 ) -> int:
-    """Print the account of some overloads, of all with a counterpart by default; return the exit status.
+    """Print the account of some overloads, by default of all that are `proved`; return the exit status.
 
-    ``keep`` writes `DATA`, where it is of all.
+    ``keep`` writes `DATA`, if the account is of all overloads with the default draws.
     """
     chosen = proved() if ops is None else ops & provable()
     if not chosen:
         console.print("none of the chosen overloads has a NumPy counterpart of its own", markup=False)
         return 2
-    with warnings.catch_warnings():  # what NumPy remarks on calls that are made to differ
+    with warnings.catch_warnings():  # NumPy warns about calls that differ on purpose
         warnings.simplefilter("ignore")
         if plant:
             return show_planted(chosen, draws)
@@ -58,18 +58,18 @@ def show_proof(
         print(line)
     if keep and ops is None and draws == DRAWS:
         DATA.write_text("\n".join(lines(accounts)) + "\n", encoding="utf-8")
-    # Of a few draws some are in dtypes that NumPy lacks alone.
+    # With fewer draws, an overload's calls may all be in dtypes that NumPy lacks.
     silent = draws == DRAWS and "" in unpaired(accounts)
     return 1 if never or silent or any(a.unexplained for a in accounts.values()) else 0
 
 
 def proved() -> frozenset[str]:
-    """Return the overloads of the families that are proved."""
+    """Return the overloads of all families but those of `WITHOUT`."""
     return frozenset(op for op in provable() if torchnp.table[op].family not in WITHOUT)
 
 
 def show_planted(ops: frozenset[str], draws: int) -> int:
-    """Plant faults and print which share is excused: that of each kind, and of all."""
+    """Plant faults and print the share excused, by kind and in all."""
     found = plant_faults(ops, draws)
     for name, (planted, excused) in sorted(found.items()):
         print(f"{name}: {excused:,} of {planted:,} excused ({excused / planted:.1%})")
@@ -112,7 +112,7 @@ def summary(accounts: dict[str, Account]) -> list[str]:
 
 
 def unpaired(accounts: dict[str, Account]) -> dict[str, list[str]]:
-    """Return by reason the overloads that no call compares with their counterpart; of some the reason is ``""``."""
+    """Return by reason the overloads that no call compares with their counterpart; the reason may be ``""``."""
     found: dict[str, list[str]] = {}
     for a in accounts.values():
         if not a.pairs:
@@ -121,7 +121,7 @@ def unpaired(accounts: dict[str, Account]) -> dict[str, list[str]]:
 
 
 def read() -> dict[str, tuple[int, int]]:
-    """Return what ``proof.tsv`` holds: the pairs of each overload, and those on which NumPy is right."""
+    """Read ``proof.tsv``: how many pairs each overload has, and on how many NumPy is right."""
     cells = (line.split("\t") for line in DATA.read_text(encoding="utf-8").splitlines()[1:])
     return {op: (int(pairs), int(right)) for op, pairs, right in cells}
 

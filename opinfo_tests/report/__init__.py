@@ -1,1 +1,1 @@
-"""What is told of a run: rows and totals, known gaps, pages, scripts, the simplest failing call."""
+"""Reporting of a run: rows and totals, known gaps, pages, scripts, shrunk failing calls."""

@@ -17,7 +17,7 @@ _SVG = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" ro
 
 
 def share_text(good: int, total: int) -> str:
-    """Return the share as text, rounded down: 100% is said only of all."""
+    """Return the share as text, rounded down: 100% means all."""
     if not total:
         return "nothing judged"
     return "100%" if good == total else f"{int(good / total * 1000) / 10:.1f}%"
@@ -46,6 +46,6 @@ def endpoint(good: int, total: int, label: str = "torch conformance") -> str:
 
 
 def write_badge(good: int, total: int, path: Path) -> None:
-    """Write the badge: JSON where the name ends so, else SVG."""
+    """Write the badge: JSON if the name ends in .json, else SVG."""
     make = endpoint if path.suffix == ".json" else svg
     path.write_text(make(good, total), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How many cases there are: the recorded denominator, and from it the quick tier's share of each overload and dtype."""
+"""Recorded case counts: the denominator that a run's collected cases are checked against."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from .report import Tally
 
 DATA = Path(__file__).parents[1] / "data" / "counts.tsv"
-LEAST = 0.95  # of the recorded cases must be collected, or the run is invalid
-LEAST_PAIRS = 0.5  # of the pairs: some are met by entries alone that are no home of theirs
+LEAST = 0.95  # share of the recorded cases that a run must collect
+LEAST_PAIRS = 0.5  # share of the pairs: only entries that are not their home reach some of them
 
 Pairs = dict[tuple[str, str], int]
 
 
 @cache
 def recorded() -> Pairs:
-    """Return how many cases each overload has in each dtype, as the control run recorded them."""
+    """Return the recorded number of cases of each overload and dtype."""
     found: Pairs = {}
     if DATA.exists():
         for line in DATA.read_text(encoding="utf-8").splitlines():
@@ -35,9 +35,9 @@ def write(tally: Tally) -> None:
 
 
 def too_few(tally: Tally, ops: Iterable[str], quick: bool) -> str:
-    """Return a message if fewer cases were collected than the record says there are, else nothing.
+    """Return a message if a run collected too few of the recorded cases, else an empty string.
 
-    The quick tier has some calls of each overload and dtype that are recorded.
+    The quick tier has only some calls of each recorded overload and dtype, so its pairs are counted.
     """
     claimed = set(ops)
     counted = {pair: n for pair, n in recorded().items() if pair[0] in claimed}

@@ -1,4 +1,4 @@
-"""What fails, by cause: calls of one outcome whose diagnosis or message is the same but for names and numbers are said once."""
+"""Failures by cause: calls of one outcome whose diagnosis or message agrees up to names and numbers are shown once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from .report import some
 
-# Values before words: how an answer is wrong, then what is refused, then in which words.
+# Order of display: wrong answers, then wrong refusals, then wrong messages.
 ORDER = (
     "crash", "timeout", "wrong-value", "wrong-dtype", "wrong-shape", "wrong-alias", "spurious-error", "no-error",
     "wrong-strides", "wrong-error",
 )  # fmt: skip
-NAMED = 6  # overloads that a cause names
-# What in a message tells a call from others of its kind: numbers, lists of them, dtypes and quoted words.
+NAMED = 6  # overloads named per cause
+# Parts of a message that vary between calls of one cause: numbers, lists of them, dtypes and quoted words.
 OWN = re.compile(
     r"\[[^\]]*\]|\([^)]*\)|'[^']*'|\"[^\"]*\"|np\.\w+|[-+]?\b\d[\d.,e+-]*\b|\b(nan|inf|True|False)\b"
     r"|\b(bool|u?int\d+|b?float\d+\w*|complex\d+|Bool|Byte|Char|Short|Int|Long|Half|BFloat16|Float|Double|Complex\w+|UInt\d+)\b"
@@ -26,16 +26,16 @@ ERRORS = re.compile(r"^(\w+): .*\| torch: (\w+): ", re.DOTALL)
 
 @dataclass
 class Cause:
-    """Failing calls of one outcome that are alike.
+    """Failing calls with one outcome and one cause.
 
     Attributes
     ----------
     outcome : str
-        Of the closed list.
+        One of the closed list.
     text : str
-        The diagnosis, or the message of the simplest call.
+        The diagnosis, or an empty string.
     rows : list of dict
-        Of the report.
+        Rows of the report.
     """
 
     outcome: str
@@ -52,7 +52,7 @@ class Cause:
 
 
 def key_of(row: dict[str, Any]) -> str:
-    """Return what the cause of a failure is told by: its diagnosis, else the errors' classes, else its message without numbers."""
+    """Return the key of a failure's cause: the errors' classes, the diagnosis, or the message without numbers."""
     message = row["message"]
     if row["outcome"] == "wrong-error":
         classes = ERRORS.match(message)
@@ -67,7 +67,7 @@ def key_of(row: dict[str, Any]) -> str:
 
 
 def causes(rows: Iterable[dict[str, Any]]) -> list[Cause]:
-    """Return the causes of failing rows: values before words, and of each outcome those of most calls first."""
+    """Return the causes of failing rows, ordered by outcome, then by number of calls."""
     found: dict[tuple[str, str], Cause] = {}
     for row in rows:
         key = row["outcome"], key_of(row)
@@ -77,16 +77,16 @@ def causes(rows: Iterable[dict[str, Any]]) -> list[Cause]:
 
 
 def shown(rows: Iterable[dict[str, Any]], most: int) -> Iterator[tuple[str, str]]:
-    """Yield the lines that say why calls fail, each with the style that it is printed in: each cause once, by its simplest call.
+    """Yield the lines that explain failures, each with its print style: each cause once, with its simplest call.
 
     Parameters
     ----------
     rows : iterable of dict
         Failing rows of a report.
     most : int
-        Causes of an outcome that are shown for each of its overloads, at most.
+        The most causes shown for each overload and outcome.
     """
-    told: dict[str, int] = defaultdict(int)  # causes of each overload and outcome
+    told: dict[str, int] = defaultdict(int)  # causes shown for each overload and outcome
     left: Counter[str] = Counter()
     said: set[str] = set()
     for cause in causes(rows):
@@ -112,14 +112,14 @@ def shown(rows: Iterable[dict[str, Any]], most: int) -> Iterator[tuple[str, str]
 
 
 def names(ops: Counter[str]) -> str:
-    """Return the names of overloads, those of most calls first, and how many there are beside."""
+    """Return the names of the overloads with most calls, and how many others there are."""
     first = [f"{op}" for op, _ in ops.most_common(NAMED)]
     more = f" and {len(ops) - NAMED:,} others" if len(ops) > NAMED else ""
     return ", ".join(first) + more
 
 
 def outcomes_of(outcomes: Counter[str], good: Iterable[str]) -> str:
-    """Return how the calls of an overload fail, values first."""
+    """Return the counts of an overload's failing outcomes, wrong values first."""
     return ", ".join(
         f"{o} {outcomes[o]:,}"
         for o in sorted(outcomes, key=lambda o: ORDER.index(o) if o in ORDER else 99)

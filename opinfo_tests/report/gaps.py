@@ -1,7 +1,7 @@
 """Known gaps: one TOML file for a backend, strict both ways.
 
-An entry says which failures are known and why. A failure that no entry knows fails the run; so does an entry whose
-cases all ran and passed, an entry that names no operator, and an entry without a reason.
+An entry says which failures are known and why. A failure that no entry covers fails the run; so does an entry with a
+case that passes, one that a complete run does not hit, one that names no operator, and one without a reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ACCEPTED = "accepted without a reason: write one"
 
 @cache
 def capability() -> str:
-    """Return which of torch's vector codes runs here: ``"AVX2"``, ``"AVX512"``, ``"DEFAULT"`` or another."""
+    """Return which vector code torch runs here: ``"AVX2"``, ``"AVX512"``, ``"DEFAULT"`` or another."""
     return torch.backends.cpu.get_cpu_capability()
 
 
@@ -37,10 +37,10 @@ def capability() -> str:
 class Gap:
     """Known failures with one outcome.
 
-    ``op`` and ``dtype`` may be patterns (``aten::*.out``, ``*``); ``cases`` are hashes, without which every such failure
-    is meant; ``message`` is a regular expression that the failure's message must match from its start, and ``call`` one
-    that the call as it is shown must hold somewhere. ``drawn`` is what only drawn calls meet: no run of samples misses
-    it. ``borrowed`` is an entry of another backend's file, whose own runs tell when it must go.
+    ``op`` and ``dtype`` may be patterns (``aten::*.out``, ``*``). ``cases`` are hashes; without them the gap covers
+    every such failure. ``message`` is a regular expression that must match the start of the failure's message, and
+    ``call`` one that must match anywhere in the call as shown. ``drawn`` gaps occur in drawn calls only, so a run may
+    miss them. ``borrowed`` gaps are from another backend's file, whose own runs tell when they are stale.
     """
 
     op: str
@@ -56,7 +56,7 @@ class Gap:
     borrowed: bool = False
 
     def covers(self, row: dict[str, Any]) -> bool:
-        """Return whether a failing row is one of these."""
+        """Return whether the gap covers a failing row."""
         return (
             self.outcome == row["outcome"]
             and self.processor in ("", capability())
@@ -70,31 +70,31 @@ class Gap:
 
     @property
     def here_or_there(self) -> bool:
-        """Whether it is met on some machines or in some runs only, as its reason says first."""
+        """Whether the gap occurs only on some machines or in some runs, as its reason begins by saying."""
         sometimes = ("by processor", "by number of threads", "by what memory held")
         return bool(self.processor) or self.reason.startswith(sometimes)
 
     @property
     def plain(self) -> bool:
-        """Whether this names one overload and dtype, and may be rewritten by what ran."""
+        """Whether the gap names one overload and dtype, so that ``--accept`` may rewrite it."""
         return not any(c in self.op + self.dtype for c in "*?[") and not (
             self.message or self.call or self.drawn or self.processor
         )
 
 
 def file_for(backend: str) -> Path:
-    """Return the gaps file of a backend: ours are in the package, anyone else's in the working directory."""
-    if backend in ("table", "numpy"):  # its name as an entry point
+    """Return the gaps file of a backend: in the package for ours, in the working directory for others."""
+    if backend in ("table", "numpy"):  # "numpy" is its entry point
         return Path(__file__).parents[1] / "gaps.toml"
     if backend == "torch-cpu":  # the control
         return Path(__file__).parents[1] / "gaps-torch-cpu.toml"
-    if backend.startswith("remote-"):  # the transports have theirs in common
+    if backend.startswith("remote-"):  # all transports share one file
         return Path(__file__).parents[1] / "gaps-remote.toml"
     return Path(f"gaps-{re.sub(r'[^A-Za-z0-9]+', '-', backend)}.toml")
 
 
 def load(path: Path) -> list[Gap]:
-    """Read a gaps file; what is wrong with it is an error and not a warning."""
+    """Read a gaps file; any fault in it is an error, not a warning."""
     if not path.exists():
         return []
     try:
@@ -102,7 +102,7 @@ def load(path: Path) -> list[Gap]:
         whole = tomllib.loads(text)
     except OSError as e:
         raise SystemExit(f"{path}: {e.strerror or e}") from None
-    except ValueError as e:  # of TOML, and of bytes that are no text
+    except ValueError as e:  # invalid TOML or invalid UTF-8
         raise SystemExit(f"{path}: {e}") from None
     starts = [i for i, line in enumerate(text.splitlines(), 1) if line.strip() == "[[gap]]"]
     entries = whole.pop("gap", [])
@@ -132,7 +132,7 @@ def load(path: Path) -> list[Gap]:
 
 
 def known_to(backend: str, path: Path) -> list[Gap]:
-    """Return the entries of a backend's file, and of the remote tensor the table's, whose kernels its server runs."""
+    """Return a backend's gaps; the remote tensor also borrows the table's, whose kernels its server runs."""
     gaps = load(path)
     if path == file_for(backend) and backend.startswith("remote-"):
         gaps += [replace(g, borrowed=True) for g in load(file_for("table"))]
@@ -141,14 +141,14 @@ def known_to(backend: str, path: Path) -> list[Gap]:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a run judged whole: every case of ``ops``, out of all that are ``claimed``, in samples of these dtypes."""
+    """What a run covered completely: every case of ``ops``, out of those ``claimed``, in samples of ``dtypes``."""
 
     ops: Collection[str]
     claimed: Collection[str]
     dtypes: Collection[str]
 
     def has(self, gap: Gap) -> bool:
-        """Return whether all that an entry may be about was judged, so that it would have been met."""
+        """Return whether everything that a gap may cover was judged, so that a live gap would have been hit."""
         ops = {op for op in self.claimed if fnmatchcase(op, gap.op)}
         dtypes = {d for d in DTYPES if fnmatchcase(d, gap.dtype)} or set(DTYPES)
         return ops <= set(self.ops) and dtypes | {"errors"} <= set(self.dtypes)
@@ -156,7 +156,7 @@ class Scope:
 
 @dataclass
 class GapsVerdict:
-    """What a gaps file says about a run: failures that nobody knew, and entries that are wrong."""
+    """Result of checking a run against a gaps file: unknown failures, stale entries, number of known failures."""
 
     unknown: list[dict[str, Any]]
     stale: list[str]
@@ -170,7 +170,7 @@ class GapsVerdict:
 def check(
     gaps: list[Gap], tally: Tally, registered: Collection[str], path: Path, whole: Scope | None = None
 ) -> GapsVerdict:
-    """Hold a run against the known gaps; ``whole`` is what it judged every case of, None where it left some out."""
+    """Check a run against the known gaps; ``whole`` is the scope that it covered completely, if any."""
     hit: set[Gap] = set()
     unknown = []
     for row in tally.failures:
@@ -196,7 +196,7 @@ def check(
 
 
 def accept(path: Path, gaps: list[Gap], tally: Tally, whole: Scope | None = None) -> list[Gap]:
-    """Rewrite the entries of what ran, keeping reasons and the entries that are patterns; return the new list."""
+    """Rewrite the plain entries of what ran, keeping reasons and all other entries; return the new list."""
     borrowed = [g for g in gaps if g.borrowed]
     gaps = [g for g in gaps if not g.borrowed]
     families = [g for g in gaps if not g.plain]

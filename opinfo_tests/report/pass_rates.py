@@ -1,4 +1,4 @@
-"""What the last run that was added up says of each overload in each dtype: the grids of the operators' pages."""
+"""Pass rates of each overload and dtype in the last recorded run, for the grids of the operators' pages."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .report import GOOD
 
 DATA = Path(__file__).parents[1] / "data" / "passed.tsv"
 RESULTS = DATA.with_name("results.json")  # the same run's header and totals
-ORDER = (*DTYPES, "none")  # of dtypes; none where a call has no array
+ORDER = (*DTYPES, "none")  # of dtypes; "none" for calls without an array
 HEAD = (
     "# by scripts/verification_table.py: overload, and for each dtype the calls that pass, /attempted where some do not"
 )
 
 
 def write(counts: Counter[tuple[str, str, str]]) -> None:
-    """Keep the calls of a run, counted by overload, dtype and outcome, as a `Tally` counts them."""
+    """Record a run's calls, counted by overload, dtype and outcome as in a `Tally`."""
     found: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     for (op, dtype, outcome), n in sorted(counts.items()):
         good, all_ = found[op].get(dtype, (0, 0))
@@ -37,7 +37,7 @@ def _cell(good: int, attempted: int) -> str:
 
 @cache
 def read() -> dict[str, dict[str, tuple[int, int]]]:
-    """Return the calls of each overload and dtype that passed, and those attempted."""
+    """Return the numbers of passed and attempted calls of each overload and dtype."""
     _, head, *lines = DATA.read_text(encoding="utf-8").splitlines()
     columns = head.split("\t")[1:]
     found = {}
@@ -49,5 +49,5 @@ def read() -> dict[str, dict[str, tuple[int, int]]]:
 
 
 def header() -> dict[str, Any]:
-    """Return what the run was: its tier, date and versions."""
+    """Return the recorded run's header: tier, date and versions."""
     return json.loads(RESULTS.read_text(encoding="utf-8"))["header"]

@@ -1,4 +1,4 @@
-"""How far long work is: bars on a terminal, and elsewhere, as in a log, a line every half minute."""
+"""Progress of long work: bars on a terminal, elsewhere (as in a log) a line every half minute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVERY = 30.0  # seconds
 
 
 class Bars(Progress):
-    """A job's bar moves when it is told to, and its line comes with the first move after so long."""
+    """Progress bars that update only on ``move``, which also prints the line when one is due."""
 
     def __init__(self, console: Console) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -20,7 +20,7 @@ class Bars(Progress):
         self._told = self._began = monotonic()
 
     def move(self, job: TaskID, **to: Any) -> None:
-        """Set what `rich.progress.Progress.update` takes, and show it."""
+        """Pass ``to`` to `rich.progress.Progress.update`, and show the result."""
         self.update(job, refresh=True, **to)
         now = monotonic()
         if self.console.is_terminal or now - self._told < EVERY:

@@ -1,4 +1,4 @@
-"""Reports: a row per case in report.jsonl after a header row, and from rows alone the summary, totals and diff."""
+"""Reports: a header row and a row per case in report.jsonl; summary, totals and diff are computed from rows alone."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .resource_usage import Usage
 from .undertested import merged
 
 GOOD = ("pass", "unspecified")
-REFUSED = "refused"  # by a policy of the backend: counted by reason, and of no other count
+REFUSED = "refused"  # by the backend's policy: counted by reason only
 
 
 def header(backend: str, **more: Any) -> dict[str, Any]:
-    """Return the first row: versions, the seed, and what was asked for."""
+    """Return the header row: versions, the seed, and the options of the run."""
     import ml_dtypes
     import numpy
     import torch
@@ -36,7 +36,7 @@ def header(backend: str, **more: Any) -> dict[str, Any]:
 
 @dataclass
 class Tally:
-    """Counts of rows, the failing rows themselves, and the calls of overloads that the backend does not claim."""
+    """Counts of rows, the failing rows themselves, and how often samples called each overload."""
 
     path: Path | None = None
     head: dict[str, Any] = field(default_factory=dict)
@@ -49,11 +49,11 @@ class Tally:
     errors: list[str] = field(default_factory=list)
     drawn: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
-    broken: Counter[bool] = field(default_factory=Counter)  # whether torch refused them
+    broken: Counter[bool] = field(default_factory=Counter)  # by whether torch refused the call
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # by reason and overload
-    met: dict[str, dict[str, Any]] = field(default_factory=dict)  # the options of each overload and their values
-    absent: frozenset[str] = frozenset()  # overloads that were asked for, and that the backend does not claim
-    tasks: int = 0  # that have ended
+    met: dict[str, dict[str, Any]] = field(default_factory=dict)  # overload -> option -> values tried
+    absent: frozenset[str] = frozenset()  # requested overloads that the backend does not claim
+    tasks: int = 0  # finished tasks
     append: bool = False
     usage: Usage = field(default_factory=Usage)
 
@@ -87,7 +87,7 @@ class Tally:
             self.failures.append(row)
 
     def end_task(self, done: Any, ops: Any) -> None:
-        """Count what a task called besides its rows, and write that it is over, so that a broken run can go on."""
+        """Count a task's results other than rows, and write that it is done, so that a broken run can resume."""
         self.usage.of(done.usage)
         self.tasks += 1
         if done.error:
@@ -103,9 +103,9 @@ class Tally:
         merged(self.met, done.met)
 
     def close(self, ops: Any = (), asked: Iterable[str] = ()) -> None:
-        """End the report with a row of its own.
+        """End the report with a footer row.
 
-        It holds what was called and is not in ``ops``, what was ``asked`` for and had no case, what could not be drawn.
+        It has called overloads that are not in ``ops``, ``asked`` ones without a case, and samples that failed to draw.
         """
         if self._file:
             end = {"absent": absent_calls(self, ops), "left_out": dict(self.left_out), "errors": self.errors}
@@ -134,9 +134,9 @@ class Tally:
 
 
 def resumed(path: Path, head: dict[str, Any]) -> tuple[Tally, set[tuple[str, str]]]:
-    """Return the tally of a report that a broken run left, ready to go on, and the tasks that are over.
+    """Return the tally of a broken run's report, ready to resume, and the finished tasks.
 
-    What follows its last whole row is cut off. A report of another run (other versions, seed or choice) is an error.
+    Truncates the report after its last whole row. A report of another run (other versions, seed or choice) is an error.
     """
     if not path.exists():
         return Tally(path, head), set()
@@ -172,12 +172,12 @@ def resumed(path: Path, head: dict[str, Any]) -> tuple[Tally, set[tuple[str, str
 
 
 def read(path: Path, key: str = "op") -> Iterator[dict[str, Any]]:
-    """Yield the rows of a report that have a key: those of cases, of the ``header``, or of tasks that are ``done``."""
+    """Yield the rows of a report that have a key: ``op`` for cases, ``header``, or ``done`` for finished tasks."""
     return (row for row in every_row(path) if key in row)
 
 
 def every_row(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield all rows of a report; a file that is none is an error of one line."""
+    """Yield all rows of a report; a file that is not a report exits with a one-line error."""
     number = 0
     try:
         with path.open(encoding="utf-8") as lines:
@@ -195,7 +195,7 @@ def every_row(path: Path) -> Iterator[dict[str, Any]]:
 
 @cache
 def facts(op: str) -> dict[str, Any]:
-    """Return what our own table says about an overload: its status, and the row that it is derived from."""
+    """Return our own table's facts on an overload: its status, and the row it is derived from."""
     import torchnp
 
     table = torchnp.table
@@ -217,7 +217,7 @@ def good_of(outcomes: Counter[str]) -> int:
 
 
 def refusals(tally: Tally) -> list[tuple[str, int, list[str]]]:
-    """Return the reasons for which calls were refused, most frequent first: each with its calls and its overloads."""
+    """Return the reasons of refused calls, most frequent first, each with its number of calls and its overloads."""
     calls: Counter[str] = Counter()
     names: dict[str, list[str]] = defaultdict(list)
     for (reason, op), n in tally.refused.most_common():
@@ -227,7 +227,7 @@ def refusals(tally: Tally) -> list[tuple[str, int, list[str]]]:
 
 
 def absent_calls(tally: Tally, ops: Any, wanted: frozenset[str] | None = None) -> list[tuple[str, int]]:
-    """Return the overloads that were called and that the backend does not claim, most called first."""
+    """Return called overloads that the backend does not claim, most called first."""
     found = [(n, c) for n, c in tally.calls.items() if n not in ops and (wanted is None or n in wanted)]
     return sorted(found, key=lambda nc: (-nc[1], nc[0]))
 
@@ -278,9 +278,9 @@ def summary(tally: Tally, ops: Any, absent_rows: int = 40) -> str:
 
 
 def diff(before: Path, after: Path) -> tuple[list[str], int]:
-    """Return what changed between two reports, as lines, and the exit status.
+    """Return the changes between two reports, as lines, and the exit status.
 
-    That is 1 when cases got worse or are not in ``after``, 2 when the reports have no case in common.
+    The status is 1 if cases got worse or are missing in ``after``, 2 if the reports have no case in common.
     """
     old = {r["id"]: r for r in read(before)}
     new = {r["id"]: r for r in read(after)}
@@ -305,5 +305,5 @@ def diff(before: Path, after: Path) -> tuple[list[str], int]:
 
 
 def some(n: int, noun: str, plural: str = "") -> str:
-    """Return a number and its noun, as ``1 overload`` and ``1,200 overloads``."""
+    """Return a number and its noun, such as ``1 overload`` or ``1,200 overloads``."""
     return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"

@@ -1,4 +1,4 @@
-"""Repro scripts: a failing case as one Python file with literal inputs that imports nothing of the harness."""
+"""Repro scripts: a failing case as one Python file with literal inputs that does not import the harness."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from .short_repro import brief
 
 HERE = 'sys.path.append("")  # modules of the working directory count\n'
 MOST = 3  # scripts for one overload and outcome
-_FEW = 64  # elements that are written out one by one
+_FEW = 64  # elements of the largest array written element by element
 _LARGEST = 200_000  # characters of one array's literal
 
 
 class TooLargeError(ValueError):
-    """The inputs are too large to be written into a script."""
+    """Raised when no script can be written, mostly because the inputs are too large."""
 
 
 # ---------------------------------------------------------------- inputs as text
 
 
 def literal(a: np.ndarray) -> str:
-    """Return Python text for a contiguous array: its elements when few, else its bytes packed; bit for bit."""
+    """Return bit-exact Python text for a contiguous array: its elements if few, else its packed bytes."""
     name = next(n for n, dt in DTYPES.items() if dt == a.dtype)
     dtype = f"np.{name}" if a.dtype.isbuiltin == 1 else f"ml_dtypes.{name}"
     dtype = "np.bool_" if name == "bool" else dtype
@@ -72,12 +72,12 @@ def values_text(a: np.ndarray) -> str:
     if a.ndim:
         return "[" + ", ".join(values_text(x) for x in a) + "]"
     value = a.item()
-    # complex(re, im), because a sum of parts loses nan, infinity and the sign of zero
+    # complex(re, im), because a sum of parts loses NaN, infinity and the sign of zero
     return f"complex({value.real!r}, {value.imag!r})" if isinstance(value, complex) else repr(value)
 
 
 def memory_text(case: Case) -> str:
-    """Return the list of the arguments' memory as text, each in the form of the first argument that is a window on it."""
+    """Return the argument buffers as text, each as an array like the first argument that views it."""
     lines = []
     for i, raw in enumerate(case.buffers):
         users = [a for a in case.arrays() if a.buffer == i]
@@ -116,8 +116,8 @@ def argument_text(x: Any) -> str:
 def runner_text(backend: Backend, op: str) -> tuple[str, str]:
     """Return the imports and the ``mine(args, kwargs)`` function that call a backend's ``op``.
 
-    A backend may say it itself, with a method ``repro(op)`` that returns these two texts. By default its class is
-    imported by the name that it was loaded by, and given arguments as the harness gives them.
+    A backend may have a method ``repro(op)`` that returns these two texts. By default the script imports it by the name
+    that it was loaded by, and passes arguments as the harness does.
     """
     if hasattr(backend, "repro"):
         return backend.repro(op)
@@ -143,7 +143,7 @@ def runner_text(backend: Backend, op: str) -> tuple[str, str]:
 
 
 def called_text(backend: Backend, op: str) -> tuple[str, str] | None:
-    """Return the import and the expression of a table's function, where there are such."""
+    """Return the import and the expression of a table's function, or None if it cannot be imported."""
     import torchnp
 
     if type(backend) is not Table or hasattr(backend, "repro"):
@@ -156,7 +156,7 @@ def called_text(backend: Backend, op: str) -> tuple[str, str] | None:
 
 
 def loading_text(backend: Backend) -> tuple[str, str]:
-    """Return the imports and the text that make BACKEND, by the name that a backend was loaded by."""
+    """Return the imports and the code that create BACKEND, by the name that the backend was loaded by."""
     name = backend.loaded_by
     if ":" in name:
         module, _, attribute = name.partition(":")
@@ -171,7 +171,7 @@ def loading_text(backend: Backend) -> tuple[str, str]:
 
 
 def importable(f: Callable) -> tuple[str, str] | None:
-    """Return the import and the expression that give a function, where there are such."""
+    """Return the import and the expression of a function, or None if it cannot be imported."""
     module = getattr(f, "__module__", None) or "numpy"
     name = getattr(f, "__qualname__", "") or getattr(f, "__name__", "")
     try:
@@ -186,7 +186,7 @@ def importable(f: Callable) -> tuple[str, str] | None:
 
 
 def source_text(f: Callable, op: str) -> str:
-    """Return a ``mine`` with the function's own source, for functions that no module has under their name."""
+    """Return a ``mine`` that includes the function's source, for functions that cannot be imported."""
     try:
         source = textwrap.dedent(inspect.getsource(f))
     except (OSError, TypeError):
@@ -197,7 +197,7 @@ def source_text(f: Callable, op: str) -> str:
 
 
 def lambda_text(f: Any, op: str) -> str:
-    """Return a lambda's own source, of several on its line too: the one whose code lies where the function's does."""
+    """Return a lambda's source; its code positions tell it from other lambdas on the line."""
     source = "".join(inspect.findsource(f)[0])
     places = {(line, column) for line, _, column, _ in f.__code__.co_positions() if line and column}
     for node in ast.walk(ast.parse(source)):
@@ -247,7 +247,7 @@ def script(case: Case, row: dict[str, Any], backend: Backend) -> str:
 
 
 def docstring(text: str) -> str:
-    """Return text that may stand in a triple-quoted string."""
+    """Escape text for a triple-quoted string."""
     return text.replace("\\", "\\\\").replace('"""', "'''")
 
 
@@ -258,7 +258,7 @@ def schema_text(op: str) -> str:
 
 
 def issue_body(row: dict[str, Any], text: str) -> str:
-    """Return a Markdown issue for a failing row with its script."""
+    """Return a Markdown issue for a failing row and its script."""
     versions = next(
         (found[0] for line in text.splitlines() if (found := re.search(r"(?:^|; )torch \d.*", line))), ""
     ).removeprefix("; ")
@@ -290,7 +290,7 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def find_case(row: dict[str, Any], seed: int = 0, order: int = ORDER) -> Case | None:
-    """Record a row's sample again and return its case: what is recorded depends on the sample alone."""
+    """Record a row's sample again and return its case, as recording depends on the sample alone."""
     from ..generate.samples.opinfo import samples_of
     from ..generate.samples.recording import Recorder
     from ..generate.task import Task
@@ -306,7 +306,7 @@ def find_case(row: dict[str, Any], seed: int = 0, order: int = ORDER) -> Case | 
 
 
 def choose(rows: Iterable[dict[str, Any]], most: int = MOST) -> list[dict[str, Any]]:
-    """Return at most ``most`` failing rows for each overload and outcome, those with a script and short calls first."""
+    """Return at most ``most`` failing rows per overload and outcome, preferring rows with a script and short calls."""
     taken: Counter[tuple[str, str]] = Counter()
     chosen = []
     for row in sorted(rows, key=lambda r: (r["op"], "repro" not in r, len(r.get("call", "")), r["id"])):
@@ -326,7 +326,7 @@ def write_repros(
     most: int = MOST,
     shrinker: Any = None,
 ) -> list[str]:
-    """Write a script and an issue body for failing rows, shrunk where a ``shrinker`` has not seen them yet.
+    """Write scripts and issue bodies for failing rows, shrinking those that ``shrinker`` has not tried yet.
 
     Returns the lines to print.
     """

@@ -1,4 +1,4 @@
-"""The text of a repro script; ``<WORDS>`` in capitals are filled in by `repro.script`."""
+"""Template of a repro script; `repro.script` fills in the ``<WORDS>`` in capitals."""
 
 TEMPLATE = '''"""<TITLE>
 

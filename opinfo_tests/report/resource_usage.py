@@ -1,4 +1,4 @@
-"""What a run costs: wall and CPU time, and the largest memory of its processes."""
+"""Resource usage of a run: wall and CPU time, and the peak memory of its processes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import sys
 import time
 from typing import Any
 
-_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
+_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes per unit of ru_maxrss
 
 
 def own() -> tuple[int, float, int]:
-    """Return this process's number, its CPU seconds and its peak memory in bytes."""
+    """Return this process's id, CPU seconds and peak memory in bytes."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return os.getpid(), used.ru_utime + used.ru_stime, used.ru_maxrss * _UNIT
 
 
 class Usage:
-    """Adds up what the processes of a run say of themselves."""
+    """Sums the resource usage that the processes of a run report."""
 
     def __init__(self) -> None:
         self.start, self.before = time.perf_counter(), own()[1]
@@ -26,12 +26,12 @@ class Usage:
         self.workers: dict[int, tuple[float, int]] = {}
 
     def control_over(self) -> Usage:
-        """Note that all until now went into the control; return this."""
+        """Count the time until now as the control's; return self."""
         self.control = time.perf_counter() - self.start
         return self
 
     def of(self, said: tuple[int, float, int]) -> None:
-        """Take what a process says; the last word of each counts."""
+        """Take a process's usage; its latest report counts."""
         pid, cpu, peak = said
         if pid != os.getpid():
             self.workers[pid] = cpu, peak
@@ -49,7 +49,7 @@ class Usage:
 
 
 def line(facts: dict[str, Any]) -> str:
-    """Return the figures as text."""
+    """Return the figures as one line."""
     peaks = facts["peak_mib"]
     each = ", ".join(map(str, peaks["workers"])) or "none"
     return (

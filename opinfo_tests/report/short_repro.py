@@ -1,4 +1,4 @@
-"""A repro of some ten lines, where a case is small: plain arrays, a function that can be imported, and one result."""
+"""Repro scripts of about ten lines for small cases: plain arrays, an importable function, and one result."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def brief(
     called: tuple[str, str] | None,
     literal: Callable,
 ) -> str:
-    """Return the script, or nothing where the case is not small or needs more to be shown.
+    """Return the script, or an empty string if the case is not small or a short script cannot show it.
 
     Parameters
     ----------
     case : Case
-        What fails.
+        The failing case.
     row : dict
-        How it fails.
+        Its row.
     backend : Backend
-        What it fails on.
-    rule : Rule
-        How near is near.
+        The judged backend.
+    rule : ToleranceRule
+        The comparison rule.
     called : tuple of str or None
         The import and the expression of the backend's function.
     literal : callable
@@ -94,7 +94,7 @@ def brief(
 
 
 def arranged(case: Case) -> list[tuple[str, Any]]:
-    """Return the arguments with their names, which are empty of those by place, and each array by its number."""
+    """Return (name, value) pairs of the arguments: positional names are empty, arrays are replaced by their numbers."""
     count = iter(range(len(case.arrays())))
 
     def numbered(x: Any) -> Any:
@@ -110,7 +110,7 @@ class Numbered(int):
 
 
 def argument(pair: tuple[str, Any], _: int) -> tuple[str, str]:
-    """Return an argument as text for torch, and for a function on ndarrays."""
+    """Return an argument as text for torch, and as text for a function on ndarrays."""
     name, value = pair
     prefix = f"{name}=" if name else ""
     return f"{prefix}{text(value, 'torch.tensor(x{})')}", f"{prefix}{text(value, 'x{}')}"

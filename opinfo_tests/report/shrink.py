@@ -1,7 +1,7 @@
-"""Shrinking: a failing call made as simple as it can be while it fails in the same way, whatever it came from.
+"""Shrinking: simplifies a failing call from any source while it fails in the same way.
 
-Greedy: simpler calls are tried, the simplest first, and the first that fails alike is gone on from, until none does or
-the time is over. Calls are tried in a process of their own, so that one which kills or hangs it loses only itself.
+The search is greedy: it tries simpler calls, the simplest first, and continues from the first that fails alike, until
+none does or time is up. Calls are tried in a separate process, so that a crash or hang loses only that call.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..case import Array, Case, is_complex, is_inexact, leaves, map_tree, rebuil
 from ..schemas import is_fragile
 
 SECONDS = 2.0  # for one failure
-FEW = 32  # elements that are simplified one by one
+FEW = 32  # elements of the largest array simplified element by element
 
 Kind = tuple[str, str]
 
 
 def shrink(case: Case, kind_of: Callable[[Case], Kind], seconds: float = SECONDS, kind: Kind | None = None) -> Case:
-    """Return the simplest call found that fails as ``case`` does (as ``kind`` says); it keeps the case's id and seed."""
-    if is_fragile(case.op):  # torch itself dies of arguments that are not just so
+    """Return the simplest call found that fails as ``case`` does (with ``kind``); it keeps the case's id and seed."""
+    if is_fragile(case.op):  # torch itself crashes on slightly wrong arguments
         return case
     ends = time.perf_counter() + seconds
     kind = kind or kind_of(case)
@@ -49,7 +49,7 @@ def shrink(case: Case, kind_of: Callable[[Case], Kind], seconds: float = SECONDS
 
 
 def kind_of_failure(outcome: str, message: str) -> Kind:
-    """Return what must stay the same: the outcome and, numbers and shapes aside, the words of its message."""
+    """Return what shrinking must preserve: the outcome and the message's words without numbers and shapes."""
     words = re.sub(r"\[.*?\]|\(.*?\)|\d+", "", message)
     if "error" in outcome:
         return outcome, " ".join(w for said in words.split(" | ") for w in said.split()[:6])
@@ -58,7 +58,7 @@ def kind_of_failure(outcome: str, message: str) -> Kind:
 
 
 def weight(case: Case) -> tuple[float, ...]:
-    """Return how far a call is from simple: elements, dims, arguments, memory beside the elements, then values."""
+    """Return a call's complexity: elements, dims, arrays, arguments, strided arrays, memory, then values."""
     arrays = case.arrays()
     given = [x for x in leaves((case.args, case.kwargs)) if not isinstance(x, Array)]
     elements = sum(math.prod(a.shape) for a in arrays)
@@ -72,7 +72,7 @@ def weight(case: Case) -> tuple[float, ...]:
 
 
 def cost(x: Any) -> float:
-    """Return how far a value is from simple: 0 is nearest, then 1, other small integers, nan, infinities, the rest."""
+    """Return a value's complexity: 0 is simplest, then 1, other small integers, NaN, infinities, the rest."""
     if isinstance(x, complex):
         return cost(x.real) + 1.5 * cost(x.imag)
     if not isinstance(x, (int, float)):
@@ -91,7 +91,7 @@ def cost(x: Any) -> float:
 
 
 def simpler(case: Case) -> Iterator[Case]:
-    """Yield calls that differ from ``case`` in one respect, those that lose most first."""
+    """Yield calls simpler than ``case`` in one respect, the largest simplifications first."""
     yield from own_memory(case)
     yield from fewer_arguments(case)
     yield from smaller(case)
@@ -101,13 +101,13 @@ def simpler(case: Case) -> Iterator[Case]:
 
 
 def changed(case: Case, edit: Callable[[Array], Array], ints: Callable[[Any], Any] = lambda x: x) -> Case:
-    """Return the case with its windows edited, and with the numbers among its arguments."""
+    """Return the case with its array windows edited by ``edit``, and its other values by ``ints``."""
     one = lambda x: edit(x) if isinstance(x, Array) else ints(x)
     return rebuilt(case, map_tree(one, case.args), map_tree(one, case.kwargs))
 
 
 def own_memory(case: Case) -> Iterator[Case]:
-    """Give arrays memory of their own, row by row: all of them, then one after the other."""
+    """Give arrays their own contiguous memory: all of them, then one at a time."""
     chosen = list(dict.fromkeys(case.arrays()))
     for group in [chosen, *([a] for a in chosen if len(chosen) > 1)]:
         if all(a.is_whole(case.buffers[a.buffer]) for a in group) and len({a.buffer for a in group}) == len(group):
@@ -116,7 +116,7 @@ def own_memory(case: Case) -> Iterator[Case]:
 
 
 def with_values(case: Case, values: dict[Array, np.ndarray]) -> Case:
-    """Return the case with new memory for some of its arrays."""
+    """Return the case with new contiguous memory and values for some of its arrays."""
     buffers, moved = list(case.buffers), {}
     for a, v in values.items():
         made, moved[a] = whole(v, len(buffers))
@@ -131,7 +131,7 @@ def cut(a: Array, axis: int, start: int, n: int) -> Array:
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    """Cut sizes: everywhere where a size stands, with the numbers that say it, then dim by dim."""
+    """Cut sizes: a size wherever it occurs, with and without equal integers, then dim by dim."""
     arrays = list(dict.fromkeys(case.arrays()))
     for n in sorted({n for a in arrays for n in a.shape if n > 1}, reverse=True):
         for m in sorted({1, n // 2, n - 1}):
@@ -154,7 +154,7 @@ def every_axis(a: Array, n: int, start: int, m: int) -> Array:
 
 
 def fewer_dims(case: Case) -> Iterator[Case]:
-    """Take one index of a dim: of all arrays, counted from the left or the right, then of each array."""
+    """Drop a dim: from all arrays, counted from the left or the right, then from one array at a time."""
     arrays = list(dict.fromkeys(case.arrays()))
     most = max((len(a.shape) for a in arrays), default=0)
 
@@ -184,7 +184,7 @@ def is_ints(v: Any) -> bool:
 
 
 def places(case: Case) -> Iterator[tuple[Any, Any, Callable[[Any], Case]]]:
-    """Yield each argument's declaration, its value, and what puts another in its place."""
+    """Yield each argument's declaration, its value, and a function that replaces it."""
     declared = schemas()[case.op].args
     for i, (a, v) in enumerate(zip(declared, case.args, strict=False)):
         yield a, v, partial(with_argument, case, i)
@@ -203,7 +203,7 @@ def with_keyword(case: Case, name: str, x: Any) -> Case:
 
 
 def fewer_arguments(case: Case) -> Iterator[Case]:
-    """Leave out arguments that have a default, give None where that is allowed, shorten lists."""
+    """Leave out arguments that have a default, pass None where allowed, shorten lists."""
     declared = schemas()[case.op].args
     optional = {a.name for a in declared if a.has_default}
     for k in case.kwargs.keys() & optional:
@@ -224,7 +224,7 @@ def fewer_arguments(case: Case) -> Iterator[Case]:
 
 
 def simpler_arguments(case: Case) -> Iterator[Case]:
-    """Give arguments their default, or a simpler number."""
+    """Replace arguments by their default, or by a simpler number."""
     for a, v, put in places(case):
         if a.has_default and type(v) in (bool, int, float, complex, str) and v != a.default:
             yield put(a.default)
@@ -250,7 +250,7 @@ def simpler_numbers(x: Any) -> list[Any]:
 
 
 def simpler_values(case: Case) -> Iterator[Case]:
-    """Make elements zero, one or a small integer: all of an array's, then one after the other."""
+    """Set elements to zero or one, all of an array at once, then to simpler numbers one at a time."""
     for a in dict.fromkeys(case.arrays()):
         x = a.on(case.buffers)
         if not x.size:
@@ -270,7 +270,7 @@ def simpler_values(case: Case) -> Iterator[Case]:
 
 
 def with_same_memory(case: Case, a: Array, values: np.ndarray) -> Case:
-    """Return the case with other values in an array, where it lies: what shares its memory sees them."""
+    """Return the case with other values written to an array in place, where arrays that share its memory see them."""
     buffers = case.fresh_buffers()
     a.on(buffers)[...] = values
     return replace(case, buffers=buffers)

@@ -1,4 +1,4 @@
-"""Which overloads are hardly tried: few calls, or an option that was always the same."""
+"""Undertested overloads: few calls, or an option that always had the same value."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..case import Case, schemas
 from ..schemas import bound
 
 DATA = Path(__file__).parents[1] / "data" / "thin.tsv"
-LEAST = 8  # calls of an overload
+LEAST = 8  # calls an overload must have
 CALLS = "calls"
-ENUMERATED = frozenset({"reduction", "interpolation_mode", "padding_mode", "mode"})  # integers that are choices
-UNTOLD = frozenset({"pin_memory", "device", "layout", "non_blocking"})  # mean nothing on the CPU
-Options = Mapping[str, Mapping[str, Iterable[str]]]  # by overload and argument, the values that were met
+ENUMERATED = frozenset({"reduction", "interpolation_mode", "padding_mode", "mode"})  # integers that encode a choice
+UNTOLD = frozenset({"pin_memory", "device", "layout", "non_blocking"})  # have no effect on the CPU
+Options = Mapping[str, Mapping[str, Iterable[str]]]  # overload -> argument -> values tried
 
 
 @cache
 def options(op: str) -> tuple[str, ...]:
-    """Return the arguments of an overload that are options: booleans, choices, and what may be None."""
+    """Return the arguments of an overload that are options: booleans, choices, and optional ones."""
     return tuple(
         a.name
         for a in schemas()[op].args
@@ -33,7 +33,7 @@ def options(op: str) -> tuple[str, ...]:
 
 
 def values_of(case: Case) -> Iterator[tuple[str, str]]:
-    """Yield each option of a call with its value, of which any but None is one where it is no choice."""
+    """Yield each option of a call with its value; where it is no choice, any value but None counts as "given"."""
     given = bound(case)
     for name in options(case.op):
         value = given.get(name)
@@ -43,7 +43,7 @@ def values_of(case: Case) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Thin:
-    """What is hardly tried of an overload: its ``calls``, or an option and the value that it always had."""
+    """An undertested aspect of an overload: its few ``calls``, or an option that always had one value."""
 
     op: str
     what: str
@@ -54,7 +54,7 @@ class Thin:
 
 
 def thin(calls: Mapping[str, int], met: Options, ops: Iterable[str]) -> Iterator[Thin]:
-    """Yield what is hardly tried of overloads."""
+    """Yield the undertested aspects of overloads."""
     for op in sorted(ops):
         if calls.get(op, 0) < LEAST:
             yield Thin(op, CALLS, str(calls.get(op, 0)))
@@ -66,7 +66,7 @@ def thin(calls: Mapping[str, int], met: Options, ops: Iterable[str]) -> Iterator
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a run need not try options of some overloads, or make many calls of them: a line of the data."""
+    """A line of the data: why a run need not try some options of overloads, or make many calls of them."""
 
     pattern: str
     what: frozenset[str]
@@ -75,7 +75,7 @@ class Reason:
 
     @property
     def by_processor(self) -> bool:
-        """Whether another processor may try what this one does not."""
+        """Whether the reason depends on the processor, so that another may try what this one does not."""
         return self.reason.startswith("by processor")
 
     def covers(self, found: Thin) -> bool:
@@ -83,7 +83,7 @@ class Reason:
 
 
 def reasons(path: Path = DATA) -> list[Reason]:
-    """Return what need not be tried; a line without a reason is an error."""
+    """Return the lines of the data; a line without a reason is an error."""
     found = []
     for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.startswith("#"):
@@ -95,9 +95,9 @@ def reasons(path: Path = DATA) -> list[Reason]:
 
 
 def held(found: Sequence[Thin], judged: Collection[str], claimed: Iterable[str], path: Path = DATA) -> list[str]:
-    """Hold what is hardly tried against the data; return what it does not know, and which lines are out of date.
+    """Check undertested aspects against the data; return those without a reason, and outdated lines.
 
-    A line is, where all that its pattern means was ``judged``, of all that are ``claimed``.
+    A line can be outdated only if every ``claimed`` overload that its pattern matches was ``judged``.
     """
     known = reasons(path)
     wrong = [str(f) for f in found if not any(r.covers(f) for r in known)]
@@ -116,7 +116,7 @@ def held(found: Sequence[Thin], judged: Collection[str], claimed: Iterable[str],
 
 
 def merged(met: dict[str, dict[str, Any]], more: Options) -> None:
-    """Add what was met elsewhere."""
+    """Add the option values that another process met."""
     for op, found in more.items():
         for name, values in found.items():
             met.setdefault(op, {}).setdefault(name, set()).update(values)

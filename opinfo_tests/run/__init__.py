@@ -1,1 +1,1 @@
-"""What runs: the runner, its worker processes, the control, the command line."""
+"""Running: the runner, its worker processes, the control, the command line."""

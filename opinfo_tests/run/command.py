@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's deprecation notes; it reads this at import
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # hides torch's deprecation notes; torch reads it at import
 
 from rich.console import Console
 
@@ -43,7 +43,7 @@ STATUS = (
 
 
 def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
-    """The argument parser; also that of ``torchnp conform``."""
+    """Return the argument parser, which ``torchnp conform`` uses, too."""
     p = argparse.ArgumentParser(
         prog=prog, description="Judge a backend: is each operator what torch says it is?", epilog=STATUS
     )
@@ -144,7 +144,7 @@ def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
 
 
 def run(a: argparse.Namespace) -> int:
-    """Do what the command line says."""
+    """Run the parsed command line; return the exit status."""
     usage = Usage()
     console = Console(highlight=False, soft_wrap=True)
     if a.diff:
@@ -221,7 +221,7 @@ def run(a: argparse.Namespace) -> int:
 
 
 def tasks_of(a: argparse.Namespace, reachable: frozenset[str], dtypes: list[str]) -> list[Task]:
-    """Return what is to be drawn: every entry to count all, or the entries that reach the overloads, and draws from schemas."""
+    """Return the tasks: with ``--count`` every entry, else the entries that reach the overloads, and schema draws."""
     if a.count:
         return [Task(s, d) for s in [*opinfos(), "own", "models"] for d in dtypes if d in supported(s)]
     samples = [] if a.no_samples else plan(reachable, dtypes, a.tier == "quick")
@@ -248,7 +248,7 @@ def head_of(a: argparse.Namespace, backend: Backend, dtypes: list[str]) -> dict[
 def opened(
     a: argparse.Namespace, head: dict[str, Any], tasks: list[Task], options: Options
 ) -> tuple[Tally, list[Task]]:
-    """Return the report to write, new or gone on with, and the tasks that are left."""
+    """Return the report to write, new or resumed, and the remaining tasks."""
     if not a.resume:
         return Tally(a.report, head), tasks
     tally, over = resumed(a.report, head)
@@ -259,7 +259,7 @@ def opened(
 
 
 def recorded(tally: Tally, called: dict[str, set[str]]) -> int:
-    """Write down how many cases there are, and which entries call which overloads."""
+    """Record how many cases there are, and which entries call which overloads."""
     case_counts.write(tally)
     opinfo_reach.save(opinfo_reach.DATA, called)
     print(f"{some(tally.total, 'case')} of {some(len(tally.by(0)), 'overload')}; {tally.errors or 'no errors'}")
@@ -278,7 +278,7 @@ def run_tasks(
 ) -> dict[str, set[str]]:
     """Judge the cases of all tasks under a progress bar; return what each entry called."""
     called: dict[str, set[str]] = defaultdict(set)
-    looked = 0  # at so many failures
+    looked = 0  # how many failures -x has seen
     running = run_pool(tasks, backend, options, a.jobs) if a.jobs else run_here(tasks, backend, options)
     with Bars(console) as bar:
         job = bar.add_task("judging", total=len(tasks))
@@ -299,7 +299,7 @@ def run_tasks(
 
 
 def is_counted(a: argparse.Namespace, dtypes: list[str], backend: Backend) -> bool:
-    """Return whether a run has all samples that the recorded counts are of."""
+    """Return whether a run has all the samples that the recorded counts include."""
     less = (
         a.max
         or a.x
@@ -320,7 +320,7 @@ def conclude(
     shrinker: Shrinker | None,
     whole: known.Scope | None,
 ) -> int:
-    """Hold the run against the known gaps; return the exit code."""
+    """Check the run against the known gaps, and write its outputs; return the exit code."""
     if a.accept:
         gaps = known.accept(a.gaps, gaps, tally, whole)
     found = known.check(gaps, tally, registered(), a.gaps, whole)
@@ -335,11 +335,11 @@ def conclude(
 
 
 def show_thin(tally: Tally, ops: frozenset[str], claimed: list[str], ours: bool, most: int = 20) -> bool:
-    """Print which overloads are hardly tried, the first of them; of our own table those that should be, and return whether."""
+    """Print undertested overloads; for our own table only unexplained ones, and return whether there are any."""
     calls = {op: outcomes.total() for op, outcomes in tally.by(0).items()}
     found = list(thin(calls, tally.met, ops & calls.keys()))
     print(f"hardly tried: {some(len({f.op for f in found}), 'overload')} of {len(calls):,}")
-    others = [f for f in found if namespaces.is_other(f.op)]  # of which no line of the data speaks
+    others = [f for f in found if namespaces.is_other(f.op)]  # the data has no line for these
     wrong = held([f for f in found if f not in others], calls, claimed) if ours else []
     for text in [*wrong, *others[:most]] if ours else found[:most]:
         print(f"  {text}")
@@ -347,7 +347,7 @@ def show_thin(tally: Tally, ops: frozenset[str], claimed: list[str], ours: bool,
 
 
 def show(console: Console, tally: Tally, ops: frozenset[str] | None, backend: Backend, messages: int) -> None:
-    """Print a line for each overload, then what fails, by cause, and what is absent."""
+    """Print a line per overload, then the failures by cause, refusals, and absent overloads."""
     by_op = tally.by(0)
     for op, outcomes in by_op.items():
         good, total = good_of(outcomes), sum(outcomes.values())

@@ -1,4 +1,4 @@
-"""Is the run valid? The control, torch's CPU device and our own table on some of the same tasks, must be green."""
+"""Validity of a run: the control (torch's CPU device and our own table, on some of the same tasks) must be green."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .runner import Options, run_here
 from .workers import run_pool
 
 INVALID = 3  # the exit status of a run that says nothing about its backend
-TASKS, CASES = 6, 150  # tried at most
-OURSELVES = ("torchnp", "torch-cpu")  # what the control itself judges
-OURS = 0.9  # of our own table's calls: a fault of ours fails a few, a broken harness nearly all
+TASKS, CASES = 6, 150  # at most
+OURSELVES = ("torchnp", "torch-cpu")  # backends that the control judges anyway
+OURS = 0.9  # share of our table's calls that must pass: a fault of ours fails a few, a broken harness nearly all
 
 
 def control(tasks: list[Task], options: Options, jobs: int, backend: Backend) -> str:
-    """Return why the run is invalid, or nothing.
+    """Return why the run is invalid, or an empty string.
 
-    The same tasks' cases are judged with torch itself in the backend's place, which must pass them all, and with our own
-    table, of which a few calls may fail: a fault in a kernel of ours is not one in the harness.
+    Torch itself, in the backend's place, must pass the cases of some of the tasks. Our own table may fail a few: a
+    fault in one of our kernels is not a fault in the harness.
     """
     store = options.store
     chosen = sorted(tasks, key=lambda t: shard(f"{t.source} {t.dtype}", options.choice))[:TASKS]
@@ -49,7 +49,7 @@ def control(tasks: list[Task], options: Options, jobs: int, backend: Backend) ->
 
 
 def announced(backend: Backend) -> str:
-    """Return the line that says what the control is about to judge."""
+    """Return the line that announces what the control judges."""
     both = {"torch's CPU device": backend.name != "torch-cpu", "torchnp's table": backend.name not in OURSELVES}
     names = " and ".join(name for name, judged_ in both.items() if judged_)
     return f"control: {names} on some of the same cases ...\n" if names else ""

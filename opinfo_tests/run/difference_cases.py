@@ -1,4 +1,4 @@
-"""Directed cases: each difference between NumPy and torch that the catalogue holds, asked of a backend, in seconds."""
+"""Directed cases: judge a backend on each NumPy-torch difference of the catalogue, in seconds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .runner import run_case
 
 @dataclass(frozen=True)
 class Asked:
-    """What a backend made of one difference: the calls beneath torch's expression, and those that went wrong."""
+    """A backend's result for one difference: how many calls torch's expression makes, and which of them went wrong."""
 
     difference: Difference
     calls: int
@@ -33,7 +33,7 @@ class Asked:
 
 
 def calls_of(difference: Difference, backend: Backend) -> list[Case]:
-    """Return the calls that torch makes beneath a difference's expression, those that the backend claims."""
+    """Return the calls beneath a difference's torch expression that the backend claims."""
     cases: list[Case] = []
     recorder = Recorder(lambda op: op in backend.ops, cases.append)
     recorder.source = f"differences/{difference.id}"
@@ -44,7 +44,7 @@ def calls_of(difference: Difference, backend: Backend) -> list[Case]:
 
 
 def ask(backend: Backend, known: Collection[Gap] = ()) -> Iterator[Asked]:
-    """Judge the calls beneath each difference; what gaps cover is not wrong."""
+    """Judge the calls beneath each difference; failures that gaps cover do not count."""
     oracle = TorchDevice("cpu")
     for difference in CATALOGUE.values():
         wrong: list[tuple[Case, str, str]] = []
@@ -59,7 +59,7 @@ def ask(backend: Backend, known: Collection[Gap] = ()) -> Iterator[Asked]:
 
 
 def show_differences(console: Any, backend: Backend, known: Collection[Gap] = ()) -> int:
-    """Print the differences that a backend gets wrong, but for gaps that are known; return the exit status."""
+    """Print the differences that a backend gets wrong, except known gaps; return the exit status."""
     found = list(ask(backend, known))
     met = [a for a in found if a.calls]
     wrong = [a for a in met if a.wrong]

@@ -1,4 +1,4 @@
-"""What a failing row gets besides its message: a diagnosis and a repro script."""
+"""Explanations of failing rows: a diagnosis and a repro script."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from ..report.repro import TooLargeError, script
 
 
 class Explainer:
-    """Gives failing rows a diagnosis and a repro script, to a number for each overload, outcome and dtype.
+    """Adds a diagnosis and a repro script to failing rows, up to a limit.
 
-    With ``cases`` a row that gets a script keeps its case too, for what shrinks it.
+    The limit is per overload and outcome, for diagnoses also per dtype. With ``cases``, a row that gets a script keeps
+    its case, too, for the shrinker.
     """
 
     def __init__(
@@ -27,7 +28,7 @@ class Explainer:
         self.said: dict[tuple[str, str, str], int] = {}
 
     def __call__(self, case: Case, row: dict[str, Any]) -> dict[str, Any]:
-        """Return what is to be added to a row."""
+        """Return the keys to add to a row."""
         if row["outcome"] in ("unspecified", REFUSED):
             return {}
         more: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Calls judged one at a time in a process of their own: what shrinking tries may kill or hang it."""
+"""Calls judged one at a time in a separate process, because calls that shrinking tries may crash or hang it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..report.repro import TooLargeError, script
 from ..report.shrink import Kind, kind_of_failure, shrink, weight
 from .workers import _FORK, death, fork
 
-PATIENCE = 1.0  # seconds for one call: what takes longer counts as hanging
+PATIENCE = 1.0  # seconds for one call: a longer one counts as hanging
 
 
 def serve(pipe: Any, sent: str | bytes, spaces: tuple[str, ...]) -> None:
-    """Judge cases until the parent goes."""
+    """Judge cases until the parent exits."""
     import faulthandler
 
     from .runner import run_case
@@ -33,12 +33,12 @@ def serve(pipe: Any, sent: str | bytes, spaces: tuple[str, ...]) -> None:
         try:
             verdict = run_case(case, oracle, backend)[0]
             pipe.send((verdict.outcome, verdict.message))
-        except Exception as e:  # a call that the harness cannot hold is no simpler form of any failure
+        except Exception as e:  # a call that breaks the harness is no simpler form of any failure
             pipe.send(("", f"{type(e).__name__}: {e}"))
 
 
 class Trials:
-    """Judges calls: ``trials(case)`` is how a call fails, and ``last`` the message of the one before."""
+    """Judges calls in a separate process: ``trials(case)`` returns how a call fails, ``last`` is its message."""
 
     def __init__(self, backend: Backend, patience: float = PATIENCE) -> None:
         self.sent, self.patience, self.last = packed(backend), patience, ""
@@ -75,7 +75,7 @@ class Trials:
 
 
 class Shrinker:
-    """Makes failures that no gap knows as simple as they can be: their rows get the simpler call and its script."""
+    """Shrinks failures that no gap covers: their rows get the simpler call and its script."""
 
     def __init__(self, backend: Backend, seconds: float, known: Collection[Gap] = ()) -> None:
         self.backend, self.seconds, self.known = backend, seconds, known
@@ -83,13 +83,13 @@ class Shrinker:
         self.tried: set[str] = set()
 
     def __call__(self, row: dict[str, Any], case: Case | None = None) -> dict[str, Any]:
-        """Return a failing row, shrunk where its case is at hand: in ``row["case"]``, which is taken out, or given."""
+        """Return a failing row, shrunk if there is a case: ``row["case"]``, which is removed, else ``case``."""
         case = row.pop("case", case)
         if self.trials is None or case is None or any(g.covers(row) for g in self.known):
             return row
         self.tried.add(row["id"])
         kind = kind_of_failure(row["outcome"], row["message"])
-        if self.trials(case) != kind:  # alone it does not fail so: nothing to hold simpler calls against
+        if self.trials(case) != kind:  # it does not fail alike on its own: nothing to compare simpler calls with
             return row
         slow = 5 if row["outcome"] == "timeout" else 1
         small = shrink(case, self.trials, slow * self.seconds, kind)
@@ -104,6 +104,6 @@ class Shrinker:
         return row | more
 
     def close(self) -> None:
-        """End the process in which calls are tried."""
+        """End the trial process."""
         if self.trials is not None:
             self.trials.close()

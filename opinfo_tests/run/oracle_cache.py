@@ -1,7 +1,7 @@
-"""Calls with torch's answers, kept on disk: what the quick tier and the mutation tool judge, drawn once.
+"""On-disk cache of calls with torch's answers, drawn once for the quick tier and the mutation tool.
 
-A file holds what one task gave, an overload beside an overload, so that a run reads only what it judges. A folder is of
-one torch, one NumPy, one state of the harness and one seed: another of any of them is another folder.
+A file holds one task's calls, indexed by overload, so that a run reads only what it judges. A folder belongs to one
+torch, one NumPy, one state of the harness and one seed: a change of any gives another folder.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from ..generate.samples.opinfo_reach import homes, listed
 from ..generate.samples.recording import Recorder
 from ..generate.task import Task
 
-KEPT = 3  # folders: the newest
-FEW = 12  # samples of an entry and dtype that are all run; of more, ever fewer
+KEPT = 3  # newest folders
+FEW = 12  # samples of an entry and dtype that all run; later ones are thinned out
 PARTS = ("generate", "backends/torch_backend.py", "backends/backend.py", "case.py", "schemas.py", "data/reach.tsv")
 
 
 @cache
 def state() -> str:
-    """Return a hash of all that decides which calls are drawn, and what torch answers."""
+    """Return a hash of everything that determines which calls are drawn and what torch answers."""
     root = Path(__file__).parents[1]
     h = hashlib.blake2b(digest_size=8)
     for version in (torch.__version__, np.__version__, platform.python_version(), platform.machine()):
@@ -52,7 +52,7 @@ def state() -> str:
 
 
 def cache_folder() -> Path:
-    """Return where the folders are: ``TORCHNP_CACHE``, else in the user's cache directory."""
+    """Return the cache's root: ``TORCHNP_CACHE``, else a folder in the user's cache directory."""
     given = os.environ.get("TORCHNP_CACHE")
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(given) if given else base / "torchnp" / "cases"
@@ -60,14 +60,14 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class OracleCache:
-    """The quick tier's calls: of each overload and dtype the first ``calls`` by hash, from each entry that is its home.
+    """The quick tier's calls: the first ``calls`` by hash of each overload and dtype, from each of its home entries.
 
     Parameters
     ----------
     folder : path
-        Of this state and seed.
+        The folder of this state and seed.
     calls : int
-        Of each overload and dtype, at most, in a task.
+        The most calls of each overload and dtype in a task.
     """
 
     folder: Path
@@ -78,9 +78,9 @@ class OracleCache:
     order: int = 2
 
     def held(self, task: Task, wanted: Callable[[str], bool], oracle: Backend) -> list[tuple[Case, Seen]]:
-        """Return a task's calls of wanted overloads with torch's answers; the first time it is drawn.
+        """Return a task's calls of wanted overloads with torch's answers, drawing the task the first time.
 
-        It is drawn whole, but for a small part of what is a list of calls.
+        A task is drawn whole, unless it is a list of calls and less than half of its overloads are wanted.
         """
         whole = self.path(task)
         some = [op for op in listed(task.source) if wanted(op)]
@@ -94,7 +94,7 @@ class OracleCache:
             return read(path, wanted)
         except FileNotFoundError:
             pass
-        except (EOFError, ValueError, pickle.UnpicklingError, zlib.error):  # cut short, by a full disk perhaps
+        except (EOFError, ValueError, pickle.UnpicklingError, zlib.error):  # a truncated file, perhaps from a full disk
             path.unlink()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -117,8 +117,8 @@ class OracleCache:
         return self.folder / f"{letters}-{name}" / task.dtype
 
     def drawn(self, task: Task, oracle: Backend, wanted: Callable[[str], bool]) -> dict[str, list[tuple[Case, Seen]]]:
-        """Draw a task; return what is kept of it by overload."""
-        free = task.is_drawn  # of which all is kept
+        """Draw a task; return the kept calls by overload."""
+        free = task.is_drawn  # every drawn call is kept
         at_home = lambda op: free or (wanted(op) and task.source in homes().get(op, ()))
         kept: dict[tuple[str, str], list[tuple[float, str, Case]]] = defaultdict(list)
 
@@ -158,7 +158,7 @@ class OracleCache:
 
 
 def read(path: Path, wanted: Callable[[str], bool]) -> list[tuple[Case, Seen]]:
-    """Return what a file holds of wanted overloads."""
+    """Return a file's calls of wanted overloads."""
     found: list[tuple[Case, Seen]] = []
     with path.open("rb") as file:
         index: dict[str, tuple[int, int]] = pickle.loads(file.read(int.from_bytes(file.read(8), "little")))
@@ -171,13 +171,13 @@ def read(path: Path, wanted: Callable[[str], bool]) -> list[tuple[Case, Seen]]:
 
 
 def shard(digest: str, seed: int) -> float:
-    """Return a number in [0, 1) that a case has under a seed."""
+    """Return a case's pseudorandom number in [0, 1) under a seed."""
     found = hashlib.blake2b(f"{digest}{seed}".encode(), digest_size=4).digest()
     return int.from_bytes(found, "little") / 2**32
 
 
 def opened(seed: int = 0, choice: int = 0, backward: bool = True, order: int = 2, calls: int = 5) -> OracleCache:
-    """Return the store of this state of the harness; all but the newest folders are removed."""
+    """Return the cache of this state of the harness; remove all but the newest folders."""
     asked = f"{state()} {seed} {choice} {backward} {order} {calls}"
     folder = cache_folder() / hashlib.blake2b(asked.encode(), digest_size=8).hexdigest()
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What is made of a run besides its report: the page, the badge, and repro scripts of failures that nobody knew."""
+"""Outputs of a run besides its report: the page, the badge, and repro scripts of unknown failures."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from .isolated_calls import Shrinker
 DRAWS = {
     "full": 300,
     "quick": 20,
-}  # drawn calls of each overload; pytest's suite draws as the quick tier, and makes none by rule
-FOUR = ("html", "badge", "summary", "repro")  # what can be made of a report without a run
+}  # drawn calls of each overload; pytest's suite draws as many as the quick tier, without rule-made calls
+FOUR = ("html", "badge", "summary", "repro")  # outputs that a report alone is enough for
 
 
 def whole_number(text: str) -> int:
-    """Return an argument that is a number from 0 on."""
+    """Parse an integer argument of 0 or more."""
     if (number := int(text)) < 0:
         raise argparse.ArgumentTypeError("must be 0 or more")
     return number
 
 
 def duration(text: str) -> float:
-    """Return an argument that is a number of seconds above 0."""
+    """Parse an argument of seconds above 0."""
     if not (seconds := float(text)) > 0 or math.isinf(seconds):
         raise argparse.ArgumentTypeError("must be above 0")
     return seconds
 
 
 def duration_or_none(text: str) -> float:
-    """Return an argument that is a number of seconds, of which 0 is none."""
+    """Parse an argument of seconds, where 0 means none."""
     return 0.0 if float(text) == 0 else duration(text)
 
 
 def badge_file(text: str) -> Path:
-    """Return an argument that names a badge."""
+    """Parse an argument that names a badge file."""
     path = Path(text)
     if path.suffix not in (".svg", ".json"):
         raise argparse.ArgumentTypeError(f"{text} ends neither in .svg nor in .json")
@@ -55,7 +55,7 @@ def badge_file(text: str) -> Path:
 
 
 def check_places(a: argparse.Namespace) -> None:
-    """Refuse at once what cannot be written at the end of a run."""
+    """Reject, before the run, output paths that cannot be written at its end."""
     files = {name: getattr(a, name) for name in ("html", "badge", "summary", "report")}
     files["gaps"] = a.gaps if a.accept else None
     for name, path in files.items():
@@ -74,7 +74,7 @@ def check_places(a: argparse.Namespace) -> None:
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    """Add the options to the harness's command line."""
+    """Add the output options to the harness's command line."""
     p.add_argument("--html", type=Path, metavar="FILE", help="write the report as one HTML page")
     p.add_argument("--badge", type=badge_file, metavar="FILE", help="write a badge: .svg, or .json for badge services")
     p.add_argument("--repro", type=Path, metavar="DIR",
@@ -100,14 +100,14 @@ def drawn_tasks(ops: frozenset[str], count: int) -> list[Any]:
 
 
 def draws_of(a: argparse.Namespace) -> int:
-    """Return how many calls are drawn of each overload: as asked for, or the tier's own."""
+    """Return how many calls to draw of each overload: the ``--draws`` given, or the tier's default."""
     if a.draws is not None:
         return a.draws
     return 0 if a.count else DRAWS[a.tier]
 
 
 def show_drawn(tally: Tally, asked: Iterable[str], whole: bool, least: float = 0.2) -> None:
-    """Print how many overloads drawn calls judge; of the ``whole``, which not and why, and those that torch nearly always refuses."""
+    """Print how many overloads drawn calls judge; with ``whole``, also the others and those torch mostly refuses."""
     from ..generate.drawable import WRITES, not_drawn
 
     total = sum(tally.drawn.values())
@@ -131,7 +131,7 @@ def show_drawn(tally: Tally, asked: Iterable[str], whole: bool, least: float = 0
 
 
 def prepare(a: argparse.Namespace) -> None:
-    """Give the run a report where something is made from one, and say whether failures are shrunk."""
+    """Give the run a temporary report if the page needs one, and set the default of ``--shrink``."""
     if a.shrink is None:
         a.shrink = SECONDS if a.repro or a.no_samples else 0.0
     if a.html and not a.report:
@@ -143,7 +143,7 @@ def prepare(a: argparse.Namespace) -> None:
 def finish(
     a: argparse.Namespace, good: int, total: int, unknown: list[dict[str, Any]], backend: Backend, shrinker: Any = None
 ) -> None:
-    """Write what was asked for."""
+    """Write the requested outputs."""
     if a.html:
         write_page(a.report, a.html)
     if getattr(a, "report_is_temporary", False):
@@ -155,7 +155,7 @@ def finish(
 
 
 def from_report(a: argparse.Namespace, backend: Backend) -> int:
-    """Make the page, the badge and the scripts from a report that is there."""
+    """Make the page, the badge, the summary and the scripts from an existing report."""
     head, rows, foot = read_all(a.from_report)
     if not rows:
         print(f"{a.from_report} has no case")

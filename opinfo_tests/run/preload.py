@@ -1,4 +1,4 @@
-"""What worker processes have in common, imported once in the server that they are forked from, on one thread each."""
+"""Imports that all worker processes share, done once in the fork server; each process uses one thread."""
 
 import os
 

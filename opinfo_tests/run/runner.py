@@ -1,4 +1,4 @@
-"""Runs cases: draws them, asks the oracle and the backend, judges, and hands over rows."""
+"""The runner: draws cases, runs them on the oracle and the backend, judges, and emits rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .skipped import of_other_dtypes
 
 @dataclass
 class Options:
-    """What to run: ``ops`` None means all that the backend claims."""
+    """What to run; ``ops`` of None means all that the backend claims."""
 
     ops: frozenset[str] | None = None
     dtypes: tuple[str, ...] = ()
@@ -35,13 +35,13 @@ class Options:
     seed: int = 0
     backward: bool = True
     order: int = ORDER
-    timeout: float = 300.0  # a busy machine takes more than 60 s for the largest volumes that are sampled
-    store: OracleCache | None = None  # the quick tier: what it holds is judged, and drawn into it where it is not there
+    timeout: float = 300.0  # on a busy machine the largest sampled volumes take more than 60 s
+    store: OracleCache | None = None  # the quick tier's cache: its calls are judged; missing ones are drawn into it
     choice: int = 0
     count_only: bool = False
-    cases: bool = False  # hand failing cases over with their rows, to be shrunk
+    cases: bool = False  # emit failing cases with their rows, for the shrinker
     skip: set[str] = field(default_factory=set)
-    errors: bool = True  # judge what torch refuses, too
+    errors: bool = True  # judge calls that torch refuses, too
 
 
 def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
 
 
 def run_case(case: Case, oracle: Backend, backend: Backend, want: Seen | None = None) -> tuple[Verdict, float]:
-    """Judge one case; ``want`` is torch's answer where it has been asked for."""
+    """Judge one case; ``want`` is torch's answer, if it is known already."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mine = backend.execute(case)
@@ -74,25 +74,25 @@ def run_case(case: Case, oracle: Backend, backend: Backend, want: Seen | None = 
     return verdict, mine.seconds
 
 
-# What a run yields: ("rows", a list of them) as they come, and ("done", a Done) for each task.
+# A run yields ("rows", list of rows) as they come, and ("done", Done) for each task.
 Stream = Generator[tuple[str, Any], None, None]
 
 
 @dataclass
 class Done:
-    """What a task gave besides rows."""
+    """A task's results other than its rows."""
 
     task: Task
     samples: int
     calls: Counter[str]
     left_out: Counter[str]
     error: str = ""
-    met: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # the options' values
+    met: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # overload -> option -> values tried
     usage: tuple[int, float, int] = (0, 0.0, 0)
 
 
 class LocalSet:
-    """Digests seen, for a run in one process."""
+    """Set of digests seen, for a run in one process."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -105,9 +105,9 @@ class LocalSet:
 
 
 class Judge:
-    """Takes cases from the recorder, once each, and makes rows of them.
+    """Takes cases from the recorder, each once, and turns them into rows.
 
-    Cases are judged between samples and not inside them, because judging moves the random generator that samples draw
+    Cases are judged between samples, not inside them, because judging advances the random generator that samples draw
     from: what is recorded must not depend on what is judged.
     """
 
@@ -135,7 +135,7 @@ class Judge:
         return op in self.backend.ops
 
     def take(self, case: Case, want: Seen | None = None) -> None:
-        """Keep a case for judging, with torch's answer if it is known, unless its dtypes are not claimed, it was seen or is over the limit."""
+        """Queue a case, with torch's answer if known, unless it is unclaimed, deselected, seen or over the limit."""
         o = self.options
         if self.backend.dtypes is not None and (others := case.dtypes() - self.backend.dtypes):
             self.unclaimed[f"dtype {min(others)} is not claimed"] += 1
@@ -156,7 +156,7 @@ class Judge:
         self.waiting.append((case, want))
 
     def drain(self) -> None:
-        """Judge what has been taken."""
+        """Judge the queued cases."""
         cases, self.waiting, o = self.waiting, [], self.options
         for case, want in cases:
             if o.count_only:
@@ -172,7 +172,7 @@ class Judge:
                 verdict, seconds = run_case(case, self.oracle, self.backend, want)
             except Exception as e:
                 raise RuntimeError(f"the harness failed on {case.id}: {case.describe()}") from e
-            if not verdict.refused:  # what torch refuses tries no option
+            if not verdict.refused:  # a refused call tries no option
                 for name, value in values_of(case):
                     self.met.setdefault(case.op, {}).setdefault(name, set()).add(value)
             row = row_of(case, verdict, seconds)
@@ -208,7 +208,7 @@ def done(task: Task, judge_: Judge, count: int, calls: Counter[str], left_out: C
 
 
 def run_held(task: Task, judge_: Judge, store: OracleCache) -> Done:
-    """Judge what the store holds of one task."""
+    """Judge the cached calls of one task."""
     error = ""
     try:
         for case, want in store.held(task, judge_.wanted, judge_.oracle):

@@ -1,4 +1,4 @@
-"""What a run leaves out, by which option or for which reason: counted, and named in its last line."""
+"""What a run skipped, counted by option or reason, for its last line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from ..generate.task import Task, is_drawn
 from ..report import case_counts
 from ..report.report import Tally, some
 
-# Dtypes of indices and masks: an array of these stands beside one of any dtype.
+# Dtypes of indices and masks: arrays of these go with arrays of any dtype.
 BESIDE = frozenset({"int64", "bool"})
 DTYPES, MAX, ERROR = "--dtypes", "--max", "--no-errors"
 
 
 def of_other_dtypes(case: Case, dtypes: Collection[str]) -> bool:
-    """Return whether a drawn call is of dtypes that were not asked for: each array and dtype argument has to be of one that
-    was, or an index or a mask beside one."""
+    """Return whether a drawn call has dtypes other than the requested ones, except indices and masks beside them."""
     if not dtypes or not is_drawn(case.source):
         return False
     given = case.dtypes()
@@ -38,24 +37,24 @@ def skipped(
     dtypes: list[str],
     left: int,
 ) -> str:
-    """Return the line that says what a run has not judged.
+    """Return the line that says what a run did not judge.
 
     Parameters
     ----------
     a : Namespace
         The command line.
     tally : Tally
-        What was judged.
+        The results.
     backend : Backend
-        What it claims to show.
+        The judged backend.
     tasks : collection of Task
-        What was to be drawn.
+        The planned tasks.
     ops : collection of str
-        The overloads that were to be judged.
+        The overloads to judge.
     dtypes : list of str
-        Those that were asked for.
+        The requested dtypes.
     left : int
-        Tasks that were not begun.
+        How many tasks did not finish.
     """
     found = [*by_option(a, tally, tasks, ops, dtypes, left), *by_backend(tally, backend, ops)]
     return f"skipped: {'; '.join(found)}" if found else "skipped: nothing"
@@ -64,7 +63,7 @@ def skipped(
 def by_option(
     a: argparse.Namespace, tally: Tally, tasks: Collection[Task], ops: Collection[str], dtypes: list[str], left: int
 ) -> Iterator[str]:
-    """Yield what the command line leaves out."""
+    """Yield what the command line excludes."""
     others = sorted(set(dtypes_of("all")) - set(dtypes) - {ERRORS})
     samples = not a.no_samples
     if others:
@@ -98,11 +97,11 @@ def by_option(
         yield "the limit of --timeout, for which --jobs 0 has no process"
 
 
-OPTIONS = frozenset({DTYPES, MAX, ERROR})  # that count what they leave out
+OPTIONS = frozenset({DTYPES, MAX, ERROR})  # options that count what they exclude
 
 
 def by_backend(tally: Tally, backend: Backend, ops: Collection[str]) -> Iterator[str]:
-    """Yield what cannot be judged of the backend, of the overloads and of the samples."""
+    """Yield what the backend does not claim or report, and overloads that no calls can be drawn for."""
     absent = sorted(op for op in tally.absent if op not in backend.ops)
     if absent:
         yield f"{some(len(absent), 'overload')} that the backend does not claim"
@@ -126,7 +125,7 @@ def by_backend(tally: Tally, backend: Backend, ops: Collection[str]) -> Iterator
 
 
 def near(asked: Collection[str], backend: Backend, most: int = 4) -> str:
-    """Return why no call was judged: that the backend does not claim what was asked for, and what it claims that is near."""
+    """Return why no call was judged: which requested overloads the backend does not claim, and similar ones it does."""
     import difflib
 
     claimed = [op for op in registered() if op in backend.ops]

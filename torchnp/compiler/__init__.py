@@ -1,6 +1,6 @@
-"""``torch.compile(model, backend="torchnp")``: graphs of torch's compiler, run by the executor of exported programs.
+"""``torch.compile(model, backend="torchnp")``: torch's compiler graphs, run by the executor of exported programs.
 
-torch finds the backend by the entry point group ``torch_dynamo_backends``; nothing has to be imported.
+torch finds the backend through the entry point group ``torch_dynamo_backends``; nothing has to be imported.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""What `torchnp.compiler` uses of torch beyond its public interface, and nobody else does: each name is asked for at import."""
+"""The private torch names that only `torchnp.compiler` uses, each looked up at import."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _OF_TRACING = (torch.DispatchKey.CompositeImplicitAutograd, torch.DispatchKey.Au
 
 @contextmanager
 def keeping_nearest_upsampling() -> Iterator[None]:
-    """Have a trace record nearest upsampling as the operators that eager torch calls, and not by torch's decomposition.
+    """Make a trace record nearest upsampling as eager torch's operators, not as torch's decomposition.
 
-    What Python registers for them takes other pixels than their kernels do where a factor is given: it goes by the ratio of the
-    sizes, which the size of the result has rounded.
+    With a scale factor the Python decomposition picks other pixels than the kernels: it uses the ratio of the sizes,
+    and the output size is rounded.
     """
     kernels = [getattr(func, "py_kernels", {}) for func in _UPSAMPLING]
     before = [dict(kernel) for kernel in kernels]

@@ -1,4 +1,4 @@
-"""The backend: what torch's compiler hands over becomes a graph, and a call runs it on the tensors' own memory."""
+"""The ``torch.compile`` backend: it lowers each compiler graph once, and runs it on the tensors' own memory."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ _RUNNER = Runner(convert)
 def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
     """Compile a graph for ``torch.compile(model, backend="torchnp")``.
 
-    Forward and backward graphs are taken from AOTAutograd, so that training, views, in-place writes and dynamic shapes
-    are torch's own; each overload is computed by `torchnp.table`, and random numbers are those of torch's generator.
+    AOTAutograd makes the forward and backward graphs, so training, views, in-place writes and dynamic shapes are
+    torch's own. `torchnp.table` computes each overload, and random numbers come from torch's generator.
 
     Parameters
     ----------
     module : torch.fx.GraphModule
-        What torch's compiler captured.
+        The graph that torch's compiler captured.
     example_inputs : sequence
         The tensors and sizes of the first call.
     **options
-        ``options`` of ``torch.compile``: ``{"exact": True}`` has results to the bit of the table's kernels.
+        ``options`` of ``torch.compile``: ``{"exact": True}`` gives the same bits as the table's kernels.
 
     Returns
     -------
     callable
-        Of the same inputs, with the graph's outputs.
+        Takes the same inputs and returns the graph's outputs.
 
     Raises
     ------
     ProgramError
-        The graph has operators that the table does not provide, all of which are named, tensors on other devices than
-        the CPU, or sparse ones.
+        The graph has operators that the table lacks (the error names all of them), tensors on other devices than the
+        CPU, or sparse tensors.
     TypeError
-        An option that is not known.
+        An option is unknown.
     """
     settings = dict(options.pop("options", None) or {})
     exact = settings.pop("exact", False)
@@ -72,7 +72,7 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **optio
         def call(inputs: list[Any]) -> list[Any]:
             return graph(inputs)
 
-        vars(call)["_boxed_call"] = True  # AOTAutograd then hands the inputs over in a list, so that they can be freed
+        vars(call)["_boxed_call"] = True  # AOTAutograd then passes the inputs in a list, so that they can be freed
         return call
 
     compiler = aot_autograd(
@@ -86,7 +86,7 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **optio
 
 
 class CompiledGraph:
-    """One graph, as a function of torch's tensors and sizes; in ``training`` torch's own operators run between its calls."""
+    """One graph as a function of tensors and sizes; in ``training`` torch's own operators run between calls."""
 
     def __init__(self, module: torch.fx.GraphModule, exact: bool, training: bool) -> None:
         self.graph = lower(module)
@@ -105,7 +105,7 @@ class CompiledGraph:
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         values = [self._array(x) if isinstance(x, torch.Tensor) else x for x in (*inputs, *self._kept)]
-        # What a result may lie on, or what has to be written through a conjugate or negative bit, is kept.
+        # Keep inputs that a result may share memory with, or that must be written through a conjugate or negative bit.
         kept = {i: (inputs[i], values[i]) for i in self._needed}
         inputs.clear()
         with self._settings():
@@ -119,7 +119,7 @@ class CompiledGraph:
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
-        """torch's default dtype and random numbers, while the graph runs."""
+        """Set torch's default dtype, random state and core use while the graph runs."""
         try:
             with default_dtype(self._dtype), self._stream(), self._cores():
                 yield
@@ -133,12 +133,12 @@ class CompiledGraph:
         kept: dict[int, tuple[Any, Any]],
         roots: dict[int, tuple[Any, ndarray]],
     ) -> Any:
-        """A result as torch has it; on the storage of another tensor where torch's would be."""
+        """Convert a result to a tensor, on the same storage as in eager torch."""
         if not isinstance(x, ndarray):
             return x
         if home is None:
             root = _root(x)
-            if isinstance(root.base, torch.Tensor):  # an argument's memory, though torch's compiler sees it as new
+            if isinstance(root.base, torch.Tensor):  # an argument's memory, though the compiler expects a new tensor
                 return _RUNNER.rebase(root.base.detach(), root, x, certain=False)
             return convert.to_torch(x)
         place, number = home
@@ -153,7 +153,7 @@ class CompiledGraph:
 
 
 def _root(x: ndarray) -> ndarray:
-    """The array whose memory a view shows."""
+    """Follow a view's writable bases to the root array."""
     while isinstance(x.base, ndarray) and x.base.flags.writeable:
         x = x.base
     return x
@@ -165,7 +165,7 @@ def _draws(graph: Graph) -> bool:
 
 
 def _written(graph: Graph) -> list[int]:
-    """The inputs that nodes write to, by number."""
+    """Indices of the inputs that nodes write to."""
     names = {x.name: i for i, x in enumerate(graph.inputs) if isinstance(x, Ref)}
     found = set()
     for node in graph.nodes:
@@ -178,7 +178,7 @@ def _written(graph: Graph) -> list[int]:
 
 @contextmanager
 def on_torchs_stream() -> Iterator[None]:
-    """torchnp's default generator continues torch's, and torch's goes on where it ends."""
+    """Run torchnp's default generator on torch's state, and advance torch's generator accordingly."""
     own = engine.default_generator.get_state()
     engine.default_generator.set_state(torch.default_generator.get_state().numpy())
     try:

@@ -1,4 +1,4 @@
-"""Graphs of torch's compiler as graphs of the runtime: the same nodes, with arrays' words for dtypes and devices."""
+"""Lower torch's compiler graphs to runtime graphs: the same nodes, with NumPy dtypes and device strings."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ _NUMBERS = {
 
 
 def lower(module: torch.fx.GraphModule) -> Graph:
-    """The runtime's graph of a module whose calls are of overloads, of functions of sizes and of higher-order operators.
+    """Lower a module that calls only overloads, functions of sizes and higher-order operators.
 
     Raises
     ------
     ProgramError
-        A tensor is on another device than the CPU or has no form as an array, or a call is of anything else.
+        A tensor is not on the CPU or has no array form, or the module calls anything else.
     """
     return _Lowering(module).graph
 
 
 def kept_inputs(module: torch.fx.GraphModule) -> dict[str, Any]:
-    """Tensors and modules that the graph reads and that are no arguments, by the nodes that read them."""
+    """Tensors and modules that the graph reads as attributes, by the name of the reading node."""
     nodes = [n for n in module.graph.nodes if n.op == "get_attr"]
     return {n.name: operator.attrgetter(n.target)(module) for n in nodes}
 
 
 class _Lowering:
-    """The work on one graph."""
+    """State of lowering one graph."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
-        self._values: dict[str, Any] = {}  # of nodes that compute nothing
+        self._values: dict[str, Any] = {}  # node values that are not a `Ref` to the node's name, as lists and graphs
         self._kept = kept_inputs(module)
         self._inputs: list[Any] = []
         self._lifted: list[Any] = []
@@ -70,7 +70,7 @@ class _Lowering:
         check_names(self.graph, "the compiled graph")
 
     def _keep(self, node: FxNode) -> None:
-        """A graph inside the graph, or a tensor, which becomes an input behind the others."""
+        """Lower an attribute: a subgraph, or a tensor, which becomes an extra input after the others."""
         found = self._kept[node.name]
         if isinstance(found, torch.fx.GraphModule):
             self._values[node.name] = lower(found)
@@ -84,7 +84,7 @@ class _Lowering:
         if node.op != "call_function":
             raise ProgramError(f"{node.name} is a {node.op} in torch's graph, which has overloads alone")
         args = [self._argument(x) for x in node.args]
-        if _target(node.target) == "prims::fma":  # the compiler's own: torch computes it unfused too
+        if _target(node.target) == "prims::fma":  # made by the compiler; torch computes it unfused too
             self._fma(node, *args)
             return
         if node.target is operator.getitem and isinstance(args[0], list):
@@ -113,7 +113,7 @@ class _Lowering:
         self._nodes.append(Node("aten::add.Tensor", [Ref(product), c], {}, [sum_], where))
 
     def _several(self, name: str, value: list | tuple) -> tuple[list[Any], list[Any]]:
-        """What stands for the results of a node, and what it names them."""
+        """The references to a node's results, and the result entries of the node."""
         names: list[Any] = []
         made: list[Any] = []
         for i, x in enumerate(value):
@@ -135,7 +135,7 @@ class _Lowering:
         return _NUMBERS.get(type(value), "tensor"), name
 
     def _note(self, name: str, value: Any, sizes: dict[str, Expression]) -> None:
-        """Write down what is known of a value."""
+        """Record a value's metadata: dtype, shape and strides, or the size."""
         if isinstance(value, torch.Tensor):
             if value.layout != torch.strided:
                 raise ProgramError(f"{name} has the layout {value.layout}: torchnp's tensors are dense arrays")
@@ -166,7 +166,7 @@ class _Lowering:
 
 
 def _target(target: Any) -> str:
-    """A call's target as the runtime spells it."""
+    """The name of a call's target in the runtime."""
     if isinstance(target, OpOverload):
         return target.name()
     if isinstance(target, HigherOrderOperator):
@@ -188,13 +188,13 @@ def _device(device: torch.device) -> str:
 
 
 def _size(size: Any) -> Expression:
-    """A number, or the text of a symbolic one in the place of its symbol."""
+    """A size as an int, or as the text of its symbolic expression."""
     return int(size) if isinstance(size, int) else str(size)
 
 
 def homes(module: torch.fx.GraphModule) -> list[tuple[str, int] | None]:
-    """Where each output lies: on the storage of an input, by number, or on one that it shares with others or begins
-    somewhere within; None for a tensor on a storage of its own."""
+    """Where each output lies: on an input's storage (by number), on a storage that it shares with other outputs or
+    starts within, or on its own storage (None)."""
     nodes = list(module.graph.nodes)
     inputs = {
         key: i for i, n in enumerate(n for n in nodes if n.op == "placeholder") if (key := _storage(n)) is not None

@@ -1,7 +1,7 @@
-"""NumPy's matrix products on one core, for as long as torch's own threads keep the others.
+"""Run NumPy's matrix products on one core while torch's threads occupy the others.
 
-After each operator that torch spreads over its threads these look out for more work for some 15 ms, and a product that NumPy's
-BLAS spreads over the same cores waits for them. Small products are done sooner on the core that is left.
+After each parallel operator torch's threads spin for some 15 ms, waiting for more work. A product that NumPy's BLAS
+spreads over the same cores waits for them; a small product is done sooner on the one free core.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import torch
 from torchnp.blas import one_thread
 from torchnp.compiler._private import flop_formulas
 
-SMALL = 4e8  # floating-point operations of all products that torch counts in a graph, some 4 ms of one core
+SMALL = 4e8  # maximum floating-point operations of a graph's products, as torch counts them; some 4 ms on one core
 
 
 def is_small(module: torch.fx.GraphModule) -> bool:
-    """Whether a graph's matrix products and convolutions are `SMALL` together; False where a size is not known."""
+    """Whether a graph's matrix products and convolutions together stay within `SMALL`; False if a size is unknown."""
     total = 0
     for node in module.graph.nodes:
         formula = flop_formulas.get(getattr(node.target, "overloadpacket", None))
@@ -35,8 +35,8 @@ def is_small(module: torch.fx.GraphModule) -> bool:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Have NumPy's products use one thread; torch's own are as they were."""
-    if torch.get_num_threads() == 1:  # nobody is in the way
+    """Make NumPy's products use one thread; torch's threads are unaffected."""
+    if torch.get_num_threads() == 1:  # torch has no other threads
         yield
         return
     with one_thread():

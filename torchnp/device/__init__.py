@@ -1,8 +1,8 @@
-"""A PyTorch device whose kernels are NumPy's: ``import torchnp.device``, then ``model.to("np")``.
+"""A PyTorch device with NumPy kernels: ``import torchnp.device``, then ``model.to("np")``.
 
-Its tensors are ordinary `torch.Tensor` objects on memory that NumPy holds, so views, in-place writes, autograd, optimizers,
-saving and printing are torch's own, and each operator is computed by a row of `torchnp.table`. Random operators
-continue torch's CPU generator: ``torch.manual_seed`` has its usual effect.
+Its tensors are ordinary `torch.Tensor` objects on memory that NumPy holds. Views, in-place writes, autograd,
+optimizers, saving and printing are torch's own; a row of `torchnp.table` computes each operator. Random operators
+draw from torch's CPU generator, so ``torch.manual_seed`` has its usual effect.
 
 Examples
 --------
@@ -45,7 +45,7 @@ _libraries = kernels.register() + autocast.register()
 
 
 def _try_backward() -> None:
-    """Refuse where torch has made its queues of devices already: a gradient could not be computed here, nor the error be understood."""
+    """Refuse the import if torch has made its autograd device queues: backward would fail, with an unclear error."""
     x = torch.ones((), device=NAME, requires_grad=True)
     try:
         (x * 2).backward()

@@ -1,4 +1,4 @@
-"""What `torchnp.device` uses of torch beyond its public interface, and nobody else does: each name is asked for at import."""
+"""The private torch names that only `torchnp.device` uses, each looked up at import."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchnp.interop._private import OpOverload, absent, lookup
 
 
 def need(path: str) -> Any:
-    """The object at a dotted path below ``torch``, or an error that names it."""
+    """Return the object at a dotted path below ``torch``, or raise an error that names it."""
     found = lookup(path)
     if found is None:
         absent(f"torch.{path}")()
@@ -30,7 +30,7 @@ _OWN_TYPE = need("_C._autograd.DeviceType.PrivateUse1")
 
 
 class DeviceGuard(_Guard):
-    """Whom torch asks for the type of the device, many times a call: with nothing to look up."""
+    """The device guard; torch asks it for the device type many times a call, so `type_` looks nothing up."""
 
     def type_(self, own: Any = _OWN_TYPE) -> Any:
         return own
@@ -69,19 +69,19 @@ overloads_under: Callable[[str], list[str]] = need("_C._dispatch_get_registratio
 
 
 def without(key: str) -> Any:
-    """A context in which a dispatch key is passed over."""
+    """A context manager that excludes a dispatch key."""
     return _exclude(_key_set(getattr(torch._C.DispatchKey, key)))
 
 
 def overload(name: str) -> OpOverload:
-    """The overload of a full name."""
+    """Return the overload of a full name."""
     space, _, rest = name.partition("::")
     packet, _, kind = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, space), packet), kind or "default")
 
 
 def by_cpu(func: OpOverload, key: str = "CPU") -> Callable[..., Any]:
-    """The CPU's kernel of an overload, for tensors of any device: for kernels that touch sizes and strides alone."""
+    """Return an overload's CPU kernel for tensors of any device; for kernels that touch only sizes and strides."""
     return functools.partial(func._op_dk, getattr(torch.DispatchKey, key))
 
 
@@ -89,7 +89,7 @@ _as_strided_of_cpu = by_cpu(torch.ops.aten.as_strided.default)
 
 
 def strided_on(tensor: torch.Tensor, size: Any, stride: Any = None, offset: int | None = None) -> torch.Tensor:
-    """A tensor on another's storage, not known to autograd as a view; of C order where no strides are given."""
+    """A tensor on another's storage that autograd does not track as a view; in C order by default."""
     if stride is None:
         stride = torch.empty(size, device="meta").stride()
     return _as_strided_of_cpu(tensor, size, stride, offset)
@@ -98,6 +98,6 @@ def strided_on(tensor: torch.Tensor, size: Any, stride: Any = None, offset: int 
 if TYPE_CHECKING:
 
     class Storage(torch.UntypedStorage):
-        """A storage whose Python object keeps the array."""
+        """A storage whose Python object keeps the array alive."""
 
         array: Any

@@ -1,4 +1,4 @@
-"""``torch.autocast("np")``: which operators run in the lower dtype and which in float32, as on the CPU."""
+"""``torch.autocast("np")``: the operators that run in the lower dtype and those that run in float32, as on the CPU."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _widest(args: tuple) -> torch.dtype | None:
 
 
 def register() -> list[torch.library.Library]:
-    """Register the operators whose dtype autocast chooses; all others fall through."""
+    """Register autocast kernels for the listed operators; all others fall through."""
     library = torch.library.Library("aten", "IMPL")
     rules: list[tuple[tuple[str, ...], Callable[[tuple], torch.dtype | None]]] = [
         (LOWER, lambda args: torch.get_autocast_dtype(DEVICE)),

@@ -1,4 +1,4 @@
-"""Streams and events of a device whose kernels have ended when they return: they are in order by themselves."""
+"""Streams and events of a synchronous device: kernels run in order and have finished when they return."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _thread = threading.local()
 
 
 class DeviceStream(torch.Stream):
-    """``torch.np.Stream``: work given to it is done at once.
+    """``torch.np.Stream``: work on it runs synchronously.
 
     Parameters
     ----------
     device : torch.device, str or int, optional
-        The device ``np``, which has one index.
+        The device ``np``, whose only index is 0.
     priority : int, optional
-        Taken, and without effect.
+        Ignored.
     """
 
     def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> DeviceStream:
@@ -35,13 +35,13 @@ class DeviceStream(torch.Stream):
         return True
 
     def synchronize(self) -> None:
-        """All work has ended."""
+        """Return at once: all work has finished."""
 
     def wait_event(self, event: Any) -> None:
-        """What the event marks has ended."""
+        """Return at once: the work that the event marks has finished."""
 
     def wait_stream(self, stream: Any) -> None:
-        """The other stream's work has ended."""
+        """Return at once: the other stream's work has finished."""
 
     def record_event(self, event: Any = None) -> Any:
         event = DeviceEvent() if event is None else event
@@ -50,14 +50,14 @@ class DeviceStream(torch.Stream):
 
 
 class DeviceEvent(torch.Event):
-    """``torch.np.Event``: a point of time.
+    """``torch.np.Event``: a point in time.
 
     Parameters
     ----------
     enable_timing : bool
-        Whether `elapsed_time` may be asked.
+        Whether `elapsed_time` may be called.
     blocking, interprocess : bool
-        Taken, and without effect.
+        Ignored.
     """
 
     _at: float | None = None
@@ -78,10 +78,10 @@ class DeviceEvent(torch.Event):
         return True
 
     def wait(self, stream: Any = None) -> None:
-        """What the event marks has ended."""
+        """Return at once: the work that the event marks has finished."""
 
     def synchronize(self) -> None:
-        """What the event marks has ended."""
+        """Return at once: the work that the event marks has finished."""
 
     def elapsed_time(self, end_event: Any) -> float:
         """Milliseconds from this event to another.
@@ -89,7 +89,7 @@ class DeviceEvent(torch.Event):
         Raises
         ------
         ValueError
-            If one of them was made without ``enable_timing``, or was not recorded.
+            One of the events was made without ``enable_timing``, or was not recorded.
         """
         if not (self._timed and end_event._timed):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
@@ -99,7 +99,7 @@ class DeviceEvent(torch.Event):
 
 
 class StreamFunctions:
-    """What ``torch.np`` has of streams, and the device's name."""
+    """The stream functions of ``torch.np``."""
 
     Stream, Event = DeviceStream, DeviceEvent
 
@@ -115,7 +115,7 @@ class StreamFunctions:
 
     @contextmanager
     def stream(self, stream: DeviceStream | None) -> Iterator[None]:
-        """``with torch.np.stream(s):`` makes a stream the thread's current one; None changes nothing."""
+        """Make a stream the thread's current one, ``with torch.np.stream(s):``; None changes nothing."""
         before = self.current_stream()
         self.set_stream(stream)
         try:
@@ -128,6 +128,6 @@ _DEFAULT: DeviceStream
 
 
 def make_default() -> None:
-    """Make the default stream, once torch knows the device's name."""
+    """Make the default stream; torch must know the device's name by then."""
     global _DEFAULT
     _DEFAULT = DeviceStream()

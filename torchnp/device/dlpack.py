@@ -1,4 +1,4 @@
-"""Tensors of the device as what they are for other libraries: memory of the CPU, shared without a copy."""
+"""DLPack and NumPy exchange: the device's tensors are CPU memory, shared with other libraries without a copy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CPU = (1, 0)  # kDLCPU, and its only index
 
 
 def share_with_others() -> None:
-    """Let ``np.from_dlpack``, ``torch.from_dlpack`` and `torchnp.interop.to_numpy` take tensors of the device."""
+    """Let ``np.from_dlpack``, ``torch.from_dlpack`` and `torchnp.interop.to_numpy` accept the device's tensors."""
     tensor_memory.READERS[storages.DEVICE] = storages.to_numpy
     Tensor: Any = torch.Tensor
     whose, export = Tensor.__dlpack_device__, Tensor.__dlpack__
@@ -40,7 +40,7 @@ _NOTHING = torch.empty(0)
 
 
 def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of the CPU on the same memory; as torch does of its own, what requires grad or is conjugated is refused."""
+    """A CPU tensor on the same memory; like torch, refuse tensors that require grad or have the conjugate bit."""
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if tensor.is_conj():

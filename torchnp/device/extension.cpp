@@ -1,8 +1,8 @@
-// Tensors of the device `np` made, and looked into, in C++; and what torch asks of a device in C++ alone: an allocator
-// and a generator. Without it all but that generator works; scripts/bench_device.py prints what it saves.
+// C++ conversion between arrays and tensors of the device `np`, and what torch takes from C++ alone: an allocator and a
+// generator. Everything but that generator works without it; scripts/bench_device.py prints the time it saves.
 //
-// A storage made here owns a reference to the ndarray in whose memory it is. What these functions do not know (a dtype,
-// a storage that Python made) they leave to the Python functions that stand in their place without the extension.
+// A storage made here owns a reference to the ndarray that holds its memory. What these functions do not support (a
+// dtype, a storage made by Python) they leave to the Python functions that they replace.
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
@@ -20,7 +20,7 @@ std::unordered_map<int, PyArray_Descr*> to_numpy;
 PyObject *share_by_python, *wrap_by_python;
 
 void drop(void* array) {
-  if (!Py_IsInitialized()) return;  // memory that outlives Python is the system's to take back
+  if (!Py_IsInitialized()) return;  // the system takes back memory that outlives Python
   py::gil_scoped_acquire gil;
   Py_DECREF(static_cast<PyObject*>(array));
 }
@@ -42,7 +42,7 @@ struct Allocator : c10::Allocator {
   void copy_data(void* to, const void* from, size_t nbytes) const override { default_copy_data(to, from, nbytes); }
 } allocator;
 
-// The CPU's Mersenne Twister, of this device.
+// The CPU's Mersenne Twister generator, for this device.
 struct Generator : at::CPUGeneratorImpl {
   Generator() {
     device_ = kDevice;
@@ -50,7 +50,7 @@ struct Generator : at::CPUGeneratorImpl {
   }
 };
 
-// The one device without streams; torch asks for it several times a call.
+// Guard of the only device, without streams; torch asks it several times a call.
 struct Guard : c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::PrivateUse1> {
   c10::Device getDevice() const override { return kDevice; }
   c10::Device exchangeDevice(c10::Device) const override { return kDevice; }
@@ -62,7 +62,7 @@ struct Guard : c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::PrivateUse1> {
   }
 } guard;
 
-// An array's memory as a tensor of the device: `storages.wrap`.
+// A device tensor on an array's memory: `storages.wrap`.
 PyObject* wrap(PyObject*, PyObject* argument) {
   HANDLE_TH_ERRORS
   if (!PyArray_CheckExact(argument)) return PyObject_CallOneArg(wrap_by_python, argument);
@@ -72,7 +72,7 @@ PyObject* wrap(PyObject*, PyObject* argument) {
   const int dims = PyArray_NDIM(array);
   const int64_t itemsize = PyArray_ITEMSIZE(array);
   c10::SmallVector<int64_t, 5> sizes(dims), strides(dims);
-  int64_t reach = 1;  // elements from the first to the last
+  int64_t reach = 1;  // number of elements from the first to the last
   for (int i = 0; i < dims; i++) {
     sizes[i] = PyArray_DIM(array, i);
     strides[i] = PyArray_STRIDE(array, i) / itemsize;
@@ -88,7 +88,7 @@ PyObject* wrap(PyObject*, PyObject* argument) {
   END_HANDLE_TH_ERRORS
 }
 
-// The memory of a tensor of the device as an array: `storages.share`.
+// An array on a device tensor's memory: `storages.share`.
 PyObject* share(PyObject*, PyObject* argument) {
   HANDLE_TH_ERRORS
   if (!THPVariable_Check(argument)) return PyObject_CallOneArg(share_by_python, argument);
@@ -121,7 +121,7 @@ PyObject* share(PyObject*, PyObject* argument) {
   END_HANDLE_TH_ERRORS
 }
 
-// Takes the dtypes of both sides and the functions in whose place the two above are put.
+// Sets the dtype maps, and the Python functions that the two above replace and fall back to.
 void ready(const py::dict& dtypes, const py::object& share_, const py::object& wrap_) {
   for (auto& pair : dtypes) {
     auto* numpy = reinterpret_cast<PyArray_Descr*>(pair.first.inc_ref().ptr());
@@ -135,7 +135,7 @@ void ready(const py::dict& dtypes, const py::object& share_, const py::object& w
 
 PyMethodDef methods[] = {{"share", share, METH_O, nullptr}, {"wrap", wrap, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
 
-// torch's advice, hooks of C++, would take the place of those that Python gives.
+// Hides a torch warning: the C++ hooks that it recommends would replace the Python hooks.
 struct Quiet : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };

@@ -1,8 +1,8 @@
 """The optional extension in C++: ``TORCHNP_DEVICE_EXTENSION=1`` builds it at the first ``import torchnp.device``.
 
-It makes a tensor of an array, and an array of a tensor, in place of the Python functions of `storages`, and gives torch
-what it asks of a device in C++ alone: an allocator, and the generator of ``torch.Generator("np")``. Without it
-everything but that generator works. torch keeps what it has built in its folder of extensions (``TORCH_EXTENSIONS_DIR``).
+It replaces the Python functions of `storages` that convert between arrays and tensors, and adds what torch takes from
+C++ alone: an allocator, and the generator ``torch.Generator("np")``. Everything but that generator works without it.
+torch caches the build in its extensions folder (``TORCH_EXTENSIONS_DIR``).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ SOURCE = Path(__file__).with_name("extension.cpp")
 
 @cache
 def build() -> Any:
-    """Build the extension, or load it as it was built.
+    """Build the extension, or load the cached build.
 
     Raises
     ------
     RuntimeError
-        Where it cannot be built: no compiler, no ninja, a folder that cannot be written.
+        The build failed: no compiler, no ninja, or a folder that cannot be written.
     """
     from torch.utils import cpp_extension
 
@@ -45,23 +45,23 @@ def build() -> Any:
 
 
 def built() -> Any:
-    """The extension where it was asked for, None elsewhere."""
+    """Return the extension if ``TORCHNP_DEVICE_EXTENSION`` asks for it, else None."""
     return build() if ASKED else None
 
 
 def replace(dtypes: dict[Any, Any], share: Callable[..., Any], wrap: Callable[..., Any]) -> tuple[Any, Any]:
-    """The extension's functions in place of two of Python, to which it leaves what it does not know; else those."""
+    """Return the extension's ``share`` and ``wrap``, which fall back to Python's; without the extension, Python's."""
     made = built()
     if made is None:
         return share, wrap
-    # torch's own hooks for devices of Python ask for a generator by the way of which it warns.
+    # torch's own hooks for Python devices ask for a generator in a way that torch warns about.
     warnings.filterwarnings("ignore", "GetGeneratorForPrivateuse1", DeprecationWarning)
     made.ready(dtypes, share, wrap)
     return made.share, made.wrap
 
 
 def guard() -> None:
-    """Put the extension's guard, whom torch asks for the current device many times a call, in the place of Python's."""
+    """Replace the Python guard by the extension's: torch asks it for the current device many times a call."""
     made = built()
     if made is not None:
         made.guard()

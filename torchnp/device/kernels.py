@@ -1,10 +1,10 @@
 """The kernels of the device ``np``: rows of `torchnp.table`, each looked up when its operator is first called.
 
-What is not a row of the table:
+Some operators do not use a row:
 
-- Operators that torch defines by others for every device (``CompositeImplicitAutograd``) are taken apart by torch, unless
-  its CPU has kernels of their own; so are views, which compute nothing: torch's own code works out sizes and strides.
-- `_BOOKKEEPING` names what moves or resizes storages; arrays have none.
+- torch decomposes composite operators (``CompositeImplicitAutograd``), unless its CPU has kernels for them.
+- Views compute nothing: torch's own code works out sizes and strides.
+- `_OWN` has the operators that move or resize storages, which arrays lack, and a few others.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RUNNER = kernel_runner.Runner(storages)
 
 
 class _Both:
-    """The device's memory and the CPU's, for operators whose indices or sources may lie on either."""
+    """Memory access for operators whose arguments may be on the device or on the CPU."""
 
     DEVICE, SPOKEN = storages.DEVICE, storages.SPOKEN
     share = to_numpy = staticmethod(storages.share_any)
@@ -64,12 +64,12 @@ _TAKE_BOTH = frozenset(
 """Operators of which torch takes indices or lengths on the CPU."""
 
 
-_spaces: dict[str, torch.library.Library] = {}  # by namespace; torch must keep them
-_of_libraries: set[str] = set()  # rows that are registered
+_spaces: dict[str, torch.library.Library] = {}  # by namespace; kept alive for torch
+_of_libraries: set[str] = set()  # registered rows of other libraries
 
 
 def register() -> list[torch.library.Library]:
-    """Register every row; the libraries that torch must keep."""
+    """Register every row; return the libraries, which must stay alive."""
     _spaces.update((space, torch.library.Library(space, "IMPL")) for space in libraries.OWN)
     for name in torchnp.table:
         if name.partition("::")[0] in libraries.OWN and name not in _LEFT and name not in _OWN:
@@ -79,7 +79,7 @@ def register() -> list[torch.library.Library]:
     _spaces["aten"].impl("_pin_memory", _pinned, "CPU")
     for key in (KEY, f"Autograd{KEY}"):
         _spaces["aten"].impl("_has_compatible_shallow_copy_type", _may_take_data, key)
-    for bit in ("Conjugate", "Negative"):  # the schema does not mark the target, which torch would resolve to a copy
+    for bit in ("Conjugate", "Negative"):  # the schema does not mark the target as written: torch would copy it
         _spaces["aten"].impl("_copy_from", torch.library.fallthrough_kernel, bit)
     everything = torch.library.Library("_", "IMPL")
     everything.fallback(_missing, KEY)
@@ -98,7 +98,7 @@ def _register(name: str) -> None:
 
 
 def register_libraries() -> None:
-    """Register the rows of other libraries' operators that torch knows, as many as are declared by now."""
+    """Register the rows of other libraries' operators that have been declared so far and that torch knows."""
     for name in {*libraries.SCHEMAS} - _of_libraries:
         if name in torchnp.table and is_overload(name) and not has_kernel(name, KEY):
             space = name.partition("::")[0]
@@ -109,7 +109,7 @@ def register_libraries() -> None:
 
 
 def _lazy(name: str) -> Callable[..., Any]:
-    """The function of a row: made at the first call."""
+    """Return a kernel that builds its row's function at the first call."""
     run: kernel_runner.Run | None = None
 
     def first(args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -139,7 +139,7 @@ def _lazy(name: str) -> Callable[..., Any]:
 
 
 def _elsewhere(name: str, here: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-    """A result that is asked for on another device (``zeros_like(x, device="cpu")``): made here, and moved there."""
+    """Compute a result requested on another device (``zeros_like(x, device="cpu")``) here, and move it there."""
     device = torch.device(kwargs["device"])
     if device.type != "meta":
         return here(*args, **kwargs | {"device": None}).to(device)
@@ -162,9 +162,9 @@ _TO_SPARSE = ("aten::_to_sparse", "aten::sparse_mask", "aten::_sparse_mask_proje
 
 
 def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """What has no kernel: an error, or the CPU's where that was asked for."""
+    """Fallback for operators without a kernel: an error, or torch's CPU if `allow_fallback` is set."""
     name = func.name()
-    if func.namespace not in libraries.OWN and name in torchnp.table:  # met just now, or registered in torch since
+    if func.namespace not in libraries.OWN and name in torchnp.table:  # newly declared, or registered in torch since
         register_libraries()
         return _run_of(name)(args, kwargs)
     if name.startswith(_TO_SPARSE):
@@ -192,7 +192,7 @@ def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = 
 
 
 def _resize(tensor: torch.Tensor, size: Any, *, memory_format: Any = None) -> torch.Tensor:
-    """``resize_``: the storage grows for all tensors on it; new elements are zeros."""
+    """``resize_``: the storage grows for all tensors that share it; new elements are zeros."""
     if memory_format is None and tensor.shape == torch.Size(size):
         return tensor
     like = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
@@ -219,7 +219,7 @@ def _set_to_nothing(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def grow(storage: torch.UntypedStorage, nbytes: int) -> None:
-    """Let a storage have at least so many bytes, for all tensors on it."""
+    """Grow a storage to at least ``nbytes`` bytes, for all tensors that share it."""
     if nbytes > storage.nbytes():
         grown = np.zeros(nbytes, np.uint8)
         grown[: storage.nbytes()] = storages.bytes_of(storage)
@@ -231,12 +231,12 @@ _SET = by_cpu(aten.set_.source_Storage_storage_offset)
 
 
 def _as_strided_(tensor: torch.Tensor, size: Any, stride: Any, offset: int | None = None) -> torch.Tensor:
-    there = _AS_STRIDED(tensor, size, stride, offset)  # which refuses what lies outside
+    there = _AS_STRIDED(tensor, size, stride, offset)  # refuses what lies outside the storage
     return _SET(tensor, tensor.untyped_storage(), there.storage_offset(), size, stride)
 
 
 def _set(tensor: torch.Tensor, storage: torch.UntypedStorage, offset: int, size: Any, stride: Any = ()) -> torch.Tensor:
-    """``set_``, which lets the storage grow."""
+    """``set_``, which grows the storage if needed."""
     stride = stride or torch.empty(size, device="meta").stride()
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else 0
     grow(storage, (offset + reach) * tensor.element_size() if reach else 0)
@@ -248,7 +248,7 @@ def _set_source(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
 
 
 def _pack(tensor: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """``_pack_padded_sequence``: lengths are on the CPU, and so are the sizes of batches."""
+    """``_pack_padded_sequence``: the lengths and the resulting batch sizes are on the CPU."""
     data, sizes = torchnp.table["aten::_pack_padded_sequence"](
         storages.share_any(tensor), storages.share_any(lengths), batch_first
     )
@@ -256,9 +256,9 @@ def _pack(tensor: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tup
 
 
 def _may_take_data(tensor: torch.Tensor, data: torch.Tensor) -> bool:
-    """Whether ``tensor.data = data`` is possible: between the CPU and the device, as between the CPU and CUDA.
+    """Whether ``tensor.data = data`` is allowed: between the CPU and the device, as between the CPU and CUDA.
 
-    torch's list of such devices leaves PrivateUse1 out, and ``Module.to`` would make new parameters.
+    torch's list of such devices lacks PrivateUse1, so ``Module.to`` would make new parameters.
     """
     return {tensor.device.type, data.device.type} <= {"cpu", storages.DEVICE} and tensor.layout == data.layout
 
@@ -267,7 +267,7 @@ _FLOAT_HISTC = _lazy("aten::histc")
 
 
 def _histc(tensor: torch.Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> torch.Tensor:
-    """``histc``, of integers too: torch's CPU refuses them, but libraries count on every other device to take them."""
+    """``histc``, for integers too: torch's CPU refuses them, but libraries expect every other device to accept them."""
     if tensor.dtype.is_floating_point or tensor.dtype == torch.bool:
         return _FLOAT_HISTC(tensor, bins, min, max)
     return _FLOAT_HISTC(tensor.double(), bins, min, max).to(tensor.dtype)
@@ -285,7 +285,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "aten::set_.source_Storage": by_cpu(aten.set_.source_Storage),
     "aten::set_.source_Tensor": _set_source,
     "aten::set_": _set_to_nothing,
-    "aten::_fused_sdp_choice": lambda *args, **kwargs: 0,  # the form of plain operators
+    "aten::_fused_sdp_choice": lambda *args, **kwargs: 0,  # the math backend
     "aten::_nested_tensor_from_mask": nested.nested_tensor_from_mask,
     "aten::is_pinned": lambda tensor, device=None: False,
     "aten::record_stream": lambda tensor, stream: None,
@@ -299,7 +299,7 @@ def _is_view(name: str) -> bool:
 
 
 def _pinned(tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
-    """All memory of the device is the CPU's: there is nothing to pin."""
+    """Copy the tensor: the device's memory is the CPU's, so there is nothing to pin."""
     return tensor.clone()
 
 

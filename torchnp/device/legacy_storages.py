@@ -1,4 +1,4 @@
-"""``torch.np.FloatStorage`` and the like: the deprecated classes of storages of a dtype, which torch has for each device."""
+"""``torch.np.FloatStorage`` and the like: the deprecated typed storage classes that torch has for each device."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class _NpLegacyStorage(LegacyStorage):
 
 
 def add_to(module: ModuleType) -> None:
-    """Add a class per dtype that torch names one for."""
+    """Add a class for each dtype that torch has a storage name for."""
     for dtype, name in storage_names().items():
-        if dtype in NUMPY_DTYPE:  # the device has no quantized ones
+        if dtype in NUMPY_DTYPE:  # the device has no quantized dtypes
             setattr(module, name, _class_of(dtype, name, module.__name__))
 
 

@@ -1,4 +1,4 @@
-"""The one device of its kind: which index it has, what is waited for, and how much memory its tensors hold."""
+"""Device management: the only device's index, synchronization, and memory statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torchnp.device.storages import Device, check_index
 
 
 def memory_allocated(device: Device = None) -> int:
-    """Bytes of the storages that tensors of the device hold, as far as Python sees tensors: autograd keeps others."""
+    """Bytes of the storages that the device's tensors hold, except tensors that autograd alone keeps."""
     check_index(device)
     held: dict[int, int] = {}
     for x in gc.get_objects():
@@ -35,7 +35,7 @@ def memory_allocated(device: Device = None) -> int:
 
 
 def _memory(pages: str) -> int:
-    """Bytes of the machine's memory, ``SC_PHYS_PAGES``, or of what of it is free, ``SC_AVPHYS_PAGES``; 0 where the system does not say."""
+    """Bytes of total (``SC_PHYS_PAGES``) or free (``SC_AVPHYS_PAGES``) memory; 0 if the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf(pages)
     except (AttributeError, OSError, ValueError):  # as on Windows
@@ -43,7 +43,7 @@ def _memory(pages: str) -> int:
 
 
 class Management:
-    """The part of ``torch.np`` that `torch.cuda` has for several devices and their memory."""
+    """The functions of ``torch.np`` for devices and their memory, as in `torch.cuda`."""
 
     _peak = 0
 
@@ -54,20 +54,20 @@ class Management:
         return 1
 
     def set_device(self, device: Device) -> None:
-        """Make a device the current one: `check_index` refuses all but the only one."""
+        """Make a device the current one; `check_index` refuses any index but 0."""
         check_index(device)
 
     def synchronize(self, device: Device = None) -> None:
-        """Kernels have ended when they return."""
+        """Return at once: kernels have finished when they return."""
         check_index(device)
 
     def get_device_name(self, device: Device = None) -> str:
-        """The library that computes, its version, and the processor's architecture."""
+        """NumPy, its version, and the processor's architecture."""
         check_index(device)
         return f"NumPy {np.__version__} on {platform.machine()}"
 
     def get_device_properties(self, device: Device = None) -> types.SimpleNamespace:
-        """What is known of the device: its name, the memory of the machine in bytes, and its processors."""
+        """The device's name, the machine's memory in bytes, and the number of its processors."""
         check_index(device)
         return types.SimpleNamespace(
             name=self.get_device_name(),
@@ -76,12 +76,12 @@ class Management:
         )
 
     def mem_get_info(self, device: Device = None) -> tuple[int, int]:
-        """Bytes of the machine's memory that are free, and all of them; 0 where the system does not say."""
+        """Free and total bytes of the machine's memory; 0 if the system does not say."""
         check_index(device)
         return _memory("SC_AVPHYS_PAGES"), _memory("SC_PHYS_PAGES")
 
     def seed(self) -> int:
-        """`torch.seed`: the device draws from the CPU's generator."""
+        """`torch.seed`, as the device draws from the CPU generator."""
         return torch.seed()
 
     seed_all = seed
@@ -91,31 +91,31 @@ class Management:
         return torch.initial_seed()
 
     def empty_cache(self) -> None:
-        """NumPy frees memory when its last tensor goes: nothing is cached."""
+        """Do nothing: NumPy frees memory when its last tensor dies, so nothing is cached."""
 
     def memory_allocated(self, device: Device = None) -> int:
-        """`memory_allocated`: bytes of the storages that tensors of the device hold."""
+        """Bytes of the storages that the device's tensors hold; see the function `memory_allocated`."""
         now = memory_allocated(device)
         self._peak = max(self._peak, now)
         return now
 
     def max_memory_allocated(self, device: Device = None) -> int:
-        """The largest figure that was asked for since `reset_peak_memory_stats`: the device counts when it is asked."""
+        """The largest figure measured since `reset_peak_memory_stats`; the device measures only when asked."""
         self.memory_allocated(device)
         return self._peak
 
-    # Nothing is reserved beyond what is held.
+    # Nothing is reserved beyond what is allocated.
     memory_reserved, max_memory_reserved = memory_allocated, max_memory_allocated
 
     def reset_peak_memory_stats(self, device: Device = None) -> None:
         self._peak = memory_allocated(device)
 
     def reset_accumulated_memory_stats(self, device: Device = None) -> None:
-        """Nothing is accumulated."""
+        """Do nothing: nothing is accumulated."""
         check_index(device)
 
     def memory_stats(self, device: Device = None) -> dict[str, Any]:
-        """Bytes that are held now, and the largest figure that was asked for, under `torch.cuda.memory_stats`' names."""
+        """Current bytes and the largest figure measured, under the names of `torch.cuda.memory_stats`."""
         now, peak = self.memory_allocated(device), self._peak
         kinds = ("active_bytes", "allocated_bytes", "reserved_bytes")
         return {f"{kind}.all.{when}": n for kind in kinds for when, n in (("current", now), ("peak", peak))}
@@ -130,7 +130,7 @@ _OF_DEVICE = (
 
 
 def serve_accelerator(module: Management) -> None:
-    """Let ``torch.accelerator`` ask the module what torch asks of an allocator or a guard in C++."""
+    """Point functions of ``torch.accelerator`` at the module; torch's own ask a C++ allocator or guard."""
 
     def of_device(name: str) -> Callable[..., Any]:
         return lambda device=None, /: getattr(module, name)(device)

@@ -1,4 +1,4 @@
-"""``torch.np``: what torch asks of a device's module."""
+"""``torch.np``: the device's module, with the functions that torch expects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchnp.device.storages import check_index
 
 
 class Module(Management, StreamFunctions, types.ModuleType):
-    """Registered as ``torch.np``. There is one device, and its generator is the CPU's."""
+    """The module ``torch.np``. There is one device, which uses the CPU generator."""
 
     def __init__(self) -> None:
         super().__init__("torch.np", __doc__)
@@ -32,7 +32,7 @@ class Module(Management, StreamFunctions, types.ModuleType):
         return False
 
     def manual_seed_all(self, seed: int) -> None:
-        """``torch.manual_seed`` has seeded the CPU's generator, which the device draws from."""
+        """Do nothing: ``torch.manual_seed`` has seeded the CPU generator, which the device draws from."""
 
     manual_seed = manual_seed_all
 
@@ -49,16 +49,16 @@ class Module(Management, StreamFunctions, types.ModuleType):
 
     @property
     def fallbacks(self) -> Counter[str]:
-        """Calls by overload that torch's CPU computed, after ``torch.np.fallback(True)``."""
+        """Number of calls, by overload, that torch's CPU computed after ``torch.np.fallback(True)``."""
         return kernels.fallbacks
 
     def fallback(self, allowed: bool) -> None:
-        """Let torch's CPU compute what has no kernel, and count it in `fallbacks`."""
+        """Let torch's CPU compute operators without a kernel, counted in `fallbacks`."""
         kernels.allow_fallback = allowed
 
 
-class device:  # torch's name of what makes a device the current one
-    """``with torch.np.device(0):`` makes the only device the current one."""
+class device:  # torch's name for this context manager
+    """Make the only device the current one: ``with torch.np.device(0):``."""
 
     def __init__(self, device: Any = None) -> None:
         self.idx = check_index(device)
@@ -71,7 +71,7 @@ class device:  # torch's name of what makes a device the current one
 
 
 def storages_here() -> None:
-    """Let storages be made on the device: torch's own constructor asks for an allocator in C++, and crashes."""
+    """Let storages be made on the device; torch's own constructor crashes for lack of a C++ allocator."""
     make = torch.UntypedStorage.__new__
 
     def new(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Nested tensors, which the device has not: what torch's transformer encoder computes by them is computed on padded ones."""
+"""Replacement for nested tensors, which the device lacks: torch's transformer encoder computes on padded tensors."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torchnp.interop.mode import MissingKernelError
 
 
 class NestedTensorError(MissingKernelError):
-    """A nested tensor was asked for on the device."""
+    """An operator would make a nested tensor on the device."""
 
 
 def nested_tensor_from_mask(tensor: torch.Tensor, mask: torch.Tensor, mask_check: bool = True) -> NoReturn:
-    """``_nested_tensor_from_mask``."""
+    """Refuse ``_nested_tensor_from_mask``."""
     raise NestedTensorError("aten::_nested_tensor_from_mask: the device np has no nested tensors")
 
 
 def encode_without() -> None:
-    """Let ``nn.TransformerEncoder`` compute on padded tensors where it decides for a nested one, before its first layer."""
+    """Let ``nn.TransformerEncoder`` compute on padded tensors where it would make a nested one."""
     forward = torch.nn.TransformerEncoder.forward
 
     @wraps(forward)
@@ -39,7 +39,7 @@ def encode_without() -> None:
             lengths = src_key_padding_mask.logical_not().sum(-1, keepdim=True)
             padding = (
                 torch.arange(src.shape[1], device=src.device) >= lengths
-            )  # a nested tensor has the first of each row
+            )  # a nested tensor keeps the first entries of each row
             padded: Any = copy.copy(self)
             padded.use_nested_tensor = False
             padded._modules = self._modules | {"norm": None}

@@ -1,4 +1,4 @@
-"""What torch's CPU computes for the device, on the same memory: sparse tensors, and on request what has no kernel."""
+"""Operators that torch's CPU computes on the device's memory: sparse ones, and on request those without a kernel."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _BY_ROWS = (torch.sparse_csr, torch.sparse_bsr)
 
 
 class _Twins:
-    """Tensors of the CPU on the memory of a call's tensors, and back."""
+    """Map a call's device tensors to CPU tensors on the same memory (twins), and back."""
 
     def __init__(self) -> None:
         self._originals: dict[int, torch.Tensor] = {}
-        self._kept: list[torch.Tensor] = []  # so that no two have one id
+        self._kept: list[torch.Tensor] = []  # so that no two share an id
 
     def down(self, x: Any) -> Any:
         if isinstance(x, torch.Tensor):
@@ -67,7 +67,7 @@ class _Twins:
         return storages.to_torch(convert.to_numpy(x))
 
     def write_back(self, twin: torch.Tensor) -> None:
-        """Let a written tensor be what its twin has become; dense ones of one size share their memory."""
+        """Copy a written twin back to its original; dense ones of unchanged size share memory anyway."""
         original = self._originals[id(twin)]
         if original is twin:
             return
@@ -83,7 +83,7 @@ class _Twins:
 
 
 def _parts_as(x: torch.Tensor, move: Any) -> torch.Tensor:
-    """A tensor whose strided parts are moved."""
+    """Rebuild a tensor with ``move`` applied to its strided parts."""
     if x.layout is torch.strided:
         return move(x)
     if x.layout is torch.sparse_coo:
@@ -96,7 +96,7 @@ def _parts_as(x: torch.Tensor, move: Any) -> torch.Tensor:
 
 
 def compute_on_cpu(func: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Run an overload by torch's CPU on the memory of its arguments; what it writes is written, new results are moved."""
+    """Run an overload on torch's CPU, on its arguments' memory: writes take effect, new results move to the device."""
     twins = _Twins()
     given, named = twins.down(args), {k: twins.down(v) for k, v in kwargs.items()}
     result = func(*given, **named)
@@ -120,12 +120,12 @@ def _sparse(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 
 def register(key: str) -> list[torch.library.Library]:
-    """Register sparse tensors of the device under the sparse kinds of its key."""
+    """Register the sparse operators under the sparse variants of the device's dispatch key."""
     library, everything = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
     for kind, structure in (("Sparse", _STRUCTURE), ("SparseCsr", _COMPRESSED_STRUCTURE)):
         for name in structure:
             library.impl(name, by_cpu(overload(f"aten::{name}"), f"{kind}CPU"), f"{kind}{key}")
-        for name in overloads_under(f"{kind}CPU"):  # torch's own forms for all devices come before a fallback
+        for name in overloads_under(f"{kind}CPU"):  # torch's kernels for all devices take precedence over a fallback
             explicit = any(
                 has_kernel(name, f"CompositeExplicitAutograd{functional}") for functional in ("", "NonFunctional")
             )

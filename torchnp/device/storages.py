@@ -1,7 +1,7 @@
-"""Tensors of the device ``np``, and arrays, on the same memory.
+"""Conversion between tensors of the device ``np`` and arrays on the same memory.
 
-A tensor of the device is an ordinary `torch.Tensor`: its storage points to the memory of an array that is kept alive
-by the storage's Python object, for as long as torch keeps the storage. So sizes, strides, views, version counters and
+A tensor of the device is an ordinary `torch.Tensor`. Its storage points to the memory of an array, which the storage's
+Python object keeps alive for as long as torch keeps the storage. So sizes, strides, views, version counters and
 autograd are torch's own.
 """
 
@@ -25,7 +25,7 @@ from torchnp.layout.stride_rules import has_strides
 DEVICE = "np"
 SPOKEN = "the device np"
 
-_DEVICE: torch.device  # torch knows the name once the device is set up
+_DEVICE: torch.device  # made on first use: torch knows the name only once the device is set up
 _storage = torch.Tensor.untyped_storage
 _NOTHING = np.empty(0, np.uint8)
 
@@ -34,7 +34,7 @@ Device = int | str | torch.device | None
 
 
 def check_index(device: Device) -> int:
-    """The index of a device, which is 0.
+    """Check a device and return its index, which is always 0.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def check_index(device: Device) -> int:
     Raises
     ------
     RuntimeError
-        There is no device of that index.
+        The index is not 0.
     ValueError
-        It is a device of another type.
+        The device is of another type.
     """
     if isinstance(device, str):
         device = torch.device(device)
@@ -61,14 +61,14 @@ def check_index(device: Device) -> int:
 
 
 def share(tensor: torch.Tensor) -> np.ndarray:
-    """The memory of a tensor of the device; a 0-d tensor of the CPU is a number, and may stand beside them."""
+    """A device tensor as an array on its memory; accepts a 0-d CPU tensor too, which counts as a number."""
     if tensor.is_conj() or tensor.is_neg():
         raise RuntimeError("not plain")
     return physical(tensor)
 
 
 def physical(tensor: torch.Tensor) -> np.ndarray:
-    """The memory itself, whatever the conjugate and negative bits say."""
+    """A tensor's memory as an array, ignoring its conjugate and negative bits."""
     try:
         owner = _storage(tensor).array  # type: ignore[attr-defined]  # which `hold` sets
     except AttributeError:
@@ -82,19 +82,19 @@ def physical(tensor: torch.Tensor) -> np.ndarray:
     except ValueError:
         if tensor.numel():
             raise
-        return np.ndarray(shape, dtype, _NOTHING, strides=strides)  # which may begin beyond the memory
+        return np.ndarray(shape, dtype, _NOTHING, strides=strides)  # an empty tensor may begin beyond the memory
 
 
 def _without_owner(tensor: torch.Tensor) -> np.ndarray:
     if tensor.device.type == DEVICE:
         if is_zero(tensor) or tensor.layout != torch.strided:
             raise RuntimeError("not plain")
-        if tensor.numel():  # torch made a storage of its own at the same address, as pickling does
+        if tensor.numel():  # torch made another storage at the same address, as pickling does
             storage: Any = _storage(tensor)
             storage.array = bytes_of(storage)
             return physical(tensor)
         dtype = NUMPY_DTYPE[tensor.dtype]
-        # an uninitialized parameter refuses to tell its shape by attribute
+        # an uninitialized parameter refuses the attribute `shape`
         return np.ndarray(tensor.size(), dtype, _NOTHING, strides=[s * dtype.itemsize for s in tensor.stride()])
     if tensor.dim() and not tensor.is_meta:
         raise RuntimeError(
@@ -105,19 +105,19 @@ def _without_owner(tensor: torch.Tensor) -> np.ndarray:
 
 
 def bytes_of(storage: torch.UntypedStorage) -> np.ndarray:
-    """The memory of a storage of the device, which must outlive the array."""
+    """A storage's memory as a byte array; the storage must outlive the array."""
     if not storage.nbytes():
         return _NOTHING
     return np.ctypeslib.as_array((ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr()))
 
 
 def share_any(tensor: torch.Tensor) -> np.ndarray:
-    """The memory of a tensor of the device or of the CPU, for operators that take both."""
+    """A device or CPU tensor as an array, for operators that accept both."""
     return convert.to_numpy(tensor) if tensor.device.type == "cpu" else to_numpy(tensor)
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """The memory of a tensor of the device, resolved where it has to be."""
+    """A device tensor as an array: its memory, or a copy if it is a zero tensor or has a conjugate or negative bit."""
     if tensor.device.type != DEVICE:
         return _without_owner(tensor)
     if is_zero(tensor):
@@ -126,7 +126,7 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 
 def seen_through(tensor: torch.Tensor, array: np.ndarray) -> np.ndarray:
-    """An array as a tensor's conjugate and negative bits show it; its own if there are none."""
+    """Apply a tensor's conjugate and negative bits to an array; the array itself if there are none."""
     for is_set, op in ((tensor.is_conj(), "aten::conj_physical"), (tensor.is_neg(), "aten::neg")):
         if is_set:
             array = torchnp.table[op](array)
@@ -134,9 +134,9 @@ def seen_through(tensor: torch.Tensor, array: np.ndarray) -> np.ndarray:
 
 
 def hold(storage: Any, owner: np.ndarray) -> None:
-    """Put a storage on the memory of an array in C order."""
+    """Point a storage to the memory of a C-order array, and keep the array alive."""
     held = storage_at(address(owner) if owner.size else 0, _device(), owner.nbytes)
-    if storage.nbytes():  # only an empty one takes memory of another length
+    if storage.nbytes():  # only an empty storage accepts memory of another length
         swap_memory(storage, storage_at(0, _device(), 0))
     swap_memory(storage, held)
     storage.array = owner
@@ -152,7 +152,7 @@ def _device() -> torch.device:
 
 
 def wrap(array: np.ndarray) -> torch.Tensor:
-    """A tensor of the device on a writable array's memory; strides are not negative."""
+    """A device tensor on a writable array's memory; the array's strides must not be negative."""
     dtype = TORCH_DTYPE[array.dtype]
     if dtype is torch.complex32:
         convert.warn_of_complex_halves()
@@ -165,7 +165,7 @@ def wrap(array: np.ndarray) -> torch.Tensor:
     strides = [s // itemsize for s in array.strides]
     if not array.size:
         return strided_on(empty_on_device((0,), dtype), array.shape, strides if has_strides(array) else None)
-    # The window that the array reaches, from its first element on.
+    # The memory that the array spans, from its first element on.
     length = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
     flat = window(array, (length,), (itemsize,))
     tensor = empty_on_device((length,), dtype)
@@ -174,11 +174,11 @@ def wrap(array: np.ndarray) -> torch.Tensor:
 
 
 def to_torch(array: np.ndarray) -> torch.Tensor:
-    """The same for any array: what cannot be shared is copied."""
+    """`wrap` for any array: memory that cannot be shared is copied."""
     if not array.flags.writeable or not array.flags.aligned or any(s < 0 or s % array.itemsize for s in array.strides):
         array = array.copy()
     return wrap(array)
 
 
-_QUICK = {dt: t for dt, t in TORCH_DTYPE.items() if t is not torch.complex32}  # of which there is something to say
+_QUICK = {dt: t for dt, t in TORCH_DTYPE.items() if t is not torch.complex32}  # Python handles complex32, and warns
 share, wrap = extension.replace(_QUICK, share, wrap)

@@ -1,4 +1,4 @@
-"""What torch checks of a convolution before it computes one, and the sizes of the result."""
+"""Torch's checks of a convolution's arguments, and the sizes and strides of its result."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def geometry(
     input: ndarray, weight: ndarray, bias_shape: Ints | None, stride: Ints, padding: Ints, dilation: Ints,
     transposed: bool, output_padding: Ints, groups: int,
 ) -> Geometry:  # fmt: skip
-    """The parameters expanded, and everything checked that torch checks before it picks a backend."""
+    """Expand the parameters, and run every check that torch runs before it picks a backend."""
     n = weight.ndim - 2
     check(n > 0, "weight should have at least three dimensions")
     check(groups > 0, "non-positive groups is not supported")
@@ -53,7 +53,7 @@ def geometry(
 
 
 def check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: Ints) -> None:
-    """Refuse numbers that no convolution has, in torch's order."""
+    """Refuse invalid parameters, in torch's order."""
     check(min(padding, default=0) >= 0, "negative padding is not supported")
     check(min(output_padding, default=0) >= 0, "negative output_padding is not supported")
     check(min(stride, default=1) > 0, "non-positive stride is not supported")
@@ -63,7 +63,7 @@ def check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: I
 def check_shapes(
     input: ndarray, weight: ndarray, bias_shape: Ints | None, found: Geometry, transposed: bool, groups: int
 ) -> None:
-    """Refuse numbers that no convolution has, and shapes that do not go together."""
+    """Refuse invalid parameters, and shapes that do not match."""
     check_numbers(found.stride, found.padding, found.dilation, found.output_padding)
     if weight.ndim != input.ndim:
         raise conv_misfit(input.shape, weight.shape, bias_shape, transposed, groups, 0, 0)
@@ -88,7 +88,7 @@ def check_room(sizes: Ints, window: Ints, padding: Ints, dilation: Ints) -> None
 
 
 def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
-    """A parameter with one number, or one for each dimension."""
+    """Expand a parameter, one number or one per dimension, to one per dimension."""
     values: tuple[int, ...] = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
     if len(values) not in (1, n):
         words = f"expected {name} to be a single integer value or a list of {n} values to match the convolution"
@@ -96,17 +96,17 @@ def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
     return values * n if len(values) == 1 else values
 
 
-# What oneDNN has formats of.
+# Dtypes that oneDNN has formats for.
 TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, dt.float8_e4m3fn, dt.float8_e5m2))
-_VENDOR = (dt.float32, *dt.HALVES)  # computed by oneDNN for the most part, which has rules of its own
+_VENDOR = (dt.float32, *dt.HALVES)  # mostly computed by oneDNN, which has its own rules
 
 
 def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, groups: int) -> bool:
-    """Whether torch leaves these to oneDNN, which checks less; small single images it computes itself."""
+    """Whether torch uses oneDNN, which checks less; torch computes small single images itself."""
     wide = any(o >= s for o, s in zip(g.output_padding, g.stride, strict=True))
     if input.dtype not in _VENDOR or (transposed and wide):
         return False
-    if input.dtype != dt.float32:  # float16 would need a processor that has it
+    if input.dtype != dt.float32:  # for float16, oneDNN needs a processor that supports it
         return bool(input.dtype == dt.bfloat16)
     return groups > 1 or min(weight.shape[2:][-2:]) > 3 or input.shape[0] > 1 or input.size > 20480
 
@@ -114,7 +114,7 @@ def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, gr
 def check_dtypes(
     input: ndarray, weight: ndarray, bias: ndarray | None, transposed: bool, g: Geometry, groups: int, vendor: bool
 ) -> None:
-    """Refuse what torch's CPU backends have no code for, or will not mix."""
+    """Refuse dtypes that torch's CPU backends lack code for, or will not mix."""
     dtype = input.dtype
     given = [("weight", weight)] if bias is None else [("weight", weight), ("bias", bias)]
     if vendor:
@@ -130,18 +130,18 @@ def check_dtypes(
         slow = (dt.float64, dt.int64)
         require(f"slow_conv_transpose{dims}d_out_cpu" if transposed else "slow_conv_dilated<>", dtype, _VENDOR + slow)
     else:
-        # Of volumes whose window is one element torch makes no columns.
+        # For volumes with a window of one element, torch builds no columns.
         plain = dims == 3 and {*weight.shape[2:], *g.stride} == {1} and not any(g.padding)
         require("slow_conv3d_cpu" if plain else COLUMNS[dims], dtype, WITH_COLUMNS)
     check_type(dtype, weight)
     if bias is None or not transposed:
-        return  # copied, of any dtype, to where products are added
+        return  # torch copies a bias of any dtype into the result, to which it adds the products
     if dims == 3:
         check_type(dtype, bias)
     check_result_dtype(dt.promote_types(dtype, bias.dtype), dtype)
 
 
-COLUMNS = {2: "slow_conv2d_cpu", 3: "compute_columns3d"}  # torch's code of windows, by their dimensions
+COLUMNS = {2: "slow_conv2d_cpu", 3: "compute_columns3d"}  # torch's kernel names for windows, by number of dimensions
 WITH_COLUMNS = (*_VENDOR, dt.float64, *dt.INTS)
 
 
@@ -154,17 +154,17 @@ def check_filter(weight: ndarray, transposed: bool, dilated: bool, groups: int) 
         raise no_channels((len(weight) // groups, 0, *weight.shape[2:]))
 
 
-_WIDE = 1 << 18  # up to this many products sums are in double: with cancellation a plain order would show
+_WIDE = 1 << 18  # up to this many products, sum in double: with cancellation a plain order would show
 
 
 def sum_dtype(input: ndarray, weight: ndarray, points: Ints) -> np.dtype:
-    """The dtype to convolve in; ``points`` are those of the smaller image."""
+    """The dtype to convolve in; ``points`` are the spatial sizes of the smaller image."""
     products = math.prod(points) * math.prod(weight.shape) * input.shape[0]
     return dt.float64 if input.dtype == dt.float32 and products <= _WIDE else dt.opmath(input.dtype)
 
 
 def wants_channels_last(input: ndarray, weight: ndarray) -> bool:
-    """Whether torch's backend for these gives its results with channels innermost."""
+    """Whether torch's backend for these operands returns channels-last results."""
     if input.ndim == 5 and input.dtype not in _VENDOR:
         return False
     return is_channels_last(input) or is_channels_last(weight)
@@ -173,15 +173,15 @@ def wants_channels_last(input: ndarray, weight: ndarray) -> bool:
 def result_strides(
     shape: stride_rules.Shape, input: ndarray, weight: ndarray, vendor: bool, groups: int = 1
 ) -> stride_rules.Strides:
-    """torch's strides of a result: channels innermost where input or weight suggest it, but of volumes only oneDNN's.
+    """Torch's strides for a result: channels last if input or weight suggest it, but for volumes only with oneDNN.
 
-    torch's own code joins what it makes of each group.
+    torch's own code concatenates the results of the groups.
     """
-    point = vendor and input.dtype == dt.float32 and set(weight.shape[2:]) == {1}  # a product, in oneDNN's own order
+    point = vendor and input.dtype == dt.float32 and set(weight.shape[2:]) == {1}  # a product, in oneDNN's order
     if point and len(shape) == 5:
         return stride_rules.contiguous(shape)
     if vendor and not (point and set(shape[2:]) == {1}):
-        groups = 1  # of images of one point the strides are as if groups were joined
+        groups = 1  # the strides of one-point images are as if the groups were joined
     x, w = input[:, : input.shape[1] // groups], weight[: len(weight) // groups]
     found = [stride_rules.layout_of(x), stride_rules.layout_of(w)]
     rows = len(shape) == 3
@@ -210,7 +210,7 @@ def result_strides(
 def strides_of_result(
     shape: stride_rules.Shape, input: ndarray, weight: ndarray, bias: ndarray | None, *options: Any
 ) -> stride_rules.Strides:
-    """The strides of a result of `convolution`, which needs no memory behind its arguments."""
+    """The strides of `convolution`'s result; the arguments need no memory behind them."""
     if 0 in input.shape:
         return stride_rules.contiguous(shape)
     *_, transposed, _, groups = options
@@ -219,20 +219,20 @@ def strides_of_result(
 
 
 def check_weight_written(weight: ndarray) -> None:
-    """torch's own code writes the gradient in the format that the weight suggests, and wants its channels innermost."""
+    """Refuse a weight gradient, written in the format that the weight suggests, whose channels are not innermost."""
     shape, strides = stride_rules.layout_of(weight)
     strides = stride_rules.in_format(shape, stride_rules.suggested(shape, strides))
     check(stride_rules.is_channels_last(shape, strides), "slow_conv2d: grad_weight must be contiguous")
 
 
 def sizes_back(sizes: Ints, kernel: Ints, g: Geometry) -> list[int]:
-    """The sizes that a convolution takes to ``sizes``."""
+    """The input sizes for which a convolution gives ``sizes``."""
     along = zip(sizes, kernel, *g, strict=True)
     return [(s - 1) * t - 2 * p + d * (k - 1) + o + 1 for s, k, t, p, d, o in along]
 
 
 def check_output_padding(g: Geometry) -> None:
-    """Refuse padding of the result that a stride does not reach."""
+    """Refuse output padding that is smaller than neither stride nor dilation."""
     if any(o >= s and o >= d for o, s, d in zip(g.output_padding, g.stride, g.dilation, strict=True)):
         flat, unit = ((0,), (1,)) if len(g.stride) == 1 else ((), ())  # torch runs one dimension as two
         names = AXES[-max(len(g.stride), 2) :]
@@ -242,7 +242,7 @@ def check_output_padding(g: Geometry) -> None:
 
 
 def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, groups: int, vendor: bool) -> list[int]:
-    """The sizes of a transposed convolution's result, checked."""
+    """Check and return the sizes of a transposed convolution's result."""
     sizes, out = input.shape[2:], sizes_back(input.shape[2:], weight.shape[2:], g)
     check_output_padding(g)
     unit = (1,) if len(sizes) == 1 else ()

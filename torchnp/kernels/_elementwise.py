@@ -1,8 +1,8 @@
-"""How elementwise kernels are made: one row each, from a NumPy function and a promotion rule.
+"""Builders of elementwise kernels: one row each, from a NumPy function and a promotion rule.
 
-torch computes in the result dtype of promotion, half types in float32 with one rounding at the end (opmath). For
-each common dtype a *loop* is planned once: the function, and the dtypes to convert from and to. Calls whose operands
-need no conversion go from the table's function straight to the ufunc.
+torch computes in the promoted dtype, and half types in float32 with one rounding at the end (opmath). Each common dtype
+is planned once: the function, and the dtypes to convert to and from. Calls whose operands need no conversion go from
+the table's function straight to the ufunc.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ndarray = np.ndarray
 Ufunc = Callable[..., Any]
 Rule = Callable[[np.dtype], np.dtype]
 Dtypes = frozenset[np.dtype]
-# What an op refuses beside the dtypes that its CPU kernel lacks: (dtypes, exception class, torch's words).
+# Refusals besides the dtypes that an op's CPU kernel lacks: (dtypes, exception class, torch's words).
 Refusals = Sequence[tuple[Collection[np.dtype], type[Exception], str]]
 
 # ---------------------------------------------------------------- the dtypes that torch's CPU kernels have code for
@@ -51,7 +51,7 @@ ALL: Dtypes = frozenset(dt.ALL)
 same: Rule = lambda common: common
 # Integers and bool give the default dtype.
 int_to_float: Rule = lambda common: common if dt.is_inexact(common) else dt.get_default_dtype()
-# bool gives int64, as it does beside a Python integer.
+# bool gives int64, as it does next to a Python integer.
 bool_to_int: Rule = lambda common: dt.int64 if common == dt.bool_ else common
 always_bool: Rule = lambda common: dt.bool_
 complex_to_real: Rule = dt.to_real
@@ -66,7 +66,7 @@ def operand(x: Any, dtype: np.dtype) -> ndarray:
 
 
 def refuse_row(cpu: str, common: np.dtype, takes: Collection[np.dtype], refuses: Refusals) -> None:
-    """`require`, after what torch ``refuses`` before that in words of its own."""
+    """Call `require`, after the ``refuses`` that torch raises earlier with their own messages."""
     for which, error, words in refuses:
         if common in which:
             raise error(words.format(dt.scalar_name(common)))
@@ -74,7 +74,7 @@ def refuse_row(cpu: str, common: np.dtype, takes: Collection[np.dtype], refuses:
 
 
 def common_dtype(first: Any, *others: Any) -> np.dtype:
-    """`torchnp.result_type`, at once where all operands have one dtype; torch looks first whether the sizes fit."""
+    """`torchnp.result_type`, with a shortcut if all operands share a dtype; torch reports misfit sizes first."""
     dtype = getattr(first, "dtype", None)
     for x in others:
         if getattr(x, "dtype", None) is not dtype:
@@ -89,8 +89,8 @@ def common_dtype(first: Any, *others: Any) -> np.dtype:
 def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[tuple[ndarray, ...], np.dtype]:
     """Operands in the dtype of the computation, and the dtype of the result.
 
-    For the kernels that are more than a row: they compute on these and give back ``finish(value, out)``. Every such
-    kernel has code for float32 and float64, which are not looked up in ``takes``.
+    Kernels that are more than a row compute on these and return ``finish(value, out)``. Every such kernel takes float32
+    and float64, so these are not looked up in ``takes``.
     """
     out = common_dtype(*operands)
     if out in WIDE and all(type(x) is ndarray and x.dtype is out for x in operands):
@@ -106,9 +106,9 @@ def formula(
     *given: Any, of: Callable[..., Any], op: str = "", cpu: str = "", takes: Any = FLOATS, stepwise: Any = (),
     into: int | None = None,
 ) -> Any:  # fmt: skip
-    """A formula of promoted tensors in the dtype of the computation, then of numbers as arrays of that dtype.
+    """Apply a formula to tensors promoted to the compute dtype, followed by numbers as arrays of that dtype.
 
-    The half types in ``stepwise`` are rounded at each step; ``into`` is the tensor whose dtype the result takes.
+    Half types in ``stepwise`` round at each step; ``into`` is the index of the tensor whose dtype the result takes.
     """
     tensors = [x for x in given if isinstance(x, ndarray)]
     if len(tensors) > 1:
@@ -121,13 +121,13 @@ def formula(
     inner = arrays[0].dtype
     rest = given[len(tensors) :]
     value = of(*arrays, *[scalar(x, inner) if isinstance(x, (int, float, complex)) else x for x in rest])
-    if into is not None:  # torch computes in the common dtype, and writes that
+    if into is not None:  # torch computes in the common dtype, then casts to the target's
         return dt.cast(finish(value, out), tensors[into].dtype)
     return tuple(finish(v, out) for v in value) if type(value) is tuple else finish(value, out)
 
 
 def check_same_dtype(*tensors: ndarray) -> None:
-    """Raise torch's error for the first tensor whose dtype is not the first one's."""
+    """Raise torch's error for the first tensor whose dtype differs from that of ``tensors[0]``."""
     expected = tensors[0].dtype
     for x in tensors:
         if x.dtype != expected:
@@ -135,20 +135,20 @@ def check_same_dtype(*tensors: ndarray) -> None:
 
 
 def check_broadcast(*operands: Any) -> None:
-    """Raise torch's error where the sizes do not fit."""
+    """Raise torch's error if the shapes do not broadcast."""
     shapes = [x.shape for x in operands if isinstance(x, ndarray)]
     if len(set(shapes)) > 1:
         broadcast_shapes(*shapes)
 
 
 def check_result_dtype(result: np.dtype, target: np.dtype) -> None:
-    """Raise torch's error if it does not write a result of one dtype into a tensor of another."""
+    """Raise torch's error if a result dtype cannot be cast to the target's."""
     if not dt.can_cast(result, target):
         raise cannot_cast(result, target)
 
 
 def in_place(target: ndarray, value: ndarray) -> ndarray:
-    """What an in-place step inside a torch op leaves: the value in the target's dtype, if it has its shape."""
+    """The result of an in-place step inside a torch op: the value in the target's dtype; the shapes must match."""
     if value.shape != target.shape:
         raise output_shape(target.shape, value.shape)
     check_result_dtype(value.dtype, target.dtype)
@@ -162,8 +162,8 @@ class ComputePlan(NamedTuple):
     """How to compute for one common dtype."""
 
     function: Ufunc
-    common: np.dtype  # what the operands are converted to, as torch does
-    inner: np.dtype  # what the function computes in
+    common: np.dtype  # operands are converted to this first, as in torch
+    inner: np.dtype  # the function computes in this
     out: np.dtype
 
 
@@ -175,7 +175,7 @@ _HALVES = ("half", "bfloat16", "complex32")
 def _planner(
     ufunc: Ufunc, result: Rule, cpu: str, takes: Collection[np.dtype], refuses: Refusals, compute: Rule, also: dict
 ) -> Planner:
-    """The plan of each common dtype, made once."""
+    """Return a function that gives the plan of a common dtype, made once each."""
     plans: dict[Any, ComputePlan] = {}
     to_default = result in (int_to_float, complex_to_real_float)
     before = int_to_float if to_default else result if result is bool_to_int else same
@@ -197,8 +197,8 @@ def _planner(
     return plan_of
 
 
-# What NumPy and ml_dtypes compute in half types themselves, each element by way of float32: the same bits in one pass. Of
-# the functions of one operand some are rounded from a float32 of another library, which is as near.
+# NumPy and ml_dtypes compute these in half types themselves, each element via float32: the same bits in one pass. Some
+# unary functions round from another library's float32 result, which is equally accurate.
 _OWN_OF_ONE = frozenset((
     np.negative, np.absolute, np.sqrt, np.floor, np.ceil, np.trunc, np.rint, np.square, np.isnan, np.isinf, np.isfinite,
     np.signbit, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p, np.sin, np.cos, np.tan, np.sinh, np.cosh,
@@ -213,7 +213,7 @@ _BITS = {np.negative: (np.bitwise_xor, np.uint16(0x8000)), np.absolute: (np.bitw
 
 
 def _direct(plan_of: Planner) -> dict[np.dtype, Ufunc]:
-    """The functions that take and give a dtype as it is."""
+    """Functions by dtype, for the dtypes that need no conversion of operands or result."""
     found = {}
     for dtype in dt.ALL:
         with contextlib.suppress(RuntimeError):
@@ -224,7 +224,7 @@ def _direct(plan_of: Planner) -> dict[np.dtype, Ufunc]:
 
 
 def of_half(function: Ufunc, dtype: np.dtype) -> Ufunc:
-    """A function of float32 as one of a half type, whose results are rounded to it, or are bool."""
+    """Wrap a float32 function for a half type: results are rounded to that type, unless they are bool."""
     if function in EXACT_BINARY_UFUNCS:
         return function
 
@@ -236,7 +236,7 @@ def of_half(function: Ufunc, dtype: np.dtype) -> Ufunc:
 
 
 def _direct_halves(plan_of: Planner, run: Callable[..., ndarray], one: bool) -> dict[np.dtype, Ufunc]:
-    """The functions of half types; large tensors of ``one`` operand are looked up in a table."""
+    """Functions by half type; with ``one`` operand, large tensors are looked up in a table."""
     found = {}
     for dtype in dt.HALVES:
         with contextlib.suppress(RuntimeError):
@@ -248,7 +248,7 @@ def _direct_halves(plan_of: Planner, run: Callable[..., ndarray], one: bool) -> 
 
 
 def _of_one(plan_of: Planner, half_tail: Ufunc | None) -> Callable[[Any], ndarray]:
-    tables: dict[np.dtype, ndarray] = {}  # of a half type: the results of all its numbers, by their bits
+    tables: dict[np.dtype, ndarray] = {}  # by half type: the results for all its values, indexed by their bits
 
     def compute(x: ndarray) -> ndarray:
         function, common, inner, out = plan_of(x.dtype)
@@ -294,7 +294,7 @@ def _of_two(
         try:
             function, common, inner, out = plan_of(common)
         except NotImplementedError as error:
-            if str(error).startswith('"'):  # torch looks for code last
+            if str(error).startswith('"'):  # torch looks for the kernel last
                 check_broadcast(a, b)
             raise
         b = operand(b, inner if exact else common)
@@ -315,19 +315,19 @@ def _of_two(
 
 
 def _is_broadcast_scalar(b: Any) -> bool:
-    """Whether torch takes an operand for one number: not one that is held as such, but an array that repeats one."""
+    """Whether torch treats an operand as one repeated number: an array with strides of 0, but not a NumPy scalar."""
     if isinstance(b, ndarray):
         return b.size > 0 and not any(s for s, n in zip(b.strides, b.shape) if n > 1)
     return not isinstance(b, np.generic)
 
 
 def unary(names: str, ufunc: Ufunc, result: Rule = same, **given: Any) -> Callable[[Any], ndarray]:
-    """Declare an elementwise op of one tensor: the overloads and aliases, separated by spaces; see `_declare`."""
+    """Declare a unary elementwise op; ``names`` are overloads and aliases, separated by spaces; see `_declare`."""
     return _declare(names, ufunc, result, 1, **{"takes": FLOATS | COMPLEX} | given)
 
 
 def binary(names: str, ufunc: Ufunc, result: Rule = same, **given: Any) -> Callable[[Any, Any], ndarray]:
-    """Declare an elementwise op of two tensors or numbers: the overloads and aliases; see `_declare`."""
+    """Declare an elementwise op of two tensors or numbers; ``names`` as in `unary`; see `_declare`."""
     return _declare(names, ufunc, result, 2, **{"takes": NUMBERS | BOOL} | given)
 
 
@@ -337,29 +337,28 @@ def _declare(
     half_tail: Ufunc | None = None, like: Any = None, differs: Sequence[str] = (), doc: str = "",
     writes: WriteSpec = NOTHING, **also: Ufunc,
 ) -> Callable[..., ndarray]:  # fmt: skip
-    """The body of an elementwise op, declared under its names (none for a step of other kernels).
+    """Declare an elementwise op under its names, and return its body; with no names it is a step of other kernels.
 
     Parameters
     ----------
     ufunc : callable
-        Computes in the dtype that ``compute`` gives, by default in float32 for the half types.
+        Computes in the dtype that ``compute`` returns, by default float32 for half types.
     result : callable
-        Promotion rule; its result is also the dtype of the computation, unless it is bool or the real partner
-        of a complex input.
+        Promotion rule; its result is also the compute dtype, unless it is bool or the real dtype of a complex input.
     cpu, takes, refuses
         What torch refuses: see `refuse_row`.
     exact_scalar : bool
-        A second operand that is a number or one-element tensor is used in float32 beside a half type; else it is
-        rounded to half first.
+        Next to a half type, use a second operand that is a number or one-element tensor in float32; otherwise round
+        it to the half type first.
     stepwise : bool
-        Two tensors of a half type are computed in it, with a rounding at each step.
-    half_alone : callable or None
-        Computes elements of a half type that do not fill torch's vectors, in that type.
+        Compute two half-type tensors in that type, rounding at each step.
+    half_tail : callable or None
+        Computes the half-type elements that do not fill torch's vectors.
     like, differs, writes
-        Those of `kernel`; ``like`` is ``ufunc`` unless it is given.
+        As in `kernel`; ``like`` defaults to ``ufunc``.
     **also
-        Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``, and ``half=`` for float16
-        and bfloat16 converted to float32, or ``bfloat16=`` for that alone; ``complex32=`` for that as complex64.
+        Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``; ``half=`` for float16 and
+        bfloat16 converted to float32, ``bfloat16=`` for bfloat16 only; ``complex32=``, converted to complex64.
     """
     if unknown := also.keys() - {*_CATEGORY_NAMES, *_HALVES}:
         raise TypeError(f"{names}: no such settings: {unknown}")
@@ -390,14 +389,14 @@ def _declare(
 
 
 def finish(value: Any, out: np.dtype) -> ndarray:
-    """A ufunc's result as an array of the result dtype."""
+    """Convert a ufunc's result to an array of the result dtype."""
     if type(value) is not ndarray:
         value = np.asarray(value)
     return value if value.dtype is out else dt.cast(value, out)
 
 
 def _caller() -> str:
-    """The family module that declares the row."""
+    """The name of the family module that declares the row."""
     frame: Any = sys._getframe()
     while frame.f_globals["__name__"] == __name__:
         frame = frame.f_back

@@ -1,7 +1,7 @@
-"""The kernel of an elementwise row: the function of a dtype, called from the table's own frame.
+"""Fast-path kernels of elementwise rows: the function for a dtype, called from the table's own frame.
 
-For most calls nothing has to be converted: these take one Python call in all. Whatever does not match at once (other
-dtypes, keywords, sizes that do not fit) goes to the row's body, which knows what to do, or what to say.
+Most calls need no conversion and take one Python call in all. Calls that do not match at once (other dtypes, keywords,
+shapes that do not broadcast) go to the row's body, which converts or raises torch's error.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from torchnp.threads import LARGE
 ndarray = np.ndarray
 Function = Callable[..., Any]
 
-_TAKES_NUMBER = {float: "f", int: "fiu"}  # kinds of dtypes
-_HALVES = frozenset(dt.HALVES)  # whose functions convert there and back
-_MOST = 1 << 15  # numbers up to which there is nothing to refuse beside a half type
+_TAKES_NUMBER = {float: "f", int: "fiu"}  # dtype kinds that accept a Python number of this type
+_HALVES = frozenset(dt.HALVES)  # their functions convert to float32 and back
+_MOST = 1 << 15  # smaller numbers fit in every half type
 _asarray = np.asarray
-# Elementwise results of an array on memory of its own have the usual strides in dimensions of one element too.
+# If an operand owns its memory, the result has the usual strides even in dimensions of size 1.
 _ROWS, _OWN_ROWS = 1, 1 | 4  # bits of ndarray.flags.num: C_CONTIGUOUS, and OWNDATA
 
 
 def _common(a: ndarray, b: ndarray, mixes_bool: bool) -> np.dtype | None:
-    """The common dtype of two tensors, where NumPy converts as torch does; else None."""
+    """The common dtype of two tensors if NumPy converts as torch does, else None."""
     pair = a.dtype, b.dtype
     if not mixes_bool and dt.bool_ in pair:
         return None
@@ -41,8 +41,8 @@ def _common(a: ndarray, b: ndarray, mixes_bool: bool) -> np.dtype | None:
 _PLAIN = [d for d in dt.ALL if d.isbuiltin == 1 and d != dt.float16]
 _PAIRS = [(a, b) for a in _PLAIN for b in _PLAIN]
 _PROMOTED = {pair: dt.PROMOTE[pair] for pair in _PAIRS if pair in dt.PROMOTE}
-# Where one of the two is 0-d: the first, or the second, is the stronger. Which dtype that gives does not depend on
-# the default dtype, but is asked of the function that knows.
+# For pairs with one 0-d tensor: in _DEMOTED the first is stronger, in _PROMOTED_BACK the second. The result does not
+# depend on the default dtype; `result_type` gives it.
 _DEMOTED, _PROMOTED_BACK = {}, {}
 for _a, _b in _PAIRS:
     with contextlib.suppress(RuntimeError):
@@ -53,10 +53,10 @@ del _a, _b
 def fast(
     direct: dict[np.dtype, Function], mixes_bool: bool = True, exact_scalar: bool = False
 ) -> Callable[[Function, Schema, Settle], Function]:
-    """How the kernel of a row is made of the functions that compute a dtype as it is.
+    """Return a maker of a row's kernel from ``direct``, the functions for dtypes that need no conversion.
 
-    bool beside another dtype goes to the body too, unless ``mixes_bool``. A number beside a half type is rounded to it, or
-    with ``exact_scalar`` to float32.
+    bool mixed with another dtype goes to the body too, unless ``mixes_bool``. A number next to a half type is rounded
+    to it, or with ``exact_scalar`` to float32.
     """
     beside = {
         d: (dt.float32, _by_float32(direct, d)) if exact_scalar else (d, direct[d]) for d in dt.HALVES if d in direct
@@ -75,7 +75,7 @@ def fast(
 
 
 def _by_float32(direct: dict[np.dtype, Function], dtype: np.dtype) -> Function:
-    """A function of a tensor of a half type and a number of float32."""
+    """A function of a half-type tensor and a float32 number."""
     function = direct[dt.float32]
 
     def computed(x: ndarray, n: ndarray) -> Any:
@@ -88,7 +88,7 @@ def _by_float32(direct: dict[np.dtype, Function], dtype: np.dtype) -> Function:
 def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema, settle: Settle) -> Function:
     function_of = direct.get
 
-    # Parameters of their own are cheaper than unpacking a tuple; their names must not be those of the schema.
+    # Separate parameters are cheaper than unpacking a tuple; their names must not clash with the schema's.
     def of_tensor(_0: Any = NOT_GIVEN, *rest: Any, **named: Any) -> Any:
         if type(_0) is ndarray and not rest and not named:
             function = function_of(_0.dtype)
@@ -104,7 +104,7 @@ def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema,
                     if not is_busy(error):
                         raise
         elif isinstance(_0, (int, float, complex)):
-            raise_mismatch(schema, (_0, *rest), named)  # torch wraps a number only beside a tensor
+            raise_mismatch(schema, (_0, *rest), named)  # torch wraps a number only next to a tensor
         return slow(*rest, **named) if _0 is NOT_GIVEN else slow(_0, *rest, **named)
 
     return of_tensor
@@ -127,7 +127,7 @@ def _of_tensors(
                         return slow(a, b)
                     a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
             elif dtype.kind in _TAKES_NUMBER.get(kind, "") and dtype is not dt.float16:
-                # Of no higher category it takes the tensor's dtype; beside a half type some rows do not round it.
+                # A number of no higher category takes the tensor's dtype; some rows do not round it to a half type.
                 a, b = _0, number(_1, dtype)
             elif dtype in beside and (kind is float or kind is int) and -_MOST < _1 < _MOST:
                 dtype, function = beside[dtype]
@@ -148,7 +148,7 @@ def _of_tensors(
                         return out
                     return settle(out, (_0, _1), named)
                 except ValueError:
-                    pass  # NumPy looks at the sizes, and at negative powers of integers: the body has torch's words
+                    pass  # NumPy refused the shapes, or a negative power of integers: the body has torch's words
                 except RuntimeError as error:
                     if not is_busy(error):
                         raise

@@ -1,4 +1,4 @@
-"""Memory as torch lays it out: windows on an array's storage, memory formats, and what factories are told."""
+"""Torch's view of memory: windows on an array's storage, memory formats, and factory arguments."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from torchnp.layout.overlap import address
 from torchnp.layout.stride_rules import format_name, layout_of
 
 ndarray = np.ndarray
-LONG = 4  # torch's number of int64, the default of the index factories
+LONG = 4  # torch's enum value for int64, the default dtype of the index factories
 
 _BITS: dict[int, np.dtype] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
 
 
 def bits(x: ndarray) -> ndarray:
-    """The same memory in a dtype that NumPy knows: ml_dtypes' types as unsigned integers of their size."""
+    """View the same memory in a native NumPy dtype: ml_dtypes' types become unsigned integers of their size."""
     return x.view(_BITS[x.itemsize]) if x.dtype.num > 255 else x
 
 
@@ -44,7 +44,7 @@ def window(x: ndarray, shape: Sequence[int], strides: Sequence[int], offset: int
 
 
 def storage(x: ndarray) -> tuple[ndarray, int]:
-    """The whole memory that an array lies in (that of its outermost base), and the byte where the array starts."""
+    """The memory of an array's outermost base, and the byte offset of the array's first element in it."""
     base = x
     while isinstance(base.base, ndarray):
         base = base.base
@@ -61,7 +61,7 @@ class _Interface:
 
 
 def _span(x: ndarray) -> ndarray:
-    """All bytes from the first to the last of an array on foreign memory, which has some: an empty one is contiguous."""
+    """The bytes from first to last of an array on foreign memory, not contiguous and hence not empty."""
     size = sum((n - 1) * s for n, s in zip(x.shape, x.strides)) + x.itemsize
     data = (address(x), not x.flags.writeable)
     return np.asarray(_Interface({"data": data, "shape": (size,), "typestr": "|u1", "version": 3}, x))
@@ -91,7 +91,7 @@ def memory_order(x: ndarray) -> tuple[int, ...] | None:
 
 
 def format_order(memory_format: Any, ndim: int) -> tuple[int, ...] | None:
-    """The order of axes in memory of a named format; None for row-major order."""
+    """The order of axes in memory for a named format; None for row-major order."""
     if memory_format is None:
         return None
     name = format_name(memory_format)
@@ -102,22 +102,22 @@ def format_order(memory_format: Any, ndim: int) -> tuple[int, ...] | None:
 
 
 def empty_in_order(shape: Sequence[int], dtype: np.dtype, order: tuple[int, ...] | None) -> ndarray:
-    """A dense array whose axes lie in memory in the given order."""
+    """A dense uninitialized array with its axes in the given memory order."""
     if order is None and 0 not in shape:
         return np.empty(shape, dtype)
     return stride_rules.empty(shape, dtype, stride_rules.in_order(shape, range(len(shape)) if order is None else order))
 
 
 def new_like(x: ndarray, dtype: np.dtype, memory_format: Any = None) -> ndarray:
-    """An array as ``empty_like(x)`` is laid out: by default with the strides of ``x``, if that is dense."""
+    """An array laid out like ``empty_like(x)``: by default with the strides of ``x``, if ``x`` is dense."""
     if memory_format is None or format_name(memory_format) == "preserve_format":
         return stride_rules.empty(x.shape, dtype, preserved(*layout_of(x)))
-    format_order(memory_format, x.ndim)  # refuses one that is not of so many dimensions
+    format_order(memory_format, x.ndim)  # refuses a format for another number of dimensions
     return stride_rules.empty(x.shape, dtype, stride_rules.in_format(x.shape, format_name(memory_format)))
 
 
 def is_contiguous(x: ndarray, memory_format: Any) -> bool:
-    """Whether an array is dense in the order of a named format."""
+    """Whether an array is dense in a named memory format."""
     order = _CHANNELS_LAST.get(format_name(memory_format))
     if order is None:
         return x.flags.c_contiguous
@@ -128,7 +128,7 @@ def is_contiguous(x: ndarray, memory_format: Any) -> bool:
 
 
 def check_options(layout: Any, device: Any, pin_memory: Any) -> None:
-    """Refuse what only torch has: other layouts, devices, and pinned memory."""
+    """Refuse features that only torch has: other layouts, other devices and pinned memory."""
     if layout is not None:
         words = f"torchnp has strided tensors only, got layout {layout}"
         check(str(layout).removeprefix("torch.") in ("strided", "0"), words)
@@ -142,7 +142,7 @@ def check_options(layout: Any, device: Any, pin_memory: Any) -> None:
 
 
 def check_size(size: Sequence[int]) -> tuple[int, ...]:
-    """A shape of no negative extents."""
+    """Return a shape as a tuple; refuse negative sizes."""
     size = tuple(size)
     if size and min(size) < 0:
         first = next(n for n in size if n < 0)
@@ -151,7 +151,7 @@ def check_size(size: Sequence[int]) -> tuple[int, ...]:
 
 
 def factory_dtype(dtype: Any, default: np.dtype | None = None) -> np.dtype:
-    """The ``dtype=`` of a factory, or its default (the default dtype, if none is given)."""
+    """Resolve a factory's ``dtype=``: ``default`` if None, or else the default dtype."""
     if dtype is None:
         return default or get_default_dtype()
     return int64 if type(dtype) is int and dtype == LONG else as_dtype(dtype)

@@ -1,4 +1,4 @@
-"""What the reductions share: which axes, which accumulator, and sums that stay accurate along every axis."""
+"""Shared code of reductions: axes, accumulator dtypes, and sums that stay accurate along every axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchnp.threads import LARGE, blocks, share
 
 ndarray = np.ndarray
 Axes = tuple[int, ...] | None
-_add: Callable[..., Any] = np.add.reduce  # called by place, which is cheaper
+_add: Callable[..., Any] = np.add.reduce  # called with positional arguments, which is cheaper
 
 # Dtypes that torch's reduction kernels have no code for.
 NOT_NUMERIC = frozenset({*dt.BARE_UNSIGNED, *dt.FLOAT8S, dt.complex32})
@@ -23,9 +23,9 @@ NOT_ORDERED = frozenset({*dt.BARE_UNSIGNED, *dt.FLOAT8S, *dt.COMPLEXES})
 
 
 def axes_of(dim: int | Sequence[int] | None, ndim: int, ranges_first: bool = True) -> Axes:
-    """NumPy's axis argument; no dimension given, or none listed, means all of them.
+    """NumPy's axis argument; None or an empty list means all dimensions.
 
-    Most reductions look at the range of all dimensions before they look whether one comes twice.
+    Most reductions check the range of all dimensions before they check for duplicates.
     """
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return None
@@ -34,7 +34,7 @@ def axes_of(dim: int | Sequence[int] | None, ndim: int, ranges_first: bool = Tru
 
 
 def ranged_dims(dim: int | Sequence[int], ndim: int) -> tuple[int, ...]:
-    """`wrap_dims` that looks at the range of all dimensions before it looks whether one comes twice."""
+    """`wrap_dims` that checks the range of all dimensions before it checks for duplicates."""
     return wrap_dims(dim if isinstance(dim, int) else [wrap_dim(d, ndim) for d in dim], ndim)
 
 
@@ -43,27 +43,27 @@ def listed_axes(axes: Axes, ndim: int) -> tuple[int, ...]:
 
 
 def length_of(shape: Sequence[int], axes: Axes) -> int:
-    """How many elements each result is made of."""
+    """The number of elements reduced into each result."""
     return prod(shape) if axes is None else prod(shape[a] for a in axes)
 
 
 def ordered(x: ndarray) -> ndarray:
-    """Half types as float32, where comparing is fast; every value is kept."""
+    """Convert half types to float32, where comparisons are fast; the conversion is exact."""
     return x.astype(np.float32) if dt.is_half(x.dtype) else x
 
 
 # ---------------------------------------------------------------- sums
 
-BLOCK = 16  # terms added one after the other; longer runs in blocks, which keeps the error of torch's cascade
-FEW = 256  # elements that NumPy adds in an order of its own without loss
+BLOCK = 16  # terms added in sequence; longer runs are added in blocks, which matches the error of torch's cascade
+FEW = 256  # up to this many elements NumPy's own order loses nothing
 LANES = 256  # terms of a product with ones: BLAS adds them in many lanes
 SMALL = 1 << 14  # below, NumPy's own loop is as fast as BLAS
 
 
 def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
-    """Sum in the dtype of ``x``, from +0 as torch does.
+    """Sum in the dtype of ``x``, starting from +0 as torch does.
 
-    NumPy adds in pairs only along the innermost axis; along the others, and across axes, it adds one after the other.
+    NumPy sums pairwise only along the innermost axis; along other axes, and across axes, it sums sequentially.
     """
     if x.size <= FEW or x.dtype.kind not in "fc":
         return _add(x, axes, None, None, keepdims, 0)
@@ -99,9 +99,9 @@ def ones(shape: int | tuple[int, ...], dtype: np.dtype) -> ndarray:
 
 
 def row_sums(rows: ndarray) -> ndarray:
-    """Sums of the rows of a dense matrix of floats as a column.
+    """Sums of the rows of a dense matrix of floats, as a column.
 
-    They are products with ones, `LANES` terms at a time, where that takes one product for all rows.
+    They are products with ones, `LANES` terms at a time, if one product can serve all rows.
     """
     m, n = rows.shape
     if n <= LANES:
@@ -115,11 +115,11 @@ def row_sums(rows: ndarray) -> ndarray:
     return _add(parts, 1, None, None, True)
 
 
-PART = 1 << 10  # terms of a product that BLAS adds in few lanes, one after the other
+PART = 1 << 10  # up to this many terms per product: BLAS adds them sequentially, in few lanes
 
 
 def row_dots(x: ndarray, y: ndarray) -> Any:
-    """Sums of products along the last axis of floats; those of long rows in parts, whose sums are added in pairs."""
+    """Sums of products of floats along the last axis; long rows are split into parts, whose sums are added pairwise."""
     n = x.shape[-1]
     if n <= 4 * PART:
         return np.vecdot(x, y)
@@ -130,7 +130,7 @@ def row_dots(x: ndarray, y: ndarray) -> Any:
 
 
 def _add_along(x: ndarray, axis: int) -> ndarray:
-    """Sum along one axis, which is kept with size 1."""
+    """Sum along one axis, and keep it with size 1."""
     n = x.shape[axis]
     while n > BLOCK and x.strides[axis] != x.itemsize:
         whole = n // BLOCK * BLOCK
@@ -143,7 +143,7 @@ def _add_along(x: ndarray, axis: int) -> ndarray:
     return _add(x, axis, None, None, True, 0)
 
 
-TILE = 1 << 17  # elements of a block of rows that several passes keep in the cache
+TILE = 1 << 17  # elements in a block of rows, so that it stays in cache over several passes
 
 
 def tiles(rows: int, length: int) -> Iterator[slice]:
@@ -152,8 +152,9 @@ def tiles(rows: int, length: int) -> Iterator[slice]:
 
 
 def share_tiles(work: Callable[[slice], object], rows: int, length: int) -> None:
-    """``work(block)`` for blocks of rows, each of which takes several passes: the `tiles`, or, where there are enough for all
-    threads, larger ones, as a thread waits for Python's lock after every pass.
+    """Call ``work(block)``, which makes several passes, for blocks of rows.
+
+    The blocks are the `tiles`, or larger with enough for all threads: a thread waits for the GIL after each pass.
     """
     if 2 * rows * length >= LARGE:
         share(work, blocks(rows, max(1, min(rows // 2, 4 * TILE // length))))

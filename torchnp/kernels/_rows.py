@@ -1,4 +1,4 @@
-"""Overloads of one body as rows: the same op for one, two and three dimensions, or with a setting of its own."""
+"""Declare several overloads of one body: an op for one, two and three dimensions, or with different settings."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _OF_KERNEL = frozenset(inspect.signature(kernel).parameters)
 def rows(
     names: str, run: Body, doc: str, /, *, part: Any = ..., by_name: Any = False, **given: Any
 ) -> tuple[Body, ...]:
-    """Declare overloads that one function computes, and give their bodies, in the order of the names.
+    """Declare overloads that one function computes, and return their bodies in the order of the names.
 
     Parameters
     ----------
     names : str
         The overloads, separated by spaces.
     run : callable
-        Called with all arguments of the schema, defaults filled in, and with what is ``given``. An argument that is a
-        keyword-only parameter of ``run`` goes by its name, so that overloads may lack it, as do all keyword-only ones
-        where ``run`` takes any; the others go by place.
-        Keyword-only parameters ``op`` and ``n`` are told the op's name, and the number in it ("conv2d").
+        Called with all arguments of the schema, defaults filled in, and with the settings in ``given``. An argument is
+        passed by name if it is a keyword-only parameter of ``run`` (so overloads may lack it), or if it is
+        keyword-only in the schema and ``run`` takes ``**kwargs``; the others are positional.
+        Keyword-only parameters ``op`` and ``n`` receive the op's name, and the number in it ("conv2d").
     doc : str
-        What the rows do, in a line.
+        One-line description of the rows.
     part : int or slice
-        Which of the results of ``run`` are those of the rows.
+        Index of the results of ``run`` that the rows return.
     by_name : bool
-        Arguments go to the parameters of their names, ``self`` to ``input`` or else the first; others have no effect.
+        Pass each argument to the parameter of its name, ``self`` to ``input`` or else the first; drop the others.
     **given
-        What tells these rows from others of the same function; ``like=``, ``differs=`` and what else
-        `torchnp.core.registry.kernel` takes goes there.
+        Settings that distinguish these rows from others of the same function; ``like=``, ``differs=`` and other
+        parameters of `torchnp.core.registry.kernel` are passed to it.
     """
     bodies = []
-    family = sys._getframe(1).f_globals["__name__"]  # where the names stand, not where the function does
+    family = sys._getframe(1).f_globals["__name__"]  # the declaring module, not that of ``run``
     asked = {p.name for p in inspect.signature(run).parameters.values() if p.kind is p.KEYWORD_ONLY}
     declared = {k: v for k, v in given.items() if k in _OF_KERNEL}
     settings = {k: v for k, v in given.items() if k not in _OF_KERNEL}
@@ -55,7 +55,7 @@ def rows(
 
 
 def _bound(run: Body, schema: Schema, given: dict[str, Any], part: Any, by_name: bool) -> Body:
-    """A body with the signature of a schema, which calls ``run``: written out, as a call by ``*args`` costs twice."""
+    """A body with the schema's signature that calls ``run``; generated source, as a call by ``*args`` costs twice."""
     known: dict[str, Any] = {"_0": run, "_1": part} | {f"_{key}": value for key, value in given.items()}
     found = inspect.signature(run).parameters
     parameters, kinds = [*found], {p.name: p.kind for p in found.values()}

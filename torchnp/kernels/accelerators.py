@@ -1,4 +1,4 @@
-"""What ops about accelerators mean where there is none: their answers, or ordinary memory."""
+"""Ops about accelerators, for a machine without one: they return fixed answers or ordinary memory."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ rows("_use_cudnn_rnn_flatten_weight", lambda: False, "Whether weights are flatte
 
 @kernel("pin_memory", "_pin_memory")
 def pin_memory(self, device=None):
-    """The tensor itself: its memory is pinned for no accelerator (without one torch refuses)."""
+    """The tensor itself: there is no accelerator to pin memory for (without one torch refuses)."""
     return self
 
 
 @kernel("record_stream")
 def record_stream(self, s) -> None:
-    """Nothing: memory is not given back while a tensor uses it (torch has code for it on accelerators only)."""
+    """Do nothing: memory is not freed while a tensor uses it (torch implements this for accelerators only)."""
 
 
 @kernel("requires_grad_")
 def requires_grad_(self, requires_grad=True):
-    """The tensor itself: an array has no record of gradients to begin."""
+    """The tensor itself: an array records no gradients."""
     words = "Only Tensors of floating point and complex dtype can require gradients"
     check(not requires_grad or is_inexact(self.dtype), words)
     return self

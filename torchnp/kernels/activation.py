@@ -139,7 +139,7 @@ def _sigmoid(x: ndarray) -> ndarray:
 
 
 def _sigmoid_into(x: ndarray, y: ndarray | None) -> ndarray:
-    one, y = _ONE[x.dtype], np.negative(x, y)  # the first function makes a buffer sooner than np.empty_like
+    one, y = _ONE[x.dtype], np.negative(x, y)  # np.negative allocates a buffer faster than np.empty_like
     np.exp(y, y)
     np.add(y, one, y)
     return np.divide(one, y, y)
@@ -150,7 +150,7 @@ def _silu_into(x: ndarray, y: ndarray) -> ndarray:
 
 
 def _six_times(x: ndarray) -> ndarray:
-    """hardsigmoid, six times: x + 3 limited to [0, 6]."""
+    """Six times hardsigmoid: x + 3 clamped to [0, 6]."""
     return np.minimum(6, np.maximum(0, x + 3))
 
 
@@ -218,7 +218,7 @@ def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     def shrunk(x: ndarray, inside: ndarray) -> ndarray:
         return el.finish(choose(x > step, x - step, choose(x < -step, x + step, inside)), out)
 
-    # Inside, nan stays, and beside torch's vectors the sign of a negative.
+    # Inside, nan stays; in the tail of torch's vectors a negative keeps its sign.
     alone = lambda part: shrunk(wide := dt.cast(part, x.dtype), wide * 0)
     return vector_or_tail(shrunk(x, np.abs(x) * 0), alone, self)
 
@@ -250,7 +250,7 @@ _CLAMPED = frozenset((*el.WIDE, *(d for d in el.INTS if d.kind == "i")))
 
 
 def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
-    """The sum between 0 and the largest number of ``self``'s dtype, which infinities become; no rule restrains alpha."""
+    """The sum clamped to [0, largest value of ``self``'s dtype]; alpha may be any number."""
     el.check_broadcast(self, other)
     common = el.common_dtype(self, other)
     words = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. Unsupported datatype for add_relu:"
@@ -264,7 +264,7 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
         x, y = x.astype(common), y.astype(common)
         return fast_fma(y, factor, x) if common in el.WIDE else x + y * factor
 
-    def alone(x: ndarray, y: ndarray) -> ndarray:  # nan is 0 there, and so is -0
+    def alone(x: ndarray, y: ndarray) -> ndarray:  # here nan and -0 become 0
         return np.minimum(np.fmax(added(x, y), zero) + zero, top)
 
     total = added(self, b)

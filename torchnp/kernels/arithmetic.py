@@ -27,7 +27,7 @@ REAL = el.INTS | el.FLOATS
 # ---------------------------------------------------------------- add, sub
 
 _ADDABLE = el.NUMBERS | el.BOOL
-# Of complex numbers torch multiplies the second by alpha even when that is 1: an infinite part makes the other nan.
+# torch multiplies a complex operand by alpha even if alpha is 1: an infinite part then makes the other nan.
 _DIRECT_ADDABLE = [d for d in _ADDABLE if dt.opmath(d) == d and not dt.is_complex(d)]
 PROMOTION = [
     "three-tier-promotion", "int-float-promotion", "number-promotion", "number-wraps", "complex-number-promotion",
@@ -51,14 +51,14 @@ def _alpha(alpha: Any, a: Any, b: Any) -> None:
 
 
 def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
-    """``a + alpha * b`` in the promoted dtype; ``function`` is np.subtract for the negated alpha of 1."""
+    """``a + alpha * b`` in the promoted dtype; ``function`` is np.subtract for ``a - b`` (alpha 1)."""
     _alpha(alpha, a, b)
     given = (a, b)
     (a, b), common = el.in_opmath("add_stub", _ADDABLE, a, b)
     inner = a.dtype
     try:
         if dt.is_complex(common):
-            # Real parts of zero keep their signs only in complex arithmetic, which a number of Python's has as well.
+            # Zero real parts keep their sign only in complex arithmetic, so a Python number becomes complex too.
             scalar(alpha, common)
             factor = inner.type(complex(-alpha if function is np.subtract else alpha))
             value = np.add(a, np.multiply(b, factor, dtype=inner))
@@ -81,7 +81,7 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
 
 
 def half_sum(a: ndarray, b: ndarray, alpha: ndarray, alone: ndarray | bool) -> ndarray:
-    """``a + alpha * b`` of a half type, given in float32: torch rounds it once in its vectors, and at each step beside them."""
+    """``a + alpha * b`` of a half type, in float32: torch rounds once in its vectors, but at each step in the tail."""
     product = b * dt.cast(alpha, b.dtype)
     if alone is False:
         return np.add(a, product)
@@ -89,7 +89,7 @@ def half_sum(a: ndarray, b: ndarray, alpha: ndarray, alone: ndarray | bool) -> n
 
 
 def _held(common: np.dtype, given: tuple[Any, ...], converted: tuple[ndarray, ...]) -> list[ndarray]:
-    """Operands in a dtype, in the memory that torch reads: as they are given, or converted."""
+    """Operands in the common dtype: as given if they have it, since torch reads that memory, else converted."""
     pairs = zip(given, converted, strict=True)
     return [g if isinstance(g, ndarray) and g.dtype == common else dt.cast(c, common) for g, c in pairs]
 
@@ -103,7 +103,7 @@ def _check_subtractable(a: Any, b: Any) -> None:
 
 
 def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
-    """``a - alpha * b``: torch adds the negated multiple, which matters for the sign of zero."""
+    """``a - alpha * b``; torch adds the negated product, which matters for the sign of zero."""
     _check_subtractable(a, b)
     _alpha(alpha, a, b)
     if alpha == 1:
@@ -167,7 +167,7 @@ def _trunc_divide(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _checked(function: Any) -> Any:
-    """A division of integers, which torch refuses to do by zero."""
+    """Wrap an integer division so that it refuses a zero divisor, as torch does."""
 
     def divide(a: ndarray, b: ndarray) -> ndarray:
         if a.size and not np.all(b):
@@ -179,7 +179,7 @@ def _checked(function: Any) -> Any:
 
 
 def _floor_divide(a: ndarray, b: ndarray) -> ndarray:
-    """NumPy's own for float32 and float64; half types by the same formula, rounded at each step."""
+    """NumPy's floor_divide for float32 and float64; for half types the same formula, rounded at each step."""
     if a.dtype in el.WIDE:
         return np.floor_divide(a, b)
     rest = np.fmod(a, b)
@@ -230,13 +230,13 @@ _ROUNDED = {None: div, "trunc": _div_trunc, "floor": floor_divide}
 # ---------------------------------------------------------------- remainders
 
 
-_SCALED = {dt.float32: 2.0**25, dt.float64: 2.0**54}  # what denormal divisors are multiplied by
+_SCALED = {dt.float32: 2.0**25, dt.float64: 2.0**54}  # factors for denormal divisors
 
 
 def _fmod_in_vectors(a: ndarray, b: ndarray) -> ndarray:
-    """torch's vectors give nan where the quotient overflows that they begin with."""
+    """C's fmod, but nan where the quotient that torch's vectors compute first overflows."""
     rest, info, one, zero = np.fmod(a, b), np.finfo(a.dtype), a.dtype.type(1), a.dtype.type(0)
-    if not (np.abs(a / b) > info.max * a.dtype.type(0.97)).any():  # but for some rounding
+    if not (np.abs(a / b) > info.max * a.dtype.type(0.97)).any():  # 0.97 leaves room for rounding
         return rest
     factor = np.where(np.abs(b) < info.tiny, a.dtype.type(_SCALED[a.dtype]), one)
     a, b = np.abs(a) * factor, np.abs(b) * factor
@@ -245,13 +245,13 @@ def _fmod_in_vectors(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _fmod(a: ndarray, b: ndarray) -> ndarray:
-    """C's, but in vectors."""
+    """C's fmod, with the nan of torch's vectors in their part."""
     whole = _fmod_in_vectors(a, b)
     return vector_or_tail(whole, np.fmod, a, b) if np.isnan(whole).any() else whole
 
 
 def _with_sign(fmod: Any) -> Any:
-    """The remainder with the divisor's sign, except that a zero keeps the sign that C's fmod gives it."""
+    """A remainder with the divisor's sign; a zero keeps the sign that C's fmod gives it."""
 
     def remainder(a: ndarray, b: ndarray) -> ndarray:
         rest = fmod(a, b)
@@ -261,7 +261,7 @@ def _with_sign(fmod: Any) -> Any:
 
 
 def _widened(function: Any) -> Any:
-    """A function of float32, of numbers of a half type."""
+    """Wrap a float32 function to accept half types."""
     return lambda *parts: function(*(dt.cast(x, dt.float32) for x in parts))
 
 
@@ -282,7 +282,7 @@ fmod = el.binary(
 
 
 def _alike(x: ndarray, *others: ndarray) -> bool:
-    """Whether all are dense float32, or all float64, of one shape with dimensions."""
+    """Whether all are dense, of one float dtype (float32 or float64) and of one shape that is not 0-d."""
     if not is_float(x) or not is_plain(x):
         return False
     dtype, shape = x.dtype, x.shape
@@ -312,13 +312,13 @@ def _added(cpu: str, takes: Any, of: Any, self: ndarray, tensor1: ndarray, tenso
     (x, a, b), out = el.in_opmath(cpu, takes, self, tensor1, tensor2)
     if out == dt.complex32:
         scalar(value, out)
-    # Of complex numbers torch multiplies by 1 as well: an infinite part makes the other nan.
+    # torch multiplies complex numbers by 1 too: an infinite part then makes the other nan.
     scale = scalar(value, x.dtype)
     return el.finish(of(x, a if value == 1 and not dt.is_complex(out) else scale * a, b), out)
 
 
 def _precheck_added(bound: Bound, targets: list[ndarray]) -> None:
-    """In place torch looks whether the result fits, in shape and dtype, before it looks at the factor."""
+    """In place, torch checks that the result fits in shape and dtype before it checks the factor."""
     check_target(targets[0])
     operands = [bound[name] for name in ("self", "tensor1", "tensor2")]
     shape, target = broadcast_shapes(*(x.shape for x in operands)), targets[0].shape
@@ -363,7 +363,7 @@ def addcdiv(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1
 
 
 def _lerp(a: ndarray, b: ndarray, w: ndarray) -> ndarray:
-    """From the nearer end, so that both ends are exact."""
+    """Interpolate from the nearer end, so that both ends are exact."""
     near = np.abs(w) < 0.5
     step = np.subtract(b, a)
     if w.dtype.kind == "c":
@@ -378,7 +378,7 @@ def _lerp_row(self: ndarray, end: ndarray, weight: Any) -> ndarray:
     for name, x in (("end", end), ("weight", weight))[: 2 if of_tensor and weight.ndim else 1]:
         words = f"expected dtype {dt.c_name(self.dtype)} for `{name}` but got dtype {dt.c_name(x.dtype)}"
         check(x.dtype == self.dtype, words)
-    # A weight without dimensions takes part in promotion, but not a number.
+    # A 0-d weight takes part in promotion; a number does not.
     out = el.common_dtype(self, end, weight) if of_tensor else self.dtype
     el.check_broadcast(self, end, weight)
     require("lerp_kernel_tensor" if of_tensor else "lerp_kernel_scalar", out, el.FLOATS | el.COMPLEX)
@@ -387,8 +387,8 @@ def _lerp_row(self: ndarray, end: ndarray, weight: Any) -> ndarray:
 
 
 def _precheck_lerp(bound: Bound, outs: list[ndarray]) -> None:
-    """Only a weight without dimensions allows an out of another dtype."""
-    x, w = bound["self"], bound.get("weight")  # which lists have not
+    """Refuse an out of another dtype, unless the weight is 0-d."""
+    x, w = bound["self"], bound.get("weight")  # list overloads have no weight
     if w is not None and w.ndim and outs[0].dtype != x.dtype == w.dtype == bound["end"].dtype:
         raise found_dtype(outs[0].dtype, x.dtype)
 

@@ -1,4 +1,4 @@
-"""Assertions and promises about numbers, as exported programs contain them: they compute nothing, or refuse."""
+"""Assertions about numbers, as exported programs contain them: they pass or raise."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ for _name, _body, _names in (
 
 @kernel("_make_dep_token", like=np.empty, differs=["default-dtype", "memory-format-fits"])
 def _make_dep_token(*, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """A value that only stands for an order of calls."""
+    """A dummy value that stands for an order of calls."""
     options = {"layout": layout, "device": device, "pin_memory": pin_memory, "memory_format": memory_format}
     return empty((), dtype=dtype, **options)
 

@@ -40,14 +40,12 @@ ndarray = np.ndarray
 
 @functools.lru_cache(maxsize=64)
 def later(rows: int, columns: int) -> ndarray:
-    """True where a causal mask forbids: the key comes after the query."""
+    """True where a causal mask forbids attention: the key comes after the query."""
     return ~np.tri(rows, columns, dtype=np.bool_)
 
 
 def _masked_in_blocks(rows: int, columns: int) -> ndarray:
-    """What a causal mask forbids of the keys that torch's flash kernel looks at: the blocks that begin before a block of
-    queries ends.
-    """
+    """The causal mask over keys that torch's flash kernel visits: key blocks that start before a query block ends."""
     block = 256 if rows >= 768 else 64 if rows >= 192 else 32
     ends = (np.arange(rows) // block + 1) * block
     return later(rows, columns) & (np.arange(columns) // KEYS_AT_ONCE * KEYS_AT_ONCE < ends[:, None])
@@ -70,7 +68,7 @@ def scores(q: ndarray, k: ndarray, mask: ndarray | None, causal: bool, scale: fl
 
 
 def exponentials(s: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-    """``exp(s - top)`` in place of ``s``, with its sums and tops; a row that is masked throughout gives zeros."""
+    """``exp(s - top)`` written into ``s``, with row sums and maxima; a fully masked row gives zeros."""
     if s.shape[-1] == 0:
         nothing = np.zeros((*s.shape[:-1], 1), s.dtype)
         return s, nothing, nothing
@@ -81,17 +79,17 @@ def exponentials(s: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     return s, s.sum(-1, keepdims=True), top
 
 
-_WIDE = 1 << 18  # up to this many products sums are in double: with cancellation a plain order would show
+_WIDE = 1 << 18  # up to this many products, sum in double: with cancellation a plain order would show
 
 
 def sum_dtype(q: ndarray, k: ndarray) -> np.dtype:
-    """The dtype to attend in."""
+    """The dtype to compute attention in."""
     small = q.dtype == dt.float32 and q.size * k.shape[-2] <= _WIDE
     return dt.float64 if small else dt.opmath(q.dtype)
 
 
 def rounded(scale: float | None, dtype: np.dtype) -> float | None:
-    """A scale as torch's fused kernels take it."""
+    """A scale rounded as in torch's fused kernels."""
     return None if scale is None else float(dt.opmath(dtype).type(scale))
 
 
@@ -103,19 +101,20 @@ def attend(
 ) -> tuple[ndarray, ndarray]:
     """The values averaged by softmax of the scores, and the logarithm of each row's sum.
 
-    The exponentials of half types meet the values rounded to ``dtype``, each against the largest score so far.
+    For half types, exponentials are taken relative to the largest score so far, and rounded to ``dtype`` before they
+    multiply the values.
     """
     s = scores(q, k, mask, causal, scale := rounded(scale, dtype))
-    if causal and scale is not None and scale <= 0:  # torch masks before it scales: -inf times that is infinity or nan
+    if causal and scale is not None and scale <= 0:  # torch masks before it scales: -inf * scale is inf or nan
         np.copyto(s, s.dtype.type(-np.inf) * s.dtype.type(scale), where=_masked_in_blocks(*s.shape[-2:]))
     if (
         mask is None and s.shape[-1] < 64 // dt.opmath(dtype).itemsize
-    ):  # of fewer than a vector nan is never the largest
+    ):  # in rows shorter than a vector, nan is never the maximum
         np.copyto(s, -np.inf, where=~(s > -np.inf).any(-1, keepdims=True))
     if dtype not in dt.HALVES or not s.shape[-1]:
         e, total, top = exponentials(s)
         lone = v.shape[-2] == 1 < min(e.shape[-2], v.shape[-1])
-        out = e * v if lone else np.matmul(e, v)  # a sum of one term keeps its -0, but in a row or column
+        out = e * v if lone else np.matmul(e, v)  # a sum of one term keeps its -0, except in a row or column
     else:
         out, total, top = _attend_in_blocks(s, v, dtype)
     empty = total == 0
@@ -139,7 +138,7 @@ def _attend_in_blocks(s: ndarray, v: ndarray, dtype: np.dtype) -> tuple[ndarray,
 
 
 def per_query_head(query: ndarray, *others: ndarray) -> tuple[ndarray, ...]:
-    """Keys and values repeated until each head of the queries has its own."""
+    """Keys and values repeated so that each query head has its own."""
     heads, *shared = (x.shape[dim_of(x, -3)] for x in (query, *others))
     fits = all(n == heads or (n and heads % n == 0) for n in shared)
     check(fits, "Number of heads in key and value must divide the number of heads in ")
@@ -171,7 +170,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
 
 
 def _attended(query, key, value, mask, causal, scale):
-    """`attend` in the dtype for that, with the result laid out as the query."""
+    """`attend` in the compute dtype, with the result laid out like the query."""
     words = f"{_FLASH}expected a value for each key, got {value.shape[-2]} for {key.shape[-2]}"
     check(value.shape[-2] == key.shape[-2], words)  # torch reads memory beyond the values
     inner = sum_dtype(query, key)
@@ -229,7 +228,7 @@ def _scaled_dot_product_attention_math(
     """Attention and its weights."""
     dtype = query.dtype
     if attn_mask is not None and attn_mask.dtype == dt.bool_:
-        attn_mask = dt.cast(attn_mask, dtype)  # this op adds every mask, even one of bools
+        attn_mask = dt.cast(attn_mask, dtype)  # this op adds every mask, even a bool one
     rest = (attn_mask, is_causal, scale)
     moderate = scale is None or abs(scale) < 1e30  # beyond, products overflow in torch's dtype
     if moderate and dtype in dt.FLOATS and key.dtype == value.dtype == dtype and _fit(query, key, value):
@@ -262,7 +261,7 @@ def _check_causal(mask: ndarray | None, causal: bool) -> None:
 
 
 def _by_steps(query, key, value, mask, causal, scale, enable_gqa):
-    """The weights and the values by the operators that torch calls, which refuse what they do not take."""
+    """Weights and values via the operators that torch calls, which raise their own errors."""
     q, k, v = (dt.cast(x, dt.opmath(x.dtype)) if dt.is_half(x.dtype) else x for x in (query, key, value))
     size = q.shape[dim_of(q, -1)]
     factor = (1 / math.sqrt(size) if size else math.inf) if scale is None else scale
@@ -283,7 +282,7 @@ def _by_steps(query, key, value, mask, causal, scale, enable_gqa):
 def _fused_sdp_choice(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
 ) -> int:
-    """Which implementation torch picks: 1 for the fused one, 0 for plain mathematics."""
+    """The implementation that torch picks: 1 for the fused one, 0 for plain math."""
     if dropout_p > 0 or not query.ndim == key.ndim == value.ndim == 4:
         return 0
     (batch, heads, rows, _), (_, groups, columns, _) = query.shape, key.shape
@@ -297,7 +296,7 @@ def _fused_sdp_choice(
     fits = attn_mask is None or all(n in (1, m) for n, m in zip(attn_mask.shape[::-1], whole[::-1]))
     same = query.shape[-1] == key.shape[-1] == value.shape[-1] and query.dtype == key.dtype == value.dtype
     same = same and query.dtype in dt.FLOATS
-    together = all(x.strides[-1:] == (x.itemsize,) for x in (query, key, value))  # the numbers of the last dimension
+    together = all(x.strides[-1:] == (x.itemsize,) for x in (query, key, value))  # the last dimension is dense
     return int(fits and same and together and rows > 0 and columns > 0)
 
 
@@ -326,9 +325,9 @@ def _transform_bias_rescale_qkv(qkv: ndarray, qkv_bias: ndarray, num_heads: int)
 def _multi_head(
     x: tuple[ndarray, ...], heads: int, weights: tuple[ndarray, ...], mask: ndarray | None, mask_type: int | None
 ) -> tuple[ndarray, ndarray]:
-    """Projections in, attention and projection out, each rounded to the dtype of all; and the attention weights.
+    """Input projections, attention and output projection, each rounded to the common dtype; and the attention weights.
 
-    A true mask forbids: of type 0 over (query, key), 1 over (batch, key), 2 over all.
+    True in the mask forbids. Mask type 0 is over (query, key), 1 over (batch, key), 2 over all dimensions.
     """
     qkv_weight, qkv_bias, proj_weight, proj_bias = weights
     size = proj_weight.shape[0]
@@ -336,7 +335,7 @@ def _multi_head(
     q, k, v = _transform_bias_rescale_qkv(np.concatenate(packed, -1), qkv_bias, heads)
     s = matmul(q, k.swapaxes(-1, -2))
     if mask is not None:
-        mask = dt.cast(mask, dt.bool_)  # a float mask of 0 and -inf says the same
+        mask = dt.cast(mask, dt.bool_)  # a float mask of 0 and -inf means the same
         mask = mask[:, None, None, :] if mask_type == 1 and mask.ndim == 2 else mask
         s = np.where(mask, number(-np.inf, s.dtype), s)
     attention = _softmax(s, -1, False)

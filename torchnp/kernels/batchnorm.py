@@ -1,4 +1,4 @@
-"""Batch and instance normalisation, with running statistics; and in parts, for several processes together."""
+"""Batch and instance normalisation with running statistics, and batch norm split for several processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from torchnp.layout.overlap import check_apart, check_target, overlaps_itself
 
 ndarray = np.ndarray
 
-WIDE = 1 << 16  # up to this many elements the statistics are summed in float64; beyond, speed counts
+WIDE = 1 << 16  # up to this many elements, statistics are summed in float64; beyond, speed counts
 
 
 def per_channel(v: ndarray, x: ndarray) -> ndarray:
@@ -51,11 +51,11 @@ def channel_dot(x: ndarray, y: ndarray) -> ndarray:
 
 
 def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool) -> np.dtype:
-    """Check the arguments; the dtype of the statistics."""
+    """Check the arguments, and return the dtype of the statistics."""
     wrap_dim(1, x.ndim)
     require("batch_norm", x.dtype, dt.FLOATS)
     given = [p for p in (weight, bias, running_mean, running_var) if p is not None]
-    like = bool(given) and given[0].dtype == x.dtype  # else torch looks at all of them first
+    like = bool(given) and given[0].dtype == x.dtype  # otherwise torch checks all parameters first
     if running_var is not None and like and not (training or _dense(x, *given)):
         refuse("add_stub", running_var.dtype, dt.FLOAT8S)  # torch takes the root of strided variances first
         refuse("sqrt_vml_cpu", running_var.dtype, (dt.complex32,))
@@ -63,7 +63,7 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
     first = next((p.dtype for p in (weight, bias) if p is not None), None) == x.dtype
     if first and not training:
         check_type(x.dtype, weight, bias)
-    for r in (running_mean, running_var):  # which torch reads one at a time then
+    for r in (running_mean, running_var):  # torch reads these one element at a time
         check(r is None or r.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {0 if r is None else r.ndim}")
         if first:
             check_type(x.dtype, r)
@@ -77,7 +77,7 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
 
 
 def _check_mean(x: ndarray, *parameters: ndarray | None) -> None:
-    """Refuse a mean that torch, of strided memory, takes first, where the first parameter has the input's dtype."""
+    """Refuse dtypes without a mean: torch takes it first if ``x`` is strided and the first parameter has its dtype."""
     first = next((p for p in parameters if p is not None), x)
     if not _dense(x) and first.dtype == x.dtype:
         refuse("sum_cpu", x.dtype, (*dt.FLOAT8S, dt.complex32))
@@ -85,32 +85,32 @@ def _check_mean(x: ndarray, *parameters: ndarray | None) -> None:
 
 
 def check_sizes(x: ndarray, **given: ndarray | None) -> None:
-    """One element for each channel."""
+    """Check that each parameter has one element per channel."""
     for name, p in given.items():
         size = x.shape[1] if p is None else p.size
         check(size == x.shape[1], f"{name} should contain {x.shape[1]} elements not {size}")
 
 
 def _dense(x: Any, *parameters: Any) -> bool:
-    """Whether torch takes its kernels for dense memory, which round at other places than those for strides."""
+    """Whether torch uses its kernels for dense memory, which round in other places than the strided ones."""
     dense = bool(x.flags.c_contiguous) or (x.ndim in (4, 5) and channels_last(x))
     return dense and all(p is None or p.flags.c_contiguous for p in parameters)
 
 
 def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
-    """Means of the channels and their sums of squares, in the dtypes that torch keeps them in."""
+    """Channel means and sums of squared deviations, in the dtypes that torch keeps them in."""
     value = inner(x)
     kind = value.dtype
     wide = value.astype(np.float64) if value.size <= WIDE else value
     mean = channel_sum(wide) / wide.dtype.type(x.size // x.shape[1])
-    # A half input's deviations are from the mean before it is rounded, except where memory is strided, or has channels
-    # innermost and the mean is kept in bfloat16.
+    # Deviations of a half input are from the unrounded mean, unless memory is strided, or is channels-last and the
+    # mean is kept in bfloat16.
     exact = x.flags.c_contiguous or (_dense(x) and stats != dt.bfloat16)
     centre = mean.astype(kind) if exact else inner(dt.cast(mean, stats)).astype(kind)
     dense = _dense(x)
-    # Strided memory is summed element by element, in double precision: what is squared does not overflow there.
+    # Strided memory is summed element by element in double precision, so squares do not overflow.
     d = (value if dense or kind != dt.float32 or value.size > WIDE else wide) - per_channel(centre, x)
-    if value.size > WIDE:  # what the first sum in the narrow dtype left over
+    if value.size > WIDE:  # correct the rounding error of the first sum in the narrow dtype
         rest = channel_sum(d) / kind.type(x.size // x.shape[1])
         mean, squares = mean + rest, channel_dot(d, d) - rest * rest * kind.type(x.size // x.shape[1])
     else:
@@ -124,7 +124,7 @@ def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
 def _moved(x: ndarray, mean: ndarray, squares: ndarray, running: Sequence[ndarray], momentum: float) -> list[ndarray]:
     """The running mean and variance, moved towards those of ``x``; the variance is unbiased, NaN for a single value.
 
-    An expanded one moves once for each channel, as torch goes through them.
+    An expanded running tensor moves once per channel, in torch's order.
     """
     wide = np.dtype(np.float32 if dt.opmath(x.dtype) != x.dtype else np.float64)
     variance = dt.cast(squares / squares.dtype.type(x.size // x.shape[1] - 1), wide)
@@ -143,7 +143,7 @@ def _moved(x: ndarray, mean: ndarray, squares: ndarray, running: Sequence[ndarra
 
 
 def _strided(x: ndarray, mean: ndarray, invstd: ndarray, weight: Any, bias: Any) -> ndarray:
-    """The output for strided memory: torch rounds every step to the dtype of input and parameters."""
+    """The output for strided memory, where torch rounds every step to the dtype of input and parameters."""
     y = (x - per_channel(mean, x)) * per_channel(invstd, x)
     if weight is not None:
         y = y * per_channel(weight, x)
@@ -154,7 +154,7 @@ def _affine(x: ndarray, mean: ndarray, invstd: ndarray, weight: Any, bias: Any) 
     """The output for dense memory: one multiplication and one addition, with one rounding."""
     value = inner(x)
     kind = value.dtype
-    scale = invstd if weight is None else invstd * inner(weight).reshape(-1)  # torch looks at their number alone
+    scale = invstd if weight is None else invstd * inner(weight).reshape(-1)  # torch checks only the number of elements
     wide = np.float64 if value.size <= WIDE else kind
     shift = ((0 if bias is None else inner(bias).reshape(-1)) - mean.astype(wide) * scale.astype(wide)).astype(kind)
     y = value * per_channel(scale.astype(wide), x)
@@ -165,14 +165,14 @@ def _affine(x: ndarray, mean: ndarray, invstd: ndarray, weight: Any, bias: Any) 
 def batch_norm_values(
     x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[ndarray, ndarray, ndarray, Any, Any]:
-    """Output, saved mean and 1 / deviation, and what the running statistics become."""
+    """Output, saved mean and inverse deviation, and the new running statistics."""
     if training:
         _check_mean(x, weight, bias, running_mean, running_var)
     words = "running_mean and running_var must either both be None or neither be None"
     check((running_mean is None) == (running_var is None), words, ValueError)
     dense = _dense(x, weight, bias, running_mean, running_var)
     rooted = running_var is not None and not (training or dense or dt.is_inexact(running_var.dtype))
-    if rooted and x.dtype == dt.get_default_dtype():  # which the root of integers has
+    if rooted and x.dtype == dt.get_default_dtype():  # the dtype of an integer's square root
         running_var = dt.cast(running_var, x.dtype)
     stats = _check(x, weight, bias, running_mean, running_var, training)
     if training:
@@ -199,10 +199,10 @@ def batch_norm_values(
 
 
 def _precheck_out(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
-    """Without training there is nothing to save, and torch neither writes nor resizes what it looks at."""
+    """Outside training there are no statistics to save; torch checks those outs but neither writes nor resizes them."""
     given = [bound.get(name) for name in ("input", "weight", "bias", "running_mean", "running_var")]
     dense = _dense(*given)
-    if not dense and outs[0].shape == bound["input"].shape:  # torch's iterator looks at memory, its own loops do not
+    if not dense and outs[0].shape == bound["input"].shape:  # torch's iterator checks for overlap, its own loops do not
         check_apart(outs[0], bound["input"])
     if bound.get("training", True):
         return frozenset()
@@ -211,8 +211,8 @@ def _precheck_out(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
             check(x.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {x.ndim}")
         dtype, (weight, bias, *running) = bound["input"].dtype, given[1:]
         parameter = next(p for p in (weight, bias, outs[1]) if p is not None)
-        mixed(bound["input"], *given[1:])  # which refuses some
-        # Beside a half input all of them have the first one's dtype, or are float32.
+        mixed(bound["input"], *given[1:])  # refuses some dtypes
+        # With a half input, all of them share the first one's dtype, or are float32.
         read = dt.float32 if dt.is_half(dtype) and parameter.dtype != dtype else dtype
         check_type(read, *outs[1:], *running)
     return frozenset({1, 2})
@@ -227,7 +227,7 @@ def _native(input, weight, bias, running_mean, running_var, training, momentum, 
 
 
 def _quick_native(input, weight, bias, running_mean, running_var, training, momentum, eps):
-    """Dense float32 in training, with weight and bias and without running statistics; to the same bits."""
+    """Fast path for dense float32 in training, with weight and bias, without running statistics; bit-identical."""
     if running_mean is not None or running_var is not None or training is not True:
         return None
     if not is_channels(input, weight, bias) or type(eps) is not float or not eps > 0:
@@ -250,7 +250,7 @@ def _quick_native(input, weight, bias, running_mean, running_var, training, mome
 
 
 def is_channels(x: Any, *parameters: Any) -> bool:
-    """Whether all are plain float32, an input of few elements and a number for each of its channels."""
+    """Whether all are plain float32: an input of at most `WIDE` elements, and parameters of one number per channel."""
     if type(x) is not ndarray or x.dtype is not dt.float32 or x.ndim < 2 or not is_plain(x) or x.size > WIDE:
         return False
     one = x.shape[1:2]
@@ -282,7 +282,7 @@ rows("_batch_norm_no_update", _with_reserve, _DOC, training=False, **_HALF)
 
 @kernel("batch_norm_update_stats", differs=["half-opmath"])
 def batch_norm_update_stats(input, running_mean, running_var, momentum):
-    """Means and biased variances of the channels; writes the running statistics."""
+    """Channel means and biased variances; updates the running statistics."""
     require("batch_norm_update_stats_cpu", input.dtype, dt.FLOATS)
     dim_of(input, 1)
     _check_mean(input, running_mean, running_var)
@@ -290,7 +290,7 @@ def batch_norm_update_stats(input, running_mean, running_var, momentum):
     mean, squares = _statistics(input, stats)
     given = [np.zeros(mean.shape, stats) if r is None else r for r in (running_mean, running_var)]
     for running, new in zip((running_mean, running_var), _moved(input, mean, squares, given, momentum), strict=True):
-        if running is not None:  # one may be left out here
+        if running is not None:  # either may be missing here
             running[...] = new
     return dt.cast(mean, stats), dt.cast(squares / squares.dtype.type(input.size // input.shape[1]), stats)
 
@@ -309,13 +309,13 @@ def _accumulator(dtype: np.dtype) -> np.dtype:
 
 @kernel("_batch_norm_impl_index", differs=["half-opmath"])
 def _batch_norm_impl_index(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
-    """`native_batch_norm` with shapes checked; the reserve and the number say which device code ran."""
+    """`native_batch_norm` with shape checks; also the reserve, and the number of the backend that ran."""
     if input.size == 0:
         out = input.copy()
         for step, p in ((mul, weight), (add, bias)):
             if p is not None:
                 out = step(out, select(p, 0, 0))
-        # torch asks for the channels of what has none, and gets none.
+        # torch reads the number of channels even of an input without that dimension, and gets 0.
         wide = np.zeros(input.shape[1] if input.ndim > 1 else 0, _accumulator(input.dtype))
         return out, wide, wide.copy(), _RESERVE.copy(), 0
     for name, p in {"running_mean": running_mean, "running_var": running_var}.items():
@@ -333,7 +333,7 @@ _DOC = "Batch normalisation; writes the running statistics in training."
 
 @kernel("instance_norm", differs=["half-opmath"])
 def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
-    """Batch normalisation of each sample on its own; the running statistics take the mean over samples."""
+    """Normalisation of each sample by itself; the running statistics take the mean over samples."""
     words = "Expected running_mean and running_var to be defined when use_input_stats is false"
     check(use_input_stats or (running_mean is not None and running_var is not None), words)
     dim_of(input, 0)
@@ -341,7 +341,7 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     n, channels = input.shape[:2]
     kept = (input if weight is None else weight).dtype
     running = [running_mean, running_var]
-    if running_mean is not None and running_mean.dtype != kept:  # of the variance's torch asks nothing
+    if running_mean is not None and running_mean.dtype != kept:  # torch does not check the variance's dtype
         undefined = "Expected a proper Tensor but got None (or an undefined Tensor in C++) for argument #0 'self'"
         repeat(running_mean, [n])
         check(running_var is not None, undefined)
@@ -364,7 +364,7 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
 
 @kernel("batch_norm_stats", differs=["half-opmath"])
 def batch_norm_stats(input, eps):
-    """Mean and reciprocal deviation of each channel."""
+    """Mean and inverse standard deviation of each channel."""
     x = inner(input)
     mean, squares = _statistics(x, x.dtype)
     return mean, 1 / np.sqrt(squares / x.dtype.type(x.size // x.shape[1]) + x.dtype.type(eps))
@@ -372,34 +372,34 @@ def batch_norm_stats(input, eps):
 
 @kernel("batch_norm_elemt", differs=["half-opmath"])
 def batch_norm_elemt(input, weight, bias, mean, invstd, eps):
-    """Each channel less its mean, times its reciprocal deviation and weight, plus its bias."""
+    """Each channel minus its mean, times its inverse standard deviation and weight, plus its bias."""
     return dt.cast(_strided(*map(inner, (input, mean, invstd, weight, bias))), input.dtype)
 
 
 @kernel("batch_norm_gather_stats_with_counts", differs=["half-opmath"])
 def batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, counts):
-    """The statistics of all processes from those of each, by their counts; moves the running ones."""
+    """Combine the statistics of all processes, weighted by their counts; updates the running statistics."""
     means, invstds, weights = inner(mean), inner(invstd), dt.cast(counts, dt.opmath(mean.dtype))[:, None]
     total = weights.sum()
     average = (means * weights).sum(0) / total
     squares = ((1 / (invstds * invstds) - means.dtype.type(eps)) * weights).sum(0)
     squares = squares + (weights * (means - average) ** 2).sum(0)
     for running, moved in ((running_mean, average), (running_var, squares / (total - 1))):
-        if running is not None:  # written, as batch norm's are
+        if running is not None:  # written in place, as in batch norm
             running[...] = dt.cast((1 - momentum) * inner(running) + momentum * moved, running.dtype)
     return average, 1 / np.sqrt(squares / total + means.dtype.type(eps))
 
 
 @kernel("batch_norm_gather_stats", differs=["half-opmath"])
 def batch_norm_gather_stats(input, mean, invstd, running_mean, running_var, momentum, eps, count):
-    """`batch_norm_gather_stats_with_counts` for processes of one count."""
+    """`batch_norm_gather_stats_with_counts` with the same count for every process."""
     counts = np.full(len(mean), count, mean.dtype)
     return batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, counts)
 
 
 @kernel("batch_norm_backward_reduce", differs=["half-opmath"])
 def batch_norm_backward_reduce(grad_out, input, mean, invstd, weight, input_g, weight_g, bias_g):
-    """One process's sums for the gradient: of grad_out, of it times the distance from the mean."""
+    """One process's sums for the gradient: of grad_out, and of grad_out times the deviation from the mean."""
     grad, x = inner(grad_out), inner(input)
     total, along = channel_sum(grad), channel_dot(x - per_channel(inner(mean), x), grad)
     dtype = input.dtype if weight is None else weight.dtype
@@ -411,7 +411,7 @@ def batch_norm_backward_reduce(grad_out, input, mean, invstd, weight, input_g, w
 
 @kernel("batch_norm_backward_elemt", differs=["half-opmath"])
 def batch_norm_backward_elemt(grad_out, input, mean, invstd, weight, sum_dy, sum_dy_xmu, count):
-    """The gradient of `batch_norm_elemt` in its input, from the sums of all processes."""
+    """The gradient of `batch_norm_elemt` with respect to its input, from the sums of all processes."""
     grad, x, scale = inner(grad_out), inner(input), inner(invstd)
     n = dt.cast(count, x.dtype).sum()
     along = inner(sum_dy_xmu) / n * scale * scale

@@ -33,7 +33,7 @@ for _name, _function in (("left_shift", np.left_shift), ("right_shift", np.right
 
 
 def _gcd(a: ndarray, b: ndarray) -> ndarray:
-    """NumPy's, but Euclid's steps on the least integer: it has no absolute value, and the result may be negative."""
+    """NumPy's gcd, but Euclid's steps for the smallest integer: without an absolute value, a result may be negative."""
     value = np.asarray(np.gcd(a, b))
     if value.dtype.kind == "i":
         least = np.iinfo(value.dtype).min
@@ -47,7 +47,7 @@ def _gcd(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _lcm(a: ndarray, b: ndarray) -> ndarray:
-    """The product wraps before its absolute value is taken, and NumPy's after."""
+    """Least common multiple whose product wraps before its absolute value is taken; NumPy's wraps after."""
     if np.result_type(a, b).itemsize < 4:
         return np.lcm(a, b)
     divisor = _gcd(a, b)

@@ -87,7 +87,7 @@ def isclose(
         close = close | (np.isnan(self) & np.isnan(other))
     if rtol == 0 and atol == 0:
         return np.asarray(close)
-    # Step by step, as half types are rounded at each.
+    # Step by step, because half types are rounded at each step.
     a, b = (x if dt.is_inexact(dtype) else dt.cast(x, dt.get_default_dtype()) for x in (self, other))
     allowed = add_scalar(abs(mul(b, rtol)), atol)
     error = abs(sub(a, b))
@@ -107,7 +107,7 @@ rows(
 
 
 def _quick_where(condition, self, other):
-    """Three dense tensors of one shape."""
+    """Fast path for three dense tensors of one shape."""
     if not type(condition) is type(self) is type(other) is ndarray or not condition.shape == self.shape == other.shape:
         return None
     if self.dtype is not other.dtype or condition.dtype is not dt.bool_:
@@ -172,7 +172,7 @@ def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:
     by_sorting = b.size >= int(10 * a.size**0.145)
     for x in (a, b) if by_sorting and not unique else ():
         refuse("unique", x.dtype, (*dt.FLOAT8S, dt.complex32))
-    # By sorting torch joins both as vectors, of which none is weaker.
+    # When torch sorts, it joins both as 1-d tensors, so neither is weaker in promotion.
     common = dt.promote_types(a.dtype, b.dtype) if by_sorting else dt.result_type(elements, tests)
     if not by_sorting:
         view(convert(b, common), [-1])
@@ -190,7 +190,7 @@ def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:
 
 
 def _isin_unique(a: ndarray, b: ndarray, invert: bool) -> ndarray:
-    """torch's answer where the elements are said to be unique: whether the next one in order is equal."""
+    """torch's isin with assume_unique: whether the next element in sorted order is equal."""
     both = np.concatenate([a.reshape(-1), b.reshape(-1)])
     order = both.argsort(kind="stable")
     found = np.zeros(both.size, bool)

@@ -1,4 +1,4 @@
-"""Products of tensors of any shape, through the matrix products."""
+"""Products of tensors of any shape, built on matrix products."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _DIFFERS = ["no-mixed-products", "no-bool-product"]
 
 
 def _precheck_matmul(bound: Bound, outs: list[ndarray]) -> None:
-    """BLAS writes vectors and one batch of matrices wherever they are; all else looks at the target."""
+    """Check the out: BLAS writes vectors and a single batch of matrices unchecked; other cases check the target."""
     x, y = bound["self"], bound["other"]
     dims = (x.ndim, y.ndim)
-    if y.ndim == 1 and x.ndim and outs[0].dtype != x.dtype:  # dot and addmv have words of their own
+    if y.ndim == 1 and x.ndim and outs[0].dtype != x.dtype:  # dot and addmv have their own messages
         out, own = dt.scalar_name(outs[0].dtype), dt.scalar_name(x.dtype)
         check(x.ndim > 1, f"result dtype {out} does not match input dtype {own}")
         base = x.dtype == y.dtype and x.shape[-1] == y.size and (x.ndim > 2 or outs[0].shape == x.shape[:1])
@@ -75,12 +75,12 @@ def matmul(self, other):
 
 
 def _folds(x: ndarray) -> bool:
-    """Whether the rows of a batch of matrices are the rows of one matrix in the same memory, which torch multiplies."""
+    """Whether a batch of matrices can be viewed as one matrix, in which case torch multiplies that."""
     return not x.size or all(x.strides[d] == x.strides[d + 1] * x.shape[d + 1] for d in range(x.ndim - 2))
 
 
 def _check_unfolded(a: ndarray, b: ndarray) -> None:
-    """Refuse what torch multiplies matrix by matrix."""
+    """Checks for batches that torch multiplies matrix by matrix."""
     if a.shape[-1] != b.shape[0]:
         n = math.prod(a.shape[:-2])
         raise batch2_mismatch(n, a.shape[-1], (n, b.shape[0]))
@@ -110,7 +110,7 @@ def _batch_mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
 
 
 def _precheck_biased(bound: Bound, outs: list[ndarray]) -> None:
-    """torch adds the bias to the out, and of a matrix writes it there first: it looks at the bias, or at all its rows."""
+    """Check the bias against the out: torch adds it to the out, or for a matrix input first copies it there."""
     (out,), x, weight, bias = outs, bound["input"], bound["weight"], bound["bias"]
     if bias is not None and x.ndim not in (0, 2) and weight.ndim == 2 and x.shape[-1] == weight.shape[1]:
         shape = (*x.shape[:-1], weight.shape[0])
@@ -143,7 +143,7 @@ def linear(input, weight, bias=None):
 
 
 def _precheck_inner(bound: Bound, outs: list[ndarray]) -> None:
-    """What is no product of numbers is tensordot's, which takes no other dtype."""
+    """Refuse an out of another dtype where `inner` is a tensordot, that is, unless an operand is 0-d."""
     x, d = bound["self"], outs[0].dtype
     if x.ndim and bound["other"].ndim and x.dtype == bound["other"].dtype and x.dtype != d:
         found = f"but got an output tensor with dtype {dt.scalar_name(d)}"
@@ -190,7 +190,7 @@ def tensordot(self, other, dims_self, dims_other):
         out = mm(a2, b2)
     elif a.flags.c_contiguous and b.flags.c_contiguous:
         out = dot(a2[0], b2[:, 0])
-    else:  # torch multiplies and adds what is not dense, of bools too
+    else:  # torch multiplies and sums tensors that are not dense, even bools
         out = sum_all(mul(a2[0], b2[:, 0]), dtype=a.dtype)
     return out.reshape(shape)
 
@@ -239,7 +239,7 @@ def bilinear(input1, input2, weight, bias=None):
 
 
 def _precheck_chain(bound: Bound, outs: list[ndarray]) -> None:
-    """One matrix alone is copied into an out of any dtype."""
+    """Cast a single matrix to the out's dtype: torch copies it into an out of any dtype."""
     if len(bound["matrices"]) == 1:
         bound["matrices"] = [dt.cast(bound["matrices"][0], outs[0].dtype)]
 
@@ -264,7 +264,7 @@ def chain_matmul(matrices):
 
 @kernel("linalg_multi_dot", like=np.linalg.multi_dot, differs=["no-mixed-products"])
 def linalg_multi_dot(tensors):
-    """Product of a list of matrices, multiplied in the cheapest order; the first and last may be vectors."""
+    """Product of a list of matrices in the cheapest order; the first and last may be vectors."""
     n = len(tensors)
     check(n >= 2, f"multi_dot(): expected at least 2 tensors but got {n}")
     for word, t in (("first", tensors[0]), ("last", tensors[-1])):
@@ -286,7 +286,7 @@ def linalg_multi_dot(tensors):
 
 
 def _cheapest(chain: list[ndarray]) -> dict[tuple[int, int], int]:
-    """Where to split each run of the chain so that the fewest multiplications are made."""
+    """Where to split each run of the chain for the fewest multiplications."""
     sizes = [chain[0].shape[0], *(t.shape[1] for t in chain)]
     cost: dict[tuple[int, int], int] = {(i, i): 0 for i in range(len(chain))}
     split = {}
@@ -296,7 +296,7 @@ def _cheapest(chain: list[ndarray]) -> dict[tuple[int, int], int]:
             options = [cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)]
             cost[i, j] = min(options)
             ties = [k for k, option in enumerate(options, i) if option == cost[i, j]]
-            split[i, j] = ties[-1 if len(chain) == 3 else 0]  # as torch, which has a comparison of its own for three
+            split[i, j] = ties[-1 if len(chain) == 3 else 0]  # torch has a separate comparison for three matrices
     return split
 
 
@@ -318,9 +318,9 @@ def linalg_vecdot(x, y, *, dim=-1):
     """Sums of products along a dimension, the first conjugated."""
     check_inexact("linalg.vecdot", x)
     check_same(x, y, ("x", "y"), "linalg.vecdot: ")
-    if x.ndim == y.ndim == 1:  # along the only dimension, whatever ``dim`` is
+    if x.ndim == y.ndim == 1:  # torch ignores ``dim`` here
         return vdot(x, y)
-    # torch multiplies and then sums: the half types are rounded in between.
+    # torch multiplies, then sums: half types are rounded in between.
     return sum_dim(mul(x.conj() if dt.is_complex(x.dtype) else x, y), [dim])
 
 
@@ -337,7 +337,7 @@ def linalg_cross(self, other, *, dim=-1):
     check_products("cross", self.dtype)
     check_type(self.dtype, other)
     a, b = (np.moveaxis(x, axis, 0) for x in (self, other))
-    # The half types are rounded after each step, as in torch.
+    # Half types are rounded after each step, as in torch.
     return np.stack([a[j] * b[k] - a[k] * b[j] for j, k in ((1, 2), (2, 0), (0, 1))], axis)
 
 

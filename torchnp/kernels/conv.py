@@ -1,4 +1,4 @@
-"""Convolutions, and the backends of `convolution` that torch registers as ops of their own."""
+"""Convolutions, and the backends of `convolution` that torch registers as separate ops."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
 
 
 def _convolve(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, own=False):
-    """`convolution`, or what torch's ``own`` code makes of it."""
+    """`convolution`; with ``own``, as torch's own code computes it, without oneDNN."""
     bias_shape = None if bias is None else bias.shape
     g = checks.geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
     if 0 in input.shape:
         return _convolve_nothing(input, weight, bias, g, transposed, groups)
     vendor = not own and checks.by_vendor(input, weight, g, transposed, groups)
-    if vendor:  # whose check of the dtypes comes first
+    if vendor:  # oneDNN checks the dtypes first
         checks.check_dtypes(input, weight, bias, transposed, g, groups, vendor)
     if 0 in g.dilation:
         check_no_dilation(g.dilation, weight, transposed, vendor)
@@ -85,7 +85,7 @@ def _convolve(input, weight, bias, stride, padding, dilation, transposed, output
 def _convolve_nothing(
     input: ndarray, weight: ndarray, bias: ndarray | None, g: checks.Geometry, transposed: bool, groups: int
 ) -> ndarray:
-    """An empty batch, or no channels; torch's result has no channels then."""
+    """Convolution of an empty batch, or of no channels, for which torch's result has no channels either."""
     n, c, *sizes = input.shape
     seen = (n, c, 1, *sizes) if len(sizes) == 1 else input.shape
     words = f"Only zero batch or zero channel inputs are supported, but got input shape: {shape_text(seen)}"
@@ -100,12 +100,12 @@ def _convolve_nothing(
         check(size >= -1, f"invalid shape dimension {size} at index {d} of shape {shape_text(shape)}")
     check(-1 not in shape, ambiguous_view(shape))
     own, strides = stride_rules.layout_of(input), stride_rules.contiguous(shape)
-    if c and (n, outputs, *out) == input.shape:  # a product with a number, which is no other view then
+    if c and (n, outputs, *out) == input.shape:  # torch returns a product with a number here, without a reshaping view
         strides = stride_rules.iterated([stride_rules.as_image(*own) if flat else own, ((), ())])
     strides = (*strides[:2], strides[3]) if flat else strides
-    by = np.empty((), weight.dtype) if c else weight  # of an empty batch torch multiplies by one number
+    by = np.empty((), weight.dtype) if c else weight  # torch multiplies an empty batch by one element of the weight
     y = stride_rules.empty((n, outputs, *out), dt.result_type(input, by), strides)
-    total = y.dtype if bias is None else dt.result_type(y, np.empty((), bias.dtype))  # torch adds its first to nothing
+    total = y.dtype if bias is None else dt.result_type(y, np.empty((), bias.dtype))  # torch adds one bias element
     if not dt.can_cast(total, y.dtype):
         raise cannot_cast(total, y.dtype)
     return y
@@ -118,7 +118,7 @@ rows("_convolution _convolution.deprecated", lambda *args: convolution(*args[:9]
 
 
 def _batched(input: ndarray, weight: ndarray, bias: ndarray | None, *rest: Any, op: str, run: Body) -> ndarray:
-    """A convolution of a batch or of one item, of real or complex numbers."""
+    """Convolution of a batch or a single item, real or complex."""
     n = int(op[-2])
     if run is _forward and bias is not None and bias.dtype != input.dtype:
         a, b = (dt.c_name(x.dtype) for x in (input, bias))
@@ -151,7 +151,7 @@ def _complex(convolve: Body, x: ndarray, w: ndarray, bias: ndarray | None, rest:
     b = convolve(xi, wi, None, *rest)
     total = None if br is None or bi is None else br + bi
     c = convolve(xr + xi, wr + wi, total, *rest)
-    y = add(a - b, mul(c - a - b, 1j))  # an infinite imaginary part makes the real one nan, and that both
+    y = add(a - b, mul(c - a - b, 1j))  # an infinite imaginary part makes the real part nan, and then both
     return stride_rules.place(y, stride_rules.iterated([stride_rules.layout_of(z) for z in (a, b)]))
 
 
@@ -206,7 +206,7 @@ rows(_NAMES, _batched, "The adjoint of a convolution.", run=_adjoint)
 
 
 def check_steps(x: ndarray, times: int, weight: ndarray, pad: int) -> None:
-    """torch views the steps under each tap of the kernel as rows, so that time and batch must lie in one run."""
+    """Refuse strides where time and batch do not merge: torch views the steps under each kernel tap as rows."""
     if not x.size or x.shape[1] == 1 or x.strides[0] == x.shape[1] * x.strides[1]:
         return
     out = times + 2 * pad - len(weight) + 1
@@ -242,7 +242,7 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
 
 
 def _plain(self, weight, bias, stride, padding, dilation):
-    """A convolution without groups; these backends take an item without its batch."""
+    """Convolution without groups; these backends also take an unbatched item."""
     n = len(stride)
     x = self[None] if self.ndim == n + 1 else self
     y = _convolve(x, weight, bias, stride, padding, dilation, False, [0] * n, 1, own=True)
@@ -264,7 +264,7 @@ def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
 
 
 def _of_groups(self, weight, bias, stride, padding):
-    """Of volumes torch takes as many groups as the weight's channels go into the input's; outputs beyond them are the bias."""
+    """Grouped convolution of volumes: torch infers the groups from the channels; outputs beyond them are the bias."""
     checks.check_room(self.shape[2:], weight.shape[2:], padding, (1, 1, 1))
     outputs, planes = weight.shape[:2]
     groups = self.shape[1] // planes
@@ -283,18 +283,18 @@ def _of_groups(self, weight, bias, stride, padding):
 
 
 def _as_window(self, weight, kernel_size, bias, stride, padding, n):
-    """The weight in the dimensions of its window, with what these check first."""
+    """Run the first checks of these backends; return the weight, in two dimensions with its window's dimensions."""
     for name, value in (("kernel_size", kernel_size), ("stride", stride), ("padding", padding)):
         words = f"2D {name} expected" if n == 2 else f"It is expected {name} equals to 3, but got size {len(value)}"
         check(len(value) == n, words)
     if n == 3:
         dim_of(weight, 1)
-    if n == 3 and weight.shape[1]:  # the groups are asked for, if there are any
+    if n == 3 and weight.shape[1]:  # torch computes the groups if the weight has channels
         dim_of(self, 1)
     for name, value in (("kernel", kernel_size), ("stride", stride)):
         found = f" {name}_height: {value[0]} {name}_width: {value[1]}" if n == 2 else f": {by(value)} (TxHxW)"
         check(min(value) > 0, f"{name}{' size' * (name == 'kernel')} should be greater than zero, but got{found}")
-    folded = n == 2 and weight.ndim == 4  # torch has made a matrix of it by now
+    folded = n == 2 and weight.ndim == 4  # torch has flattened it to a matrix by now
     shape = (len(weight), math.prod(weight.shape[1:])) if folded else weight.shape
     words = f"non-empty 2D or {n + 2}D weight tensor expected, but got: {shape_text(shape)}"
     check(weight.size and weight.ndim in (2, n + 2), words)
@@ -322,7 +322,7 @@ rows(_NAMES, _of_batch, "Convolution over two or three dimensions.")
 
 
 def _dilated(self, weight, kernel_size, bias, stride, padding, dilation, *, n):
-    # These two check before the others do: the filter's sizes, the channels, then the bias.
+    # These two ops check first: the filter's sizes, the channels, then the bias.
     given = {"kernel sizes": kernel_size, "strides": stride, "dilations": dilation, "pads": padding}
     for name, value in given.items():
         check(len(value) == n, f"{name} length should be {n}, but got {len(value)}")
@@ -372,7 +372,7 @@ def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding
     check_shape(self, (*self.shape[: -n - 1], len(weight), *sizes))
     x = self[None] if self.ndim == n + 1 else self
     y = _convolve(x, weight, bias, stride, padding, dilation, True, output_padding, 1, own=True)
-    return y if x is self or n == 2 else y[0]  # torch keeps the batch that it made in two dimensions
+    return y if x is self or n == 2 else y[0]  # in two dimensions torch keeps the batch dimension that it added
 
 
 rows("slow_conv_dilated2d slow_conv_dilated3d", _dilated, "Convolution with holes.")
@@ -381,7 +381,7 @@ rows("slow_conv_transpose2d slow_conv_transpose3d", _transposed, "The adjoint of
 
 @kernel("mkldnn_convolution")
 def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
-    """`convolution` by oneDNN, which converts the weight to the input's dtype, and has integers, which it saturates."""
+    """`convolution` by oneDNN, which converts the weight to the input's dtype; integers saturate."""
     given = {"padding": padding, "stride": stride, "dilation": dilation}
     found = {name: checks.expand(value, name, self.ndim - 2) for name, value in given.items()}
     g = checks.Geometry(**found, output_padding=(0,) * (self.ndim - 2))
@@ -416,7 +416,7 @@ def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, paddin
 
     if output_mask[0]:
         of_x = one(True, False, False)[0]
-    if output_mask[2]:  # of the gradient alone
+    if output_mask[2]:  # needs grad_output only
         wrap_dims((0, 2, 3), grad_output.ndim)
         of_b = sum_dim(grad_output, (0, 2, 3), dtype=grad_output.dtype)
     if output_mask[1]:
@@ -429,7 +429,7 @@ def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, paddin
 
 @kernel("conv_tbc_backward")
 def conv_tbc_backward(self, input, weight, bias, pad):
-    """Gradients of `conv_tbc` in its input, weight and bias."""
+    """Gradients of `conv_tbc` with respect to input, weight and bias."""
     for x in (self, input, new_like(input, input.dtype)):
         check_steps(x, len(input), weight, pad)
     of_x, of_w = new_like(input, input.dtype), new_like(weight, weight.dtype)
@@ -454,7 +454,7 @@ rows("_nnpack_available", lambda: True, "Whether `_nnpack_spatial_convolution` c
 
 @kernel("_nnpack_spatial_convolution")
 def _nnpack_spatial_convolution(input, weight, bias, padding, stride=(1, 1)):
-    """`convolution` of images in single precision, with a padding less than the filter."""
+    """`convolution` of float32 images, with padding smaller than the filter."""
     sides = zip(input.shape[2:], weight.shape[2:], padding, stride)
     shape = (*input.shape[:1], *weight.shape[:1], *(int((n + 2 * p - k) / s) + 1 for n, k, p, s in sides if s))
     check_size(shape)
@@ -472,7 +472,7 @@ def _nnpack_spatial_convolution(input, weight, bias, padding, stride=(1, 1)):
     check(fits or idle, "NNPACK SpatialConvolution_updateOutput failed")
     if idle:
         return empty_in_order(shape, input.dtype, None)
-    row = None if bias is None else np.resize(bias, len(weight))  # its shape is not looked at
+    row = None if bias is None else np.resize(bias, len(weight))  # its shape is not checked
     return stride_rules.dense(convolution(input, weight, row, stride[:2], padding[:2], (1, 1), False, (0, 0), 1))
 
 

@@ -30,14 +30,14 @@ def _quick_clone(self):
 
 @kernel("clone", like=np.copy, differs=["memory-format", "memory-format-fits"], quick=exact(_quick_clone, placed=True))
 def clone(self, *, memory_format=None):
-    """A copy, dense and with its dimensions in the same order in memory unless a format is named."""
+    """A copy, dense and with the same order of dimensions in memory unless a format is given."""
     out = new_like(self, self.dtype, memory_format)
     out[...] = self
     return out
 
 
 def storage_copied(x: ndarray) -> ndarray:
-    """The same window on a copy of the whole memory that ``x`` lies in."""
+    """The same view of a copy of ``x``'s whole storage."""
     memory, start = storage(x)
     return ndarray(x.shape, x.dtype, np.array(memory).reshape(-1).view(np.uint8), start, x.strides)
 
@@ -75,14 +75,14 @@ rows("_copy_from", lambda x, dst, _: copy(dst, x), "``self`` in the shape and dt
 @kernel("_to_copy", like=np.ndarray.astype, differs=["cast-float8-saturates", "memory-format-fits"])
 def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
     """A copy in another dtype and memory format."""
-    if layout is not None or device is not None:  # of a copy on the CPU torch pins nothing, whatever is asked
+    if layout is not None or device is not None:  # torch ignores pin_memory for a copy on the CPU
         check_options(layout, device, False)
     if not isinstance(self, ndarray):
         return number(self, dt.number_dtype(self) if dtype is None else dt.as_dtype(dtype)).copy()
     if dtype is not None:
         _warn_of_cast(self, dt.as_dtype(dtype))
     value = self if dtype is None else dt.cast(self, dt.as_dtype(dtype))
-    # The real part of a complex tensor is a view: only memory of its own is the result already.
+    # The real part of a complex tensor is a view: only a value that owns its memory can be returned as is.
     if value is self or value.base is not None or memory_format is not None or not is_plain(self):
         out = new_like(self, value.dtype, memory_format)
         out[...] = value
@@ -91,7 +91,7 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
 
 
 def convert(self: ndarray, dtype: np.dtype, copy: bool = False, memory_format: Any = None) -> ndarray:
-    """`to`: the tensor itself where nothing changes and no copy is asked for."""
+    """`to`: the tensor itself if nothing changes and no copy is requested."""
     if self.dtype == dtype and not copy:
         name = "preserve_format" if memory_format is None else format_name(memory_format)
         if name in ("preserve_format", suggested(*layout_of(self))):
@@ -110,8 +110,8 @@ def _to(
     self, *, other=None, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, copy=False,
     memory_format=None,
 ):  # fmt: skip
-    check_options(layout, device, False)  # of a copy on the CPU torch pins nothing, whatever is asked
-    self = np.asarray(self)  # a number stands for a tensor of its own dtype
+    check_options(layout, device, False)  # torch ignores pin_memory for a copy on the CPU
+    self = np.asarray(self)  # a number becomes a tensor of its own dtype
     like = self if other is None else np.asarray(other)
     target = like.dtype if dtype is None else dt.as_dtype(dtype)
     return convert(self, target, copy, memory_format)
@@ -154,7 +154,7 @@ rows("_to_cpu", list, "The tensors themselves: there is no other device.")
 
 @kernel("contiguous", like=np.ascontiguousarray, differs=["contiguous-0d", "memory-format-fits"])
 def contiguous(self, *, memory_format=0):
-    """The tensor itself if it is dense in the format, else a copy that is."""
+    """The tensor itself if it is dense in the format, else a dense copy."""
     name = format_name(memory_format)
     if is_contiguous(self, name):
         return self

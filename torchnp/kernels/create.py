@@ -43,7 +43,7 @@ def _precheck_empty(bound: Bound, _: list[ndarray]) -> None:
     writes=WriteSpec(out=_precheck_empty),
 )
 def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """Memory of a shape, with whatever values."""
+    """An uninitialized tensor of a shape."""
     if layout is not None or device is not None or pin_memory:
         check_options(layout, device, pin_memory)
     size = check_size(size)
@@ -54,7 +54,7 @@ def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory
 
 @kernel("empty_permuted", like=np.empty, differs=["default-dtype"])
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """Memory of a shape, its dimensions in the order given from the widest stride to the narrowest."""
+    """An uninitialized tensor whose dimensions lie in the given order, from the widest stride to the narrowest."""
     n = len(size)
     if n != len(physical_layout):
         words = "Number of dimensions in size does not match the length of the physical_layout; i.e."
@@ -71,19 +71,19 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
 
 @kernel("empty_strided", like=np.ndarray, differs=["default-dtype", "empty-with-gaps"])
 def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """Memory of a shape and strides in elements."""
+    """An uninitialized tensor of a shape and strides, in elements."""
     check_options(layout, device, pin_memory)
     size, dtype = check_size(size), factory_dtype(dtype)
     check_strides(size, stride)
     steps: list[int] = []
-    for n, s in reversed(list(zip((*size[1:], 1), stride, strict=False))):  # of one element it may be any number
+    for n, s in reversed(list(zip((*size[1:], 1), stride, strict=False))):  # a size-1 dimension takes any
         steps.append(s if s >= 0 else steps[-1] * max(n, 1) if steps else 1)
     return strided(size, dtype, tuple(reversed(steps)))
 
 
 @kernel("empty_like", like=np.empty_like, differs=["memory-format-fits"])
 def empty_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """Memory of another tensor's shape, dtype and order of dimensions."""
+    """An uninitialized tensor with another's shape, dtype and order of dimensions."""
     if layout is not None or device is not None or pin_memory:
         check_options(layout, device, pin_memory)
     return new_like(self, self.dtype if dtype is None else dt.as_dtype(dtype), memory_format)
@@ -97,13 +97,13 @@ rows("_new_zeros_with_same_feature_meta", _new_zeros, _DOC, like=np.zeros)
 
 
 def _made(*given, factory, dtype, layout, device, pin_memory):
-    """What a factory makes of a shape and a dtype, by default the default one; layouts and devices are torch's alone."""
+    """Call a factory with the resolved dtype; only torch has other layouts and devices."""
     check_options(layout, device, pin_memory)
     return factory(*given, dtype=factory_dtype(dtype))
 
 
 def zeros_of(size, dtype):
-    """Zeros, or torch's refusal of a negative size."""
+    """Zeros; refuse a negative size as torch does."""
     _check_sizes(size)
     return np.zeros(size, dtype)
 
@@ -113,7 +113,7 @@ def _check_sizes(size):
 
 
 def _zeros(size, **options):
-    _check_sizes(size)  # before the options are looked at
+    _check_sizes(size)  # before the options are checked
     return _made(size, factory=np.zeros, **options)
 
 
@@ -126,21 +126,21 @@ _ones = lambda size, dtype: filled(np.empty(check_size(size), dtype), 1)
 
 @kernel("full", like=np.full, differs=["default-dtype", *_OF_FULL])
 def full(size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """One number everywhere, in the dtype it has on its own unless one is given."""
+    """A tensor filled with one number, by default in the number's own dtype."""
     own = dt.number_dtype(fill_value)
-    if type(fill_value) is int:  # a number of 64 bits without sign does not fit
+    if type(fill_value) is int:  # an unsigned 64-bit number does not fit
         own = dt.int64
-    elif own == dt.complex32:  # complex numbers are no halves here, whatever the default
+    elif own == dt.complex32:  # here a complex number is never complex32, whatever the default dtype
         own = dt.complex64
     out = empty(size, dtype=dtype or own, layout=layout, device=device, pin_memory=pin_memory)
     return filled(out, fill_value)
 
 
 def filled(out: ndarray, value: Any) -> ndarray:
-    """New memory with one number everywhere, checked as torch's ``fill_`` does."""
+    """Fill new memory with one number, checked as in torch's ``fill_``."""
     if out.size == 1:
         out[...] = single(value, out.dtype)
-    elif out.dtype == dt.complex32:  # of several elements torch takes the number as complex64 first
+    elif out.dtype == dt.complex32:  # for several elements torch first converts the number to complex64
         out[...] = dt.cast(scalar(value, dt.complex64), dt.complex32)
     else:
         out[...] = scalar(value, out.dtype)
@@ -202,7 +202,7 @@ rows(
 # torch reads the number before it writes.
 @kernel("fill.Tensor", like=np.full_like, differs=["fill-0d"], writes=WriteSpec(free=("value",)))
 def fill_tensor(self, value):
-    """The number in a 0-d tensor, in another tensor's shape and dtype."""
+    """A tensor of another's shape and dtype, filled with the number in a 0-d tensor."""
     if value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     out = empty_like(self)
@@ -243,7 +243,7 @@ def _check_parts(a: ndarray, b: ndarray) -> tuple[int, ...]:
 
 @kernel("complex")
 def complex_(real, imag):
-    """The complex numbers of two parts."""
+    """Complex numbers from real and imaginary parts."""
     pairs = np.empty((*_check_parts(real, imag), 2), real.dtype)
     pairs[..., 0], pairs[..., 1] = real, imag
     return pairs.view(dt.to_complex(real.dtype))[..., 0]
@@ -251,7 +251,7 @@ def complex_(real, imag):
 
 @kernel("polar")
 def polar(abs, angle):
-    """The complex numbers of an absolute value and an angle."""
+    """Complex numbers from absolute values and angles."""
     _check_parts(abs, angle)
     refuse("polar_cpu", abs.dtype, (dt.float16,))
     return complex_(abs * np.cos(angle), abs * np.sin(angle))
@@ -269,7 +269,7 @@ def _resize_order(size: Sequence[int], memory_format: Any) -> tuple[int, ...] | 
 
 @kernel("resize_", like=np.ndarray.resize, differs=["resize-references", *_FITS], writes=WriteSpec(resizes=True))
 def resize_(self, size, *, memory_format=None):
-    """Another shape in place, keeping the elements in memory; NumPy can do so for arrays that own their memory."""
+    """Change the shape in place and keep the elements in memory; the array must own its memory."""
     order = _resize_order(size, memory_format)
     steps = contiguous(size) if order is None else in_order(size, order)
     if tuple(size) == self.shape and (memory_format is None or element_strides(self) == steps):
@@ -285,7 +285,7 @@ def resize_(self, size, *, memory_format=None):
 
 @kernel("resize", like=np.resize, differs=["resize-in-memory", *_FITS])
 def resize(self, size, *, memory_format=None):
-    """A copy in another shape with the same elements in memory, as many as there are."""
+    """A copy in another shape with the same elements in memory, cut or padded with zeros."""
     order = _resize_order(size, memory_format)
     copy = cloned(self)
     if tuple(size) == self.shape and memory_format is None:

@@ -57,14 +57,14 @@ def _labels_of(name: str, log_probs: ndarray, targets: ndarray, lengths: Any, bl
 
 
 def _added(*terms: ndarray) -> ndarray:
-    """The logarithm of the sum of what the terms are logarithms of."""
+    """The logarithm of a sum, from the logarithms of its terms."""
     top = np.maximum.reduce(terms)
     top = np.where(top == _NEVER, top.dtype.type(0), top)
     return np.log(sum(np.exp(x - top) for x in terms)) + top
 
 
 def _variables(emitted: ndarray, labels: ndarray) -> ndarray:
-    """The log probability of each step's label, by all alignments of the steps before: the forward variables."""
+    """The forward variables: log probability of each label at each step, over all alignments of the steps so far."""
     out, skip = np.full(emitted.shape, _NEVER, emitted.dtype), np.zeros(len(labels), np.bool_)
     skip[2:] = labels[2:] != labels[:-2]  # an alignment may jump over the blank between labels that differ
     out[:1, :2] = emitted[:1, :2]
@@ -109,9 +109,9 @@ def _ctc_loss_backward(
         backward = _variables(log_probs[:n, b, labels][::-1, ::-1], labels[::-1])[::-1, ::-1]
         both = log_alpha[b, :n, : len(labels)] + backward
         sums = np.full((n, out.shape[2]), _NEVER, log_probs.dtype)
-        for s, label in reversed([*enumerate(labels)]):  # several places of a sequence may hold one label
+        for s, label in reversed([*enumerate(labels)]):  # a label may occur several times in the sequence
             sums[:, label] = _added(sums[:, label], both[:, s])
-        if len(labels) > 1:  # torch writes the last step's, so that a label that is the blank counts alone there
+        if len(labels) > 1:  # torch overwrites the last step's sum, so a label equal to the blank counts alone there
             sums[-1:, labels[-2]] = both[-1:, -2]
         scores = log_probs[:n, b]
         out[:n, b] = (np.exp(scores) - np.exp(sums + loss - scores)) * grad[b]
@@ -125,7 +125,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     _, lengths = _lengths(input_lengths, target_lengths)
     wrap_dim(1, log_probs.ndim + 1)
     scores = log_probs if batched else log_probs[:, None]
-    labels = dt.cast(targets, dt.int64)  # of any dtype, which `_ctc_loss` itself does not take
+    labels = dt.cast(targets, dt.int64)  # any dtype here, unlike in `_ctc_loss` itself
     loss = _ctc_loss(scores, labels, input_lengths, target_lengths, blank, zero_infinity)[0]
     if zero_infinity:
         loss = np.where(loss == np.inf, loss.dtype.type(0), loss)

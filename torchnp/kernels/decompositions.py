@@ -1,4 +1,4 @@
-"""QR, eigenvalue and singular value decompositions, and what rests on them."""
+"""QR, eigenvalue and singular value decompositions, and ops built on them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_INTEGERS = ["no-integers-linalg"]
 
 
 def _columns(x: ndarray) -> ndarray:
-    """In the layout that LAPACK and torch give factors."""
+    """Copy into the column-major layout that LAPACK and torch use for factors."""
     return stride_rules.place(x, stride_rules.columns(x.shape))
 
 
@@ -85,7 +85,7 @@ def _householder_product(input: ndarray, tau: ndarray) -> ndarray:
     check_lapack("orgqr_cpu", input, True)
     out = column_major(input.shape, input.dtype)
     out[...] = np.eye(m, n, dtype=input.dtype)
-    for k in reversed(range(tau.shape[-1])):  # H_1 H_2 ... applied to the identity from the right end
+    for k in reversed(range(tau.shape[-1])):  # apply H_1 H_2 ... to the identity, last factor first
         v = input[..., :, k].copy()
         v[..., :k], v[..., k] = 0, 1
         along = np.einsum("...m,...mn->...n", v.conj(), out)
@@ -125,7 +125,7 @@ def ormqr(self, input2, input3, left=True, transpose=False):
     _check_ormqr(self, input2, input3, -2 if left else -1)
     check_lapack("ormqr_cpu", self, empty=input3.size > 0)
     m = self.shape[-2]
-    n = min(m, self.shape[-1])  # more columns than rows hold no more reflectors
+    n = min(m, self.shape[-1])  # columns beyond the rows hold no reflectors
     square = np.zeros((*self.shape[:-1], m), self.dtype)
     square[..., :n] = self[..., :n]
     q = linalg_householder_product(square, input2)
@@ -137,7 +137,7 @@ def ormqr(self, input2, input3, left=True, transpose=False):
 
 
 def _precheck_vectors(bound: Bound, outs: list[ndarray]) -> None:
-    """The eigenvectors' dtype is looked at before the eigenvalues'."""
+    """Check the eigenvectors' dtype before the eigenvalues'."""
     x = next(iter(bound.values()))
     check(len(outs) < 2 or outs[1].dtype == x.dtype, out_dtype(x.dtype, outs[-1].dtype))
     look_in_place(bound, outs[1:])
@@ -148,7 +148,7 @@ _BY_VECTORS = WriteSpec(out=_precheck_vectors)
 
 @kernel("_linalg_eigh", like=np.linalg.eigh, differs=_NO_INTEGERS, writes=_BY_VECTORS)
 def _linalg_eigh(A, UPLO="L", compute_v=True):
-    """Eigenvalues in ascending order and eigenvectors of Hermitian matrices, of which one triangle is read."""
+    """Eigenvalues in ascending order and eigenvectors of Hermitian matrices; only one triangle is read."""
     check_square("linalg.eigh", A)
     right = len(UPLO) == 1 and UPLO.upper() in ("L", "U")
     check(right, f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
@@ -201,7 +201,7 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     words = "keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
     check(driver is None or not A.size, f"torch.linalg.svd: {words}")
     check_lapack("linalg_svd_cpu", A)
-    wide = A if A.dtype in LAPACK else np.empty(A.shape, np.float32)  # of other dtypes only empty ones get here
+    wide = A if A.dtype in LAPACK else np.empty(A.shape, np.float32)  # only empty matrices of other dtypes get here
     u = vh = np.empty(0, A.dtype)
     try:
         if compute_uv:
@@ -221,7 +221,7 @@ _OF_SVD |= {"part": 1, "compute_uv": False, "like": np.linalg.svdvals}
 
 
 def _precheck_svd(bound: Bound, outs: list[ndarray]) -> None:
-    """Of values alone torch writes zeros for the vectors, into memory of any kind."""
+    """Check the outs; without ``compute_uv`` torch writes zeros for the vectors, into memory of any kind."""
     x, real = bound["self"], dt.to_real(bound["self"].dtype)
     whole = bound.get("compute_uv", True)
     for out in () if whole else outs[::2]:
@@ -261,7 +261,7 @@ def _check_tolerances(name: str, **tolerances: Any) -> None:
 
 
 def _tolerances(a: ndarray, atol: Any, rtol: Any) -> tuple[ndarray, ndarray]:
-    """The absolute one and the relative one, whose default counts where no absolute one is given."""
+    """Absolute and relative tolerance; the relative default applies only where the absolute one is not positive."""
     absolute = np.asarray(0.0 if atol is None else atol)
     if rtol is not None:
         return absolute, np.asarray(rtol)
@@ -270,7 +270,7 @@ def _tolerances(a: ndarray, atol: Any, rtol: Any) -> tuple[ndarray, ndarray]:
 
 
 def _tolerance(top: ndarray, absolute: ndarray, relative: ndarray) -> ndarray:
-    """The larger of both tolerances."""
+    """The larger of the absolute tolerance and the relative one times ``top``."""
     for x in (relative, absolute):
         dt.promote_types(x.dtype, top.dtype)  # refuses float8
     broadcast_shapes(absolute.shape, broadcast_shapes(relative.shape, top.shape[:-1]))

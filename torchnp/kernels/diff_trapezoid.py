@@ -1,4 +1,4 @@
-"""Differences of neighbours, and the trapezoidal rule."""
+"""Finite differences, and the trapezoidal rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ndarray = np.ndarray
 
 
 def _precheck_diff(bound: Bound, outs: list[ndarray]) -> None:
-    """An order of 0 copies the tensor, which takes no other dtype; of no elements torch looks for the second."""
+    """Check the out: order 0 copies the tensor, so dtypes must match; torch slices from the second element on."""
     x, d, n = bound["self"], outs[0].dtype, bound["n"]
     check(n != 0 or x.dtype == d, f"expected scalar_type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(d)}")
     if x.ndim and n > 0:
@@ -39,11 +39,11 @@ def _precheck_diff(bound: Bound, outs: list[ndarray]) -> None:
     writes=WriteSpec(out=_precheck_diff),
 )
 def diff(self, n=1, dim=-1, prepend=None, append=None):
-    """Differences of neighbours along a dimension, n times; of bools whether they differ."""
+    """The n-th differences along a dimension; for bools, whether neighbours differ."""
     check(self.ndim >= 1, "diff expects input to be at least one-dimensional")
     check(n >= 0, f"order must be non-negative but got {n}")
     parts = [p for p in (prepend, self, append) if p is not None]
-    if n == 0 and len(parts) == 1:  # torch does not look at the dimension
+    if n == 0 and len(parts) == 1:  # torch does not check the dimension
         return stride_rules.cloned(self)
     axis = wrap_dim(dim, self.ndim)
     words = "diff expects the shape of tensor to prepend or append to match that of input except along the differencing"
@@ -55,7 +55,7 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
         return stride_rules.cloned(self)
     common = dt.result_type(*parts)
     x = self
-    if len(parts) > 1:  # in the memory format that all suggest as they were given
+    if len(parts) > 1:  # in the memory format that all parts suggest
         x = np.concatenate([dt.cast(p, common) for p in parts], axis)
         x = stride_rules.place(
             x, stride_rules.in_format(x.shape, stride_rules.joined([stride_rules.layout_of(p) for p in parts]))

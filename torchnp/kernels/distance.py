@@ -27,13 +27,13 @@ from torchnp.threads import blocks
 
 ndarray = np.ndarray
 
-LARGEST = 1 << 21  # elements of a block of differences
+LARGEST = 1 << 21  # elements in a block of differences
 
 
 def _blocks(x1: ndarray, x2: ndarray, batch: tuple[int, ...]) -> Iterator[tuple[tuple, ndarray]]:
-    """Differences of all rows, in blocks that keep memory bounded, and where the rows of the first stand.
+    """Yield differences of all row pairs in blocks of bounded size, with the index of the first operand's rows.
 
-    Of small matrices a block has several, of large ones some rows of one.
+    A block holds several small matrices, or some rows of a large one.
     """
     of_row = x2.shape[-2] * x2.shape[-1]
     if math.prod(batch) * of_row <= LARGEST:
@@ -53,7 +53,7 @@ def _blocks(x1: ndarray, x2: ndarray, batch: tuple[int, ...]) -> Iterator[tuple[
 
 
 def _lengths(d: ndarray, p: float) -> ndarray:
-    """p-norms along the last axis; p 0 counts."""
+    """p-norms along the last axis; p = 0 counts nonzero elements."""
     if p == 2:
         return np.sqrt(row_dots(d, d))
     if p == 0:
@@ -87,7 +87,7 @@ def _cdist_forward(x1, x2, p, compute_mode):
     check_type(x1.dtype, x2)
     out, p = np.empty(shape, x1.dtype), number(p, x1.dtype).item()
     for at, d in _blocks(x1, x2, batch):
-        # The largest difference of those that are numbers: of pdist, NaN is the largest.
+        # cdist ignores NaN in the maximum; in pdist, NaN wins.
         out[at] = np.fmax.reduce(np.abs(d), -1, initial=0) if math.isinf(p) else _lengths(d, p)
     return out
 
@@ -108,7 +108,7 @@ rows("cdist", _cdist_forward, "p-norm distances of all pairs of rows.", differs=
 
 
 def _pulled(grad: ndarray, d: ndarray, length: ndarray, p: float) -> ndarray:
-    """``grad`` times the derivative of the p-norm of the last axis; 0 where it has none, whatever ``grad`` is."""
+    """``grad`` times the derivative of the p-norm along the last axis; 0 where there is none, whatever ``grad`` is."""
     grad, length, kind = grad[..., None], length[..., None], d.dtype.type
     if p == 1:
         return grad * np.sign(d)
@@ -146,7 +146,7 @@ def _cdist_backward(grad, x1, x2, p, cdist):
 
 @kernel("_pdist_forward")
 def _pdist_forward(self, p=2.0):
-    """p-norm distances of the rows before and after each other: the upper triangle of `cdist`, in a row."""
+    """p-norm distances of all pairs of rows, each pair once: the upper triangle of `cdist`, flattened."""
     check(self.flags.c_contiguous, "_pdist_forward requires contiguous input")
     check(self.ndim, no_dimensions(0))
     n = self.shape[0]
@@ -157,11 +157,11 @@ def _pdist_forward(self, p=2.0):
     if self.shape[1] == 0:
         return np.zeros(count, self.dtype)
     require("pdist", self.dtype, (dt.float32, dt.float64))
-    # Of more dimensions there are more rows than n, of whose pairs torch takes the first.
+    # With more than two dimensions there are more rows than n; torch takes the first ``count`` pairs.
     rows = self.reshape(-1, self.shape[1])
     i, j = (x[:count] for x in np.triu_indices(len(rows), 1))
     p = number(p, self.dtype).item()
-    p = math.inf if math.isinf(p) else p  # to torch the sign of infinity is one
+    p = math.inf if math.isinf(p) else p  # torch treats -inf as inf
     out = np.empty(count, self.dtype)
     for part in blocks(count, max(1, LARGEST // rows.shape[1])):
         out[part] = _lengths(rows[i[part]] - rows[j[part]], p)
@@ -200,14 +200,14 @@ def _pdist_backward(grad, self, p, pdist):
 
 @kernel("cosine_similarity")
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    """Cosine of the angle between vectors along a dimension; lengths count as at least ``eps``."""
+    """Cosine of the angle between vectors along a dimension; norms are at least ``eps``."""
     common = dt.result_type(x1, x2)
     words = "expected common dtype to be floating point, yet common dtype is"
     check(dt.is_floating(common), f"{words} {dt.scalar_name(common)}")
     check(eps >= 0, f"eps must be non-negative, got: {eps:g}")
     shape = broadcast_shapes(x1.shape, x2.shape)
     unit = []
-    for x in (x1, x2):  # each in its own dtype, integers in the common one
+    for x in (x1, x2):  # each in its own dtype, but integers in the common one
         x = np.broadcast_to(x if dt.is_floating(x.dtype) else dt.cast(x, common), shape)
         length = linalg_vector_norm(x, 2, dim, True)
         unit.append(div(x, maximum(length, dt.cast(scalar(eps, dt.opmath(length.dtype)), length.dtype))))

@@ -1,4 +1,4 @@
-"""Bernoulli draws, and the layers made of them: dropout and its relatives, and randomized leaky ReLU."""
+"""Bernoulli draws, and the layers that use random draws: the dropouts, and randomized leaky ReLU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DRAWN = frozenset((dt.bool_, *dt.INTS, *FLOATS))
 
 
 def bernoulli_values(n: int, dtype: np.dtype, p: float, generator: Generator | None) -> ndarray:
-    """`n` flat draws of one probability: a float64 uniform each."""
+    """`n` draws with one probability, from one float64 uniform each."""
     check(0 <= p <= 1, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if not n:
         return np.empty(0, dtype)
@@ -44,7 +44,7 @@ def bernoulli_values(n: int, dtype: np.dtype, p: float, generator: Generator | N
 def _each(
     shape: tuple[int, ...], dtype: np.dtype, p: ndarray, order: tuple[int, ...] | None, generator: Generator | None
 ) -> ndarray:
-    """Draws of a probability each, walking memory in `order`: uniforms of p's precision, float64 or float32."""
+    """Draws with one probability per element, in memory `order`, from uniforms in p's precision (float64 or 32)."""
     n = math.prod(shape)
     if not n:
         return np.empty(shape, dtype)
@@ -59,7 +59,7 @@ def _each(
 
 
 def _precheck_drawn(bound: Bound, outs: list[ndarray]) -> None:
-    """torch draws in the out."""
+    """Check the out's dtype: torch draws directly into it."""
     if bound["self"].size:
         require("bernoulli_tensor_cpu_self_", outs[0].dtype, _DRAWN)
 
@@ -82,7 +82,7 @@ _declare("bernoulli.Tensor", lambda x, p, source: _each(x.shape, x.dtype, p, mem
 
 @kernel("native_dropout", differs=["random-stream"])
 def native_dropout(input, p, train):
-    """Zero with probability p and scale the rest by 1 / (1 - p); also the mask of what stays."""
+    """Zero with probability p and scale the rest by 1 / (1 - p); also the mask of kept elements."""
     if not input.size:
         return input, np.empty_like(input)
     if train is not None and not train:
@@ -94,7 +94,7 @@ def native_dropout(input, p, train):
 
 
 def _stepped(op: Callable[..., ndarray], x: ndarray, value: float) -> ndarray:
-    """x.op_(value); torch's C++ rounds the number to x's dtype first in products and sums, not in quotients."""
+    """``x.op_(value)``; torch's C++ first rounds the number to x's dtype in products and sums, but not in quotients."""
     return in_place(x, op(x, value if op is div else number(value, dt.result_type(x, value))))
 
 
@@ -112,7 +112,7 @@ def _dropout(input: ndarray, p: float, train: bool, feature: bool = False, alpha
     noise = arrange(values, shape, None if feature else memory_order(input))
     if not alpha:
         return mul(input, _stepped(div, noise, 1.0 - p))
-    limit = 1.7580993408473766  # minus the value that SELU tends to
+    limit = 1.7580993408473766  # minus SELU's limit at -inf
     a = 1.0 / math.sqrt((limit * limit * p + 1.0) * (1.0 - p))
     shift = noise.astype(np.int64) - 1 if noise.dtype == dt.bool_ else _stepped(add, noise, -1)
     shift = _stepped(add, _stepped(mul, shift, limit * a), limit * a * p)
@@ -120,7 +120,7 @@ def _dropout(input: ndarray, p: float, train: bool, feature: bool = False, alpha
 
 
 def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
-    """The target is multiplied in place, unless there is nothing to do."""
+    """Check an expanded target: torch multiplies it in place, unless there is nothing to do."""
     step(bound | {next(iter(bound)): target.copy()})
     if bound["train"] and bound["p"]:
         check_target(target)
@@ -139,7 +139,7 @@ _RRELU, _RRELU_TAKES = "rrelu_with_noise_out_cpu", (dt.bfloat16, dt.float32, dt.
 
 @kernel("rrelu_with_noise_functional", differs=["random-stream"])
 def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
-    """Scale what is not positive, in training by a slope drawn for each value; also those slopes."""
+    """Scale elements that are not positive, in training by a random slope each; also the slopes."""
     found = f"Got self.shape = {shape_text(self.shape)} noise.shape = {shape_text(noise.shape)}"
     check(self.shape == noise.shape, f"noise tensor shape must match self tensor shape. {found}")
     dtype = self.dtype
@@ -164,7 +164,7 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
     slopes = np.ones(self.shape, wide)
     slopes[drawn] = u * (high - low) + low
     out = np.where(drawn, dt.cast(dt.cast(self, wide) * slopes, dtype), self)
-    # torch writes the slopes one after the other into the memory of noise, in whatever order that is.
+    # torch writes the slopes in sequence into noise's memory, whatever its order of dimensions.
     return out, laid_like(noise, dt.cast(slopes, dtype).reshape(-1))
 
 
@@ -194,7 +194,7 @@ def _check_bounds(lower: float, upper: float) -> None:
 
 
 def _precheck_inplace(bound: Bound, targets: list[ndarray]) -> None:
-    """In training torch looks for code before it looks at the target's memory."""
+    """In training torch looks up the kernel before it checks the target's memory."""
     _check_bounds(bound["lower"], bound["upper"])
     if bound["training"]:
         require(_RRELU, targets[0].dtype, _RRELU_TAKES)
@@ -202,6 +202,6 @@ def _precheck_inplace(bound: Bound, targets: list[ndarray]) -> None:
 
 @kernel("rrelu", differs=["random-stream"], writes=WriteSpec(inplace=_precheck_inplace))
 def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
-    """Leaky ReLU, in training with a slope drawn for each value."""
+    """Leaky ReLU, in training with a random slope for each element."""
     _check_bounds(lower, upper)
     return rrelu_with_noise_functional(self, np.empty_like(self), lower, upper, training, generator)[0]

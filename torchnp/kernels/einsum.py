@@ -24,7 +24,7 @@ ndarray = np.ndarray
 
 
 def _subscripts(equation: str, start: int, text: str, where: str) -> list[str]:
-    """Letters and at most one ellipsis of an operand or of the output."""
+    """Parse the subscripts of an operand or the output: letters and at most one ellipsis."""
     found: list[str] = []
     for token in re.finditer(r"\.{3}|[^ ]", text):
         c = token[0]
@@ -62,7 +62,7 @@ def _check_operand(subscripts: Sequence[str], x: ndarray, number: int, seen: dic
     "einsum", like=np.einsum, differs=["half-opmath", "no-bool-product", "einsum-ellipsis", "einsum-path", "sum-dtype"]
 )
 def einsum(equation, tensors, *, path=None):
-    """Sum of products over the dimensions that the equation does not name in its output."""
+    """Sum of products over the dimensions that the equation's output does not name."""
     check(len(tensors) > 0, "einsum(): must provide at least one operand")
     size = max(2 * len(tensors) - 2, 1)
     words = f"einsum(): expected contraction path given in path parameter to have size {size} but got"
@@ -88,9 +88,9 @@ def einsum(equation, tensors, *, path=None):
 
 
 def _evaluated(names: list[list[str]], output: list[str], tensors: list[ndarray], path: list[int] | None) -> ndarray:
-    """The operands with one order of dimensions, the output's first, multiplied pair by pair as torch does."""
+    """Give all operands one order of dimensions, the output's first, and multiply them pairwise as torch does."""
     widths = [x.ndim - len(n) + 1 if "..." in n else 0 for n, x in zip(names, tensors, strict=True)]
-    filler = [str(d) for d in range(max(widths))]  # what an ellipsis stands for, sorted before the letters
+    filler = [str(d) for d in range(max(widths))]  # an ellipsis's dimensions, which sort before the letters
 
     def spelled(subscripts: list[str], width: int) -> list[str]:
         return [c for s in subscripts for c in (filler[len(filler) - width :] if s == "..." else [s])]
@@ -112,7 +112,7 @@ def _evaluated(names: list[list[str]], output: list[str], tensors: list[ndarray]
 
 
 def _ordered(x: ndarray, letters: list[str], order: list[str]) -> ndarray:
-    """An operand with a dimension for each letter; one that is there twice stands for the diagonal."""
+    """View an operand with one dimension per letter; a repeated letter takes the diagonal."""
     at = [[d for d, n in enumerate(letters) if n == c] for c in order]
     shape = [x.shape[dims[0]] if dims else 1 for dims in at]
     steps = [sum(x.strides[d] for d in dims) if dims else x.itemsize for dims in at]
@@ -120,7 +120,7 @@ def _ordered(x: ndarray, letters: list[str], order: list[str]) -> ndarray:
 
 
 def _multiplied(a: ndarray, b: ndarray, others: list[ndarray], first: int) -> ndarray:
-    """The product of two operands, summed over the dimensions from ``first`` on that no other operand has."""
+    """Multiply two operands, and sum over the dimensions from ``first`` on that no other operand has."""
     done = [d for d in range(first, a.ndim) if all(x.shape[d] == 1 for x in others)]
     of_a, of_b = _alone(a, b, done), _alone(b, a, done)
     a, b = (dense(sum_dim(x, dims, True)) if dims else x for x, dims in ((a, of_a), (b, of_b)))
@@ -133,12 +133,12 @@ def _multiplied(a: ndarray, b: ndarray, others: list[ndarray], first: int) -> nd
 
 
 def _alone(x: ndarray, y: ndarray, dims: Iterable[int]) -> list[int]:
-    """The dimensions that one operand has and the other has not."""
+    """The dimensions that ``x`` has and ``y`` lacks (size 1)."""
     return [d for d in dims if x.shape[d] != 1 == y.shape[d]]
 
 
 def contracted(a: ndarray, b: ndarray, both: list[int]) -> ndarray:
-    """The product of two operands of as many dimensions, summed over those that both have, of size 1 then."""
+    """Multiply two operands of equal rank, and sum over the dimensions ``both``, which become size 1."""
     kept = [d for d in range(a.ndim) if d not in both]
     shared = [d for d in kept if a.shape[d] != 1 != b.shape[d]]
     left, right = _alone(a, b, kept), [d for d in kept if a.shape[d] == 1]
@@ -157,7 +157,7 @@ def contracted(a: ndarray, b: ndarray, both: list[int]) -> ndarray:
 
 
 def _pair(a: ndarray, b: ndarray, dims: list[int]) -> ndarray:
-    """The product of two operands, summed over dimensions."""
+    """Multiply two operands, and sum over ``dims``."""
     if not dims:
         return mul(a, b)
     of_a, of_b = _alone(a, b, dims), _alone(b, a, dims)
@@ -167,13 +167,13 @@ def _pair(a: ndarray, b: ndarray, dims: list[int]) -> ndarray:
 
 @kernel("_trilinear", differs=["half-opmath"])
 def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
-    """Products of three tensors, each with sizes of 1 put in, summed over dimensions, slice by slice of one."""
+    """Products of three tensors, each with size-1 dimensions inserted, summed over dimensions; one is unrolled."""
     total = i1.ndim + len(expand1)
     check(0 <= unroll_dim < total, f"unroll_dim must be in [0,{total - 1}]")
     sumdim, *expanded = (wrap_dims(dims, total) for dims in (sumdim, expand1, expand2, expand3))
     given = [np.expand_dims(x, dims) for x, dims in zip((i1, i2, i3), expanded, strict=True)]
     sizes = [0] * total
-    for x, dims in zip(given, expanded, strict=True):  # the last operand counts that has a dimension
+    for x, dims in zip(given, expanded, strict=True):  # the last operand that has a dimension gives its size
         sizes = [n if d in dims else x.shape[d] for d, n in enumerate(sizes)]
     out = np.zeros([1 if d in sumdim else n for d, n in enumerate(sizes)], i1.dtype)
     summed = [d for d in sumdim if d != unroll_dim]

@@ -32,7 +32,7 @@ def check_indices(x: ndarray, where: str, position: int = 1, name: str = "indice
 
 @kernel("embedding", like=np.take, differs=["gather-negative", "embedding-matrix"])
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    """The rows of a matrix that the indices name."""
+    """The rows of a matrix at the indices."""
     check(weight.ndim == 2, "'weight' must be 2-D")
     check_indices(indices, "embedding")
     return index_select(weight, 0, indices.reshape(-1)).reshape(*indices.shape, weight.shape[1])
@@ -40,7 +40,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
 
 @kernel("embedding_renorm_")
 def embedding_renorm_(self, indices, max_norm, norm_type):
-    """Scale the rows that the indices name down to a largest norm, in place."""
+    """Scale the rows at the indices down to a maximum norm, in place."""
     rank = f"Expected 2-dimensional tensor, but got {self.ndim}-dimensional tensor for argument #1 'self'"
     check(self.ndim == 2, f"{rank} (while checking arguments for embedding_renorm_)")
     check_indices(indices, "embedding_renorm_", 2)
@@ -50,7 +50,7 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
         return self
     wrong = places[(places < -n) | (places >= n)]
     named = places[: np.searchsorted(places, wrong[0])] if wrong.size else places  # torch goes row by row
-    parts = [named[named < 0], named[named >= 0]]  # a row that is named both ways is scaled twice
+    parts = [named[named < 0], named[named >= 0]]  # a row indexed both ways is scaled twice
     if n > 1 and not self.strides[0]:
         parts = [named[i : i + 1] for i in range(len(named))]
     wide = opmath(self.dtype)
@@ -109,14 +109,14 @@ def _embed(
 ) -> tuple[ndarray, ndarray, ndarray, ndarray]:  # fmt: skip
     for (name, wanted, ranks), x in zip(_SIZES, (indices, weight, offsets), strict=True):
         check(x.ndim in ranks, f"{name} has to be a {wanted} Tensor, but got Tensor of dimension {x.ndim}")
-    indices = indices.reshape(-1)  # torch reads two dimensions one after the other
+    indices = indices.reshape(-1)  # torch flattens 2-d indices
     common = promote_types(offsets.dtype, indices.dtype)
     indices, offsets = cast(indices, common), cast(offsets, common)
     _check(weight, indices, offsets, mode, scale, last)
     check(mode in (SUM, MEAN, MAX), "`mode` must be sum, mean, or max.")
     starts = offsets[:-1] if last else offsets
     n, width = len(starts), weight.shape[1]
-    # torch's vector loop: no padding, rows in one piece. It makes no use of each index's bag.
+    # torch's vector loop needs no padding and contiguous rows; it does not use the bag of each index.
     fast = mode != MAX and padding_idx < 0 and weight.dtype != float64
     fast = fast and weight.strides[1] == weight.itemsize
     fast = fast and (scale is None or scale.strides[0] == scale.itemsize)
@@ -125,9 +125,9 @@ def _embed(
     used = np.ones(indices.size, bool) if padding_idx < 0 else indices != padding_idx
     used &= bag >= 0
     lost = np.bincount(bag[~used & (bag >= 0)], minlength=n)
-    sizes = np.diff(starts, append=indices.size) - lost if n else lost  # below 0 where offsets fall
+    sizes = np.diff(starts, append=indices.size) - lost if n else lost  # negative where offsets decrease
     sizes = sizes.astype(offsets.dtype)
-    if last and fast:  # which also stops at the last offset, where the sizes go on to the end
+    if last and fast:  # the vector loop stops at the last offset, though the sizes count to the end
         used[int(offsets[-1]) :] = False
     rows, owner = bits(weight).take(indices[used], 0).view(weight.dtype), bag[used]
     wide = opmath(weight.dtype)
@@ -158,7 +158,7 @@ def _check_range(indices: ndarray, n: int, fast: bool) -> None:
 
 
 def _maxima(rows: ndarray, owner: ndarray, indices: ndarray, n: int, width: int) -> tuple[ndarray, ndarray]:
-    """The maxima of each bag and the indices that they come from; the first of equals, NaN only in first place."""
+    """The maxima of each bag and their indices; the first of equal ones wins, NaN only if it comes first."""
     out, chosen = np.zeros((n, width), rows.dtype), np.zeros((n, width), indices.dtype)
     if not len(rows):
         return out, chosen
@@ -200,7 +200,7 @@ def _check_dense(name: str, x: ndarray) -> None:
 
 
 def _dense_bags(indices: ndarray, offsets: ndarray, offset2bag: ndarray, *names: str) -> tuple[ndarray, ndarray]:
-    """The indices in a dtype that the offsets have too, and the bag of each, which torch's vector loop does not save."""
+    """The indices in the common dtype with the offsets, and each one's bag, which torch's vector loop does not save."""
     common = promote_types(offsets.dtype, indices.dtype)
     indices, offsets = (x if x.dtype == common else cast(x, common) for x in (indices, offsets))
     for name, x in zip(names, (indices, offsets), strict=False):
@@ -218,7 +218,7 @@ def _embedding_bag_dense_backward(
     grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights,
     padding_idx=-1,
 ):  # fmt: skip
-    """The gradient of each bag added to the rows that it was made of."""
+    """Add the gradient of each bag to the rows it was made from."""
     check_indices(grad, "embedding_bag", 1, "grad_", FLOATS)
     wide = opmath(grad.dtype)
     width = grad.shape[1]
@@ -233,7 +233,7 @@ def _embedding_bag_dense_backward(
         np.add.at(out.reshape(-1), places.reshape(-1), cast(grad, wide)[full].reshape(-1))
         return cast(out, grad.dtype)
     check(offset2bag.size == indices.size, index_out_of_range())
-    # torch puts the bags and the weights in the order of the indices, which not all dtypes have.
+    # torch sorts bags and weights by index, which not all dtypes support.
     order = sort_stable(indices, stable=False)[1]
     for x in (offset2bag,) if per_sample_weights is None else (offset2bag, per_sample_weights):
         index_select(x, 0, order)
@@ -247,7 +247,7 @@ def _embedding_bag_dense_backward(
         check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")
         scale = cast(per_sample_weights, float64)[used]
     if scale_grad_by_freq:
-        # torch looks up the n-th of the sorted indices for the n-th row, where its first one was meant.
+        # torch counts the n-th sorted index for the n-th distinct row, though that row's first index was meant.
         rank = np.unique(indices, return_inverse=True)[1][used]
         scale = (1.0 if scale is None else scale) / np.bincount(indices)[np.sort(indices)[rank]]
     if mode == MEAN:
@@ -271,7 +271,7 @@ rows("_embedding_bag_backward", _bag_backward, "The gradient of the table; spars
 
 @kernel("_embedding_bag_per_sample_weights_backward")
 def _embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx=-1):
-    """The gradient of each sample's weight: its row times the gradient of its bag."""
+    """The gradient of each per-sample weight: its row times the gradient of its bag."""
     require("_embedding_bag_per_sample_weights_backward_cpu", grad.dtype, FLOATS)
     check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")
     indices, offset2bag = _dense_bags(indices, offsets, offset2bag, "indices")

@@ -1,4 +1,4 @@
-"""Largest and smallest elements, and where they are."""
+"""Largest and smallest elements, and their indices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ndarray = np.ndarray
 
 
 def _extreme(x: ndarray, dim: Any = None, keepdim: bool = False, *, op: str, ufunc: Any, cpu: str) -> ndarray:
-    if x.size == 0:  # torch names the dimension as it was given
+    if x.size == 0:  # torch's message names the dimension as given
         _check_not_empty(op, x, ([dim] if isinstance(dim, int) else dim) or None)
     axes = axes_of(dim, x.ndim)
     if x.size == 0:
@@ -53,7 +53,7 @@ def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
 
 
 def _precheck_filled(bound: Bound, outs: list[ndarray], of: Any) -> tuple[int, ...]:
-    """torch fills the out with a number, which has to fit."""
+    """Write the out: torch fills it with a number, which must fit its dtype."""
     x, d = bound["self"], outs[0].dtype
     if not dt.can_cast(x.dtype, d):
         return ()
@@ -86,7 +86,7 @@ def foreach_max(self):
     check(len(self) > 0, empty_list())
     words = "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined."
     found = []
-    for x in self:  # what is wrong with the first of them is told
+    for x in self:  # the first bad tensor is reported
         check(x.size, words)
         found.append(max_all(x))
     return found
@@ -94,7 +94,7 @@ def foreach_max(self):
 
 @kernel("aminmax")
 def aminmax(self, *, dim=None, keepdim=False):
-    """Smallest and largest element, of all or along a dimension."""
+    """Smallest and largest element, overall or along a dimension."""
     axes = None if dim is None else axes_of(dim, self.ndim)
     if dim is not None and self.ndim == 0:
         check(not dt.is_complex(self.dtype), f"aminmax not implemented for {dt.scalar_name(self.dtype)}")
@@ -116,9 +116,9 @@ def aminmax(self, *, dim=None, keepdim=False):
 def taken(
     op: str, x: ndarray, dim: int, keepdim: bool, find: Callable[[ndarray, int], ndarray], look: Any = None
 ) -> tuple[ndarray, ndarray]:
-    """The elements that ``find`` points at along a dimension, which it keeps, and their indices.
+    """The elements at the indices that ``find`` (which keeps the dimension) returns, and these indices.
 
-    ``look`` is at what torch refuses of tensors of one element and of none, too.
+    ``look`` makes the checks that torch also applies to 0-d and empty tensors.
     """
     axis = wrap_dim(dim, x.ndim)
     if x.size == 0:

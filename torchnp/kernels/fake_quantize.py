@@ -1,4 +1,4 @@
-"""Fake quantization: values rounded to what a quantized tensor holds, its gradients, and scales chosen from values."""
+"""Fake quantization: rounding to quantized values, its gradients, and the choice of scales from values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BETWEEN = "`zero_point` must be between `quant_min` and `quant_max`."
 
 
 def _whole(x: Any) -> ndarray:
-    """As int64; where it does not fit, the smallest, which is what processors give."""
+    """Convert to int64; out-of-range values become the smallest int64, as on CPUs."""
     fits = np.abs(x) < 2.0**63
     return np.where(fits, x, 0).astype(np.int64) + np.where(fits, 0, np.int64(-(2**63)))
 
@@ -53,7 +53,7 @@ def _faked(x: ndarray, scale: Any, zero_point: int, low: int, high: int) -> tupl
 
 @kernel("fake_quantize_per_tensor_affine_cachemask")
 def fake_quantize_per_tensor_affine_cachemask(self, scale, zero_point, quant_min, quant_max):
-    """Values rounded to multiples of ``scale`` within the range, and where they were within it."""
+    """Values rounded to multiples of ``scale`` within the range, and a mask of those within it."""
     check(quant_min <= quant_max, _ORDERED)
     check(quant_min <= zero_point <= quant_max, _BETWEEN)
     return _faked(self, scale, zero_point, quant_min, quant_max)
@@ -67,7 +67,7 @@ rows("fake_quantize_per_tensor_affine", fake_quantize_per_tensor_affine_cachemas
 def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
     self, scale, zero_point, fake_quant_enabled, quant_min, quant_max
 ):
-    """`fake_quantize_per_tensor_affine_cachemask` with numbers that come as tensors, or the values themselves."""
+    """`fake_quantize_per_tensor_affine_cachemask` with parameters as tensors; the values unchanged if disabled."""
     check(quant_min <= quant_max, _ORDERED)
     zero, step, enabled = scalar(item(zero_point), dt.int32), item(scale), whole(item(fake_quant_enabled))
     if not enabled:
@@ -87,7 +87,7 @@ rows("fake_quantize_per_tensor_affine.tensor_qparams", _by_tensors, _DOC, part=0
 
 @kernel("fake_quantize_per_tensor_affine_cachemask_backward", "fake_quantize_per_channel_affine_cachemask_backward")
 def fake_quantize_cachemask_backward(grad, mask):
-    """The gradient where values were within the range."""
+    """The gradient where values were within the range, else 0."""
     check(mask.dtype == dt.bool_, expected_true("mask.scalar_type() == ScalarType::Bool"))
     sizes = f"`mask` is size {mask.size} and `dY` is size {grad.size}"
     check(mask.size == grad.size, f"`mask` and `dY` are not the same size: {sizes}")
@@ -111,7 +111,7 @@ def _along(x: ndarray, axis: int, ndim: int) -> ndarray:
 
 @kernel("fake_quantize_per_channel_affine_cachemask")
 def fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, quant_min, quant_max):
-    """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point, which may be a float, for each channel."""
+    """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point, which may be a float, per channel."""
     found = dt.scalar_name(scale.dtype)
     check(scale.dtype in (dt.float32, dt.bfloat16), f"Scale must be Float or BFloat16, found {found}")
     known = zero_point.dtype in (dt.int32, dt.float32, dt.float16)
@@ -122,7 +122,7 @@ def fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, qu
         check(quant_min <= min_all(zero_point) and max_all(zero_point) <= quant_max, _BETWEEN)
     check(0 <= axis <= self.ndim, "`axis` must be between 0 and number of dimensions of input")
     require("fake_quantize_channel_cachemask_cpu_type_handling", self.dtype, dt.FLOATS)
-    # torch reads the scales as float32 whatever they are, and stops where they are bfloat16.
+    # torch reads the scales as float32, and fails an assertion if they are bfloat16.
     check(scale.dtype == dt.float32, "!needs_dynamic_casting<func_t>::check(iter) INTERNAL ASSERT FAILED")
     step, zero = _along(scale, axis, self.ndim), _along(zero_point, axis, self.ndim)
     scaled = dt.cast(self, dt.opmath(self.dtype)) * (one(1) / step)
@@ -142,7 +142,7 @@ rows("fake_quantize_per_channel_affine", fake_quantize_per_channel_affine_cachem
 
 
 def _single(x: ndarray) -> np.float32:
-    """The only value of a tensor, read as a float."""
+    """The only value of a tensor, as float32."""
     return one(scalar(item(x), dt.float32))
 
 
@@ -173,10 +173,10 @@ def _nearest(zero_point: ndarray, low: int, high: int) -> ndarray:
 def _learnt(
     grad: ndarray, x: ndarray, scale: Any, zero: Any, zero_float: Any, limits: tuple[int, int], factor: float
 ) -> tuple[ndarray, ...]:
-    """The gradients of values, and element by element of their scale and zero point."""
+    """The gradient of the values, and elementwise gradients of their scale and zero point."""
     low, high = limits
     inverse = one(1) / scale
-    wide = zero_float + x.astype(np.float64) * inverse  # fused, in one rounding
+    wide = zero_float + x.astype(np.float64) * inverse  # fused, rounded once
     held = _whole(np.rint(wide.astype(np.float32)))
     inside = (low <= held) & (held <= high)
     lost = ((np.clip(held, low, high) - zero).astype(np.float64) * scale - x).astype(np.float32)  # fused too
@@ -235,9 +235,9 @@ _LEAST = one(6.1e-5)  # a smaller scale would be subnormal in float16
 def _choose(
     low: Any, high: Any, least: int, most: int, symmetric: bool = False, exact: bool = False
 ) -> tuple[float, int]:
-    """The scale and zero point by which integers from ``least`` to ``most`` cover a range that includes zero.
+    """Scale and zero point with which integers from ``least`` to ``most`` cover the range, extended to include zero.
 
-    The zero point is that of the scale in float32, unless ``exact``: FBGEMM and torch differ there.
+    The zero point is computed from the scale in float32, unless ``exact``: FBGEMM and torch differ there.
     """
     low, high = one(low), one(high)
     if symmetric and low < 0 < high:
@@ -257,7 +257,7 @@ def _choose(
     from_low, from_high = least - float(low) / scale, most - float(high) / scale
     # The end with the smaller terms gives the smaller error.
     nearer = abs(least) - abs(float(low) / scale) < abs(most) - abs(float(high) / scale)
-    middle = symmetric and low < 0 < high  # not where the half above zero has no integers, which gave nan
+    middle = symmetric and low < 0 < high  # not if the half above zero has no integers, which gave nan
     zero = (least + most) / 2 if middle else from_low if nearer else from_high
     if zero < least or zero > most:
         return scale, least if zero < least else most
@@ -266,7 +266,7 @@ def _choose(
 
 @kernel("_choose_qparams_per_tensor")
 def _choose_qparams_per_tensor(self, reduce_range=False):
-    """The scale and zero point by which 8 bits, or 7, hold all values."""
+    """The scale and zero point with which 8 bits (or 7) hold all values."""
     low, high = (scalar(item(x), dt.float32) for x in (min_all(self), max_all(self)))
     check(low <= high, "In ChooseQuantizationParams, min should be less than or equal to max")
     return _choose(low, high, 0, 127 if reduce_range else 255, exact=True)
@@ -274,23 +274,23 @@ def _choose_qparams_per_tensor(self, reduce_range=False):
 
 @kernel("fbgemm_linear_quantize_weight")
 def fbgemm_linear_quantize_weight(input):
-    """A weight as int8, the sums of its rows without their zero points, and its scale and zero point."""
+    """A weight as int8, its row sums less their zero points, and its scale and zero point."""
     check_type(dt.float32, input)
     dim_of(input, min(input.ndim, 1))
     counted = input[input == input] if input.size and input.flat[0] == input.flat[0] else input
-    low, high = (counted.min(), counted.max()) if input.size else (0.0, 0.0)  # NaN counts in the first place only
+    low, high = (counted.min(), counted.max()) if input.size else (0.0, 0.0)  # NaN counts only as the first element
     scale, zero = _choose(low, high, -128, 127)
     rounded = np.rint((input.astype(np.float64) * (one(1) / one(scale)) + zero).astype(np.float32))  # fused
-    weight = np.fmax(np.fmin(rounded, 127), -128).astype(np.int8, order="C")  # NaN gives the largest
+    weight = np.fmax(np.fmin(rounded, 127), -128).astype(np.int8, order="C")  # NaN becomes the largest
     rows, columns = input.shape[:2]
     sums = weight.reshape(-1)[: rows * columns].reshape(rows, columns).sum(1, dtype=np.int64) - zero * columns
     return weight, sums.astype(np.int32), float(one(scale)), zero
 
 
 def _loss(x: ndarray, low: np.float32, high: np.float32, bits: int) -> np.float32:
-    """The norm of what is lost when values between two ends are held in a few bits."""
+    """The norm of the error of holding values between ``low`` and ``high`` in a few bits."""
     low = one(np.float16(low))
-    span, most = one(high - low), (1 << (bits & 31)) - 1  # a processor shifts an int so
+    span, most = one(high - low), (1 << (bits & 31)) - 1  # CPUs shift an int modulo 32
     scale = one(1) if span == 0 else one(np.float16(span / one(most)))
     inverse = one(1) if scale == 0 else one(1) / scale
     held = np.clip(np.rint((x - low) * inverse), 0, most) * scale + low
@@ -303,7 +303,7 @@ _ENDLESS = "choose_qparams_optimized: with these n_bins and ratio the ends of th
 
 @kernel("choose_qparams_optimized")
 def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
-    """The upper and lower end of the range in which a few bits hold the first values best, by a greedy search."""
+    """Upper and lower end of the range in which ``bit_width`` bits hold the first values best, by greedy search."""
     check_type(dt.float32, input)
     check(input.size > 0, "input tensor is empty and has no data", ValueError)
     check(0 <= numel <= input.size, "numel is out of the bound of input tensor")
@@ -313,7 +313,7 @@ def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
     step = one(one(high - low) / one(n_bins))
     threshold = one(n_bins * (1.0 - float(one(ratio)))) * step
     loss = best = _loss(x, low, high, bit_width)
-    # Ends that never meet: torch searches without end.
+    # If the ends never meet, torch searches forever.
     check((step > 0 and threshold > -np.inf) or not low + threshold < high, _ENDLESS)
     while low + threshold < high:
         before = low, high
@@ -333,7 +333,7 @@ def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
 
 
 def _followed(running: ndarray, now: ndarray, rate: float) -> ndarray:
-    """The moving average of an end of the range; an infinite one has not begun."""
+    """The moving average of one end of the range; an infinite end is uninitialized."""
     check_type(dt.float32, running)
     out, old = running.copy(), running.reshape(-1)[: now.size]
     now = now[: old.size]
@@ -351,7 +351,7 @@ def _fused_moving_avg_obs_fq_helper_functional(
     self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min,
     quant_max, ch_axis, per_row_fake_quant=False, symmetric_quant=False,
 ):  # fmt: skip
-    """Fake-quantized values with their mask; the range, followed; and its scale and zero point."""
+    """Fake-quantized values with their mask; the updated range; and its scale and zero point."""
     name = "fused_moving_avg_obs_fake_quant"
     check(ch_axis < self.ndim, f"Error in {name}_cpu: ch_axis must be < self.dim()")
     low, high, scale, zero_point = (cloned(x) for x in (running_min, running_max, scale, zero_point))
@@ -359,7 +359,7 @@ def _fused_moving_avg_obs_fq_helper_functional(
     if per_row_fake_quant:
         count = self.shape[dim_of(self, ch_axis)]
         wrap_dim(1, self.ndim)
-        if not low.size:  # not begun: torch makes room for each row
+        if not low.size:  # uninitialized: torch allocates one element per row
             low, high = (np.full(count, scalar(end, x.dtype)) for x, end in ((low, np.inf), (high, -np.inf)))
             scale, zero_point = np.resize(scale, count), np.resize(zero_point, count)
         values = self.reshape(len(self), math.prod(self.shape[1:]))
@@ -405,9 +405,9 @@ rows("dequantize.self", _dequantized, "Values in float32; those that are need no
 
 @kernel("_saturate_weight_to_fp16", like=np.clip, differs=["saturates-matrices"])
 def _saturate_weight_to_fp16(weight):
-    """The weight itself, brought within the range of float16: torch writes into it, though the schema does not say so.
+    """The weight itself, clamped to float16's range in place, though the schema does not declare the write.
 
-    Of more than two dimensions only the first values change, as many as the first two hold; not contiguous, none do.
+    With more than two dimensions only the first ``shape[0] * shape[1]`` values change; if not contiguous, none do.
     """
     check_type(dt.float32, weight)
     dim_of(weight, min(weight.ndim, 1))

@@ -47,7 +47,7 @@ def _points(n: int) -> int:
 
 
 def _resized(x: ndarray, axes: Sequence[int], sizes: Sequence[int]) -> ndarray:
-    """Cut or padded with zeros to the given sizes."""
+    """Cut or zero-pad to the given sizes."""
     wanted = dict(zip(axes, sizes, strict=True))
     shape = tuple(wanted.get(i, n) for i, n in enumerate(x.shape))
     cut: Any = (..., *map(slice, shape))
@@ -63,7 +63,7 @@ def _resized(x: ndarray, axes: Sequence[int], sizes: Sequence[int]) -> ndarray:
 
 
 def _axes(x: ndarray, s: Any, dim: Any, one: bool) -> tuple[list[int], list[int]]:
-    """Axes and sizes of a transform; only over several dimensions a size of -1 leaves one as it is."""
+    """Axes and sizes of a transform; in n-dimensional ones, size -1 keeps a dimension's size."""
     if one:
         axis = dim_of(x, dim)
         return [axis], [_points(x.shape[axis] if s is None else s)]
@@ -81,13 +81,13 @@ def _axes(x: ndarray, s: Any, dim: Any, one: bool) -> tuple[list[int], list[int]
 
 
 def _told(op: str) -> tuple[str, bool, bool]:
-    """The transform's name in torch's messages, whether it goes forward, and whether it has one dimension."""
+    """The transform's name in torch's messages, whether it is forward, and whether it is one-dimensional."""
     name = op.removeprefix("fft_").replace("2", "n")
     return name, name[0] != "i", name[-1] != "n"
 
 
-# Each out= form looks at the dtype of its out in the middle of its work, and some write it by another step than the
-# transform: the functions below take out=None for the functional form.
+# Each out= form checks the dtype of its out midway, and some write it in a step other than the transform. So the
+# functions below take ``out``, which is None for the functional form.
 
 
 def _check_out(name: str, out: ndarray | None, complex_: bool) -> None:
@@ -101,9 +101,9 @@ def _given(value: ndarray, out: ndarray | None) -> ndarray:
 
 
 def _conjugated(value: ndarray, out: ndarray | None, swapped: bool = False) -> ndarray:
-    """The conjugate, written into an out of its very dtype; of an n-dimensional transform, torch swaps the two.
+    """Conjugate into an out of the same dtype; if ``swapped`` (n-dimensional), torch swaps source and target.
 
-    Over one dimension, its ihfftn.out reads out and writes a temporary array: out is as before. Here it is written.
+    Over one dimension, torch's ihfftn.out reads out and writes a temporary, so out is unchanged. Here out is written.
     """
     if out is None:
         return np.conjugate(value, value)
@@ -130,10 +130,10 @@ def _complex(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, *,
 def _real(
     x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, *, op: str, onesided: bool = True
 ) -> ndarray:
-    """Of a real signal, one side is computed, and the other filled in where it is wanted."""
+    """Transform a real signal: compute one side, and fill in the other if requested."""
     name, forward, one = _told(op)
     kind = f"{name} expects {'a real' if one else 'a real-valued'} input tensor, but got {dt.scalar_name(x.dtype)}"
-    # The inverse over several dimensions is refused a complex input by the transform, in its words.
+    # For the n-dimensional inverse, the transform itself refuses complex input with its own message.
     check(not dt.is_complex(x.dtype) or not (one or forward), kind)
     if one:
         _check_out(name, out, True)
@@ -153,7 +153,7 @@ def _real(
 
 
 def _back(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, *, op: str) -> ndarray:
-    """The real signal of half a spectrum: of 2 (n - 1) points along the last axis unless that is said."""
+    """The real signal of a one-sided spectrum, by default with 2 (n - 1) points along the last axis."""
     name, forward, one = _told(op)
     if one:
         _check_out(name, out, False)
@@ -182,7 +182,7 @@ def _back(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, *, op
 
 _SIGNED = {"fft", "ifft", "rfft", "ihfft", "rfftn", "rfft2"}  # zeros
 _SIZED = {"irfftn", "irfft2"}
-# What NumPy and torch write into: the kind of an out, its very dtype, no out at all, an out of each step's sizes.
+# How out= differs from NumPy: torch needs a kind of dtype or one dtype; NumPy ignores out, or needs every step's sizes.
 _KIND, _EXACT = {"irfft", "irfftn", "irfft2", "hfft", "ifft2"}, {"ifft", "ihfft"}
 _IGNORED, _STEPS = {"hfft", "ifft2", "irfft2"}, {"fftn", "ifftn", "rfftn", "fft2", "rfft2"}
 for _row, _out_row, _transform, _doc in (
@@ -256,17 +256,17 @@ def _frequencies(n: int, d: float, dtype: Any, *options: Any, name: str) -> ndar
     values = arange(size, dtype=out)
     if name == "fftfreq":
         values = np.concatenate([values[: (n + 1) // 2], arange_start(-(n // 2), 0, dtype=out)])
-    # What a half dtype is multiplied by is rounded to it first.
+    # For a half dtype, the factor is rounded to that dtype first.
     step, inner = dt.cast(np.divide(1, n * d, dtype=np.float64)[...], out), dt.opmath(out)
     return dt.cast(dt.cast(values, inner) * dt.cast(step, inner), out)
 
 
 def _count(n: int, name: str) -> int:
-    return int(n / 2) + 1 if name == "rfftfreq" else n  # as in C, half of an odd negative number is nearer to zero
+    return int(n / 2) + 1 if name == "rfftfreq" else n  # truncate toward zero, as in C
 
 
 def _precheck_counted(bound: Bound, outs: list[ndarray], *, name: str) -> None:
-    """Into an out torch counts upwards from 0."""
+    """Check the out, into which torch writes ``arange``."""
     _check_frequencies(outs[0].dtype, name)
     check(_count(bound["n"], name) >= 0, "upper bound and lower bound inconsistent with step sign")
 

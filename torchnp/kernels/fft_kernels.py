@@ -1,4 +1,4 @@
-"""The three Fourier transforms that torch's others are made of."""
+"""The three Fourier transforms on which torch builds the others."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 
-# torch's normalisation modes: none, divided by sqrt(n), divided by n.
+# torch's normalisation modes: none, divide by sqrt(n), divide by n.
 NONE, BY_ROOT, BY_N = 0, 1, 2
 
 
 def _norm(normalization: int, forward: bool) -> Any:
-    """NumPy's name of a normalisation: "backward" says that the inverse alone divides by n, "forward" the other."""
+    """NumPy's name for a normalisation: "backward" means that only the inverse divides by n, "forward" the reverse."""
     if normalization == BY_ROOT:
         return "ortho"
     return "backward" if (normalization == NONE) is forward else "forward"
@@ -43,7 +43,7 @@ def _check_last(dim: Sequence[int]) -> None:
 
 
 def _check_plan(x: ndarray, dim: Sequence[int]) -> None:
-    """Raise where torch cannot plan a transform: no points, no code for the dtype, or no signal at all."""
+    """Raise where torch cannot plan a transform: a size of 0, an unsupported dtype, or an empty tensor."""
     sizes = [x.shape[d] for d in dim]
     if 0 in sizes:
         raise ambiguous_view((-1, *sizes))
@@ -64,14 +64,14 @@ def _fft_c2c(self, dim, normalization, forward):
 
 
 def _laid_out(out: ndarray, x: ndarray, dim: Sequence[int], whole: bool = False) -> ndarray:
-    """The result of a transform of x in the memory order that torch leaves."""
+    """Place the result of a transform of ``x`` in torch's memory order."""
     dims = [d % x.ndim for d in dim]
     return stride_rules.place(out, stride_rules.transformed(stride_rules.layout_of(x), out.shape, dims, whole))
 
 
 @kernel("_fft_r2c", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign", "missing-kernel"])
 def _fft_r2c(self, dim, normalization, onesided):
-    """Transform of real input over dimensions; one-sided, the last of them keeps n // 2 + 1 frequencies."""
+    """Transform of real input over dimensions; if one-sided, the last of them keeps n // 2 + 1 frequencies."""
     half = _one_sided(self, dim, normalization)
     return _laid_out(half if onesided else _fill(np.empty(self.shape, half.dtype), half, dim), self, dim)
 
@@ -88,14 +88,14 @@ def _one_sided(x: ndarray, dim: Sequence[int], normalization: int) -> ndarray:
     return np.fft.fftn(half, None, dim[:-1], norm) if len(dim) > 1 else half
 
 
-# Of a real signal of so few points, the frequencies whose imaginary part is negative where it is zero (in MKL).
+# For real signals of these lengths, the frequencies where MKL gives a zero imaginary part a negative sign.
 _NEGATIVE = {3: (1,), 5: (1,), 6: (), 7: (1,), 8: (1,), 10: (), 11: (1,), 13: (1,), 14: (4,)}
-# Twice 3, 5 or 7 points: one frequency's is a sum of two. Where both are zero it is negative, or, True, only elsewhere.
+# For twice 3, 5 or 7 points, one frequency's is a sum of two: negative where both are zero, or (True) only elsewhere.
 _SUMMED = {6: (1, False), 10: (4, True), 14: (6, True)}
 
 
 def _sign_zeros(half: ndarray, x: ndarray, last: int) -> None:
-    """Give imaginary parts that are zero torch's signs, where they are known."""
+    """Give zero imaginary parts torch's signs, where these are known."""
     n = x.shape[last]
     if n not in _NEGATIVE:
         return
@@ -143,7 +143,7 @@ def _fft_c2r(self, dim, normalization, last_dim_size):
     return _laid_out(np.fft.irfft(x, last_dim_size, dim[-1], _norm(normalization, False)), x, dim[-1:])
 
 
-# torch computes in the dtype of the input and copies into whatever out is.
+# torch computes in the input's dtype, and copies into an out of any dtype.
 
 
 _COPIED = "The transform, copied into out, which may be of any dtype."
@@ -157,7 +157,7 @@ rows(
 
 @kernel("_fft_r2c.out", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign", *_WRITTEN])
 def _fft_r2c_out(self, dim, normalization, onesided, *, out):
-    """`_fft_r2c`, copied into out; only a one-sided spectrum goes into every dtype."""
+    """`_fft_r2c`, copied into out; only a one-sided spectrum fits an out of any dtype."""
     half = _one_sided(self, dim, normalization)
     if onesided:
         return copy_into(out, half)

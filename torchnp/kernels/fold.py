@@ -1,4 +1,4 @@
-"""Sliding blocks of images as columns, and their sum."""
+"""Sliding blocks of images as columns (im2col), and the adjoint sum (col2im)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _WINDOW = ("kernel_size", "dilation", "padding", "stride")
 
 
 def _pair(name: str, value: Ints | int) -> tuple[int, ...]:
-    """An argument as a pair; a bare number stands for two, a list of one does not."""
+    """An argument as a pair; a bare number is doubled, a list of one is refused."""
     pair = each(value, 2)
     check(len(pair) == 2, f"It is expected {name} equals to 2, but got size {len(pair)}")
     return pair
 
 
 def _window(*values: Ints | int, order: tuple[str, ...]) -> list[tuple[int, ...]]:
-    """Sizes, dilation, padding and stride of the windows as pairs, checked in an order."""
+    """Kernel size, dilation, padding and stride as pairs, checked in the given order."""
     kernel_size, dilation, padding, stride = found = list(map(_pair, _WINDOW, values))
     by_name = {"kernel": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
     for name in order:
@@ -46,7 +46,7 @@ def _window(*values: Ints | int, order: tuple[str, ...]) -> list[tuple[int, ...]
 
 
 def _precheck_empty(*names: str) -> Any:
-    """Of an empty batch torch only resizes the out, of any dtype; the names are those of the other arguments."""
+    """For an empty batch torch only resizes the out, of any dtype; ``names`` are the other arguments."""
 
     def look(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
         x = bound["self"]
@@ -86,7 +86,7 @@ def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stri
 
 @kernel("col2im", differs=["blocks-as-columns"], writes=WriteSpec(out=_precheck_empty("output_size", *_WINDOW)))
 def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
-    """The adjoint of `im2col`: columns added up where their windows lay."""
+    """The adjoint of `im2col`: columns added up at the places of their windows."""
     output_size = _pair("output_size", output_size)
     order = ("kernel", "stride", "dilation", "padding")
     kernel_size, dilation, padding, stride = _window(kernel_size, dilation, padding, stride, order=order)

@@ -1,4 +1,4 @@
-"""Draws from gamma and Dirichlet distributions, and the gradients of such draws by their parameters."""
+"""Draws from gamma and Dirichlet distributions, and their gradients with respect to the parameters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _gammas(alphas: ndarray, generator: Generator | None) -> list[float]:
 
 
 def _gamma(alpha: np.floating, normal: Callable[[], float], uniform: Callable[[], float]) -> float:
-    """Marsaglia and Tsang's rejection; below 1, a draw for alpha + 1 is scaled."""
+    """Marsaglia and Tsang's rejection sampling; for alpha below 1, scale a draw for alpha + 1."""
     one = alpha.dtype.type(1)
     scale = 1.0
     if alpha < 1:
@@ -43,7 +43,7 @@ def _gamma(alpha: np.floating, normal: Callable[[], float], uniform: Callable[[]
     c = 1.0 / math.sqrt(9.0 * d) if d > 0 else math.nan
     while True:
         y = 0.0
-        while y <= 0:  # a shape that is nan is accepted, or not, by its normal alone
+        while y <= 0:  # with a nan shape, the normal alone decides on acceptance
             x = normal()
             y = 1.0 + c * x
         v = y * y * y
@@ -54,7 +54,7 @@ def _gamma(alpha: np.floating, normal: Callable[[], float], uniform: Callable[[]
 
 
 def _at_least_tiny(x: ndarray) -> ndarray:
-    """Not below the smallest normal number, which stands in for nan too."""
+    """Raise values to at least the smallest normal number, which also replaces nan."""
     tiny = np.finfo(x.dtype).tiny
     return np.where(x > tiny, x, tiny)
 
@@ -65,7 +65,7 @@ def _at_least_tiny(x: ndarray) -> ndarray:
     differs=["random-stream", "random-dtype", "gamma-above-zero", "missing-kernel"],
 )
 def _standard_gamma(self, generator=None):
-    """Gamma values of the shapes that stand in each place, and of scale 1."""
+    """Gamma draws of scale 1, with the shape parameter given by each element."""
     require("gamma_cpu", self.dtype, _TAKES)
     return _at_least_tiny(cast(np.array(_gammas(self, generator), float64), self.dtype)).reshape(self.shape)
 
@@ -83,7 +83,7 @@ def _standard_gamma(self, generator=None):
     ],
 )
 def _sample_dirichlet(self, generator=None):
-    """Dirichlet values of the concentrations along the last dimension."""
+    """Dirichlet draws, with concentrations along the last dimension."""
     require("dirichlet", self.dtype, _TAKES)
     gammas = _at_least_tiny(np.array(_gammas(cast(self, float64), generator), float64)).reshape(self.shape)
     shares = cast(gammas / (gammas.sum(-1, keepdims=True) if self.ndim else gammas), self.dtype)
@@ -93,7 +93,7 @@ def _sample_dirichlet(self, generator=None):
 
 # ---------------------------------------------------------------- the gradient of a gamma value by its shape
 
-# Rows are powers of log(x / alpha); the first four columns a numerator in log(alpha), the others a denominator.
+# Rows: powers of log(x / alpha). Columns: first four, a numerator in log(alpha); the others, a denominator.
 _GAMMA_UV = (
     (0.16009398, -0.094634809, 0.025146376, -0.0030648343, 1, 0.32668115, 0.10406089, 0.0014179084),
     (0.53487893, 0.1298071, 0.065735949, -0.0015649758, 0.16639465, 0.020070113, -0.0035938915, -0.00058392623),
@@ -102,7 +102,7 @@ _GAMMA_UV = (
 
 
 def _by_series(alpha: ndarray, x: ndarray) -> ndarray:
-    """Taylor's series for small x."""
+    """Taylor series for small x."""
     numerator, denominator = np.ones_like(x), alpha
     first, second = 1 / alpha, 1 / (alpha * alpha)
     for i in range(1, 6):
@@ -143,7 +143,7 @@ def _by_fraction(alpha: ndarray, x: ndarray) -> ndarray:
 
 @kernel("_standard_gamma_grad")
 def _standard_gamma_grad(self, output):
-    """The derivative of a gamma value by its shape, where its place in the distribution is kept."""
+    """The derivative of a gamma draw with respect to its shape parameter, at a fixed quantile."""
     shape = broadcast_shapes(self.shape, output.shape)
     check_same_dtype(self, output)
     require("_standard_gamma_grad_cpu", self.dtype, _TAKES)
@@ -180,7 +180,7 @@ _BETA = np.array([
 
 
 def _digamma(x: ndarray) -> ndarray:
-    """`digamma` as torch's samplers have it: the quotients of a float32 are summed in double."""
+    """`digamma` as in torch's samplers: the quotients of a float32 are summed in double."""
     zero, extra = x == 0, np.where(x < 0, -np.pi / np.tan(x.dtype.type(np.pi) * x), 0)
     x = np.where(x < 0, 1 - x, x)
     total = np.zeros(x.shape)
@@ -198,7 +198,7 @@ def _power(x: ndarray, exponent: ndarray) -> ndarray:
 
 
 def _by_alpha(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
-    """The derivative of a beta value by its first parameter, by Taylor's series for x near 0."""
+    """The derivative of a beta draw with respect to ``alpha``, by Taylor series for x near 0."""
     factor = _digamma(alpha) - _digamma(alpha + beta) - in_double(np.log, x)
     numerator = np.ones_like(x)
     series = numerator / alpha * (factor + 1 / alpha)
@@ -210,7 +210,7 @@ def _by_alpha(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
 
 
 def _by_beta(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
-    """The derivative of a beta value by its second parameter, by Taylor's series for x near 0."""
+    """The derivative of a beta draw with respect to ``beta``, by Taylor series for x near 0."""
     factor = _digamma(alpha + beta) - _digamma(beta)
     numerator, product, slopes, series = np.ones_like(x), np.ones_like(x), np.zeros_like(x), factor / alpha
     for i in range(1, 9):
@@ -223,7 +223,7 @@ def _by_beta(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
 
 
 def _of_large(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
-    """The derivative of a beta value by its first parameter where both are large, by Rice's expansion."""
+    """The derivative of a beta draw with respect to ``alpha`` if both parameters are large, by Rice's expansion."""
     total = alpha + beta
     mean = alpha / total
     deviation = np.sqrt(alpha * beta / (total + 1)) / total
@@ -251,7 +251,7 @@ def _stirling(x: ndarray) -> ndarray:
 
 
 def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray, slope: ndarray) -> ndarray:
-    """The derivative by a fraction that corrects an approximation, of a ``slope`` of digamma."""
+    """The derivative by a rational correction to an approximation that uses ``slope``, a difference of digammas."""
     u = np.log(x)
     a = np.log(alpha) - u
     b = np.log(total) - a
@@ -266,7 +266,7 @@ def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray, slope:
 
 @kernel("_dirichlet_grad")
 def _dirichlet_grad(x, alpha, total):
-    """The derivative of a Dirichlet value by its concentration, in terms of a beta value's."""
+    """The derivative of a Dirichlet draw with respect to its concentration, through that of a beta draw."""
     shape = broadcast_shapes(x.shape, alpha.shape, total.shape)
     check_same_dtype(x, alpha, total)
     require("_dirichlet_grad_cpu", x.dtype, _TAKES)

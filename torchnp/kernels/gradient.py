@@ -1,4 +1,4 @@
-"""`gradient`: the derivative of a function that is known at some points, by differences of the second order."""
+"""`gradient`: the derivative of a sampled function, by second-order differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ndarray = np.ndarray
 
 
 def _dims(self: ndarray, spacings: int | None, dim: Any, edge_order: int) -> list[int]:
-    """The dimensions to derive along, after torch's checks; ``spacings`` is None where there is one for all."""
+    """Check as torch does, and return the dimensions; ``spacings`` is None if one spacing serves all."""
     given = None if dim is None else [dim] if isinstance(dim, int) else list(dim)
     check(self.dtype != uint8, "torch.gradient does not support uint8 input.")
     words = "torch.gradient expected spacing to be unspecified, a scalar"
@@ -48,7 +48,7 @@ def _even(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
         last = div(sub(part(-1, None), part(-2, -1)), spacing)
     else:
         first = div(_sum_of([-1.5, 2, -0.5], [part(0, 1), part(1, 2), part(2, 3)]), spacing)
-        # Twice an integer wraps before it is subtracted.
+        # Twice an integer may wrap before the subtraction.
         last = add(sub(mul(0.5, part(-3, -2)), mul(2, part(-2, -1))), mul(1.5, part(-1, None)))
         last = div(last, spacing)
     inner = div(sub(part(2, None), part(0, -2)), spacing)
@@ -56,7 +56,7 @@ def _even(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
 
 
 def _joined(x: ndarray, parts: list[ndarray], axis: int) -> ndarray:
-    """The parts one after the other, in the memory format that all suggest, computed of slices of ``x`` as they are."""
+    """Concatenate the parts, in the memory format that torch's results for slices of ``x`` suggest."""
     out = cat(parts, axis)
     slices = [along(x, axis, *bounds) for bounds in ((0, 1), (1, -1), (-1, None))]
     laid = [(s.shape, stride_rules.iterated([stride_rules.layout_of(s)])) for s in slices]
@@ -69,7 +69,7 @@ def _sum_of(weights: Sequence[Any], parts: Sequence[ndarray]) -> ndarray:
 
 
 def _uneven(x: ndarray, axis: int, points: ndarray, edge_order: int) -> ndarray:
-    """The derivative along an axis with the points given."""
+    """The derivative along an axis with given coordinates."""
     steps = diff(points)
     left, right = steps[:-1], steps[1:]
     both = add(left, right)

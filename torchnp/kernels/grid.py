@@ -31,18 +31,18 @@ ZEROS, BORDER, REFLECTION = 0, 1, 2
 
 
 def unnormalize(grid: ndarray, d: int, size: int, align_corners: bool) -> ndarray:
-    """-1 to 1 as places between elements; without ``align_corners``, -1 and 1 are the outer edges."""
+    """Map -1..1 to pixel coordinates; without ``align_corners``, -1 and 1 are the outer edges."""
     n, kind = grid.shape[-1], grid.dtype.type
     coordinate = grid[..., n - 1 - d] + kind(1)
-    if n == 2:  # torch's vector code for images rounds at other places than its loops over volumes
+    if n == 2:  # torch's vector code for images rounds at different steps than its loops over volumes
         return coordinate * kind((size - 1) / 2) if align_corners else coordinate * kind(size / 2) - kind(0.5)
     return coordinate / kind(2) * kind(size - 1) if align_corners else (coordinate * kind(size) - kind(1)) / kind(2)
 
 
 def reflect(at: ndarray, size: int, align_corners: bool, loop: Loop) -> tuple[ndarray, ndarray]:
-    """Places reflected into the image, and the sign of the reflection.
+    """Reflect coordinates into the image; also return the sign of the reflection.
 
-    Vector loops subtract what they take for whole reflections: of a distance beyond all digits that leaves the image.
+    Vector loops subtract whole reflections; for distances beyond the precision, the offset becomes 0.
     """
     low, high = (0, 2 * (size - 1)) if align_corners else (-1, 2 * size - 1)
     if low == high:
@@ -55,16 +55,16 @@ def reflect(at: ndarray, size: int, align_corners: bool, loop: Loop) -> tuple[nd
     if loop.vector:
         extra[np.isfinite(distance) & (distance * ml_dtypes.finfo(at.dtype).eps > span)] = 0
     even = np.floor(distance / span) % 2 == 0
-    even |= ~np.isfinite(distance)  # a count that is no number is taken for an even one
+    even |= ~np.isfinite(distance)  # a non-finite count is treated as even
     return np.where(even, extra + start, span - extra + start), np.where(even, sign, -sign)
 
 
 def bounded(at: ndarray, size: int, padding: int, align_corners: bool, loop: Loop) -> tuple[ndarray, ndarray]:
-    """Places by the padding mode, and their derivative in the places given.
+    """Apply the padding mode to coordinates; also return the derivative with respect to the input coordinates.
 
-    Beyond the image the derivative is 0: a product of torch's scalar loops, with the sign of the reflection, and
-    without one in its vector loops. A place that is NaN is the first of vector loops and the last of scalar ones; in
-    the gradient it stays one.
+    Outside the image the derivative is 0: in torch's scalar loops a product, with the sign of the reflection; in its
+    vector loops unsigned. NaN becomes the first element in vector loops and the last in scalar ones; in the gradient
+    it stays NaN.
     """
     slope = np.ones_like(at)
     if padding == REFLECTION:
@@ -79,7 +79,7 @@ def bounded(at: ndarray, size: int, padding: int, align_corners: bool, loop: Loo
 
 
 class Axis(NamedTuple):
-    """Along one dimension: the places in the image, and how they move with the grid."""
+    """One dimension: coordinates in the image, and their derivative with respect to the grid."""
 
     at: ndarray
     slope: ndarray
@@ -87,7 +87,7 @@ class Axis(NamedTuple):
 
 
 def axes_of(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, loop: Loop) -> list[Axis]:
-    """The last coordinate of a grid runs over the first dimension: x is the width."""
+    """The `Axis` of each dimension; a grid's coordinates come in reverse order, x (the width) first."""
     found = []
     for d, size in enumerate(sizes):
         at = unnormalize(grid, d, size, align_corners)
@@ -102,7 +102,7 @@ def axes_of(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, loop:
 
 @dataclass(frozen=True)
 class Corner:
-    """One element that counts for each point: its flat index, weight, and the weight's slopes, by dimension, as factors."""
+    """One neighbour of each point: flat index, weight, and the weight's slopes by dimension, both as factors."""
 
     index: ndarray
     inside: ndarray
@@ -111,7 +111,7 @@ class Corner:
 
 
 def corners(axes: list[Axis], loop: Loop) -> Iterator[Corner]:
-    """The elements around each point, for linear interpolation; the two weights of a dimension are 1 in vectors."""
+    """The neighbours of each point for linear interpolation; in vector loops a dimension's two weights sum to 1."""
     lows = [np.floor(a.at) for a in axes]
     starts = [_whole(low, len(axes)) for low in lows]
     for bits in np.ndindex(*[2] * len(axes)):
@@ -125,13 +125,15 @@ def corners(axes: list[Axis], loop: Loop) -> Iterator[Corner]:
         for d, sign in enumerate(signs):
             first, *others = [w for i, w in enumerate(weights) if i != d][::-1]
             slopes.append([sign * first, *others])
-        # x first, as torch multiplies: each product is rounded.
+        # Multiply x first, as torch does: each product is rounded.
         yield Corner(*_flat(places, [a.size for a in axes]), [reduce(np.multiply, weights[::-1])], slopes)
 
 
 def _whole(place: ndarray, n: int) -> ndarray:
-    """Whole numbers as indices: in images of half types they are held in 16 bits, and what is none is the first; in
-    volumes NaN of bfloat16 is converted to the first, and elsewhere to none.
+    """Whole-numbered coordinates as indices.
+
+    In half-type images they are held in 16 bits, and NaN or more than 32 bits becomes 0. In volumes a bfloat16 NaN
+    becomes 0; elsewhere NaN has no index.
     """
     if n == 3 or not dt.is_half(place.dtype):
         return np.where(np.isnan(place), place.dtype.type(0), place) if place.dtype == dt.bfloat16 else place
@@ -140,7 +142,7 @@ def _whole(place: ndarray, n: int) -> ndarray:
 
 
 def _flat(places: list[ndarray], sizes: Ints) -> tuple[ndarray, ndarray]:
-    """Flat indices of whole-numbered places, 0 where outside, and which are inside."""
+    """Flat indices of whole-numbered coordinates, 0 where outside; and a mask of those inside."""
     inside = np.ones(places[0].shape, np.bool_)
     for p, size in zip(places, sizes, strict=True):
         inside &= (p >= 0) & (p <= size - 1)
@@ -151,7 +153,7 @@ def _flat(places: list[ndarray], sizes: Ints) -> tuple[ndarray, ndarray]:
 
 
 def nearest_corner(axes: list[Axis]) -> tuple[ndarray, ndarray]:
-    """The nearest element, halves to even."""
+    """The nearest element; halves round to even."""
     return _flat([_whole(np.rint(a.at), len(axes)) for a in axes], [a.size for a in axes])
 
 
@@ -166,7 +168,7 @@ def cubic_far(x: ndarray, a: float) -> ndarray:
 
 
 def cubic_weights(t: ndarray) -> tuple[list[ndarray], list[ndarray]]:
-    """Weights of four neighbours and their slopes, a = -0.75."""
+    """Weights of four neighbours and their slopes, with a = -0.75."""
     a, far, near = t.dtype.type(-0.75), [t + 1, 2 - t], [t, 1 - t]
     df = [(3 * a * x - 10 * a) * x + 8 * a for x in far]
     dn = [(3 * (a + 2) * x - 2 * (a + 3)) * x for x in near]
@@ -175,7 +177,7 @@ def cubic_weights(t: ndarray) -> tuple[list[ndarray], list[ndarray]]:
 
 
 def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, loop: Loop) -> Iterator[Corner]:
-    """Sixteen elements around each point; the padding mode is applied to each of them."""
+    """The sixteen neighbours of each point; the padding mode applies to each."""
     ats = [unnormalize(grid, d, size, align_corners) for d, size in enumerate(sizes)]
     lows = [np.floor(at) for at in ats]
     (wy, dy), (wx, dx) = (cubic_weights(at - low) for at, low in zip(ats, lows, strict=True))
@@ -196,7 +198,7 @@ def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
 
 
 def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
-    """What torch checks of an image and a grid of points in it."""
+    """Torch's checks of an image and a grid."""
     of_input, of_grid = shape_text(input.shape), f"grid with sizes {shape_text(grid.shape)}"
     both = f"but got input with sizes {of_input} and {of_grid}"
     same = input.shape[dim_of(input, 0)] == grid.shape[dim_of(grid, 0)]
@@ -212,7 +214,7 @@ def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
 
 
 def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corners: bool, loop: Loop) -> ndarray:
-    # torch rounds every step to the dtype of the image, of half types too.
+    # torch rounds every step to the image's dtype, even for half types.
     sizes = input.shape[2:]
     planes = input.reshape(*input.shape[:2], math.prod(sizes))
     if mode == BICUBIC:
@@ -226,7 +228,7 @@ def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corner
         return gather(planes, *nearest_corner(axes))
     y = np.zeros((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
     for c in corners(axes, loop):
-        # A point that is nowhere, NaN or infinite, is NaN in torch's vector loops and left out in the others.
+        # A NaN or infinite point gives NaN in torch's vector loops, and is skipped in the others.
         weight = c.weight[0] if loop.vector else np.where(c.inside, c.weight[0], 0)
         y += gather(planes, c.index, c.inside) * weight[:, None]
     return y
@@ -253,7 +255,7 @@ def _grid_sampler_2d_cpu_fallback(input, grid, interpolation_mode, padding_mode,
     check_grid(input, grid, 2, interpolation_mode)
     if input.shape[0] * input.shape[1] * grid.shape[1] * grid.shape[2] == 0:
         return np.empty((*input.shape[:2], *grid.shape[1:3]), input.dtype)
-    check_type(dt.float32, input, grid)  # torch has no other code, which it finds out once there is something to do
+    check_type(dt.float32, input, grid)  # torch has no other kernel, but checks only if there is work
     return _sample(input, grid, interpolation_mode, padding_mode, align_corners, SCALAR)
 
 
@@ -268,11 +270,11 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
 
 
 def _base_grid(size: Ints, align_corners: bool, dtype: np.dtype) -> ndarray:
-    """The homogeneous coordinates of all points of an image or volume: (points, n + 1)."""
+    """The homogeneous coordinates of all points of an image or volume, of shape (points, n + 1)."""
     check(len(size) in (4, 5), "AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
     n, sizes = len(size) - 2, size[2:]
     check_size((size[0], *sizes, n + 1))
-    for steps in sizes[::-1]:  # torch makes a tensor of one number where there is one step
+    for steps in sizes[::-1]:  # for a single step torch makes a tensor of one number
         refuse("tensor_cpu" if steps <= 1 else "linspace_cpu", dtype, ranges.NO_SPACE)
         check(steps > 1 or not dt.is_half(dtype), not_implemented("tensor_cpu", dtype))
     grid = np.ones((*sizes, n + 1), dtype)
@@ -289,7 +291,7 @@ def _base_grid(size: Ints, align_corners: bool, dtype: np.dtype) -> ndarray:
 
 @kernel("affine_grid_generator")
 def affine_grid_generator(theta: ndarray, size: Ints, align_corners: bool) -> ndarray:
-    """The points of a grid moved by one affine map for each item of a batch."""
+    """Grids of points, transformed by one affine map per batch item."""
     points, n = _base_grid(size, align_corners, theta.dtype), len(size) - 2
     if theta.ndim < 3:
         wrap_dim(max(theta.ndim, 1), theta.ndim)
@@ -303,7 +305,7 @@ def affine_grid_generator(theta: ndarray, size: Ints, align_corners: bool) -> nd
 
 @kernel("affine_grid_generator_backward")
 def affine_grid_generator_backward(grad: ndarray, size: Ints, align_corners: bool) -> ndarray:
-    """The gradient of `affine_grid_generator` in the maps."""
+    """The gradient of `affine_grid_generator` with respect to the maps."""
     points = _base_grid(size, align_corners, grad.dtype)
     total = product(points.T, grad.reshape(size[0], len(points), len(size) - 2), batches=True)
     return total.swapaxes(1, 2)

@@ -1,4 +1,4 @@
-"""Products of groups of rows or columns with matrices of their own, as mixtures of experts use them."""
+"""Grouped products, each group of rows or columns with its own matrix, as in mixtures of experts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ndarray = np.ndarray
 
 @kernel("_grouped_mm", differs=["half-opmath"])
 def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
-    """Products of groups, which end at ``offs``: of rows (2-d by 3-d), of columns (3-d by 2-d), of inner slices (2-d by 2-d).
+    """Products of groups that end at ``offs``: of rows (2-d by 3-d), columns (3-d by 2-d) or inner slices (2-d by 2-d).
 
-    Rows and columns after the last group are zero here and anything in torch.
+    Rows and columns after the last group are zero here, and uninitialized in torch.
     """
     for name, mat in (("mat_a", self), ("mat_b", mat2)):
         if mat.dtype not in (dt.bfloat16, dt.float32, dt.float16):
@@ -38,7 +38,7 @@ def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
     names = " != ".join(dt.c_name(x.dtype) for x in (self, mat2))
     for a, b, c in _groups(self, mat2, offs, out):
         check(same, f"expected m1 and m2 to have the same dtype, but got: {names}")
-        if offs is not None:  # of inner slices one may be cut short
+        if offs is not None:  # an inner slice may be cut short
             check_matrices(a, b)
         c[...] = product(a, b)
     return out
@@ -61,7 +61,7 @@ def _check_groups(a: ndarray, b: ndarray, offs: ndarray | None, bias: ndarray | 
 
 
 def _check_strides(x: ndarray) -> None:
-    """Matrices have to lie row by row or column by column, in steps of 16 bytes."""
+    """Check that matrices are row-major or column-major, with a leading stride that is a multiple of 16 bytes."""
     strides, (rows, columns) = element_strides(x), x.shape[-2:]
     if strides[-2] == 1 and strides[-1] >= max(1, rows):
         step = strides[-1]
@@ -94,7 +94,7 @@ def _padded(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
 
 
 def _groups(a: ndarray, b: ndarray, offs: ndarray | None, out: ndarray) -> Iterator[tuple[ndarray, ndarray, ndarray]]:
-    """The two factors and the place of each group's product."""
+    """Yield each group's two factors, and the part of ``out`` for their product."""
     if offs is None:
         yield a, b, out
         return
@@ -115,9 +115,9 @@ def _groups(a: ndarray, b: ndarray, offs: ndarray | None, out: ndarray) -> Itera
 def _scaled_grouped_mm(
     self, mat2, scale_a, scale_b, offs=None, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False
 ):
-    """`_grouped_mm` of float8 matrices with a float32 scale for each row of the first and each column of the second.
+    """`_grouped_mm` of float8 matrices with a float32 scale for each row of the first and column of the second.
 
-    torch has code for it on GPUs only; the result is bfloat16, computed in float32.
+    torch implements it on GPUs only; the result is bfloat16, computed in float32.
     """
     known = out_dtype is None or dt.as_dtype(out_dtype) == dt.bfloat16
     check(known, "Only bf16 high precision output types are supported for grouped gemm")
@@ -144,13 +144,13 @@ def _scaled_grouped_mm_v2(
     self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, offs=None, bias=None, out_dtype=None,
     contraction_dim=(), use_fast_accum=False,
 ):  # fmt: skip
-    """`_scaled_grouped_mm` with the kind of scaling given as numbers, of which one for each row and column is known."""
+    """`_scaled_grouped_mm` with the scaling recipe as numbers; only rowwise scaling is supported."""
     known = list(recipe_a) == [1] == list(recipe_b) and not any((*swizzle_a, *swizzle_b))
     check(known, "Invalid scaling configuration: torchnp has one scale for each row and column", ValueError)
     return _scaled_grouped_mm(self, mat2, scale_a[0], scale_b[0], offs, bias, None, out_dtype, use_fast_accum)
 
 
 def _scale(scale: ndarray, shape: tuple[int, ...]) -> ndarray:
-    """Scales of rows or columns; of two 2-d matrices one after the other for all groups."""
+    """Reshape the scales of rows or columns; for two 2-d matrices they hold all groups in sequence."""
     check(scale.dtype == dt.float32, "Both scale_a and scale_b must be float (fp32) tensors.")
     return scale.reshape(shape)

@@ -1,4 +1,4 @@
-"""Exclusive or of the bits of all values: `hash_tensor` and `prims::xor_sum`."""
+"""XOR of the bits of all values: `hash_tensor` and `prims::xor_sum`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ndarray = np.ndarray
 
 @kernel("hash_tensor")
 def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
-    """Exclusive or of the bits of all values, floats as doubles and integers as 64 bits."""
+    """XOR of the bits of all values, with floats as doubles and integers as int64."""
     named = isinstance(dim, int) or len(dim)
     wrapped = [wrap_dim(d, self.ndim) for d in ([dim] if isinstance(dim, int) else dim)]
     words = "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with"
@@ -31,6 +31,6 @@ def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
 
 @kernel("prims::xor_sum")
 def xor_sum(inp, dims, *, output_dtype=None):
-    """Exclusive or along dimensions; torch itself leaves this prim to its compiler."""
+    """XOR along dimensions; torch implements this prim only in its compiler."""
     total = np.bitwise_xor.reduce(inp, None if dims is None else tuple(dims))
     return dt.cast(np.asarray(total), inp.dtype if output_dtype is None else dt.as_dtype(output_dtype))

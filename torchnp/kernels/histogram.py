@@ -29,7 +29,7 @@ ndarray = np.ndarray
 
 @kernel("bincount", like=np.bincount, differs=["bincount-weights", "missing-kernel"])
 def bincount(self, weights=None, minlength=0):
-    """How often each integer from 0 occurs, or the sum of its weights."""
+    """The count of each integer from 0 on, or the sum of its weights."""
     if not dt.is_integral(self.dtype) or self.dtype in dt.BARE_UNSIGNED:
         raise not_implemented("bincount_cpu", self.dtype)
     check(minlength >= 0, "minlength should be >= 0")
@@ -46,7 +46,7 @@ def bincount(self, weights=None, minlength=0):
 
 
 def _spelled(v: float) -> str:
-    """A number as C prints it: nan has a sign."""
+    """Format a number as C does: nan has a sign."""
     return "-nan" if v != v and math.copysign(1, v) < 0 else f"{v:g}"
 
 
@@ -56,29 +56,29 @@ def _check_bins(bins: int, axis: int) -> None:
 
 @kernel("histc", like=np.histogram, differs=["histc-range", "histc-dtype", "histogram-bins", "missing-kernel"])
 def histc(self, bins=100, min=0, max=0):
-    """How many elements fall in each of ``bins`` equal bins; NaN and elements out of range in none."""
+    """Counts of elements in each of ``bins`` equal bins; NaN and out-of-range elements do not count."""
     _check_bins(bins, 0)
     low, high, single = real(min), real(max), self.dtype in (dt.float32, dt.float64)
     if low == high and self.size:
         refuse("aminmax_cpu", self.dtype, NOT_ORDERED)
         low, high = float(np.minimum.reduce(self, None)), float(np.maximum.reduce(self, None))
         short = self.dtype == dt.bfloat16
-        if low != low and (self.size > 1 or short):  # the nan of several numbers has a sign of its own
+        if low != low and (self.size > 1 or short):  # reducing several numbers gives a nan with another sign
             low = high = math.copysign(math.nan, 1 if short else -1)
     if low == high:
         low, high = low - 1, high + 1
-    # torch compares from the largest and the smallest number on.
+    # torch starts its comparisons from the largest and the smallest finite number.
     if math.isinf(low) and low == high and single:
         most = float(ml_dtypes.finfo(self.dtype).max)
         low, high = (-math.inf, -most) if low < 0 else (most, math.inf)
     low_text, high_text = map(_spelled, (low, high))
     check(math.isfinite(low) and math.isfinite(high), f"torch.histc: range of [{low_text}, {high_text}] is not finite")
-    # Of other types torch looks at the range in double precision.
+    # For other dtypes torch checks the range in double precision.
     check(low < high or (low == high and single), "torch.histc: max must be larger than min")
     edges = linspace(low, high, bins + 1, dtype=self.dtype)
     refuse("histogram_cpu", self.dtype, _NO_HISTOGRAM)
     kind = self.dtype.type
-    low, high = edges[0], edges[-1]  # nan where their distance overflows: then nothing lies between them
+    low, high = edges[0], edges[-1]  # nan if their distance overflows: then no element is in range
     x = self.reshape(-1)
     x = x[(x >= low) & (x <= high)]
     place = (
@@ -86,8 +86,8 @@ def histc(self, bins=100, min=0, max=0):
         if low < high
         else np.full(x.size, bins // 2 if single else 0)
     )
-    counts = np.bincount(np.clip(place, 0, bins - 1), None, bins)  # a quotient that overflows is negative
-    # torch counts in the dtype itself, where the half types stop when adding 1 changes nothing.
+    counts = np.bincount(np.clip(place, 0, bins - 1), None, bins)  # an overflowing quotient becomes negative
+    # torch counts in the dtype itself: half types stop when adding 1 changes nothing.
     limit = {dt.float16: 2048, dt.bfloat16: 256}.get(self.dtype)
     return dt.cast(counts if limit is None else np.minimum(counts, limit), self.dtype)
 
@@ -155,19 +155,19 @@ def _equal_edges(x: ndarray, bins: Sequence[int], range_: Any) -> list[ndarray]:
 
 
 def _counted(x: ndarray, edges: Sequence[ndarray], weight: ndarray | None, density: bool) -> ndarray:
-    """Sums of weights in the boxes between edges; the last box of a dimension holds its upper edge."""
+    """Sums of weights in the boxes between edges; a dimension's last box includes its upper edge."""
     _check_histogramdd(x, edges, weight)
     refuse("histogram_cpu", x.dtype, _NO_HISTOGRAM)
     shape = tuple(e.size - 1 for e in edges)
     rows, wide = ordered(x).reshape(math.prod(x.shape[:-1]), len(edges)), [ordered(e) for e in edges]
-    inside = np.full(len(rows), bool(edges))  # of no dimensions torch counts nothing
+    inside = np.full(len(rows), bool(edges))  # with no dimensions torch counts nothing
     places = []
     for column, e in zip(rows.T, wide, strict=True):
         inside &= (column >= e[0]) & (column <= e[-1])
         places.append(np.minimum(e.searchsorted(column, "right") - 1, e.size - 2))
     flat = np.ravel_multi_index([p[inside] for p in places], shape) if inside.any() else np.empty(0, np.int64)
     hist = np.zeros(math.prod(shape), x.dtype)
-    # One after the other in the dtype itself: the half types stop when adding 1 changes nothing.
+    # Added in sequence in the dtype itself: half types stop when adding 1 changes nothing.
     np.add.at(hist, flat, x.dtype.type(1) if weight is None else weight.reshape(-1)[inside])
     hist = hist.reshape(shape)
     if density:
@@ -237,12 +237,12 @@ def _quantile(x: ndarray, q: Any, dim: int | None, keepdim: bool, interpolation:
     ordered = sort_stable(rows, stable=False)[0]
     n = ordered.shape[-1]
     nans = ordered != ordered
-    last = n - 1 - (nans.sum(-1, keepdims=True) if skip_nan else 0)  # rank of the largest number
+    last = n - 1 - (nans.sum(-1, keepdims=True) if skip_nan else 0)  # rank of the largest non-NaN value
     rank = (q.reshape(-1) * last).astype(x.dtype) if skip_nan else q.reshape(-1) * x.dtype.type(n - 1)
     rank = np.broadcast_to(rank, (*ordered.shape[:-1], q.size))
     if skip_nan:
         rank = np.maximum(rank, 0)
-    else:  # a row with NaN is NaN, which the sort put last
+    else:  # a row with NaN gives NaN, which the sort put last
         rank = np.where(nans.any(-1, keepdims=True), x.dtype.type(n - 1), rank)
     rank = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}.get(interpolation, np.positive)(rank)
     below = rank.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Reading at indices: advanced indexing, index_select, take, gather; and index_put, which writes there."""
+"""Reads at indices (advanced indexing, index_select, take, gather), and writes with index_put and put."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_INDEX_PUT = frozenset((*BARE_UNSIGNED, float8_e8m0fnu))
 
 
 def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...]:
-    """torch's index list as NumPy's index: masks become their positions, None a whole dimension."""
+    """Convert torch's index list to a NumPy index: masks become positions, None a whole dimension."""
     check(len(indices) > 0, "at least one index must be provided", IndexError)
     if len(indices) > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {len(indices)})")
@@ -59,7 +59,7 @@ def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...
 
 
 def _named(x: ndarray, index: tuple[Any, ...]) -> tuple[int, ...]:
-    """The shape of the elements that an index names; torch's error for arrays that do not fit together."""
+    """The shape of the result of an index; raise torch's error if the index arrays do not broadcast."""
     given = {d: i.shape for d, i in enumerate(index) if i is not ALL}
     try:
         shape = broadcast_shapes(*given.values())
@@ -72,14 +72,14 @@ def _named(x: ndarray, index: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def _check_any(x: ndarray, index: tuple[Any, ...]) -> None:
-    """torch's error for indices of a dimension without elements, which it does not read."""
+    """Raise torch's error for indices into a dimension of size 0, whatever their values."""
     given = [(n, i.shape) for n, i in zip(x.shape, index, strict=False) if i is not ALL]
     none = given and 0 in next(zip(*given)) and 0 not in broadcast_shapes(*(shape for _, shape in given))
     check(not none, "index is out of bounds for dimension with size 0", IndexError)
 
 
 def _raise_index(error: Exception, x: ndarray, index: tuple[Any, ...]) -> None:
-    """torch's error for an index that NumPy refused; none where no element is named, whose indices torch never reads."""
+    """Raise torch's error for an index that NumPy refused; none if the result is empty: torch reads no index then."""
     shape = _named(x, index)
     arrays: Any = [i for i in index if i is not ALL]
     sizes = [n for n, i in zip(x.shape, index, strict=False) if i is not ALL]
@@ -87,7 +87,7 @@ def _raise_index(error: Exception, x: ndarray, index: tuple[Any, ...]) -> None:
     _check_any(x, index)
     if 0 in shape:
         return
-    # torch goes element by element, and counts the dimensions that are indexed.
+    # torch goes element by element, and numbers only the indexed dimensions.
     wrong = np.stack([(i < -n) | (i >= n) for i, n in zip(arrays, sizes, strict=True)], -1)
     for *place, d in np.argwhere(wrong)[:1]:
         found = f"index {arrays[d][tuple(place)]} is out of bounds"
@@ -100,7 +100,7 @@ _NO_TENSOR = "ntensor >= 3 INTERNAL ASSERT FAILED"
 
 @kernel("index.Tensor", like=np.ndarray.__getitem__, differs=["index-int-not-advanced", "index-uint8-mask"])
 def index(self, indices):
-    """The elements at positions that come as tensors; a bool or uint8 tensor is a mask."""
+    """The elements at positions given as tensors; a bool or uint8 tensor is a mask."""
     first = indices[0] if len(indices) == 1 else None
     if first is not None and first.dtype == bool_ and first.shape == self.shape and self.ndim:
         return bits(self)[first].view(self.dtype)
@@ -112,7 +112,7 @@ def index(self, indices):
         return np.empty(self.shape, self.dtype)
     if not self.size:
         _named(self, where)
-        _check_any(self, where)  # NumPy takes any index where the result is empty
+        _check_any(self, where)  # NumPy accepts any index if the result is empty
     try:
         out = x.take(where[arrays[0]], arrays[0]) if len(arrays) == 1 else x[where]
     except IndexError as error:
@@ -123,14 +123,14 @@ def index(self, indices):
 
 @kernel("_unsafe_index.Tensor", like=np.ndarray.__getitem__, differs=["unsafe-index-integers"])
 def _unsafe_index(self, indices):
-    """`index` (torch leaves out its checks under compilation)."""
+    """`index` (torch skips its checks under compilation)."""
     _check_numbers("_unsafe_index", indices)
     return index(self, indices)
 
 
 @kernel("_unsafe_masked_index")
 def _unsafe_masked_index(self, mask, indices, fill):
-    """`index` where the mask is true, and a number elsewhere; indices out of range there are clamped."""
+    """`index` where the mask is true, and a number elsewhere; out-of-range indices are clamped."""
     _check_numbers("_unsafe_masked_index", indices)
     return masked_fill(index(self, _clamped(self, indices)), logical_not(mask), fill)
 
@@ -149,13 +149,13 @@ def _clamped(x: ndarray, indices: Sequence[ndarray | None]) -> list[ndarray | No
 
 
 def _fills(indices: Sequence[ndarray | None], values: ndarray, accumulate: bool) -> bool:
-    """Whether torch takes the way of `masked_fill`: with one mask and one number, which it reads before it writes."""
+    """Whether torch uses `masked_fill`: with one mask and one number, which it reads before it writes."""
     given = [i for i in indices if i is not None]
     return values.size == 1 and not accumulate and len(given) == 1 and given[0].dtype in _MASKS
 
 
 def _check_mask(self: ndarray, d: int, mask: ndarray) -> None:
-    """Refuse a mask of too many dimensions: torch asks for the sizes of all of them on this way."""
+    """Refuse a mask with too many dimensions: `masked_fill`'s path reads the size of each."""
     if self.ndim > d and mask.shape[: self.ndim - d] == self.shape[d : d + mask.ndim]:
         for place in range(d, d + mask.ndim):
             wrap_dim(place, self.ndim)
@@ -167,7 +167,7 @@ def _precheck_apart(bound: Bound, targets: list[ndarray]) -> None:
 
 
 def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
-    step(bound | {"self": target.copy()})  # the errors of the call
+    step(bound | {"self": target.copy()})  # raises the call's errors
     put_expanded(target, bound["indices"], bound["values"], bound["accumulate"])
 
 
@@ -188,15 +188,15 @@ _DIFFERS = [
     writes=WriteSpec(free=("values",), after=_precheck_apart, expanded=_write_expanded),
 )  # fmt: skip
 def index_put(self, indices, values, accumulate=False):
-    """The tensor with values written, or added, at positions that come as tensors."""
+    """The tensor with values written, or added, at positions given as tensors."""
     named = any(i is not None for i in indices)
-    if not named and values.size == 1 and not accumulate:  # torch's words for no mask
+    if not named and values.size == 1 and not accumulate:  # torch's error for no mask
         none = "masked_fill_ only supports boolean masks, but got mask with dtype nullptr (uninitialized)"
         raise RuntimeError("sym_strides() called on an undefined Tensor" if self.ndim > len(indices) else none)
     if _fills(indices, values, accumulate):
         d, mask = next((d, i) for d, i in enumerate(indices) if i is not None)
         _check_mask(self, d, mask)
-        numpy_index(self, indices)  # which refuses a mask that does not fit
+        numpy_index(self, indices)  # refuses a mask that does not fit
         return _fill(self, d, mask, values)
     where = numpy_index(self, indices) if len(indices) else ()
     shape = _named(self, where)
@@ -227,13 +227,13 @@ rows(
 
 
 def _fill(self: ndarray, dim: int, mask: ndarray, value: ndarray) -> ndarray:
-    """`masked_fill`, the way that torch takes with one mask and one number of any dtype."""
+    """`masked_fill`, which torch uses for one mask and one number of any dtype."""
     mask = mask.reshape(*(1,) * dim, *mask.shape, *(1,) * (self.ndim - dim - mask.ndim))
     return masked_fill_tensor(self, mask, value.reshape(()))
 
 
 def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
-    """Add values in the order of the indices, duplicates too: to rows, if only the first dimensions are indexed."""
+    """Add values in index order, duplicates too; add whole rows if only leading dimensions are indexed."""
     arrays = [d for d, i in enumerate(where) if i is not ALL]
     lead = len(arrays) if arrays == list(range(len(arrays))) else 0
     try:
@@ -266,7 +266,7 @@ def _index_put_impl_(self, indices, values, accumulate=False, unsafe=False):
 
 
 def put_expanded(self: ndarray, indices: Sequence[ndarray | None], values: ndarray, accumulate: bool) -> None:
-    """`index_put` into expanded dimensions, in the order of the indices: what is indexed is the places in memory."""
+    """`index_put` into expanded dimensions, in index order: map the indices to places in memory."""
     places = self[tuple(slice(0, 1 if s == 0 else None) for s in self.strides)]
     numbers = np.broadcast_to(np.arange(places.size).reshape(places.shape), self.shape)
     picked = numbers[numpy_index(self, indices)]
@@ -277,7 +277,7 @@ def put_expanded(self: ndarray, indices: Sequence[ndarray | None], values: ndarr
 
 @kernel("_unsafe_masked_index_put_accumulate")
 def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
-    """`index_put` that adds the values where the mask is true."""
+    """`index_put` that accumulates the values where the mask is true."""
     _check_numbers("_unsafe_masked_index", indices)
     values = masked_fill(values, logical_not(mask), 0)
     return index_put(self, _clamped(self, indices), values, True)
@@ -287,7 +287,7 @@ def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
 
 
 def _quick_index_select(self, dim, index):
-    """A vector of few positions."""
+    """Fast path for a short index vector."""
     if not type(self) is type(index) is ndarray or not self.size or not is_axis(dim, self.ndim):
         return None
     if self.dtype in BARE_UNSIGNED or self.dtype.num > 255:
@@ -300,7 +300,7 @@ def _quick_index_select(self, dim, index):
 
 @kernel("index_select", like=np.take, differs=["gather-negative", "zero-dim-axis"], quick=exact(_quick_index_select))
 def index_select(self, dim, index):
-    """The positions of a dimension that a vector names."""
+    """The slices of a dimension at the positions in a vector."""
     dim = wrap_dim(dim, self.ndim)
     check(index.ndim < 2, "index_select(): Index is supposed to be a vector", IndexError)
     if not self.ndim:
@@ -350,7 +350,7 @@ def _check_put(self: ndarray, index: ndarray, source: ndarray) -> None:
 
 
 def _precheck_put(bound: Bound, targets: list[ndarray]) -> None:
-    """Memory comes after the arguments, and before the positions."""
+    """Check overlaps in memory after the arguments, but before the positions."""
     _check_put(bound["self"], bound["index"], bound["source"])
     check_target(targets[0])
     precheck_apart(bound, targets)
@@ -378,7 +378,7 @@ def put(self, index, source, accumulate=False):
 
 
 def _names_rows(x: ndarray, index: ndarray) -> bool:
-    """Whether an index along the first dimension is, by its strides, one vector for whole rows, which torch gathers by code of its own."""
+    """Whether an index along dimension 0 is an expanded vector by its strides; torch gathers such rows separately."""
     first, *others = element_strides(index)
     alike = x.shape[1:] == index.shape[1:] and x.flags.c_contiguous
     return alike and first == 1 and max(others, default=0) <= 1
@@ -386,7 +386,7 @@ def _names_rows(x: ndarray, index: ndarray) -> bool:
 
 @kernel("gather", like=np.take_along_axis, differs=["gather-negative", "gather-crops"])
 def gather(self, dim, index, *, sparse_grad=False):
-    """Along one dimension the positions that the index names, elsewhere the index's own place."""
+    """Read along one dimension at the positions in the index, and elsewhere at the index's own coordinates."""
     dim = wrap_dim(dim, self.ndim)
     if not index.size:
         return np.empty(index.shape, self.dtype)
@@ -406,7 +406,7 @@ def gather(self, dim, index, *, sparse_grad=False):
 
 @kernel("take_along_dim", like=np.take_along_axis, differs=["take-along-flat", "take-along-wraps"])
 def take_along_dim(self, indices, dim=None):
-    """`gather` with index and tensor broadcast against each other; without a dimension, `take`."""
+    """`gather` with index and tensor broadcast against each other; without a dimension, on the flattened tensors."""
     if dim is None:
         return gather(view(self, [-1]), 0, view(indices, [-1]))
     words = f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_name(indices.dtype)}"
@@ -420,5 +420,5 @@ def take_along_dim(self, indices, dim=None):
     around = broadcast_shapes(one_of(self.shape, 1), one_of(indices.shape, 1))
     whole = one_of(around, indices.shape[dim])
     check(self.shape[dim] or 0 in whole, "ZeroDivisionError")
-    indices = indices % max(self.shape[dim], 1)  # torch wraps any index around here
+    indices = indices % max(self.shape[dim], 1)  # torch wraps every index around here
     return gather(expand(self, one_of(around, self.shape[dim])), dim, expand(indices, whole))

@@ -1,4 +1,4 @@
-"""Several tensors as one, and the tensors that a product of sets makes."""
+"""Joining tensors (cat, stack), and products of sets (meshgrid, combinations)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ndarray = np.ndarray
 
 
 def common_dtype(tensors: Sequence[ndarray]) -> np.dtype:
-    """The dtype that all tensors promote to."""
+    """The promoted dtype of all tensors."""
     first = tensors[0].dtype
     for x in tensors:
         if x.dtype is not first:
@@ -41,7 +41,7 @@ def _check_list(tensors: Sequence[ndarray], name: str) -> None:
 
 
 def _quick_cat(tensors, dim=0):
-    """Dense tensors of one dtype and several dimensions."""
+    """Fast path for dense tensors of one dtype and at least two dimensions."""
     if (type(tensors) is not list and type(tensors) is not tuple) or not tensors or type(tensors[0]) is not ndarray:
         return None
     dtype, n, shape = tensors[0].dtype, tensors[0].ndim, tensors[0].shape
@@ -57,7 +57,7 @@ def _quick_cat(tensors, dim=0):
 
 
 def _cast_first(bound: Bound, outs: list[ndarray]) -> None:
-    # torch looks at an out's dtype before it looks at sizes, and copies each tensor into it.
+    # torch checks an out's dtype before the sizes, and copies each tensor into the out.
     tensors, dtype = bound["tensors"], outs[0].dtype
     if not can_cast(common_dtype(tensors), dtype):
         words = "torch.cat(): input types can't be cast to the desired output type"
@@ -79,7 +79,7 @@ def _into_stack(bound: Bound, outs: list[ndarray]) -> None:
 
 
 def _into_raised(bound: Bound, outs: list[ndarray]) -> None:
-    bound["tensors"] = [atleast_1d(x) for x in bound["tensors"]]  # beside numbers vectors promote otherwise
+    bound["tensors"] = [atleast_1d(x) for x in bound["tensors"]]  # next to 0-d tensors, vectors promote differently
     if bound["tensors"]:
         _cast_first(bound, outs)
 
@@ -95,7 +95,7 @@ _CAT, _STACK, _RAISED = WriteSpec(out=_into_cat), WriteSpec(out=_into_stack), Wr
     writes=_CAT,
 )
 def cat(tensors, dim=0):
-    """Tensors one after the other along a dimension; legacy empty ones of shape (0,) are left out."""
+    """Concatenate tensors along a dimension; legacy empty ones of shape (0,) are skipped."""
     check(len(tensors) > 0, "torch.cat(): expected a non-empty list of Tensors", ValueError)
     for i, x in enumerate(tensors):
         if not x.ndim:
@@ -146,7 +146,7 @@ stack, _ = rows("stack _stack", _stacked, "Tensors of one shape along a new dime
 
 @kernel("block_diag")
 def block_diag(tensors):
-    """Matrices along the diagonal of a larger one, zero elsewhere."""
+    """Matrices placed along the diagonal of a larger one, with zeros elsewhere."""
     dtype = result_type(*tensors) if len(tensors) else get_default_dtype()
     if not len(tensors):
         return np.empty((1, 0), dtype)
@@ -166,7 +166,7 @@ def block_diag(tensors):
 
 @kernel("_chunk_cat")
 def _chunk_cat(tensors, dim, num_chunks):
-    """Each tensor cut into chunks along a dimension (padded with zeros), the i-th chunks of all joined."""
+    """Each tensor cut into zero-padded chunks along a dimension, with the i-th chunks of all joined."""
     check(len(tensors) > 0, "_chunk_cat expects a non-empty input tensor list")
     check(num_chunks >= 1, "_chunk_cat expects positive num_chunks")
     dtype, rows = tensors[0].dtype, []
@@ -256,7 +256,7 @@ def broadcast_tensors(tensors):
 
 @kernel("meshgrid", like=np.meshgrid, differs=["meshgrid-ij", "expand-writable"])
 def meshgrid(tensors):
-    """Each vector expanded over a grid with one dimension for each."""
+    """Each vector expanded over a grid with one dimension per vector."""
     _check_list(tensors, "meshgrid")
     _check_one_dtype(tensors)
     for x in tensors:
@@ -273,7 +273,7 @@ def _check_one_dtype(tensors: Sequence[ndarray]) -> None:
 
 @kernel("meshgrid.indexing", like=np.meshgrid, differs=["meshgrid-ij", "expand-writable"])
 def meshgrid_indexing(tensors, *, indexing):
-    """`meshgrid` whose first two dimensions are swapped by ``indexing="xy"``."""
+    """`meshgrid`; ``indexing="xy"`` swaps the first two dimensions."""
     _check_list(tensors, "meshgrid")
     _check_one_dtype(tensors)
     if indexing not in ("ij", "xy"):
@@ -287,7 +287,7 @@ def meshgrid_indexing(tensors, *, indexing):
 
 @kernel("cartesian_prod")
 def cartesian_prod(tensors):
-    """All tuples of one value from each vector, as rows."""
+    """All tuples with one value from each vector, as rows."""
     for x in tensors:
         check(x.ndim == 1, f"Expect a 1D vector, but got shape {shape_text(x.shape)}")
     if len(tensors) == 1:
@@ -322,7 +322,7 @@ rows(
 
 @kernel("unflatten_dense_tensors", like=np.split)
 def unflatten_dense_tensors(flat, tensors):
-    """A vector cut into the shapes of tensors, on its own memory."""
+    """A vector split into views with the shapes of tensors."""
     start, out = 0, []
     for x in tensors:
         if not x.size:

@@ -25,7 +25,7 @@ ndarray = np.ndarray
 
 
 def _factor(a: ndarray, hermitian: bool, check_errors: bool = True, *, name: str = "torch.linalg.ldl_factor_ex") -> Any:
-    """Packed factors in the lower triangle, pivots counted from 1 and negative in blocks of two, and error codes."""
+    """Packed factors in the lower triangle, 1-based pivots (negative for 2x2 blocks), and error codes."""
     check_square("torch.linalg.ldl_factor_ex", a)
     check_inexact("torch.linalg.ldl_factor_ex", a)
     check_lapack("tril" if a.dtype in dt.FLOAT8S else "ldl_factor_kernel_cpu", a)
@@ -54,7 +54,7 @@ def linalg_ldl_solve(LD, pivots, B, *, hermitian=False):
         refuse("abs_cpu", pivots.dtype, dt.BARE_UNSIGNED)
         check_lapack("ldl_solve_kernel_cpu", LD, True)
         words = "Pivots given to ldl_solve must all satisfy |pivot| {}. Did you properly pass the result of ldl_factor?"
-        size = np.abs(pivots)  # in their own dtype, whose least number stays negative
+        size = np.abs(pivots)  # in their own dtype: its minimum stays negative
         check((size >= 1).all(), words.format(">= 1"))
         check((size <= LD.shape[-1]).all(), words.format("<= LD.size(-2)"))
     hermitian = hermitian and dt.is_complex(LD.dtype)
@@ -78,8 +78,8 @@ def _check_solve(ld: ndarray, pivots: ndarray, b: ndarray) -> None:
 
 
 def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndarray:
-    """Solve in place, block by block of D; LAPACK's sytrs is not in every SciPy."""
-    blocks, k = [], 0  # first column, columns, and the row that the last of them was exchanged with
+    """Solve in place, by blocks of D; not every SciPy has LAPACK's sytrs."""
+    blocks, k = [], 0  # first column, number of columns, and the row exchanged with the last one
     while k < len(pivots):
         size = 1 if pivots[k] > 0 else 2
         blocks.append((k, size, abs(pivots[k]) - 1))
@@ -91,7 +91,7 @@ def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndar
         block = np.tril(ld[own, own])
         mirrored = np.tril(block, -1).T
         block = block + (mirrored.conj() if hermitian else mirrored)
-        if hermitian and size == 1:  # of blocks of two LAPACK reads the imaginary parts as well
+        if hermitian and size == 1:  # for 2x2 blocks LAPACK reads the imaginary parts too
             block = block.real
         x[own] = x[own] / block if size == 1 else _two_by_two(block, x[own])
     for k, size, row in reversed(blocks):
@@ -103,7 +103,7 @@ def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndar
 
 
 def _two_by_two(d: ndarray, b: ndarray) -> ndarray:
-    """The solution with a block of D, scaled by what stands beside its diagonal, as that is the largest there."""
+    """Solve with a 2x2 block of D, scaled by its off-diagonal elements, which are the largest."""
     (a, upper), (lower, c) = d
     a, c = a / upper, c / lower
     first, second = b[0] / upper, b[1] / lower

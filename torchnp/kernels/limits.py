@@ -1,4 +1,4 @@
-"""Limits: the larger, the smaller, and clamping."""
+"""Maximum, minimum and clamping."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _declare = partial(
 
 
 def _one_of_equals(function: np.ufunc, second: bool = False) -> Callable[[ndarray, ndarray], ndarray]:
-    """Of two zeros torch takes the first, in bfloat16 the second; NumPy one or the other, by its place in the vector."""
+    """Of equal zeros torch takes the first, in bfloat16 the second; NumPy's choice depends on the vector position."""
     return lambda a, b: np.where(a == b, b if second else a, function(a, b))
 
 
 def _limit_of_two(function: np.ufunc) -> Callable[[ndarray, ndarray], ndarray]:
-    """Of two zeros torch's vectors take the second, as NumPy's do, and its loop of single elements the first."""
+    """Of equal zeros torch's vectors take the second, as NumPy's do, but its scalar loop the first."""
     single = _one_of_equals(function)
     return lambda a, b: vector_or_tail(function(a, b), single, a, b)
 
@@ -62,7 +62,7 @@ def _declare_limit(name: str, function: np.ufunc) -> Callable[..., ndarray]:
 maximum, minimum = _declare_limit("maximum", np.maximum), _declare_limit("minimum", np.minimum)
 
 
-# Integers go the way of maximum and minimum.
+# For integers torch uses maximum and minimum.
 _UNSIGNED = "\"{}_cpu\" not implemented for '{{}}'"
 for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin, "minimum")):
     el.binary(
@@ -73,7 +73,7 @@ for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin,
 
 
 def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool = False) -> ndarray:
-    """``fixed`` if the limits of a floating tensor have no say in the result dtype, not even complex numbers."""
+    """Clamp; with ``fixed``, limits do not affect a floating tensor's result dtype, not even complex ones."""
     given = [x for x in (low, high) if x is not None]
     check(given, "torch.clamp: At least one of 'min' or 'max' must not be None")
     out = self.dtype
@@ -82,7 +82,7 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool
             out = out if dt.is_complex(out) else dt.result_type(self, *given)
         if dt.is_complex(out) and (fixed or dt.is_complex(self.dtype)):
             raise complex_clamp()
-        if fixed and np.isnan([real(x) for x in given]).any():  # all are read, before anything else is looked at
+        if fixed and np.isnan([real(x) for x in given]).any():  # all limits are read before anything else is checked
             return np.full_like(self, number(math.nan, out), out)
         el.check_broadcast(self, *given)
         require(cpu, out, takes)
@@ -94,7 +94,7 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool
 
 
 def _limit(x: Any, out: np.dtype) -> ndarray:
-    """A tensor or number rounded to the result dtype, in the dtype of the computation."""
+    """Round a tensor or number to the result dtype, and convert it to the compute dtype."""
     x = dt.cast(x, out) if isinstance(x, ndarray) else scalar(x, out)
     return x if out in el.WIDE else dt.cast(x, dt.opmath(out))
 
@@ -110,7 +110,7 @@ _CLAMP = [
 
 
 def _quick_clamp(self, min=None, max=None):
-    """Two numbers, neither nan nor beyond float32, around a small tensor of float32 or float64."""
+    """Fast path for two numbers, not nan and within float32's range, and a small float32 or float64 tensor."""
     if not is_float(self) or not self.ndim or self.size > STRIP or not is_plain(self):
         return None
     if (type(min) is not float and type(min) is not int) or (type(max) is not float and type(max) is not int):
@@ -122,19 +122,19 @@ def _quick_clamp(self, min=None, max=None):
 
 
 def _precheck_inplace(bound: Bound, _: list[ndarray]) -> None:
-    """The numbers around integers have a say in the result dtype, which is looked at before their values."""
+    """Check the result dtype, which limits affect for integer tensors, before the limits' values."""
     x, *given = (n for n in bound.values() if n is not None)
-    others = (ndarray, complex) if len(bound) == 2 else ndarray  # the one-sided ops refuse complex numbers first
+    others = (ndarray, complex) if len(bound) == 2 else ndarray  # the one-sided ops refuse complex limits first
     if not dt.is_inexact(x.dtype) and not any(isinstance(n, others) for n in given):
         found = dt.result_type(x, *given)
         check(found == x.dtype, cannot_cast(found, x.dtype, dt.c_name))
 
 
 def _precheck_out(bound: Bound, targets: list[ndarray]) -> tuple[int, ...]:
-    """The result's dtype is looked at before the numbers' values; a floating tensor's is its own, whatever they are."""
+    """Check the result dtype before the limits' values; a floating tensor keeps its own dtype."""
     x, limits = bound["self"], [name for name in ("min", "max") if name in bound]
     given = [bound[name] for name in limits if bound[name] is not None]
-    # Complex limits of integers, and any of the one-sided ops, are refused before.
+    # Complex limits are refused earlier for integers, and always by the one-sided ops.
     refused = any(isinstance(n, complex) for n in given) and (len(limits) == 1 or not dt.is_floating(x.dtype))
     if given and not dt.is_complex(x.dtype) and not refused:
         found = x.dtype if dt.is_floating(x.dtype) else dt.result_type(x, *given)
@@ -148,7 +148,7 @@ _OF_CLAMP: dict[str, Any] = {"like": np.clip, "differs": [*_CLAMP, "clamp-needs-
 
 @kernel("clamp", "clip", quick=exact(_quick_clamp, placed=True), **_OF_CLAMP)
 def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
-    """Limit to [min, max]; nan stays, and where min exceeds max, max wins."""
+    """Limit to [min, max]; nan stays, and max wins if min exceeds it."""
     cpu = "clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu" if min is None else "clamp_scalar_cpu"
     return _clamp(cpu, REAL, self, min, max, fixed=True)
 
@@ -172,7 +172,7 @@ def _clamp_one(self: ndarray, *, min: Any = None, max: Any = None, op: str) -> n
 _row = partial(rows, differs=_CLAMP, writes=_WRITES)
 (clamp_min,) = _row("clamp_min", _clamp_one, "Limit from below.", like=np.maximum, foreach="maximum")
 _row("clamp_max", _clamp_one, "Limit from above.", like=np.minimum, foreach="minimum")
-# Of two zeros torch takes the first, but for some of its vectors; NumPy the second.
+# Of equal zeros torch takes the first, except in some of its vectors; NumPy the second.
 _of_tensor = partial(el.binary, takes=_LIMITS, differs=["missing-kernel", *_OF_TENSOR])
 _of_tensor("clamp_min.Tensor", lambda a, b: np.maximum(b, a), cpu="maximum_cpu", like=np.maximum)
 _of_tensor("clamp_max.Tensor", lambda a, b: np.minimum(b, a), cpu="minimum_cpu", like=np.minimum)

@@ -1,4 +1,4 @@
-"""LU and Cholesky factors, and what is solved with them: determinants, inverses, linear systems."""
+"""LU factors, and what is computed from them: determinants, inverses, linear systems."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LAPACK = (dt.float32, dt.float64, dt.complex64, dt.complex128)
 
 
 class LinAlgError(RuntimeError):
-    """A matrix that an algorithm cannot handle, as torch.linalg.LinAlgError."""
+    """An algorithm failed on a matrix, as torch.linalg.LinAlgError."""
 
 
 # ---------------------------------------------------------------- checks
@@ -55,7 +55,7 @@ def check_inexact(name: str, a: ndarray, low_precision: bool = True) -> None:
 
 
 def check_lapack(kernel_name: str, a: ndarray, empty: bool = False) -> None:
-    """Refuse other dtypes; of an ``empty`` matrix too, where torch does not return early."""
+    """Refuse dtypes that LAPACK lacks; with ``empty``, for empty matrices too, if torch does not return early."""
     if (a.size or empty) and a.dtype not in LAPACK:
         raise not_implemented(kernel_name, a.dtype)
 
@@ -65,7 +65,7 @@ def check_epsilon(a: ndarray) -> None:
 
 
 def check_same(a: ndarray, b: ndarray, names: tuple[str, str], name: str = "", end: str = "") -> None:
-    """Refuse operands of two dtypes."""
+    """Refuse operands of different dtypes."""
     if a.dtype != b.dtype:
         first, second = names
         found = f"{first} of type {dt.scalar_name(a.dtype)} and {second} of type {dt.scalar_name(b.dtype)} instead{end}"
@@ -73,7 +73,7 @@ def check_same(a: ndarray, b: ndarray, names: tuple[str, str], name: str = "", e
 
 
 def check_sides(name: str, a: ndarray, b: ndarray, left: bool) -> None:
-    """Refuse matrices that are no sides of one equation."""
+    """Refuse matrices whose shapes do not fit the equation."""
     check_matrix(name, b, "B")
     equation, sizes = "AX = B" if left else "XA = B", " and ".join(f"{x.shape[-2]}x{x.shape[-1]}" for x in (a, b))
     words = f"{name}: Incompatible shapes of A and B for the equation {equation} ({sizes})"
@@ -81,7 +81,7 @@ def check_sides(name: str, a: ndarray, b: ndarray, left: bool) -> None:
 
 
 def raise_first(info: ndarray, name: str) -> None:
-    """Raise for the first matrix of a batch whose algorithm failed; a negative code names an argument of LAPACK's."""
+    """Raise for the first failed matrix of a batch; a negative code is the number of an invalid LAPACK argument."""
     if not info.any():
         return
     at = int(np.flatnonzero(info)[0])
@@ -97,7 +97,7 @@ def raise_first(info: ndarray, name: str) -> None:
 
 @kernel("_linalg_check_errors")
 def _linalg_check_errors(info, api_name, *, is_matrix):
-    """Raise what the error codes of an algorithm mean."""
+    """Raise the error for an algorithm's error codes."""
     raise_first(info.reshape(() if is_matrix else -1), api_name)
 
 
@@ -105,12 +105,12 @@ def _linalg_check_errors(info, api_name, *, is_matrix):
 
 
 def column_major(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
-    """Room for a batch of matrices in the layout that LAPACK and torch give factors."""
+    """Allocate a batch of matrices in the column-major layout that LAPACK and torch use for factors."""
     return stride_rules.empty(shape, dtype, stride_rules.columns(shape))
 
 
 def look_in_place(bound: Bound, outs: list[ndarray]) -> None:
-    """Into the first out of its shape the first argument is copied, where LAPACK can work there."""
+    """Refuse overlap with the first out of the argument's shape: torch copies it there if LAPACK can work in place."""
     x = next(iter(bound.values()))
     out = next((out for out in outs if out.shape == x.shape), x)
     if out.dtype == x.dtype and out.ndim > 1 and out.mT.flags.c_contiguous:
@@ -124,7 +124,7 @@ def lapack(name: str, dtype: np.dtype) -> Any:
 
 
 def factored(routine: str, a: ndarray, *beside: ndarray, **options: Any) -> tuple[ndarray, ndarray]:
-    """The factors of each matrix, and error codes; what the routine gives between the two goes into ``beside``."""
+    """The factors of each matrix, and error codes; the routine's results in between go into ``beside``."""
     out, info = column_major(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
     run: Any = lapack(routine, a.dtype) if a.size else None
     for i in np.ndindex(info.shape if a.size else 0):
@@ -135,7 +135,7 @@ def factored(routine: str, a: ndarray, *beside: ndarray, **options: Any) -> tupl
 
 
 def solutions(solve: Callable[..., ndarray], b: ndarray, a: ndarray, *pivots: ndarray) -> ndarray:
-    """``solve(b, a, *pivots)`` for each matrix of batches that broadcast."""
+    """``solve(b, a, *pivots)`` for each matrix of the broadcast batches."""
     batch = broadcast_shapes(b.shape[:-2], a.shape[:-2])
     out = column_major((*batch, *b.shape[-2:]), b.dtype)
     if out.size:
@@ -155,7 +155,7 @@ def _check_factored(name: str, a: ndarray) -> None:
 
 
 def _packed(a: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-    """Packed LU factors, pivots counted from 1, and 0 or the place of the first zero pivot, for each matrix."""
+    """Packed LU factors, 1-based pivots, and 0 or the position of the first zero pivot, for each matrix."""
     check_lapack("lu_cpu", a)
     pivots = np.zeros((*a.shape[:-2], min(a.shape[-2:])), np.int32)
     lu, info = factored("getrf", a, pivots)
@@ -171,7 +171,7 @@ def _unpacked(lu: ndarray) -> tuple[ndarray, ndarray]:
 
 
 def _permutation_matrix(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
-    """What the exchanges of ``pivots`` make of the rows of a matrix, undone."""
+    """The permutation matrix that undoes the row exchanges of ``pivots``."""
     order = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).copy()
     for batch in np.ndindex(pivots.shape[:-1]):
         row = order[batch]
@@ -198,7 +198,7 @@ _writes = WriteSpec(out=look_in_place)
 rows("linalg_lu_factor", _lu_factor, _DOC, name="torch.linalg.lu_factor", part=slice(2), writes=_writes)
 
 
-# Of a square matrix the upper factor comes first.
+# For a square matrix the upper factor is checked first.
 @kernel("linalg_lu", writes=WriteSpec(out=lambda bound, outs: look_in_place(bound, outs[:0:-1])))
 def linalg_lu(A, *, pivot=True):
     """Permutation, unit lower and upper triangular factors with A = P L U."""
@@ -209,11 +209,11 @@ def linalg_lu(A, *, pivot=True):
 
 
 def _row_pivots(lu: ndarray, pivots: ndarray) -> ndarray:
-    """The exchanges of each matrix: as torch does, the first of as many rows of pivots as there are matrices."""
+    """The pivots of each matrix: as in torch, the first rows of ``pivots``, one per matrix."""
     batch, m, count = lu.shape[:-2], lu.shape[-2], min(lu.shape[-2:])
     rows = pivots.reshape(-1, pivots.shape[-1] if pivots.ndim else 1) if pivots.size else pivots.reshape(0, 0)
     needed, out_of_range = math.prod(batch) if count else 0, bool(((pivots < 1) | (pivots > m)).any())
-    # Of too few pivots torch reads what is in memory behind them.
+    # With too few pivots torch reads the memory behind them.
     check(
         not needed or (len(rows) >= needed and rows.shape[1] >= count and not out_of_range),
         "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
@@ -224,7 +224,7 @@ def _row_pivots(lu: ndarray, pivots: ndarray) -> ndarray:
 
 @kernel("lu_unpack")
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
-    """Permutation and triangular factors from packed ones."""
+    """Permutation and triangular factors from packed LU factors."""
     _check_factored("torch.lu_unpack", LU_data)
     check(
         not unpack_pivots or LU_pivots.dtype == dt.int32,
@@ -250,9 +250,9 @@ def _triangle(name: str, a: ndarray, low_precision: bool) -> tuple[ndarray, ndar
     """The diagonal of U, the determinant of P, packed factors and pivots."""
     check_square(name, a)
     check_inexact(name, a, low_precision)
-    if not a.size:  # torch multiplies a sign of pivots by nothing, which refuses float8
+    if not a.size:  # torch multiplies the pivots' sign by the empty product, which refuses float8
         dt.promote_types(dt.int64, a.dtype)
-    # torch factors the transpose where that is LAPACK's layout.
+    # torch factors the transpose if that has LAPACK's layout.
     lu, pivots, _ = _packed(a.mT if a.flags.c_contiguous and not dt.is_complex(a.dtype) else a)
     exchanges = (pivots != np.arange(1, pivots.shape[-1] + 1)).sum(-1)
     return np.diagonal(lu, 0, -2, -1), np.where(exchanges % 2, -1, 1).astype(a.dtype), lu, pivots
@@ -260,7 +260,7 @@ def _triangle(name: str, a: ndarray, low_precision: bool) -> tuple[ndarray, ndar
 
 @kernel("_linalg_det", differs=["no-integers-linalg"], writes=WriteSpec(out=look_in_place))
 def _linalg_det(A):
-    """Determinants, with the LU factors that they were computed from."""
+    """Determinants, with the LU factors they are computed from."""
     diagonal, sign, lu, pivots = _triangle("linalg.det", A, True)
     return np.asarray(np.multiply.reduce(diagonal, -1) * sign), lu, pivots
 
@@ -285,12 +285,12 @@ rows("linalg_slogdet slogdet", _linalg_slogdet, "Sign and logarithm of the absol
 
 @kernel("logdet", differs=["no-integers-linalg"])
 def logdet(self):
-    """Logarithm of the determinant; NaN where it is negative."""
+    """Logarithm of the determinant; NaN if it is negative."""
     check_square("logdet", self)
     check_inexact("logdet", self, False)
     sign, logabsdet = _linalg_slogdet(self)[:2]
     if dt.is_complex(self.dtype):
-        return stride_rules.dense(add(np.log(sign), logabsdet))  # torch's sum of infinities has a nan imaginary part
+        return stride_rules.dense(add(np.log(sign), logabsdet))  # with infinities, torch's sum has a nan imaginary part
     out = np.where(sign == -1, self.dtype.type(np.nan), logabsdet)
     return (
         out
@@ -329,7 +329,7 @@ def _lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: bo
 
 
 def _precheck_solved(bound: Bound, outs: list[ndarray]) -> None:
-    """Into an out in the layout of its side the right side is copied."""
+    """Refuse overlap of B with an out in LAPACK's layout: torch copies B there first."""
     b, out = bound["B"], outs[0]
     side = out[..., None] if b.shape == bound["A"].shape[:-1] else out
     if out.shape == b.shape and out.dtype == b.dtype and (side.mT if bound["left"] else side).flags.c_contiguous:
@@ -371,7 +371,7 @@ rows("lu_solve", lambda b, lu, pivots: linalg_lu_solve(lu, pivots, b), _DOC)
 
 
 def inverted(a: ndarray, check_errors: bool = True, *, name: str = "linalg.inv_ex") -> tuple[ndarray, ndarray]:
-    """Inverses and error codes; what is raised of these opens with the name."""
+    """Inverses and error codes; ``name`` starts the error message."""
     check_square("linalg.inv", a)
     check_inexact("linalg.inv", a, False)
     lu, pivots, info = _packed(a)

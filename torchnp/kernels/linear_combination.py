@@ -1,4 +1,4 @@
-"""`_compute_linear_combination`: sums of tensors times the rows of a matrix of coefficients."""
+"""`_compute_linear_combination`: sums of tensors, weighted by the rows of a coefficient matrix."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ ndarray = np.ndarray
 
 
 def _matrix(coefficients: ndarray) -> ndarray:
-    """torch reads two dimensions of coefficients, whatever others there are."""
+    """The first two dimensions of the coefficients, at index 0 of any others, as torch reads them."""
     first: Any = (slice(None), slice(None), *(0,) * (coefficients.ndim - 2))
     return coefficients[first] if coefficients.ndim > 2 else coefficients
 
 
 def _precheck_combined(bound: Bound, outs: list[ndarray]) -> tuple[int, ...] | None:
-    """torch adds to this out in its dtype, and never resizes it: it must be what all three broadcast to, with the parts."""
+    """Write the out: torch adds to it in its dtype and never resizes it, so it must have the broadcast shape."""
     input, weights, (out,) = bound["input"], _matrix(bound["coefficients"]), outs
     if not input.size or not input.ndim or weights.ndim < 2:
-        return None  # refused for that first
+        return None  # refused for that reason first
     at = wrap_dim(1, out.ndim + 1)
     shape = (*out.shape[:at], 1, *out.shape[at:])
     common = broadcast_shapes(shape, (1, 1, *input.shape[1:]), (weights.shape[0], *(1,) * input.ndim))
@@ -42,7 +42,7 @@ _NAME = "_compute_linear_combination_cpu"
 
 @kernel("_compute_linear_combination", writes=WriteSpec(out=_precheck_combined))
 def _compute_linear_combination(input, coefficients):
-    """Sums of the parts of the first dimension, times a row of real coefficients for each sum, rounded at each step."""
+    """Sums over the first dimension, each weighted by a row of real coefficients, rounded at each step."""
     if coefficients.ndim < 2:
         raise dim_out_of_range(1, coefficients.ndim)
     coefficients = _matrix(coefficients)
@@ -52,12 +52,12 @@ def _compute_linear_combination(input, coefficients):
 
 
 def _combined(input: ndarray, coefficients: ndarray, total: ndarray) -> ndarray:
-    """What a sum becomes that has a dimension of one for the coefficients' rows before those of the parts."""
+    """Add the weighted parts to ``total``, which has a size-1 dimension before those of the parts."""
     dtype = total.dtype
     parts, weights = _read_as(input, dtype, 0), _read_as(coefficients, dt.to_real(dtype), 1)
-    if dtype == dt.bool_:  # whatever bits the bytes have
+    if dtype == dt.bool_:  # on the raw bytes
         parts, weights = parts.view(np.uint8), weights.view(np.uint8)
-    elif dt.is_complex(dtype):  # each part on its own
+    elif dt.is_complex(dtype):  # real and imaginary part separately
         parts, total = (np.ascontiguousarray(x).view(weights.dtype).reshape(*x.shape, 2) for x in (parts, total))
     inner = dt.opmath(total.dtype) if dtype != dt.bool_ else parts.dtype
     parts, weights = dt.cast(parts, inner), dt.cast(weights, inner)
@@ -68,9 +68,9 @@ def _combined(input: ndarray, coefficients: ndarray, total: ndarray) -> ndarray:
 
 
 def _read_as(x: ndarray, dtype: np.dtype, axis: int) -> ndarray:
-    """The memory of x as torch reads it as another dtype: along one dimension as many elements of that apart.
+    """Reinterpret x's memory as another dtype, as torch does; along ``axis`` the stride counts elements of that dtype.
 
-    Of a wider dtype torch reads memory beyond that of x; here the values are converted.
+    For a wider dtype torch reads memory beyond x; here the values are converted.
     """
     if x.dtype == dtype or x.itemsize < dtype.itemsize:
         return dt.cast(x, dtype)

@@ -1,4 +1,4 @@
-"""Losses of two tensors of one shape and margin losses, with their gradients; others of classes are in `nll`."""
+"""Elementwise losses and margin losses, with their gradients; other classification losses are in `nll`."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _NUMBERS = el.INTS | el.FLOATS
 
 
 def into(x: ndarray) -> np.dtype:
-    """The dtype that torch computes in step by step: of an out=, else of ``x``."""
+    """The dtype of torch's stepwise computation: that of an out=, else of ``x``."""
     return x.dtype if WRITTEN.target is None else WRITTEN.target.dtype
 
 
 def reduce(loss: ndarray, reduction: int) -> ndarray:
-    """The mean or sum of all elements, in the dtype of the loss; real sums are taken in double."""
+    """The mean or sum of all elements, in the loss's dtype; real sums are accumulated in double."""
     if reduction not in (MEAN, SUM):
         return loss
     check(reduction == SUM or dt.is_inexact(loss.dtype), mean_of(loss.dtype))
@@ -47,13 +47,13 @@ def reduce(loss: ndarray, reduction: int) -> ndarray:
     total = np.add.reduce(dt.cast(loss, dt.opmath(loss.dtype)), axis=None, dtype=wide)
     out = loss.dtype if wide != dt.int64 else wide
     if reduction == MEAN:
-        # The sum is rounded before the division, so that it overflows where torch's does.
+        # The sum is rounded before the division, so it overflows where torch's does.
         total = dt.cast(np.asarray(total), dt.opmath(out)) / number(loss.size, dt.opmath(out))
     return el.finish(total, out)
 
 
 def _operands(cpu: str, takes: Any, stepwise: Collection[np.dtype], *tensors: ndarray) -> tuple[Any, np.dtype]:
-    """Tensors in the dtype of the computation, half types in ``stepwise`` as they are; and the dtype of the result."""
+    """Tensors in the compute dtype, except half types in ``stepwise``, which stay; and the result dtype."""
     el.check_broadcast(*tensors)
     wide, out = el.in_opmath(cpu, takes, *tensors)
     return [dt.cast(x, out) for x in wide] if out in stepwise else wide, out
@@ -63,20 +63,20 @@ def _slope(
     cpu: str, takes: Any, stepwise: Collection[np.dtype], reduction: int, grad_output: ndarray, self: ndarray,
     target: ndarray, scale: float = 1.0,
 ) -> tuple[Any, Any, ndarray, np.dtype]:  # fmt: skip
-    """Gradient, difference, the factor of a mean, and the result's dtype: the input's, or the common one for an out=."""
+    """Gradient, difference, scale (1 / N for a mean), and result dtype: the input's, or the common one for an out=."""
     el.check_broadcast(self, target, grad_output)
     out = dt.result_type(self, target, grad_output)
     if WRITTEN.target is None:
         el.check_result_dtype(out, self.dtype)
         out = self.dtype
     (x, t, g), _ = _operands(cpu, takes, stepwise, self, target, grad_output)
-    if reduction == MEAN:  # of nothing infinite, which is no integer
+    if reduction == MEAN:  # infinite for an empty tensor, which integers cannot hold
         scale = scale / self.size if self.size else math.inf
     return g, x - t, scalar(scale, x.dtype), out
 
 
 def _reduced_loss(name: str, elements: Callable[..., ndarray], doc: str, rounds: bool = False) -> None:
-    """Declare a loss, whose mean or sum torch takes in the dtype of an out; a half's mean in float32, or it ``rounds``."""
+    """Declare a loss; torch reduces it in an out's dtype, but a half type's mean in float32, unless it ``rounds``."""
 
     def body(self: ndarray, target: ndarray, reduction: int, *option: float) -> ndarray:
         return reduce(elements(self, target, *option), reduction)
@@ -127,10 +127,10 @@ _reduced_loss("smooth_l1_loss", _smooth, "Quadratic where the difference is belo
 
 @kernel("smooth_l1_loss_backward")
 def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
-    """``g`` times the difference over ``beta``, limited to [-1, 1]."""
+    """``g`` times the difference divided by ``beta``, limited to [-1, 1]."""
     g, x, norm, out = _slope("smooth_l1_backward_cpu_out", _NUMBERS, (), reduction, grad_output, self, target)
     one, minus, whole = number(1, x.dtype), number(-1, x.dtype), not dt.is_inexact(x.dtype)
-    apart = dt.cast(x, dt.float64) if whole else x  # C++ widens small integers, and beta is none
+    apart = dt.cast(x, dt.float64) if whole else x  # C++ widens small integers, and beta is a float
     apart = np.subtract(self, target, dtype=dt.float64) if whole and x.dtype.itemsize < 4 else apart
     part = lambda b: np.trunc(x / np.maximum(b, one)).astype(x.dtype) if whole else x / b
     vector = lambda b: norm * choose(np.abs(x) >= b, choose(x > 0, one, minus), part(b)) * g
@@ -166,7 +166,7 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
 
 
 def _squeezed(cpu: str, *tensors: ndarray) -> list[ndarray]:
-    """Tensors without dimensions of size 1, in which torch broadcasts them; half types are rounded at each step."""
+    """Tensors squeezed, which is how torch broadcasts them; half types are rounded at each step."""
     squeezed = [x.squeeze() for x in tensors]
     el.check_broadcast(*squeezed)
     el.check_same_dtype(*tensors)
@@ -175,13 +175,13 @@ def _squeezed(cpu: str, *tensors: ndarray) -> list[ndarray]:
 
 
 def _scaled(x: ndarray, factor: ndarray) -> ndarray:
-    """What ``x.mul_(factor)`` leaves: sizes are looked at before dtypes."""
+    """The result of ``x.mul_(factor)``: sizes are checked before dtypes."""
     check_fits(factor, x)
     return el.in_place(x, mul(x, factor))
 
 
 def _weighted(values: Any, shape: tuple[int, ...], weight: ndarray | None) -> ndarray:
-    """A result of squeezed tensors in the input's shape, of a broadcast one the first elements; times weights."""
+    """A squeezed result in the input's shape (the first elements if it was broadcast), times the weight."""
     values = np.asarray(values)
     values = np.resize(values.ravel("K"), shape) if values.size != math.prod(shape) else values.reshape(shape)
     return values if weight is None else _scaled(values, weight)
@@ -202,7 +202,7 @@ def binary_cross_entropy(self: ndarray, target: ndarray, weight: ndarray | None 
 def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduction=1):
     """``g * (x - t) / (x * (1 - x))``, the divisor at least 1e-12."""
     g, x, t = _squeezed("binary_cross_entropy_backward", grad_output, self, target)
-    one, small = number(1, x.dtype), number(float(np.float32(1e-12)), x.dtype)  # in double precision too
+    one, small = number(1, x.dtype), number(float(np.float32(1e-12)), x.dtype)  # the float32 value, always
     grad = _weighted(g * (x - t) / np.maximum((one - x) * x, small), self.shape, weight)
     return div(grad, self.size) if reduction == MEAN else grad
 
@@ -248,7 +248,7 @@ def kl_div(self: ndarray, target: ndarray, reduction: int = 1, *, log_target: bo
     """``target * (log(target) - self)``."""
     check(not any(dt.is_complex(x.dtype) for x in (self, target)), "kl_div: Complex inputs not supported.")
     check(all(dt.is_floating(x.dtype) for x in (self, target)), "kl_div: Integral inputs not supported.")
-    second = sub(target, self) if log_target else mul(target, self)  # which torch computes, and refuses, first
+    second = sub(target, self) if log_target else mul(target, self)  # torch computes this first, and may refuse it
     return reduce(mul(exp(target), second) if log_target else sub(xlogy(target, target), second), reduction)
 
 
@@ -256,7 +256,7 @@ def kl_div(self: ndarray, target: ndarray, reduction: int = 1, *, log_target: bo
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """``exp(input) - target * input``, or with ``log_input`` False ``input - target * log(input + eps)``."""
     if log_input:
-        product = mul(target, input)  # what torch computes, and refuses, first
+        product = mul(target, input)  # torch computes this first, and may refuse it
         loss = sub(exp(input), product)
     else:
         loss = sub(input, mul(target, log(add_scalar(input, eps))))
@@ -273,7 +273,7 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
 def hinge_embedding_loss(self: ndarray, target: ndarray, margin: float = 1.0, reduction: int = 1) -> ndarray:
     """``self`` where the target is 1, ``max(0, margin - self)`` where it is -1."""
     zeros = np.zeros_like(self)
-    margins = np.full_like(self, scalar(float(margin), self.dtype))  # a margin of integers is truncated
+    margins = np.full_like(self, scalar(float(margin), self.dtype))  # for integers the margin is truncated
     far = clamp_min(sub(margins, self), 0)
     return reduce(add(where(ne(target, 1), far, zeros), where(ne(target, -1), self, zeros)), reduction)
 
@@ -286,7 +286,7 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
 
 
 def total_of(x: ndarray, axis: int | None) -> ndarray:
-    """The sum over a dimension or all, rounded to the tensor's dtype; of integers in int64."""
+    """The sum over a dimension or all, rounded to the tensor's dtype; integers give int64."""
     refuse_elements("sum_cpu", x, (*dt.FLOAT8S, dt.complex32))
     out = x.dtype if dt.is_inexact(x.dtype) else dt.int64
     return el.finish(np.add.reduce(dt.cast(x, dt.opmath(out)), axis=axis), out)
@@ -311,7 +311,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
 
 @kernel("triplet_margin_loss")
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction=1):
-    """``max(0, margin + |anchor - positive| - |anchor - negative|)``; with swap the nearer of the two negatives' ends."""
+    """``max(0, margin + |a - p| - |a - n|)``; with ``swap``, ``min(|a - n|, |p - n|)`` replaces the last term."""
     words = "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got:"
     found = f"anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
     check(anchor.ndim == positive.ndim == negative.ndim, f"{words} {found}")
@@ -324,7 +324,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06
 
 
 def _samples(self: ndarray) -> ndarray:
-    """The input as samples by classes."""
+    """The input as a (samples, classes) matrix."""
     words = "Expected non-empty vector or matrix with optional 0-dim batch size, but got: " + shape_text(self.shape)
     check((self.ndim <= 1 and self.size) or (self.ndim == 2 and self.shape[1] != 0), words)
     return self if self.ndim == 2 else self.reshape(1, -1)
@@ -333,7 +333,7 @@ def _samples(self: ndarray) -> ndarray:
 def _multi_margin(
     cpu: str, self: ndarray, target: ndarray, p: int, margin: Any, weight: ndarray | None
 ) -> tuple[ndarray, ndarray, ndarray]:
-    """For each sample its target class, for each class how far it reaches into the margin, and the class weight."""
+    """Each sample's target class, each class's reach into the margin, and the weight of each target class."""
     check(p in (1, 2), "only p == 1 and p == 2 supported")
     x = _samples(self)
     n, c = x.shape
@@ -351,14 +351,14 @@ def _multi_margin(
     edge = scalar(margin, x.dtype)
     check(np.all((index >= 0) & (index < c)), "target out of range")
     reach = edge - np.take_along_axis(x, index[:, None], axis=1) + x
-    reach = np.where(reach > 0, reach, x.dtype.type(0))  # torch leaves out NaN, too
+    reach = np.where(reach > 0, reach, x.dtype.type(0))  # torch skips NaN too
     np.put_along_axis(reach, index[:, None], x.dtype.type(0), axis=1)
     return index[:, None], reach, weight.reshape(-1)[index[:, None]]
 
 
 @kernel("multi_margin_loss")
 def multi_margin_loss(self, target, p=1, margin=1, weight=None, reduction=1):
-    """``max(0, margin - x[target] + x[other]) ** p``, summed over the other classes, over the number of classes."""
+    """``max(0, margin - x[target] + x[other]) ** p``, summed over the other classes, divided by the class count."""
     p = int(scalar(p, dt.int32))
     _, reach, factor = _multi_margin("multi_margin_loss_cpu_kernel", self, target, p, margin, weight)
     terms = np.where(reach > 0, (reach if p == 1 else reach * reach) * factor, reach.dtype.type(0))
@@ -367,7 +367,7 @@ def multi_margin_loss(self, target, p=1, margin=1, weight=None, reduction=1):
 
 @kernel("multi_margin_loss_backward")
 def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None, reduction=1):
-    """The classes inside the margin push, the target takes the sum."""
+    """Classes inside the margin get a positive gradient; the target gets minus their sum."""
     p = int(scalar(p, dt.int32))
     index, reach, factor = _multi_margin("multi_margin_loss_backward_cpu_kernel", self, target, p, margin, weight)
     push = _share(reach, reduction) * (np.ones_like(reach) if p == 1 else 2 * reach)
@@ -383,12 +383,12 @@ def _reduced(loss: ndarray, reduction: int, batched: bool) -> ndarray:
 
 
 def _share(x: ndarray, reduction: int) -> np.number:
-    """The gradient of each term in the sum over classes."""
+    """The gradient with respect to each term of the sum over classes."""
     return x.dtype.type(1 / (x.size if reduction == MEAN and len(x) else x.shape[1]))
 
 
 def _column(grad_output: ndarray, x: ndarray, reduction: int) -> ndarray:
-    """The gradient of each sample, or the first element for all."""
+    """Each sample's gradient as a column, or the first element for all samples."""
     if x.size:
         check_type(x.dtype, grad_output)
     if reduction == NONE and grad_output.ndim:
@@ -406,7 +406,7 @@ def _check_range(x: ndarray, low: int, high: int, name: str) -> None:
 def _multilabel(
     cpu: str, self: ndarray, target: ndarray, position: int, is_target: ndarray | None = None
 ) -> tuple[ndarray, ndarray, ndarray]:
-    """Targets up to the first -1, which classes they are, and the reach of each class into each target's margin."""
+    """Targets up to the first -1, a mask of target classes, and each class's reach into each target's margin."""
     x = _samples(self)
     words = f"inconsistent target size: {shape_text(target.shape)} for input of size: {shape_text(self.shape)}"
     check(target.shape == self.shape or (target.ndim <= 1 >= self.ndim and target.size == self.size), words)
@@ -438,7 +438,7 @@ def _multilabel(
 
 @kernel("multilabel_margin_loss_forward")
 def multilabel_margin_loss_forward(self: ndarray, target: ndarray, reduction: int) -> tuple[ndarray, ndarray]:
-    """``max(0, 1 - x[target] + x[other])`` over targets and other classes, and which classes are targets."""
+    """``max(0, 1 - x[target] + x[other])`` summed over targets and other classes; also a mask of the targets."""
     _, is_target, reach = _multilabel("multilabel_margin_loss_forward_out_frame", self, target, 2)
     loss = reach.sum(axis=(1, 2)) / self.dtype.type(reach.shape[2])
     return _reduced(loss, reduction, self.ndim == 2), is_target.astype(self.dtype).reshape(target.shape)
@@ -450,11 +450,11 @@ rows("multilabel_margin_loss", multilabel_margin_loss_forward, _DOC, part=0)
 
 @kernel("multilabel_margin_loss_backward")
 def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target):
-    """Each class inside a target's margin is pushed down, the target up."""
+    """Classes inside a target's margin get a positive gradient, and the target a negative one."""
     index, _, reach = _multilabel("multilabel_margin_loss_backward_out_frame", self, target, 3, is_target)
     inside = (reach > 0).astype(self.dtype)
     grad = inside.sum(axis=1)
-    if grad.size and reduction == NONE and grad_output.ndim:  # of which `multi_margin_loss_backward` takes any number
+    if grad.size and reduction == NONE and grad_output.ndim:  # `multi_margin_loss_backward` has no such check
         check_shape(grad_output, grad.shape[:1])
     np.add.at(grad, (np.arange(len(grad))[:, None], index), -inside.sum(axis=2))
     return (grad * _share(grad, reduction) * _column(grad_output, grad, reduction)).reshape(self.shape)

@@ -1,4 +1,4 @@
-"""Least squares by LAPACK's drivers, which differ in what they count as rank."""
+"""Least squares by LAPACK's drivers, which differ in how they determine rank."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _NAME = "torch.linalg.lstsq"
 def linalg_lstsq(self, b, rcond=None, *, driver=None):
     """Least squares solutions, and for some drivers residuals, ranks and singular values.
 
-    "gels" takes every matrix to be regular and leaves ``rcond`` alone, "gelsy" counts the first column whatever
-    ``rcond`` says, and for "gelsd" a negative ``rcond`` or one of 1 and more is the machine's epsilon.
+    "gels" assumes full rank and ignores ``rcond``; "gelsy" always counts the first column, whatever ``rcond`` is;
+    for "gelsd" an ``rcond`` that is negative or at least 1 means machine epsilon.
     """
     chosen = "gelsy" if driver is None else driver
     check(self.ndim >= 2, f"{_NAME}: input must have at least 2 dimensions.")
@@ -41,16 +41,16 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
     check(chosen in _DRIVERS, f"{_NAME}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
     if rcond is None:
         check_epsilon(self)
-    # torch takes the rows of a matrix without batch dimensions for its batch.
+    # For a matrix without batch dimensions torch takes its rows as the batch.
     batch = broadcast_shapes(self.shape[:-2], b.shape[:-1] if b.ndim < self.ndim else right.shape[:-2])
     check_lapack("linalg_lstsq_cpu", self, True)
     a, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (self, right))
     limit = np.finfo(self.dtype).eps * max(m, n) if rcond is None else rcond
     x, rank, values = _solve(a, right, float(limit), chosen)
-    # The drivers leave under the solution what it does not explain; of a matrix without full rank, something else.
+    # The drivers leave the residuals below the solution; without full rank, something else.
     told = m > n and (chosen == "gels" or (chosen != "gelsy" and bool((rank == n).all())))
     residuals = (np.abs(x[..., n:, :]) ** 2).sum(-2) if told else np.empty(0, dt.to_real(self.dtype))
-    if batch != self.shape[:-2]:  # a matrix for several right sides has one rank
+    if batch != self.shape[:-2]:  # a matrix broadcast over several right sides has one rank
         own = tuple(map(slice, self.shape[:-2]))
         rank, values = (found[own] if found.size else found for found in (rank, values))
     x = x[..., :n, :]
@@ -58,7 +58,7 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
 
 
 def _solve(a: ndarray, right: ndarray, limit: float, driver: str) -> tuple[ndarray, ndarray, ndarray]:
-    """Solutions on top of what is left of ``right``, ranks, and singular values; of the last two what ``driver`` has."""
+    """Solutions above the remainder of ``right``, ranks, and singular values; the last two if ``driver`` gives them."""
     *batch, m, n = a.shape
     x = column_major((*batch, max(m, n), right.shape[-1]), a.dtype)
     x[..., :m, :] = right
@@ -88,7 +88,7 @@ def _gels(a: ndarray, b: ndarray, _: float) -> tuple[Any, ...]:
 
 def _gelsy(a: ndarray, b: ndarray, limit: float) -> tuple[Any, ...]:
     room = _room("gelsy_lwork", a, b, limit)[0]
-    # torch does not clear the list of columns that go first, so its rank of a matrix without full rank may vary.
+    # torch does not clear the list of leading columns, so its result for a rank-deficient matrix may vary.
     first = np.zeros(a.shape[1], np.int32)
     _, x, _, rank, info = lapack("gelsy", a.dtype)(a, b, first, limit, room)
     return x, rank, info
@@ -105,7 +105,7 @@ def _gelss(a: ndarray, b: ndarray, limit: float) -> tuple[Any, ...]:
 
 
 def _room(query: str, a: ndarray, b: ndarray, *limit: float) -> list[int]:
-    """The sizes of the work space that a driver asks for."""
+    """The workspace sizes that a driver asks for."""
     *sizes, _ = lapack(query, a.dtype)(*a.shape, b.shape[1], *limit)
     return [int(np.real(n)) for n in sizes]
 

@@ -21,7 +21,7 @@ _BARE = frozenset(dt.BARE_UNSIGNED)
 
 
 def _precheck_mask_fits(bound: Bound, written: list[ndarray]) -> None:
-    """In place the mask has to fit the target, which comes first where sizes do not match, once it is a mask."""
+    """In place, check the value, then the mask's dtype, then that the mask fits the target."""
     if isinstance(bound["value"], ndarray):
         _check_number(bound["value"])
     _check_mask(bound["mask"])
@@ -89,7 +89,7 @@ def masked_select(self, mask):
 
 
 def _precheck_mask(bound: Bound, _: list[ndarray]) -> None:
-    """In place the target's memory comes first, and the mask has to expand to it."""
+    """In place, check the target's memory first; the mask has to expand to the target."""
     self = bound["self"]
     check_target(self)
     _check_source(self, bound["source"])
@@ -149,7 +149,7 @@ def nonzero_static(self, *, size, fill_value=-1):
     """The first ``size`` positions of nonzero elements, filled up with rows of one number."""
     check(size >= 0, "nonzero_static: 'size' must be an non-negative integer")
     out = np.full((size, self.ndim), fill_value, dt.int64)
-    if out.size:  # torch looks for code where there is a place to write
+    if out.size:  # torch dispatches only if there is something to write
         found = nonzero(self)[:size]
         out[: len(found)] = found
     return out
@@ -157,7 +157,7 @@ def nonzero_static(self, *, size, fill_value=-1):
 
 @kernel("_rowwise_prune")
 def _rowwise_prune(weight, mask, compressed_indices_dtype):
-    """The rows where the mask is true, and for each row its new place or -1."""
+    """The rows where the mask is true, and for each row its new position or -1."""
     check(weight.ndim == 2, "'weights' should have 2 dimensions.")
     words = "Number of elements in 'mask' should be equivalent to the number of rows in 'weights'."
     check(mask.size == len(weight), words)

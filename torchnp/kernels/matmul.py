@@ -47,7 +47,7 @@ def _quick_mm(self, mat2):
         return None
     dtype = self.dtype
     if dtype is mat2.dtype and (dtype is dt.float32 or dtype is dt.float64) and self.shape[1] == mat2.shape[0] != 1:
-        return self.dot(mat2)  # a method: np.matmul looks for the axes first; of one number it skips 0 * nan
+        return self.dot(mat2)  # np.matmul would look up the axes first; for an inner size of 1 it skips 0 * nan
     return None
 
 
@@ -83,7 +83,7 @@ def bmm(self, mat2):
 
 
 def batched(a: ndarray, b: ndarray) -> ndarray:
-    """Products of matrices that fit; of empty ones nothing is looked at, and the second's dtype is the result's."""
+    """Multiply batches of fitting matrices; empty ones are not checked and give the second's dtype."""
     if not (a.size and b.size):
         return np.zeros((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), b.dtype)
     check_products("bmm", a.dtype)
@@ -111,7 +111,7 @@ def _fits(base: ndarray, a: ndarray, b: ndarray) -> bool:
 
 
 def _precheck_addmm(bound: Bound, targets: list[ndarray]) -> None:
-    """torch looks at the target's shape before it looks at the numbers."""
+    """torch checks the target's shape before it converts beta and alpha."""
     a, b = bound["mat1"], bound["mat2"]
     if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] and targets[0].dtype == a.dtype == b.dtype:
         _check_same(targets[0], (a.shape[0], b.shape[1]))
@@ -156,7 +156,7 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
     return relu(out)
 
 
-# The products' factors are free: torch hands them to BLAS without a look at their memory.
+# The factors of products are `free`: torch passes them to BLAS without checking their memory.
 def _base_of_batches(self: ndarray, batch1: ndarray, batch2: ndarray) -> ndarray:
     shape = [x.shape[dim_of(x, d)] for x, d in ((batch1, 0), (batch1, 1), (batch2, 2))]
     base = expanded(self, tuple(shape))
@@ -173,14 +173,14 @@ def _check_same(target: ndarray, shape: tuple[int, ...]) -> None:
 
 
 def _precheck_baddbmm(bound: Bound, targets: list[ndarray]) -> None:
-    """torch looks at the target before it converts beta and alpha."""
+    """torch checks the target before it converts beta and alpha."""
     base, other = _base_of_batches(bound["self"], bound["batch1"], bound["batch2"]), bound["batch2"].dtype
     pair = f"input tensor dtype {dt.c_name(base.dtype)} and output tensor dtype {dt.c_name(other)} should match"
     check(base.dtype == other, f"Bad in-place call: {pair}")
     _check_same(targets[0], base.shape)
 
 
-# Which dimensions of the batches run along with the target's, where torch goes element by element.
+# Which dimensions of the batches match the target's, where torch computes element by element.
 _BADDBMM = WriteSpec(
     inplace=_precheck_baddbmm,
     expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
@@ -193,7 +193,7 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix."""
     base = _base_of_batches(self, batch1, batch2)
     if not (batch1.size and batch2.size):
-        base = dt.cast(base, batch2.dtype)  # torch scales what it copied
+        base = dt.cast(base, batch2.dtype)  # torch scales its copy of the base
         return dt.cast(without_product(base, beta), base.dtype)
     check_products("baddbmm", self.dtype)
     for x in (beta, alpha):
@@ -203,12 +203,12 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
 
 
 def _precheck_addbmm(bound: Bound, outs: list[ndarray]) -> None:
-    """Of no batches torch scales what it copied into the out, of whatever dtype that is."""
+    """Without batches, torch copies self into the out, of whatever dtype, and scales that."""
     if not len(bound["batch1"]):
         bound["self"] = dt.cast(bound["self"], outs[0].dtype)
 
 
-# torch writes addbmm_ by way of its out=, which takes another shape.
+# torch implements addbmm_ by its out=, which accepts another shape.
 _ADDBMM = WriteSpec(
     out=_precheck_addbmm, resizes=True, free=("batch1", "batch2"), dtype_before_target=True, memory_first=True
 )
@@ -225,7 +225,7 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     check(inner == found, f"Incompatible matrix sizes for bmm ({rows}x{inner} and {found}x{columns})")
     if not n:
         return dt.cast(without_product(base, beta, skips_empty=False), self.dtype)
-    # torch rounds after each matrix, and multiplies by beta, be it 1, where there is no product.
+    # torch rounds after each matrix; without a product it multiplies by beta even if that is 1.
     if dt.is_half(self.dtype) or not inner:
         out = base
         for a, b in zip(batch1, batch2, strict=True):
@@ -237,7 +237,7 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
 
 
 def _in_dtype(*given: Any, plain: Any, **options: Any) -> ndarray:
-    """``plain`` with the operands in the result's dtype: their own, or float32 of a half type, which is not rounded."""
+    """Call ``plain`` with operands in the result's dtype: their own, or float32 for half types, not rounded."""
     *base, a, b, out_dtype = given
     out = dt.as_dtype(out_dtype)
     fits = out == a.dtype or (out == dt.float32 and dt.is_half(a.dtype))
@@ -295,7 +295,7 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
 
 
 def _precheck_same(bound: Bound, outs: list[ndarray]) -> None:
-    """An out of a fitting size is what torch adds to; for another it takes a vector of the second's dtype."""
+    """torch adds to an out of a fitting size; for any other it takes a vector of the second's dtype."""
     mat, vec, out = bound["self"], bound["vec"], outs[0]
     check(mat.ndim, no_dimensions(0))
     fits = out.ndim < 2 and out.size in (mat.shape[0], 1)

@@ -48,7 +48,7 @@ def _amax(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
 
 
 def _with_kept(out: ndarray, axes: Sequence[int]) -> ndarray:
-    """Norms with their dimensions of one put back, which have a stride of one: torch has them last, and permutes."""
+    """Put the reduced dimensions back with a stride of one: torch keeps them last, and permutes."""
     shape, strides = list(out.shape), list(stride_rules.contiguous(out.shape))
     for axis in sorted(axes):
         shape.insert(axis, 1)
@@ -132,7 +132,7 @@ def linalg_cond_str(self, p):
     if p == "nuc":
         linalg.check_inexact("linalg.svd", self)
         refuse("linalg_svd_cpu", self.dtype, dt.FLOAT8S)
-        s = linalg_svdvals(self)  # which a matrix without an inverse has, too
+        s = linalg_svdvals(self)  # a matrix without an inverse has these too
         return np.asarray(s.sum(-1) * np.reciprocal(s).sum(-1))
     return _cond(self, p)
 
@@ -144,7 +144,7 @@ def _cond(x: ndarray, p: Any) -> ndarray:
 
 
 def _precheck_power(bound: Bound, outs: list[ndarray]) -> None:
-    """The last product is written by matmul, which takes no other dtype; a power of four or eight is copied."""
+    """matmul writes the last product, and takes no other dtype; the 4th or 8th power is copied instead."""
     x, d, n = bound["self"].dtype, outs[0].dtype, abs(bound["n"])
     last_is_product = bound["n"] == -1 or n == 2 or n & (n - 1)
     if d != x and dt.is_inexact(d) and last_is_product and not (dt.is_complex(x) and not dt.is_complex(d)):
@@ -192,7 +192,7 @@ def linalg_matrix_exp(self):
         )
     if self.size == 0:
         return stride_rules.cloned(self)
-    if self.dtype == dt.complex32:  # of a lone zero matrix torch adds powers and multiplies none
+    if self.dtype == dt.complex32:  # for a lone zero matrix torch adds powers and multiplies none
         zero = self.size == n * n and not self.any()
         raise not_implemented("exp_vml_cpu" if n == 1 else "sum_cpu" if zero else "bmm", self.dtype)
     if n > 1 and self.ndim > 3:
@@ -203,7 +203,7 @@ def linalg_matrix_exp(self):
         stride_rules.place(out, stride_rules.iterated([stride_rules.layout_of(self)]))
         if n == 1
         else stride_rules.dense(out)
-    )  # of lone numbers torch calls exp
+    )  # for 1 x 1 matrices torch calls exp
 
 
 @kernel(

@@ -39,7 +39,7 @@ _DIFFERS = [
 def _moments(
     name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool, into: np.dtype | None = None
 ) -> tuple[ndarray, ndarray]:
-    """Variance (or its root, as the name says) and mean; of complex numbers ``into`` another dtype than their parts'.
+    """Variance (or its root, by ``name``) and mean; ``into`` replaces the variance's dtype for complex input.
 
     torch accumulates in double for float32 too, so that a small variance beside a large mean comes out right.
     """
@@ -55,7 +55,7 @@ def _moments(
     freedom = n - correction
     wide = dt.cast(x, dt.complex128) if dt.is_complex(x.dtype) else x.astype(np.float64)
     parts = [wide.real, wide.imag] if dt.is_complex(x.dtype) else [wide]
-    # A variance of all elements alone goes by their sum; sums of narrower types are exact, or as good as that.
+    # A variance of all elements, without the mean, uses their sum; sums of narrower types are exact, or nearly so.
     running = x.dtype in (dt.float64, dt.complex128) and (n != x.size or name.endswith("_mean"))
     found = [_spread_and_mean(part, axes, n, keepdim, running) for part in parts]
     if freedom <= 0 and found[0][0].size:
@@ -63,7 +63,7 @@ def _moments(
         warnings.warn(f"{words} (input numel divided by output numel).", UserWarning, stacklevel=2)
     spreads = [t / np.float64(freedom if n and freedom > 0 else 0.0) for t, _ in found]
     into = into or dt.to_real(x.dtype)
-    if len(found) == 2:  # each part's is a result of its own
+    if len(found) == 2:  # each part's variance is a result of its own, and rounded as such
         real_dtype = dt.to_real(into)
         spreads = [
             dt.cast(dt.cast(dt.cast(s, dt.to_real(x.dtype)), real_dtype), dt.opmath(real_dtype)) for s in spreads
@@ -81,7 +81,7 @@ def _moments(
 def _spread_and_mean(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool) -> tuple[ndarray, ndarray]:
     """Sum of squared distances from the mean, and the mean.
 
-    A ``running`` mean, as torch's, of equal numbers is that number, so that they have no variance.
+    The ``running`` mean that torch computes is exact for equal numbers, so that their variance is 0.
     """
     mean = np.asarray(add_reduce(x, axes, True)) / np.float64(n)
     d = x - mean
@@ -130,7 +130,7 @@ def _quick(root: bool) -> Quick:
 
 
 def _of_parts(x: ndarray, dtype: np.dtype) -> ndarray:
-    """Complex numbers whose parts are rounded as a real dtype holds them."""
+    """Round the parts of complex numbers to a real dtype."""
     wide = dt.cast(x, dt.complex128).copy()
     for part in (wide.real, wide.imag):
         part[...] = dt.cast(part, dtype)
@@ -138,14 +138,14 @@ def _of_parts(x: ndarray, dtype: np.dtype) -> ndarray:
 
 
 def _precheck_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
-    """torch has another loop for a reduction to one number, which it takes by the dtype of the out."""
+    """torch has another loop for a reduction to one number, and chooses it by the out's dtype."""
     x, d = bound["self"], outs[0].dtype
     dims = bound.get("dim")
     dims = [dims] if isinstance(dims, int) else dims
     reduced = range(x.ndim) if not dims else [i + x.ndim if i < 0 else i for i in dims]
     left = math.prod(n for i, n in enumerate(x.shape) if i not in reduced)
     real, is_complex = dt.to_real(x.dtype), dt.is_complex(x.dtype)
-    part = dt.to_real(d) if is_complex else d  # of complex numbers each part goes into an out of its own
+    part = dt.to_real(d) if is_complex else d  # for complex input each part is written to an out of its own
     if not dt.is_inexact(x.dtype):
         return ()
     axes_of(bound.get("dim"), x.ndim, ranges_first=False)
@@ -168,7 +168,7 @@ def _precheck_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]
         return ()
     given = {k: v for k, v in bound.items() if k not in ("self", "out")}
     value = _spread(x, **given, op=op, into=d if is_complex else None)
-    if at_once and not is_complex:  # one number is filled into the out, here and for each part
+    if at_once and not is_complex:  # torch fills the out with one number, here and for each part
         single(value.item(), d)
     elif at_once and real.itemsize > part.itemsize:
         for p in (x.real, x.imag):
@@ -207,7 +207,7 @@ _OF_EXP = ["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-inf
 
 
 def _precheck_summed(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
-    """torch sums in the dtype of the out, and looks at that first."""
+    """torch sums in the out's dtype, and checks that first."""
     x, d = bound["self"], outs[0].dtype
     words = f"logsumexp(): Expected floating point type for result tensor, but got: {dt.scalar_name(d)}"
     check(dt.is_inexact(d), words)
@@ -228,12 +228,12 @@ def logsumexp(self, dim, keepdim=False):
 
 
 def _logsumexp(x: ndarray, dim: Any, keepdim: bool, d: np.dtype) -> ndarray:
-    """`logsumexp` whose exponentials are those of ``x``'s dtype, and whose sum and its logarithm are in ``d``."""
+    """`logsumexp` with exponentials in ``x``'s dtype, and their sum and its logarithm in ``d``."""
     axes, shape = axes_of(dim, x.ndim), x.shape
     narrow = int_to_float(x.dtype)
     refuse("max_values_cpu" if x.size else "exp_vml_cpu", narrow, dt.FLOAT8S)
     refuse("exp_vml_cpu", narrow, (dt.complex32,))
-    # torch takes the largest over no dimension at all here, and its own result does not fit.
+    # torch takes the maximum over no dimension at all here, and then its own result does not fit.
     if axes is None and x.ndim and x.size and not keepdim:
         raise output_shape((), (1,) * x.ndim)
     x, wide = dt.cast(x, dt.opmath(narrow)), dt.opmath(d)
@@ -250,7 +250,7 @@ def _logsumexp(x: ndarray, dim: Any, keepdim: bool, d: np.dtype) -> ndarray:
 
 
 def _rounding(dtype: np.dtype) -> Callable[[Any], Any]:
-    """What a half type makes of a value that is computed in another: to its precision, and back."""
+    """Return a function that rounds values to a half type's precision; for other dtypes it does nothing."""
     return (lambda v: dt.cast(dt.cast(np.asarray(v), dtype), v.dtype)) if dt.is_half(dtype) else (lambda v: v)
 
 

@@ -24,7 +24,7 @@ from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
 _LEVELS = 8  # of torch's sums
-SMALL = 1 << 16  # up to this many elements a half type's sum is torch's own; beyond, speed counts
+SMALL = 1 << 16  # up to this many elements half types are summed exactly as in torch; beyond, speed counts
 
 
 def _check_target(target: ndarray) -> None:
@@ -35,7 +35,7 @@ def _check_target(target: ndarray) -> None:
 def _factors(
     cpu: str, self: ndarray, target: ndarray, weight: ndarray | None, ignore_index: int
 ) -> tuple[ndarray, ndarray, ndarray]:
-    """The target classes, class 0 for those ignored; which count; and their weights, in the dtype of the computation."""
+    """Return the target classes (0 if ignored), which of them count, and their weights in the computation's dtype."""
     require(cpu, self.dtype, FLOATS)
     check_type(self.dtype, weight)
     target = target.astype(np.int64, copy=False)
@@ -51,9 +51,9 @@ def _factors(
 
 
 def _carried(values: ndarray, counted: ndarray) -> ndarray:
-    """The sum of the counted values of a half type as torch adds them: in eight levels, each rounded at each step.
+    """Sum the counted values of a half type as torch does: in eight levels, each rounded at each step.
 
-    At places whose last bits are 0, if they are counted, a level is carried to the next one.
+    A level is carried into the next one at counted positions whose last bits are 0.
     """
     dtype, at, power = values.dtype, np.flatnonzero(counted), max(4, max(counted.size - 1, 0).bit_length() // _LEVELS)
     level, total = values.reshape(-1)[at].astype(np.float32), np.zeros((), np.float32)
@@ -131,7 +131,7 @@ def _check_total(total_weight: ndarray, gap: str = " ") -> None:
 
 
 def _usual_places(x: Any, target: Any, weight: Any, reduction: Any, ignore_index: Any) -> ndarray | None:
-    """Where in the memory of scores (N, C) each target's is; None if a target does not count, or anything is unusual."""
+    """Flat positions of the targets' scores in (N, C); None if a target does not count, or anything is unusual."""
     numbers = type(reduction) is type(ignore_index) is int and reduction in (MEAN, SUM)
     if weight is not None or not numbers or not is_float(x) or type(target) is not ndarray:
         return None

@@ -24,7 +24,7 @@ from torchnp.layout.apply import is_plain
 
 ndarray = np.ndarray
 
-SMALL = 1 << 16  # up to this many elements a half type's rounding is torch's own; beyond, speed counts
+SMALL = 1 << 16  # up to this many elements half types are rounded exactly as in torch; beyond, speed counts
 
 
 def mixed(x: ndarray, *parameters: ndarray | None) -> bool:
@@ -39,7 +39,7 @@ def mixed(x: ndarray, *parameters: ndarray | None) -> bool:
 
 
 def check_kernel(name: str, x: ndarray, *parameters: ndarray | None) -> None:
-    """Refuse what torch's kernel has no code for, then parameters of a dtype of their own."""
+    """Refuse dtypes that torch's kernel does not support, then parameters of another dtype."""
     require(name, x.dtype, dt.FLOATS)
     given = [p for p in parameters if p is not None]
     if given and (given[0].dtype == x.dtype or given[0].dtype != dt.opmath(x.dtype)):
@@ -47,7 +47,7 @@ def check_kernel(name: str, x: ndarray, *parameters: ndarray | None) -> None:
 
 
 def inner(x: ndarray | None) -> Any:
-    """A tensor in the dtype of the computation."""
+    """Convert a tensor to the computation's dtype."""
     return None if x is None else dt.cast(x, dt.opmath(x.dtype))
 
 
@@ -60,7 +60,7 @@ _LIMITS = {np.dtype(d): (np.finfo(d).eps, np.finfo(d).max / 8) for d in (np.floa
 
 
 def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray, bool]:
-    """Rows less their means, the means, and the mean squares of what is left, 2-d; and whether some show torch's steps."""
+    """Return centred rows, means and variances, all 2-d, and whether any row's result shows torch's steps."""
     n = x.dtype.type(x.shape[1])
     mean = (row_sums(x) if x.size > TILE // 4 and x.flags.c_contiguous else _add(x, 1, None, None, True)) / n
     d = x - mean
@@ -68,7 +68,7 @@ def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray, bool]:
     least, most = _LIMITS[x.dtype]
     plain = (variance > least * mean * mean) & (variance <= most / n)
     shown = n <= SMALL and not plain.all()
-    if shown:  # numbers that are equal, overflow or are none show torch's steps
+    if shown:  # rows of equal numbers, with overflow or with nan show torch's steps
         rows = ~plain[:, 0]
         mean[rows], squares = _moments(x[rows], vector)
         d[rows], variance[rows] = x[rows] - mean[rows], squares / n
@@ -76,7 +76,7 @@ def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray, bool]:
 
 
 def _moments(x: ndarray, vector: int) -> tuple[ndarray, ndarray]:
-    """Means of rows and sums of squares around them, moved by one vector after another; then the lanes are joined."""
+    """Means of rows and sums of squares around them, updated vector by vector; then the lanes are joined."""
     n, lanes = x.shape[1], VECTOR.elements(x.dtype)
     whole = x[:, : n - n % vector].reshape(len(x), -1, vector // lanes, lanes)
     nothing = 0, np.zeros((len(x), lanes), x.dtype), np.zeros((len(x), lanes), x.dtype)
@@ -85,7 +85,7 @@ def _moments(x: ndarray, vector: int) -> tuple[ndarray, ndarray]:
         for half in range(vector // lanes):
             levels[0] = _joined(levels[0], _stepped(whole[:, start : start + 16, half]))
         levels.append(nothing)
-        for level in range(1, len(levels)):  # as a binary number carries
+        for level in range(1, len(levels)):  # carry as in a binary counter
             if chunk % (1 << level):
                 break
             levels[level], levels[level - 1] = _joined(levels[level], levels[level - 1]), nothing
@@ -98,11 +98,11 @@ def _moments(x: ndarray, vector: int) -> tuple[ndarray, ndarray]:
     return row[1:]
 
 
-_Part = tuple[int, ndarray, ndarray]  # how many numbers, their means, and the sums of squares around them
+_Part = tuple[int, ndarray, ndarray]  # the count of numbers, their means, and the sums of squares around them
 
 
 def _stepped(x: ndarray, alone: bool = False) -> _Part:
-    """The numbers along axis 1, each of which moves the mean by its share; one ``alone`` is divided by their count."""
+    """Reduce axis 1 by updating a running mean: vectors multiply by 1 / n in an FMA, numbers ``alone`` divide by n."""
     mean = squares = np.zeros(x.shape[::2], x.dtype)
     for i in range(x.shape[1]):
         d, n = x[:, i] - mean, x.dtype.type(i + 1)
@@ -113,7 +113,7 @@ def _stepped(x: ndarray, alone: bool = False) -> _Part:
 
 
 def _joined(a: _Part, b: _Part, alone: bool = False) -> _Part:
-    """Two parts together: vectors, or a lane of them to what stands ``alone``."""
+    """Join two parts: vectors, or (``alone``) a single lane to the scalar part."""
     if not alone and not (a[0] and b[0]):
         return a if a[0] else b
     kind, n = a[1].dtype.type, a[0] + b[0]
@@ -123,11 +123,11 @@ def _joined(a: _Part, b: _Part, alone: bool = False) -> _Part:
     return n, a[1] + share * d, a[2] + b[2] + d * d * share * kind(a[0])
 
 
-_REPEATED = 1 << 16  # elements of a row that is repeated
+_REPEATED = 1 << 16  # elements of a repeated row
 
 
 def _repeated(p: ndarray | None, x: ndarray) -> Any:
-    """A row as often as stays near the processor, where there are many: operands of one shape need no broadcasting."""
+    """Repeat a parameter row as often as fits the cache, if ``x`` has many: equal shapes need no broadcasting."""
     if p is None:
         return None
     step, row = _REPEATED // x.shape[1], inner(p).reshape(1, -1)
@@ -135,7 +135,7 @@ def _repeated(p: ndarray | None, x: ndarray) -> Any:
 
 
 def by_rows(ufunc: np.ufunc, x: ndarray, rows: ndarray) -> None:
-    """The function of each row of ``x`` and the same row, in its place; ``rows`` has it once or more."""
+    """Apply a ufunc to each row of ``x`` and one same row, in place; ``rows`` holds that row once or more."""
     if len(rows) > 1 and len(x) % len(rows) == 0:
         x = x.reshape(-1, *rows.shape)
     elif len(x) < len(rows):
@@ -146,7 +146,7 @@ def by_rows(ufunc: np.ufunc, x: ndarray, rows: ndarray) -> None:
 
 
 def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None, lead: str = ", ") -> int:
-    """Check the shapes as torch does; the number of normalised elements."""
+    """Check the shapes as torch does; return the number of normalised elements."""
     shape = tuple(normalized_shape)
     words = "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got"
     check(shape, f"{words} normalized_shape = []")
@@ -163,18 +163,18 @@ def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None
     return math.prod(shape)
 
 
-_FEW_ROWS, _FEW = 64, 1 << 12  # whose means and variances are looked at as Python's numbers
+_FEW_ROWS, _FEW = 64, 1 << 12  # the fast path's limits: it checks means and variances as Python numbers
 
 
 def are_ordinary(mean: ndarray, variance: ndarray, n: int) -> bool:
-    """Whether no row shows torch's steps, by far: see `centred`."""
+    """Return whether no row shows torch's steps, by a factor of two: see `centred`."""
     least, most = map(float, _LIMITS[mean.dtype])
     least, most = 2 * least, most / (2 * n)
     return all(least * m * m < v < most for m, v in zip(mean.ravel().tolist(), variance.ravel().tolist()))
 
 
 def _quick_layer_norm(input, normalized_shape, weight, bias, eps):
-    """A few dense rows, with weight and bias."""
+    """Fast path for a few dense rows, with weight and bias."""
     if not is_float(input) or not is_plain(input) or input.size > _FEW or type(eps) is not float:
         return None
     if not type(weight) is type(bias) is ndarray or type(normalized_shape) not in (list, tuple):
@@ -217,7 +217,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     if n == 0:
         return np.empty(input.shape, input.dtype), np.zeros(kept, stats), np.full(kept, np.nan, stats)
     scale, shift = _repeated(weight, x), _repeated(bias, x)
-    if shift is None:  # torch adds a bias of 0, which makes -0 to 0
+    if shift is None:  # torch adds a bias of 0, which turns -0 into 0
         shift = np.zeros((1, 1), x.dtype)
     y, mean, rstd = np.empty_like(x), np.empty((len(x), 1), x.dtype), np.empty((len(x), 1), x.dtype)
 
@@ -225,7 +225,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
         d, mean[block], variance, _ = centred(x[block], VECTOR.elements(input.dtype))
         rstd[block] = 1 / np.sqrt(variance + x.dtype.type(eps))
         row = np.multiply(d, rstd[block], y[block])
-        if input.itemsize == 2 and x.size <= SMALL:  # torch moves half types by the mean over the deviation, in one FMA
+        if input.itemsize == 2 and x.size <= SMALL:  # torch shifts half types by -mean * rstd, in one FMA
             shifted = np.float64(-mean[block] * rstd[block])
             row[...] = x[block].astype(np.float64) * rstd[block] + shifted
         if scale is not None:
@@ -246,26 +246,26 @@ def _fused_rms_norm(input, normalized_shape, weight, eps):
     """Rows over the root of their mean square, times weight; also 1 / root."""
     require("rms_norm", input.dtype, (*dt.FLOATS, dt.complex64, dt.complex128))
     x = inner(input)
-    axes = tuple(range(x.ndim - len(normalized_shape), x.ndim)) or tuple(range(x.ndim))  # only how many counts
+    axes = tuple(range(x.ndim - len(normalized_shape), x.ndim)) or tuple(range(x.ndim))  # only the length matters
     if axes[:1] < (0,):
         axes = wrap_dims(axes[::-1], x.ndim) if x.ndim or len(axes) > 1 else ()
     n = math.prod(x.shape[a] for a in axes)
     real = dt.to_real(x.dtype)
     eps = np.finfo(real).eps if eps is None else eps
     mean_square = add_reduce(x * x, axes, True) / real.type(n)
-    with np.errstate(all="ignore"):  # torch adds it once 1, of which the complex product with infinity is nan
+    with np.errstate(all="ignore"):  # torch adds 1 * eps, and a complex 1 times infinity is nan
         more = real.type(eps) if real == x.dtype else x.dtype.type(1) * x.dtype.type(eps)
     rstd = (1 / np.sqrt(mean_square + more)).astype(x.dtype)
     y = x * rstd
     if weight is not None:
         broadcast_shapes(y.shape, weight.shape)
-        common = dt.result_type(y, weight)  # of which a 0-d input decides nothing
+        common = dt.result_type(y, weight)  # a 0-d input does not decide this
         y = dt.cast(dt.cast(y, common) * dt.cast(weight, common), y.dtype)
     return stride_rules.place(dt.cast(y, input.dtype), _as_products(input, rstd.shape, weight)), rstd
 
 
 def _as_products(x: ndarray, kept: tuple[int, ...], weight: ndarray | None) -> stride_rules.Strides:
-    """The strides of rows times their factors, and those times the weight; row-major if x is no channels-last image."""
+    """Strides of ``x * rstd * weight`` as TensorIterator makes them; row-major if x is not channels-last."""
     shape, own = stride_rules.layout_of(x)
     wide = dt.opmath(x.dtype)
     rows_as = shape, own if x.dtype == wide else stride_rules.preserved(shape, own)
@@ -293,7 +293,7 @@ def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int) -
     check(group > 0, f"Expected num groups to be greater than 0, got {group}")
     words = "Expected number of channels in input to be divisible by num_groups, but got input of shape"
     check(channels % group == 0, f"{words} {shape_text(x.shape)} and num_groups={group}")
-    of_weight = (0,) if weight is None else weight.shape  # which torch's words give for the bias too
+    of_weight = (0,) if weight is None else weight.shape  # torch's message gives this shape for the bias too
     for name, p in (("weight", weight), ("bias", bias)):
         words = f"Expected {name} to be a vector of size equal to the number of channels in input, but got"
         found = f"{name} of shape {shape_text(of_weight)} and input of shape {shape_text(x.shape)}"
@@ -321,14 +321,14 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         return np.empty(input.shape, input.dtype), empty, np.full((N, group), np.nan, stats)
     y, mean, variance, shown = centred(inner(input).reshape(N * group, -1), VECTOR.elements(input.dtype))
     by_pixel = is_channels_last(input) and not input.flags.c_contiguous
-    if by_pixel:  # torch's variance is the mean square less the mean's: where that overflows infinite, or nan
+    if by_pixel:  # torch's variance is the mean square less the squared mean: infinite or nan on overflow
         square = (variance.astype(np.float64) + np.square(mean, dtype=np.float64)) * y[0].size
         large = square > np.finfo(y.dtype).max
         variance[large] = np.inf - np.square(mean[large])
         by_pixel = bool(large.any())
     rstd = np.asarray(1 / np.sqrt(np.add(variance, eps, dtype=np.float64)), y.dtype)
     affine = weight is not None or bias is not None
-    if (shown and affine) or by_pixel:  # torch scales and moves a channel as a whole
+    if (shown and affine) or by_pixel:  # torch applies one scale and shift per channel
         parts = group, -1, 1
         scale = rstd.reshape(-1, group, 1, 1)
         scale = scale if weight is None else scale * inner(weight).reshape(parts)
@@ -340,7 +340,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         y = y.reshape(abs(N), abs(C), abs(HxW))  # two negative numbers make a positive size
         if weight is not None:
             np.multiply(y, inner(weight).reshape(C, 1), y)
-        if affine:  # torch adds a bias of 0 to weighted channels, which makes -0 to 0
+        if affine:  # torch adds a bias of 0 to weighted channels, which turns -0 into 0
             np.add(y, y.dtype.type(0) if bias is None else inner(bias).reshape(C, 1), y)
     y = dt.cast(y.reshape(input.shape), input.dtype)
     return y, dt.cast(mean.reshape(N, group), stats), dt.cast(rstd.reshape(N, group), stats)
@@ -386,7 +386,7 @@ def _weight_norm_interface(v, g, dim=0):
     x = inner(v)
     axes = tuple(i for i in range(v.ndim) if i != wrap_dim(dim, v.ndim))
     norms = np.sqrt(add_reduce(x * x, axes, True))
-    scale = inner(g).reshape(-1)[: norms.size].reshape(norms.shape) / norms  # torch looks at no shape of g
+    scale = inner(g).reshape(-1)[: norms.size].reshape(norms.shape) / norms  # torch does not check g's shape
     return dt.cast(x * scale, v.dtype), norms.reshape(g.shape) if g.size == norms.size else norms
 
 

@@ -27,11 +27,11 @@ def _steps(
     name: str, params: Arrays, grads: Arrays, *states: Arrays, weight_decay: float, maximize: bool,
     grad_scale: ndarray | None, found_inf: ndarray | None,
 ) -> Iterator[Any]:  # fmt: skip
-    """Each parameter, itself and its gradient in the dtype of the computation, that dtype's type, and what it has of states.
+    """Yield each parameter, its value and gradient in the computation's dtype, that dtype's type, and its states.
 
-    Unscaling is written back to the gradient, as torch does.
+    Unscaled gradients are written back, as torch does.
     """
-    if found_inf is not None and _number(found_inf) == 1.0:  # a gradient overflowed: the whole step is left out
+    if found_inf is not None and _number(found_inf) == 1.0:  # a gradient overflowed: skip the whole step
         return
     for p, grad, *state in zip(params, grads, *states, strict=True):
         inner = dt.opmath(p.dtype)

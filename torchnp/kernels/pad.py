@@ -33,7 +33,7 @@ def image_order(x: ndarray) -> tuple[int, ...] | None:
 
 
 def sides(x: ndarray, pad: Pads) -> list[tuple[int, int, int]]:
-    """The dimensions that are padded, the last first, each with how much on its left and on its right."""
+    """List the padded dimensions, the last first, each with its left and right pad."""
     return [(x.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]) for i in range(len(pad) // 2)]
 
 
@@ -62,13 +62,13 @@ def constant_pad_nd(self, pad, value=0):
 
 
 def reflected(n: int, left: int, right: int) -> ndarray:
-    """The positions that a reflected dimension of size n shows."""
+    """Return the source positions of a reflected dimension of size n."""
     i = np.abs(np.arange(-left, n + right))
     return (n - 1) - np.abs((n - 1) - i)
 
 
 def replicated(n: int, left: int, right: int) -> ndarray:
-    """The positions that a replicated dimension of size n shows."""
+    """Return the source positions of a replicated dimension of size n."""
     return np.clip(np.arange(-left, n + right), 0, n - 1)
 
 
@@ -76,7 +76,7 @@ def _circular(n: int, left: int, right: int) -> ndarray:
     # Negative pads crop first; what is left goes around.
     size = n + min(left, 0) + min(right, 0)
     shown = max(-left, 0) + np.arange(-max(left, 0), size + max(right, 0)) % max(size, 1)
-    return np.minimum(shown, n - 1)  # of nothing that is left torch shows memory that it has not written
+    return np.minimum(shown, n - 1)  # if nothing is left, torch shows uninitialised memory
 
 
 def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray]) -> ndarray:
@@ -91,7 +91,7 @@ def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray])
             source = source.take(positions(x.shape[dim], left, right), dim)
         out[...] = source
         return out.view(x.dtype)
-    # The middle is copied once; each frame is then read from what stands beside it.
+    # The middle is copied once; each border is then read from the part of the output inside it.
     out[tuple(place)] = source
     for dim, left, right in sides(x, pad):
         shown = positions(x.shape[dim], left, right) + left
@@ -101,7 +101,7 @@ def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray])
 
 
 def check_reflected(x: ndarray, pad: Pads, last: int) -> None:
-    """Refuse to reflect more than there is, in the dimensions up to the last that is padded."""
+    """Refuse pads that are not smaller than the dimension that they reflect; ``last`` is the last padded dimension."""
     for i in range(len(pad) // 2):
         dim, left, right = last - i, pad[2 * i], pad[2 * i + 1]
         words = f"Argument #{4 + 2 * i}: Padding size should be less than the corresponding input dimension, but got:"
@@ -155,7 +155,7 @@ def _pad_circular(self, pad):
         check(max(left, right) <= self.shape[dim], "Padding value causes wrapping around more than once.")
         check(self.shape[dim] + left + right >= 0, "Negative padding value is resulting in an empty dimension")
     kept, held = list(self.shape), list(self.shape)
-    for dim, left, right in sides(self, pad):  # torch crops by a slice, whose end below zero counts from the end
+    for dim, left, right in sides(self, pad):  # torch crops by a slice, where a negative end counts from the end
         kept[dim] += min(left, 0) + min(right, 0)
         held[dim] = len(range(self.shape[dim])[max(-left, 0) : self.shape[dim] + min(right, 0)])
     broadcast_shapes([max(n, 0) for n in kept], held)

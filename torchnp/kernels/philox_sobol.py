@@ -1,4 +1,4 @@
-"""Numbers that no generator makes: Philox's of a key, which torch has on CUDA only, and Sobol's points of their directions."""
+"""Numbers without a generator: Philox from a key (in torch on CUDA only), and Sobol points from direction numbers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _derived(key: ndarray, steps: ndarray) -> ndarray:
 
 @kernel("_philox_key_split")
 def _philox_key_split(key, num_splits):
-    """New keys, one for each step from a key."""
+    """New keys from a key, one for each step."""
     _check_key("_philox_key_split", key)
     check(num_splits > 0, f"_philox_key_split: num_splits must be positive, got {num_splits}")
     return _derived(key, np.arange(num_splits, dtype=uint64).reshape(-1, *(1,) * (key.ndim - 1)))
@@ -57,7 +57,7 @@ def _philox_key_fold_in(key, data):
 
 
 def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
-    """Values for each key of a batch in turn; a sample is what one call of Philox gives."""
+    """Draw values for each key of a batch; ``sample`` makes values of the four words of one Philox call."""
     require(name, self.dtype, FLOATS)
     check(key.dtype == uint64, f"{name}: key must have dtype uint64, got {scalar_name(key.dtype)}")
     shape, size = shape_text(key.shape), shape_text(self.shape)
@@ -69,7 +69,7 @@ def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
         fits = all(k in (1, n) for k, n in zip(batch, self.shape, strict=True))
         check(fits, f"{name}: key batch shape {shape_text(batch)} is not broadcastable with output shape {size}")
     whole = len(batch)
-    while whole and batch[whole - 1] == 1:  # the last dimensions that a key has to itself
+    while whole and batch[whole - 1] == 1:  # skip the trailing dimensions that one key fills
         whole -= 1
     keys = np.broadcast_to(key.reshape(*batch[:whole], 2), (*self.shape[:whole], 2)).reshape(-1, 1, 2)
     count = math.prod(self.shape[whole:])
@@ -82,7 +82,7 @@ def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
 
 @kernel("_philox_uniform")
 def _philox_uniform(self, key, low=0.0, high=1.0):
-    """Uniform values from low up to high, of a key."""
+    """Uniform values from low up to high, from a key."""
     wide = self.dtype == float64
     kind = self.dtype.type
     bits = {8: 53, 4: 24}.get(self.dtype.itemsize, 11 if self.dtype == np.float16 else 8)
@@ -99,7 +99,7 @@ def _philox_uniform(self, key, low=0.0, high=1.0):
 
 @kernel("_philox_normal")
 def _philox_normal(self, key, mean=0.0, std=1.0):
-    """Normal values of a mean and a standard deviation, of a key: Box and Muller's transform."""
+    """Normal values of a mean and a standard deviation, from a key, by the Box-Muller transform."""
 
     def sample(words: list[ndarray]) -> list[ndarray]:
         unit = 2.0**-32
@@ -129,7 +129,7 @@ def _long(**tensors: ndarray) -> None:
 
 
 def _steps(state: ndarray, n: int, drawn: int) -> ndarray:
-    """What each of the next n points is exclusive-ored with: the direction of the lowest zero bit of its number."""
+    """Return the XOR operand of each of the next n points: the direction of the lowest zero bit of its number."""
     numbers = np.arange(drawn, drawn + n, dtype=np.int64)
     lowest = np.where(numbers < 0, 0, np.bitwise_count(numbers & ~(numbers + 1)).astype(np.int64))
     rows, columns = dim_of(state, 0), dim_of(state, 1)
@@ -149,13 +149,13 @@ def _sobol_engine_draw(quasi, n, sobolstate, dimension, num_generated, dtype):
 
 @kernel("_sobol_engine_ff_")
 def _sobol_engine_ff_(self, n, sobolstate, dimension, num_generated):
-    """The integers of a point moved on by n points."""
+    """Advance the integers of a point by n points."""
     _long(sobolstate=sobolstate, quasi=self)
     dim_of(self, 0)
     dim_of(sobolstate, 0), dim_of(sobolstate, 1)
     if n <= 0 or dimension <= 0:
         return self
-    # Of more dimensions than are meant torch sees the first positions; of fewer coordinates it writes beyond them.
+    # In excess dimensions torch uses the first position; with too few coordinates it writes beyond them.
     state = sobolstate[(..., *[0] * (sobolstate.ndim - 2))]
     moved = np.bitwise_xor.reduce(_steps(state, n, num_generated), 0)[: min(dimension, len(self))]
     point = self[(..., *[0] * (self.ndim - 1))][: len(moved)]
@@ -169,13 +169,13 @@ def _matrix(x: ndarray) -> None:
 
 @kernel("_sobol_engine_initialize_state_")
 def _sobol_engine_initialize_state_(self, dimension):
-    """The direction numbers of Joe and Kuo, which SciPy has too; the first are there in any case, the rest is scaled."""
+    """Write the direction numbers of Joe and Kuo, as in SciPy, for at least one dimension; scale the other rows."""
     _long(sobolstate=self)
     _matrix(self)
     powers = 1 << np.arange(_BITS - 1, -1, -1)
     check_fits(powers, self)
     count = max(dimension, 1)
-    # torch writes on beyond the state.
+    # torch would write beyond the state.
     check(count <= len(self), f"sobolstate has {len(self)} rows, and {count} dimensions need one each")
     self[count:] *= powers
     self[:count] = sobol_directions(count, _BITS)

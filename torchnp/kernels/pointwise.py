@@ -26,17 +26,17 @@ COPIES = el.INTS | el.UNSIGNED | el.FLOATS
 
 
 def _log1p(z: ndarray) -> ndarray:
-    """Of a small complex number NumPy loses what is added to 1; torch does not."""
+    """Complex log1p that is precise for small numbers, as torch's; NumPy's is not."""
     x, y = z.real.astype(np.float64), z.imag.astype(np.float64)
-    size = x * (2 + x) + y * y  # of 1 + z, squared, less 1
+    size = x * (2 + x) + y * y  # abs(1 + z) ** 2 - 1
     small = np.where(size == 0, x, np.log1p(size) / 2)
     out = np.empty_like(z)
     out.real = np.where(np.hypot(x, y) < 0.5, small, np.log(np.hypot(x / 2 + 0.5, y / 2)) + np.log(2))
     out.imag = np.arctan2(y, x + 1)
-    # torch divides by what 1 + z has left of z, where that is not all: inf by inf.
+    # torch divides by (1 + z) - 1 where that is not z: inf by inf.
     rounded = (z.real + 1) - 1 != z.real
     lost = np.isinf(y) & np.isfinite(x) & rounded
-    # And by an imaginary part whose inverse is infinite, where nothing is left of the real one.
+    # It divides by an imaginary part whose inverse is infinite, where nothing is left of the real part.
     lost |= (z.real + 1 == 1) & (x != 0) & (y != 0) & np.isinf(1 / z.imag)
     out[np.isnan(x) | np.isnan(y) | lost] = complex(np.nan, np.nan)
     return out
@@ -64,7 +64,7 @@ for _names, _function in (
 
 
 def _acos(z: ndarray) -> ndarray:
-    """Of complex128 torch goes by the arc sine, so that the sign of a zero imaginary part is lost."""
+    """Complex acos; for complex128 torch uses asin, which loses the sign of a zero imaginary part."""
     return np.pi / 2 - np.arcsin(z) if z.dtype == dt.complex128 else np.arccos(z)
 
 
@@ -131,7 +131,7 @@ def _sign(x: ndarray) -> ndarray:
 
 
 def _sgn(z: ndarray) -> ndarray:
-    """torch's vectors divide the two parts by the size, one by one its numbers are divided by a complex one."""
+    """Complex sign; torch's vectors divide both parts by the magnitude, its scalar code by a complex number."""
     size = np.abs(z)
     out = np.empty_like(z)
     out.real, out.imag = z.real / size, z.imag / size
@@ -139,12 +139,12 @@ def _sgn(z: ndarray) -> ndarray:
 
 
 def _sgn_alone(z: ndarray) -> ndarray:
-    size = np.hypot(z.real, z.imag)  # np.abs is of complex64 a unit in the last place off
+    size = np.hypot(z.real, z.imag)  # for complex64 np.abs is a unit in the last place off
     return np.where(size == 0, z.dtype.type(0), z / size.astype(z.dtype))
 
 
 def _negative(z: ndarray) -> ndarray:
-    """torch's vectors subtract from 0, which leaves no -0."""
+    """Complex negation; torch's vectors subtract from 0, which leaves no -0."""
     return vector_or_tail(np.subtract(z.dtype.type(0), z), np.negative, z)
 
 
@@ -154,7 +154,7 @@ def _angle(x: ndarray) -> ndarray:
 
 
 def copied(x: ndarray) -> ndarray:
-    """The same values in memory of their own, in the same layout."""
+    """Copy a tensor, keeping its layout."""
     return x.copy(order="K")
 
 
@@ -206,7 +206,7 @@ el.unary(
 
 
 def _precheck_conj(bound: Bound, outs: list[ndarray]) -> None:
-    """Unlike the functional form this computes, of real dtypes too."""
+    """Unlike the functional form, out= computes for real dtypes too."""
     dtype = bound["self"].dtype
     if dtype == outs[0].dtype and dtype not in el.NUMBERS | el.BOOL | el.ANY_COMPLEX:
         raise not_implemented("conj_cpu", dtype)

@@ -51,7 +51,7 @@ def _chebyshev(kind: str, y: ndarray, n: ndarray, limit: int) -> ndarray:
         ratio = in_double(wave, (degree + half) * angle) / in_double(wave, angle * half)
         closed = np.where(in_double(other, angle * half) != 1, ratio, ending)
     inside = (n > limit) & (np.abs(y) < 1)
-    # What has a closed form needs no steps; outside [-1, 1] a recurrence soon ends in nan, however high the degree.
+    # Elements with a closed form need no steps; outside [-1, 1] a recurrence of any degree soon ends in nan.
     stepped = _recurrence(np.where(inside | (np.abs(y) == 1), 0, n), first, lambda k, p, q: fma(y + y, q, -p))
     value = np.where(inside, closed, stepped)
     value = np.where(y == 1, at_one, np.where(y == -1, at_minus_one, value))
@@ -60,7 +60,7 @@ def _chebyshev(kind: str, y: ndarray, n: ndarray, limit: int) -> ndarray:
 
 def _row(name: str, function: Callable[[ndarray, ndarray], ndarray]) -> None:
     def run(x: ndarray, n: ndarray) -> ndarray:
-        """Both broadcast to the layout of the result, the degree as an integer."""
+        """Broadcast both to the layout of the result, the degree as an integer."""
         result = np.asarray(np.add(x, n))
         wide, degree = np.empty_like(result), np.empty_like(result, np.int64)
         wide[...], degree[...] = x, n

@@ -1,4 +1,4 @@
-"""Pools over sliding windows: maximum and average."""
+"""Pooling over sliding windows: maximum and average."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WORDS = {1: "one", 2: "two", 3: "three"}
 
 
 def _numbers(value: Any) -> tuple[int, ...]:
-    """An argument of numbers, of which one may stand alone, as a tuple."""
+    """Return an int or a sequence of ints as a tuple."""
     return (int(value),) if isinstance(value, (int, np.integer)) else tuple(value)
 
 
@@ -49,12 +49,12 @@ def _expand(value: Ints, n: int, name: str, what: str, words: str) -> tuple[int,
 
 
 def is_omitted(stride: Ints) -> bool:
-    """An empty list: the stride is the size of the window."""
+    """Return whether the stride is an empty list, which stands for the size of the window."""
     return not isinstance(stride, (int, np.integer)) and len(stride) == 0
 
 
 def check_lengths(n: int, name: str, kernel: Ints, stride: Ints, padding: Ints) -> list[tuple[int, ...]]:
-    """Kernel, stride and padding with a number for each dimension."""
+    """Expand kernel, stride and padding to a number for each dimension."""
     either = "must be" if name == "avg_pool3d" else "must either be"
     size = _expand(kernel, n, name, "kernel_size", either)
     step = size if is_omitted(stride) else _expand(stride, n, name, "stride", f"{either} omitted,")
@@ -73,7 +73,7 @@ def windows(
     last_first: bool = False,
     backward: bool = False,
 ) -> PoolWindows:
-    """The windows of a pool, and everything checked that torch checks before it computes."""
+    """Return the windows of a pool, after all checks that torch makes before it computes."""
     kernel, stride, padding = check_lengths(n, name, kernel, stride, padding)
     dilation = _expand(dilation, n, name, "dilation", "must be either")
     check_ndim(x, n, name)
@@ -99,7 +99,7 @@ def windows(
         channels = x.shape[-n - 1]
         given, found = ("x".join(map(str, (channels, *s))) for s in (sizes, out))
         raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({found}). Output size is too small")
-    # Beyond the padding there is nothing.
+    # Taps beyond the padding would find nothing.
     reach = (
         (k, max(-(-(s + 2 * p) // d), -(-p // d) + 1))
         for k, s, p, d in zip(kernel, sizes, padding, dilation, strict=True)
@@ -114,7 +114,7 @@ def check_ndim(x: ndarray, n: int, name: str) -> None:
         return check(not unread, "Unsupported memory format. Supports only ChannelsLast3d, Contiguous")
     if name == "avg_pool2d":
         dim_of(x, -3)
-        return None  # of more dimensions torch looks at the windows first
+        return None  # with more dimensions torch checks the windows first
     raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
 
 
@@ -129,7 +129,7 @@ def _empty_input(x: ndarray, n: int, name: str) -> RuntimeError:
 
 
 def _wide_padding(n: int, kernel: tuple[int, ...], padding: tuple[int, ...]) -> RuntimeError:
-    """Of dilated windows, torch compares the padding with the kernel too."""
+    """Return torch's error for wide padding; torch compares it with the kernel even if that is dilated."""
     words = "pad should be smaller than or equal to half of kernel size, but got "
     if n == 2:
         return RuntimeError(f"{words}padW = {padding[1]}, padH = {padding[0]}, kW = {kernel[1]}, kH = {kernel[0]}")
@@ -152,7 +152,7 @@ def _windows_along(ceil_mode: bool, size: int, kernel: int, stride: int, padding
 
 @functools.lru_cache(maxsize=256)
 def places(w: PoolWindows) -> tuple[tuple[int, ...], list[tuple]]:
-    """How much to pad after each dimension, and where each tap of every window lies in the padded array."""
+    """Return how much to pad after each dimension, and where each tap of every window lies in the padded array."""
     along = zip(w.out, w.stride, w.dilation, w.kernel, w.sizes, w.padding, strict=True)
     after = tuple(max((o - 1) * s + d * (k - 1) + 1 - size - p, 0) for o, s, d, k, size, p in along)
     return after, [(..., *tap_slices(tap, w.out, w.stride, w.dilation)) for tap in taps(w.kernel)]
@@ -165,7 +165,7 @@ def padded(x: ndarray, w: PoolWindows, value: float) -> ndarray:
 
 
 def result(y: ndarray, x: ndarray, n: int, volumes: bool = False) -> ndarray:
-    """A pool's result: of images, and of ``volumes`` if asked, with channels innermost where its input has them there.
+    """Put a pool's result in its input's memory format: images always, volumes only with ``volumes``.
 
     torch keeps the memory format of an unbatched volume, not of an image.
     """
@@ -178,9 +178,9 @@ def result(y: ndarray, x: ndarray, n: int, volumes: bool = False) -> ndarray:
 
 
 def max_pool(x: ndarray, w: PoolWindows, indices: bool = True) -> tuple[ndarray, Any]:
-    """The maximum of each window and where it stands in the unpadded, flattened plane.
+    """Return the maximum of each window and its position in the unpadded, flattened plane.
 
-    The first of equal maxima counts, the last NaN, and the first element if all are -inf.
+    Of equal maxima the first counts, of NaNs the last; if all are -inf, the first element.
     """
     p = padded(x, w, -np.inf if dt.is_floating(x.dtype) else int(np.iinfo(x.dtype).min))
     views = [p[place] for place in places(w)[1]]
@@ -212,13 +212,13 @@ def _has_minus_zero(x: ndarray) -> bool:
 
 
 def _keep_larger(best: ndarray, here: ndarray, out: ndarray) -> None:
-    """The maximum, the first of the two zeros: NumPy's choice depends on how it goes through memory."""
+    """Maximum that keeps the first of two zeros: NumPy's choice depends on how it walks memory."""
     np.copyto(out, here, where=(here > best) | np.isnan(here))
 
 
 @functools.lru_cache(maxsize=256)
 def _positions(w: PoolWindows) -> tuple[ndarray, ndarray, ndarray]:
-    """The first tap of each window that lies inside, the distance of each tap from tap 0, and where tap 0 stands."""
+    """The first tap of each window that lies inside, each tap's distance from tap 0, and tap 0's position."""
     steps = [math.prod(w.sizes[i + 1 :]) for i in range(len(w.sizes))]
     first = base = np.zeros((), np.int64)
     offsets = np.zeros((), np.int64)
@@ -233,7 +233,7 @@ def _positions(w: PoolWindows) -> tuple[ndarray, ndarray, ndarray]:
 
 
 def max_pool_of(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
-    """`max_pool` of images or volumes, by the arguments of the ops."""
+    """`max_pool` of images or volumes, with the arguments of the ops."""
     w = windows(x, n, f"max_pool{n}d", *window)
     require(code_for(f"max_pool{n}d", x, x.ndim == 4 and n == 3), x.dtype, dt.INTS + dt.FLOATS)
     last = x.dtype.kind in "iu" and math.prod(w.sizes) >= 1 << 8 * x.itemsize - 1
@@ -246,7 +246,7 @@ def max_pool_of(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
 
 
 def _without_depth(indices: ndarray, best: ndarray, w: PoolWindows, lanes: int) -> ndarray:
-    """With channels innermost and beside its vectors of them, torch starts from the first element of the first plane."""
+    """Correct channels-last indices: beside its vectors, torch starts from the first element of the first plane."""
     lowest = -np.inf if dt.is_floating(best.dtype) else np.iinfo(best.dtype).min
     start = np.arange(w.out[0]) * w.stride[0] - w.padding[0]
     start += np.where(start < 0, -(start // w.dilation[0]), 0) * w.dilation[0]
@@ -298,7 +298,7 @@ def one_int(value: Ints, name: str, argument: str) -> int:
 
 
 def check_sequence(x: ndarray, name: str) -> None:
-    """Refuse what is no sequence with channels."""
+    """Refuse inputs that are not sequences with channels."""
     words = f"Expected 2 to 3 dimensions, but got {x.ndim}-dimensional tensor for argument #1 'self'"
     check(x.ndim in (2, 3), f"{words} (while checking arguments for {name})")
 
@@ -348,7 +348,7 @@ def divide(x: ndarray, by: ndarray | int) -> ndarray:
 
 def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override=None, *, n):
     name = f"avg_pool{n}d"
-    if divisor_override == 0:  # which torch looks at when all lengths are right
+    if divisor_override == 0:  # torch checks this once all lengths are right
         check_lengths(n, name, kernel, stride, padding)
         if n == 3:
             check_ndim(x, n, name)
@@ -363,7 +363,7 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
         total = views[0] if len(views) == 1 else views[0] + views[1]
         for view in views[2:]:
             total += view
-    # torch's sums start at 0, so that windows of -0 give 0; with channels outermost the quotients are added to it, too.
+    # torch's sums start at 0, so that windows of -0 give 0; unless channels-last, it also adds the quotients to 0.
     zero, by = total.dtype.type(0), divisors(w, count_include_pad, divisor_override)
     mean = divide(total + zero, by) if n == 2 and is_channels_last(x) else divide(total, by) + zero
     return result(dt.cast(mean, x.dtype), x, n)
@@ -388,7 +388,7 @@ def avg_pool1d(self, kernel_size, stride=(), padding=(0,), ceil_mode=False, coun
     return np.squeeze(_avg_pool(x, (1, kernel), (1, step), (0, border), ceil_mode, count_include_pad, n=2), -2)
 
 
-# ---------------------------------------------------------------- maxima put back
+# ---------------------------------------------------------------- unpooling of maxima
 
 
 def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: int) -> ndarray:
@@ -419,7 +419,7 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
 
 
 def _precheck_zeroed(bound: Bound, outs: list[ndarray]) -> None:
-    """torch fills the out of images with zeros first."""
+    """For images, torch first fills the out with zeros."""
     if len(bound["output_size"]) == 2:
         check_target(outs[0])
 

@@ -1,4 +1,4 @@
-"""Pools that are given the size of their result; their bins may be uneven and overlap."""
+"""Adaptive pooling, by the size of the result; bins may be uneven and overlap."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bins(size: int, out: int) -> tuple[ndarray, ndarray]:
 
 
 def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
-    """What torch checks of an adaptive pool's input."""
+    """Check an adaptive pool's input as torch does."""
     average = name.startswith("adaptive_avg")
     check(not average or len(output_size) == n, f"{name}: output_size must be {n}")
     if average and n == 3:
@@ -43,14 +43,14 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
     if x.ndim not in (n + 1, n + 2):
         colon = "" if average else ":"
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {shape_text(x.shape)}")
-    # torch takes the first dimension for the batch, and looks at the channels of no average over an image
+    # torch takes the first dimension for the batch, and does not check the channels for averages over images
     check_filled(x, f"{name}(): Expected input", "input has sizes ", x.ndim - n if average and n == 2 else 1)
     check(len(output_size) == n, f"{name}(): internal error: output_size.size() must be {n}")
     shape = (*x.shape[:-n], *output_size)
     negative = next((n for n in output_size if n < 0), 0)
     if negative and (n == 2 or not average or 0 not in shape):
         raise RuntimeError("numel: integer multiplication overflow") if average else negative_size(negative, shape)
-    if n != 2 or 0 not in shape or not average:  # of an image nothing is averaged into nothing
+    if n != 2 or 0 not in shape or not average:  # torch does not dispatch image averages with an empty result
         require(code_for(name, x) if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
 
 
@@ -61,7 +61,7 @@ def _adaptive_avg(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     check_bins(x, n, output_size, f"adaptive_avg_pool{n}d")
     if x.shape[-n:] == tuple(output_size):
         return result(x + x.dtype.type(0), x, n)  # sums start at 0, which leaves no -0
-    wide = dt.opmath(x.dtype) if n == 2 else x.dtype  # of volumes each sum is rounded
+    wide = dt.opmath(x.dtype) if n == 2 else x.dtype  # for volumes each sum is rounded
     mean = _bin_means(dt.cast(x, wide), n, output_size)
     return result(dt.cast(mean, x.dtype), x, n)
 
@@ -73,7 +73,7 @@ def _bin_means(x: ndarray, n: int, output_size: Ints) -> ndarray:
         return np.empty((*x.shape[:first], *output_size), x.dtype)
     along = [bins(*pair) for pair in zip(sizes, output_size, strict=True)]
     if all(o and s % o == 0 for s, o in zip(sizes, output_size, strict=True)):
-        # Bins that are alike are a dimension of their own, which goes first: so NumPy adds one after the other.
+        # Equal bins become dimensions of their own and go first, so that NumPy adds their elements one by one.
         split = x.reshape(*x.shape[:first], *(m for s, o in zip(sizes, output_size, strict=True) for m in (o, s // o)))
         within = np.moveaxis(split, range(first + 1, split.ndim, 2), range(n))
         flat = np.ascontiguousarray(within.reshape(-1, *within.shape[n:]))
@@ -114,7 +114,7 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
         words = f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 but received"
         raise RuntimeError(f"{words} {{{got}}}")
     if tuple(output_size) == (1,) * n and stride_rules.WRITTEN.target is None:
-        # torch takes the mean, which has complex numbers too, and other numbers of dimensions; but not into an out.
+        # torch calls mean, which accepts complex numbers and other ranks too; but not to write into an out.
         mean = mean_dim(x, range(-1, -n - 1, -1), True)
         as_it_was = stride_rules.suggested(*stride_rules.layout_of(x))
         return stride_rules.place(mean, stride_rules.in_format(mean.shape, as_it_was))
@@ -123,7 +123,7 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
 
 
 def _precheck_out(bound: Bound, outs: list[ndarray], *, n: int) -> None:
-    """Into an out torch takes no mean, so that there has to be code of its own."""
+    """With an out torch does not call mean, so that the pool itself has to support the dtype."""
     if outs[0].dtype == bound["self"].dtype:
         check_bins(bound["self"], n, bound["output_size"], f"adaptive_avg_pool{n}d")
 
@@ -160,9 +160,9 @@ def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, nd
 
 
 def _maxima(x: ndarray, starts: Sequence[ndarray], lengths: Sequence[Any]) -> tuple[ndarray, ndarray]:
-    """The first maximum or last NaN of each bin, by its place in the bin, and its flat place in the plane.
+    """The first maximum or last NaN of each bin, in the bin's order, and its flat position in the plane.
 
-    First elements and lengths are given for each dimension: of all channels, or (N, C, out) of each.
+    First elements and lengths are given for each dimension: for all channels, or per channel as (N, C, out).
     """
     n, out = len(starts), [start.shape[-1] for start in starts]
     sizes = x.shape[-n:]
@@ -170,7 +170,7 @@ def _maxima(x: ndarray, starts: Sequence[ndarray], lengths: Sequence[Any]) -> tu
     best = np.full((*x.shape[:-n], *out), -np.inf, x.dtype)
     indices = np.empty(best.shape, np.int64)
     widths = [np.max(length, initial=0) for length in lengths]
-    if 0 in widths:  # windows of nothing: torch is left where they begin
+    if 0 in widths:  # windows are empty: torch's index stays where they begin
         indices[...] = sum(
             s.reshape(*s.shape[:-1], *[1] * d, out[d], *[1] * (n - 1 - d)) * math.prod(sizes[d + 1 :])
             for d, s in enumerate(starts)
@@ -233,8 +233,8 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
     check_filled(x, f"{where}: Expected input", "got", end=".")
     names = ("time", "height", "width")[3 - n :]
     sizes = list(zip(names, x.shape[-n:], output_size, kernel_size, strict=True))
-    for label, size, out, window in (sizes[0], *sizes[:0:-1]):  # the width before the height of three
-        # In three dimensions torch wants one more, and room for the window itself.
+    for label, size, out, window in (sizes[0], *sizes[:0:-1]):  # of three, the width comes before the height
+        # In three dimensions torch requires one more element, and room for the window itself.
         fits = out + window - 1 <= size if n == 2 else out + window - 1 < size and window <= size
         check(fits, f"{where}: pool {label} {window} too large relative to input {label} {size}")
     check_size((*x.shape[:-n], *output_size))

@@ -36,20 +36,20 @@ def _int_power(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _real_power(a: ndarray, b: ndarray) -> ndarray:
-    """C's power: NumPy takes the square root, nan of -inf and -0 of -0, where one half is the exponent of a whole row."""
+    """Power as in C: where a whole row has exponent 0.5 NumPy takes the square root, nan for -inf and -0 for -0."""
     value, root = np.power(a, b), b == 0.5
     return np.where(root & ((a == 0) | np.isinf(a)), np.abs(a), value) if np.any(root) else value
 
 
 def _complex_power(a: ndarray, b: ndarray) -> ndarray:
-    """By the logarithm, as the C library does it: NumPy multiplies for small integers, and has rules for a base of 0."""
+    """Power by the logarithm, as in C: NumPy multiplies for small integers, and has rules for a base of 0."""
     value = np.power(a, b)
     apart = (a == 0) | ((b.imag == 0) & (np.abs(b.real) < 100) & (np.trunc(b.real) == b.real))
     return np.where(apart, np.exp(_c_product(b, np.log(a))), value) if np.any(apart) else value
 
 
 def _c_product(a: ndarray, b: ndarray) -> ndarray:
-    """Complex product where C keeps the infinity of a factor, though both parts of the sum come out as nan."""
+    """Complex product as in C, which keeps the infinity of a factor where both parts would be nan."""
     out = np.asarray(a * b)
     lost = np.isnan(out.real) & np.isnan(out.imag)
     infinite = [np.isinf(x.real) | np.isinf(x.imag) for x in (a, b)]
@@ -63,7 +63,7 @@ def _c_product(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _boxed(x: ndarray, infinite: ndarray) -> list[ndarray]:
-    """The parts of a factor: of an infinite one 1 for an infinity, else 0, and 0 for nan, with their signs."""
+    """The parts of a factor, signs kept: 0 for nan; in an infinite factor 1 for an infinity, else 0."""
     kept = [np.where(np.isnan(part), np.copysign(0, part), part) for part in (x.real, x.imag)]
     return [np.where(infinite, np.copysign(np.isinf(part), part), part) for part in kept]
 
@@ -104,12 +104,12 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
     # torch has no short cuts for float16, and takes those for bfloat16 with a rounding at each step.
     if small is None or common in (dt.float16, *el.FLOAT8) or not (dt.is_inexact(common) or exponent in (2, 3)):
         require("pow", common, REAL | el.COMPLEX)
-        # To float and double torch converts an exponent without looking at its range.
+        # torch converts an exponent to float and double without checking its range.
         convert = number if common in el.WIDE or dt.is_complex(common) else scalar
-        base = dt.cast(self, common) if self.dtype in dt.BARE_UNSIGNED else self  # which promote with no tensor
+        base = dt.cast(self, common) if self.dtype in dt.BARE_UNSIGNED else self  # these do not promote with tensors
         rounded = float(number(exponent, common)) if common == dt.float32 else 0.5
         if rounded.is_integer() and rounded != exponent:
-            # torch rounds the exponent to float in its vectors, and not beside them, where it is no integer then.
+            # torch rounds the exponent to float in its vectors only; beside them it is then not an integer.
             base = dt.cast(base, common)
             alone = lambda x: el.finish(np.power(dt.cast(x, dt.float64), float(exponent)), common)
             return vector_or_tail(_POWER(base, convert(exponent, common)), alone, base, loop=AVX512)
@@ -119,7 +119,7 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
 
 
 def _filled(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
-    """Of 1 torch fills the out, whatever its dtype."""
+    """For a base of 1 torch fills the out with ones, whatever its dtype."""
     if not _is_one(bound["self"]):
         return ()
     return store(outs[0], np.ones(bound["exponent"].shape, dt.bool_))
@@ -146,7 +146,7 @@ def _double_of(*given: Any) -> np.dtype:
 
 
 def _precheck_double(bound: Bound, targets: list[ndarray], *, what: str) -> None:
-    """The dtype comes before the sizes and the memory."""
+    """Check the dtype, which torch does before sizes and memory."""
     wanted, found = (dt.scalar_name(d) for d in (_double_of(bound["self"], bound["exponent"]), targets[0].dtype))
     check(found == wanted, f"the {what} has dtype {found} but the operation's result requires dtype {wanted}")
 
@@ -180,7 +180,7 @@ _FLOAT = ["three-tier-promotion", "int-to-default-float"]
 
 
 def complex_logaddexp(a: ndarray, b: ndarray) -> ndarray:
-    """About the operand of the larger real part, so that nothing overflows; nan in any part is nan in both."""
+    """Complex logaddexp around the operand of larger real part, against overflow; nan in any part is nan in both."""
     first = a.real >= b.real
     high, low = np.where(first, a, b), np.where(first, b, a)
     value = high + np.log1p(np.exp(low - high))
@@ -204,7 +204,7 @@ _of_floats(
     differs=_OF_LOGADDEXP,
 )
 _of_floats("logaddexp2", np.logaddexp2, cpu="logaddexp2_cpu")
-# Of two equal zeros the second, as C has it; NumPy's loop for halves gives the first.
+# Of two equal zeros C returns the second; NumPy's loop for halves returns the first.
 _nextafter = lambda a, b: np.where(a == b, b, np.nextafter(a, b))
 _of_floats("nextafter", _nextafter, like=np.nextafter, cpu="nextafter_cpu", compute=el.same, writes=NO_VECTORS)
 # nan counts as not positive.
@@ -218,7 +218,7 @@ def _check_real(*tensors: ndarray) -> None:
 
 
 def _precheck_step(bound: Bound, targets: list[ndarray]) -> None:
-    """In place torch looks at the target's memory, and whether the values fit, before it looks for code."""
+    """In place, torch checks the target's memory, and that the values fit, before it dispatches."""
     x, values = bound["self"], bound["values"]
     if x.dtype == values.dtype and not dt.is_complex(x.dtype) and x.dtype not in el.BOOL | REAL:
         check_target(targets[0])
@@ -263,12 +263,12 @@ def _precheck_inexact(bound: Bound, outs: list[ndarray]) -> None:
 
 
 def _is_wide(x: ndarray) -> bool:
-    """Whether the 2 whose powers `ldexp` takes is of the dtype of ``x``, and no number."""
+    """Return whether `ldexp` takes powers of a 2 in the dtype of ``x``, not of a number."""
     return dt.is_inexact(x.dtype) and x.dtype != dt.float32
 
 
-# In place torch raises 2 to the power before it looks at the target.
-# The power of two is memory of its own.
+# In place, torch computes the power of 2 before it checks the target.
+# The power has memory of its own: `other` is free.
 _LDEXP = WriteSpec(inplace=_precheck_ldexp, out=_precheck_inexact, dtype_before_target=True, free=("other",))
 
 
@@ -286,7 +286,7 @@ def ldexp(self: ndarray, other: ndarray) -> ndarray:
         require("ldexp_cpu_exp", other.dtype, el.INTS)
         return el.finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
     power = pow(np.full((), 2, self.dtype), other) if _is_wide(self) else pow_of_scalar(2.0, other)
-    if power.dtype == other.dtype == dt.float32:  # to half a unit, as torch's, where NumPy's loop errs by one
+    if power.dtype == other.dtype == dt.float32:  # within half a unit, as torch; NumPy's loop errs by one
         power = np.exp2(other.astype(np.float64)).astype(np.float32)
     return mul(self, power)
 

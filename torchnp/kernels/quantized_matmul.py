@@ -32,7 +32,7 @@ def _check_int_mm(self: ndarray, mat2: ndarray) -> None:
 
 
 def _precheck_int_mm(bound: Bound, outs: list[ndarray]) -> None:
-    """torch resizes no out."""
+    """torch does not resize the out."""
     self, mat2, (out,) = bound["self"], bound["mat2"], outs
     _check_int_mm(self, mat2)
     found = dt.c_name(out.dtype)
@@ -66,7 +66,7 @@ def _weight_int8pack_mm(self, mat2, scales):
     check(mat2.shape[dim_of(mat2, 1)] == inner, f"{name} : expect B.size(1) == {inner}")
     check(scales.shape == (rows,), f"{name} : expect scales to be 1d tensor with size {rows}")
     check_type(self.dtype, scales)
-    weights = mat2.reshape(-1)[: rows * inner].reshape(rows, inner)  # more dimensions than two go unseen
+    weights = mat2.reshape(-1)[: rows * inner].reshape(rows, inner)  # torch ignores dimensions beyond two
     total = np.matmul(dt.cast(self, dt.float32), weights.T.astype(np.float32))
     return dense(dt.cast(total * dt.cast(scales, dt.float32), self.dtype))
 
@@ -99,7 +99,7 @@ def _halves(block: ndarray) -> tuple[ndarray, ndarray]:
 
 
 def _unpacked(packed: ndarray) -> ndarray:
-    """Weights of -8 to 7 from the bytes of `_convert_weight_to_int4pack_for_cpu`."""
+    """Unpack weights from -8 to 7 from the bytes of `_convert_weight_to_int4pack_for_cpu`."""
     rows, inner = packed.shape[0], 2 * packed.shape[1]
     out = np.empty((rows, inner), np.float32)
     for start in range(0, rows, _BLOCK):
@@ -180,18 +180,18 @@ def _dyn_quant_matmul_4bit(inp, packed_weights, block_size, in_features, out_fea
         part = slice(group * block_size, (group + 1) * block_size)
         sums = product(rows[:, part] + offset, weights[:, part].T)
         scaled = sums.astype(np.float32) * scales[:, group]
-        total = scaled if groups == 1 else total + scaled  # of one, zeros keep their sign
+        total = scaled if groups == 1 else total + scaled  # with one group, zeros keep their sign
     total = total * scale
     limit = np.float32(3.38953139e38) if half else np.finfo(np.float32).max
     total = dense(np.clip(total if bias is None else total + bias, -limit, limit))
-    # torch cuts the lower half off where it rounds elsewhere.
+    # torch truncates here; elsewhere it rounds.
     return (total.view(np.uint32) >> 16).astype(np.uint16).view(dt.bfloat16) if half else total
 
 
 def _quantized_rows(x: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-    """Rows as integers of 8 bits, with what each row's integers are worth and where its zero is."""
+    """Quantize rows to 8-bit integers; also return each row's scale and zero offset."""
     one = np.float32
-    # With NaN torch's search for the ends begins again: what stands before it does not count.
+    # A NaN restarts torch's search for the ends: elements before it do not count.
     before = np.logical_or.accumulate(np.isnan(x)[:, ::-1], 1)[:, ::-1]
     left = np.where(before, one(0), x)
     low, high = left.min(1, keepdims=True, initial=0), left.max(1, keepdims=True, initial=0)
@@ -201,6 +201,6 @@ def _quantized_rows(x: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     zero = np.rint(np.clip(zero, -128, 127)).astype(np.int32)
     scaled = x * factor
     away = np.trunc(scaled + np.copysign(one(0.5), scaled))  # halves go away from zero
-    fits = np.abs(away) < 2.0**31  # what does not is the least integer, as processors convert it
+    fits = np.abs(away) < 2.0**31  # all others become the least integer, as processors convert them
     rows = np.clip(np.where(fits, away, -(2.0**31)).astype(np.int32) + zero, -128, 127)
     return rows, np.where(factor == 0, one(0), one(1) / factor), -zero

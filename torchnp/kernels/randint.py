@@ -25,7 +25,7 @@ ndarray = np.ndarray
 
 
 def integer_values(n: int, dtype: np.dtype, low: int, span: int, generator: Generator | None) -> ndarray:
-    """low + word % span, of one word where the span is below 2**28 and of two from there."""
+    """Return low + word % span, with 32-bit words for spans below 2**28 and 64-bit words from there."""
     source = generator or default_generator
     words = source.random64(n) if span >= 1 << 28 else source.random32(n)
     words = _modulo(words, span).astype(np.uint64)
@@ -65,7 +65,7 @@ def _random_from(self, *, from_=0, to, generator):
 
 _DOC = "Integers in [from, to), by default from 0; without `to`, up to the largest."
 _DIFFERS = ["random-stream", "random-dtype", "random-bounds", "missing-kernel"]
-_LOOK = WriteSpec(inplace=lambda bound, targets: check_target(targets[0]))  # before torch looks at the range
+_LOOK = WriteSpec(inplace=lambda bound, targets: check_target(targets[0]))  # torch checks this before the range
 rows("random.from random.to", _random_from, _DOC, like=np.random.randint, differs=_DIFFERS, writes=_LOOK)
 
 
@@ -211,11 +211,11 @@ def _shuffled(n: int, source: Generator) -> ndarray:
 def _swap_block(items: ndarray, start: int, partners: ndarray, seen: ndarray, shared: ndarray) -> None:
     """Swap items[start + i] with items[partners[i]], in order of i.
 
-    Swaps that share no place commute and are done at once; the few others, a set closed under sharing, in turn.
+    Swaps that share no position commute and are done at once; the few others, a set closed under sharing, in turn.
     """
     own = np.arange(start, start + partners.size)
     order = np.arange(partners.size, dtype=np.int32)
-    seen[own] = -1  # a partner inside the block is shared with the swap that stands there
+    seen[own] = -1  # a partner inside the block is shared with that position's own swap
     inside = partners < start + partners.size
     seen[partners] = order
     again = seen[partners] != order

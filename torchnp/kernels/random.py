@@ -37,14 +37,14 @@ DIGITS = {dt.float16: 11, dt.bfloat16: 8, dt.float32: 24, dt.float64: 53}
 
 
 def arrange(values: ndarray, shape: Sequence[int], order: tuple[int, ...] | None) -> ndarray:
-    """A flat array in memory order as a dense array of a shape."""
+    """Shape a flat array in memory order as a dense array."""
     if order is None:
         return values.reshape(shape)
     return values.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
 
 
 def laid_like(x: ndarray, values: ndarray) -> ndarray:
-    """Flat values in memory order, in the shape and the order of ``x``."""
+    """Arrange flat values in memory order in the shape and order of ``x``."""
     return arrange(values, x.shape, memory_order(x))
 
 
@@ -58,7 +58,7 @@ def fill(x: ndarray, values: ndarray) -> ndarray:
 def strided_size(
     size: Sequence[int], layout: str | None, device: str | None, pin_memory: bool | None
 ) -> tuple[int, ...]:
-    """The shape of a factory function, with torch's complaints about what only torch has."""
+    """Return the shape of a factory function; raise torch's errors about options that only torch has."""
     check_options(layout, device, pin_memory)
     return check_size([int(n) for n in size])
 
@@ -107,7 +107,7 @@ def _check_range(dtype: np.dtype, low: float, high: float) -> None:
 def normal_values(
     n: int, dtype: np.dtype, mean: float, std: float, contiguous: bool, generator: Generator | None
 ) -> ndarray:
-    """`n` flat normal values; torch fills 16 and more in blocks, if the memory that they go to is contiguous."""
+    """`n` flat normal values; torch fills 16 and more in blocks, if their target is contiguous."""
     if not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if not n:
@@ -124,7 +124,7 @@ def normal_values(
     z = np.empty(n, dt.opmath(dtype))
     z[:blocks] = draw(blocks)
     if n % 16:
-        # float32 and float64 fill the tail before they find that it is no whole block
+        # float32 and float64 fill the tail before they find that it is not a whole block
         source.random32((n % 16) * {dt.float32: 1, dt.float64: 2}.get(dtype, 0))
         z[n - 16 :] = draw(16)
     if dtype != dt.float64:
@@ -197,7 +197,7 @@ for _names, _like_names, _like, _values, _differs, _doc in (
 
 @kernel("prims::uniform", like=np.random.uniform, differs=["random-stream", "missing-kernel"])
 def prims_uniform(shape, *, low, high, dtype, device, stride, generator=None):
-    """Uniform values in [low, high), in memory of the strides that are asked for."""
+    """Uniform values in [low, high), in memory of the given strides."""
     shape, dtype = strided_size(shape, None, device, None), dt.as_dtype(dtype)
     check_strides(shape, stride)
     check_real("uniform_", **{"from": low, "to": high})
@@ -281,7 +281,7 @@ def _written(out: ndarray, shape: tuple[int, ...], std: float, generator: Genera
 
 @kernel("normal.Tensor_float_out", differs=["random-stream"])
 def normal_tensor_float_out(mean, std=1.0, *, generator=None, out):
-    """Normal values of a mean each, which broadcast with the out."""
+    """Normal values, each of its own mean; the means broadcast with the out."""
     if not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     check_apart(out, mean)
@@ -292,7 +292,7 @@ def normal_tensor_float_out(mean, std=1.0, *, generator=None, out):
 
 @kernel("normal.Tensor_Tensor_out", "normal.float_Tensor_out", differs=["random-stream"])
 def normal_tensor_tensor_out(mean, std, *, generator=None, out):
-    """Normal values of a mean and a deviation each."""
+    """Normal values, each of its own mean and deviation."""
     _check_std(std)
     mean = _mean_tensor(mean, out.dtype)
     for x in (mean, std):

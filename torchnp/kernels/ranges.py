@@ -56,7 +56,7 @@ def _arange(*, start=0, end, step=1, dtype, layout, device, pin_memory):
     count = math.ceil((float(end) - float(start)) / float(step))
     check(count <= 2**63, "invalid size, possible overflow?")
     for n in (start, end, step) if dt.is_half(dtype) else ():
-        scalar(n, dt.float32)  # has to fit in what torch counts in
+        scalar(n, dt.float32)  # has to fit the dtype that torch counts in
     check(count < 2**63, _TOO_MANY)
     if dt.is_integral(dtype):
         start, step = whole(start), whole(step)
@@ -84,7 +84,7 @@ def _ramp(start: Any, step: Any, count: int, dtype: np.dtype, loop: Loop) -> nda
     start, step = float(wide.type(start)), float(wide.type(step))
     if not loop.vector:
         return dt.cast(np.arange(count, dtype=wide) * wide.type(step) + wide.type(start), dtype)
-    # A vector starts from start + i * step, rounded to the dtype, and counts on from there; two make a round.
+    # A vector starts from start + i * step, rounded to the dtype, and counts on from there; torch takes two at a time.
     lanes = loop.elements(dtype)
     whole = count - count % (2 * lanes)
     bases = dt.cast(fma(np.arange(0, whole, lanes, dtype=wide), step, start), dtype).astype(wide)
@@ -110,9 +110,9 @@ def _range(start, end, step=1, *, dtype, layout, device, pin_memory):
     numbers = [whole(n) if dt.is_integral(dtype) else scalar(n, counted).item() for n in (start, end, step)]
     given, (start, end, step) = (start, end, step), _bounds(*numbers)
     if dt.is_integral(dtype):
-        _bounds(*given)  # torch looks at the numbers before it cuts them
+        _bounds(*given)  # torch checks the numbers before it truncates them
         count = (end - start) // step + 1
-    else:  # torch rounds difference, quotient and sum to what it counts in
+    else:  # torch rounds difference, quotient and sum to the dtype that it counts in
         real = counted.type
         size = (real(end) - real(start)) / real(step) + real(1)
         check(math.isfinite(size), _TOO_MANY)
@@ -139,7 +139,7 @@ def _space_dtype(
 ) -> np.dtype:
     check_options(layout, device, False)
     check(steps >= 0, "number of steps must be non-negative")
-    is_out = WRITTEN.target is not None  # of which torch asks no more than that its dtype holds the numbers
+    is_out = WRITTEN.target is not None  # torch only checks that an out's dtype holds the numbers
     if (isinstance(start, complex) or isinstance(end, complex)) and not is_out:
         inferred = dt.to_complex(dt.get_default_dtype())
         dtype = inferred if dtype is None else dt.as_dtype(dtype)
@@ -161,7 +161,7 @@ def _space_dtype(
 def _two_ended(start: Any, end: Any, steps: int, dtype: np.dtype, fused: bool) -> ndarray:
     """``steps`` points, counted from the nearer end; torch's linspace rounds product and sum once (``fused``)."""
     first = scalar(start, dtype)
-    if steps == 1:  # at the end torch does not look
+    if steps == 1:  # torch ignores the end
         return first.reshape(1).copy()
     last = scalar(end, dtype)
     if dt.is_complex(dtype):
@@ -198,7 +198,7 @@ def _logspace(start, end, steps, base, *options):
     if not steps:
         return np.empty(0, dtype)
     if dt.is_complex(dtype):
-        inner = dtype if steps > 1 else dt.complex128  # a single power is one of numbers
+        inner = dtype if steps > 1 else dt.complex128  # torch computes a single power from numbers
         powers, base = _two_ended(start, end, steps, inner, False), inner.type(base)
         found = np.exp(powers * np.log(base))
         return dt.cast(found, dtype) if steps > 1 else single(found[0], dtype).reshape(1).copy()
@@ -263,7 +263,7 @@ def _window(
     length: int, periodic: bool = True, *factors: float, op: str, shape: Any, dtype: Any, layout: Any, device: Any,
     pin_memory: Any,
 ) -> ndarray:  # fmt: skip
-    """A window from its shape, a function of the places 0, 1, ... and of their number.
+    """Make a window from ``shape``, a function of the positions 0, 1, ... and of their number.
 
     A periodic window is a symmetric one that is longer by one, without its last value.
     """
@@ -276,14 +276,14 @@ def _window(
         words = ", ".join([f"dtype={dt.c_name(dtype)}", *given, "memory_format=(nullopt)"])
         raise RuntimeError(f"{op} expects floating point dtypes, got: TensorOptions({words})")
     check(length >= 0, f"{op} requires non-negative window_length, got window_length={length}")
-    check_options(None, None, pin_memory)  # which is only met where memory is
+    check_options(None, None, pin_memory)  # torch checks this when it allocates
     if length <= 1:
         return ones([length], dtype=dtype)
     points = length + periodic
     return shape(arange(points, dtype=dtype), points, *factors)[:length]
 
 
-# Each step is one of torch's own, rounded to the dtype, as is a number that stands first.
+# Each step is a torch op, rounded to the dtype, and so is a number as its first operand.
 
 
 def _triangle(x: ndarray, points: int) -> ndarray:

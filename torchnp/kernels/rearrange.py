@@ -1,4 +1,4 @@
-"""The same elements in other places: flips, rolls, repeats, triangles, shuffles. All of them copy."""
+"""Rearranged copies of a tensor's elements: flips, rolls, repeats, triangles, shuffles."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def flip(self, dims):
     dims = wrap_dims(dims, self.ndim)
     if not self.size:
         return stride_rules.cloned(self)
-    # torch has code for the rare dtypes only to move whole rows; what is expanded it does not reverse.
+    # torch supports the rare dtypes only to move whole rows; it does not reverse expanded dimensions.
     wide = [d for d in range(self.ndim) if self.shape[d] > 1]
     if any(d in dims and self.strides[d] for d in wide):
         inner = min(wide, key=lambda d: (abs(self.strides[d]), -d))
@@ -74,7 +74,7 @@ def rot90(self, k=1, dims=(0, 1)):
 
 @kernel("roll", like=np.roll, differs=["roll-aligned"])
 def roll(self, shifts, dims=()):
-    """A copy with elements moved along dimensions, those that leave coming in at the other end."""
+    """A copy with elements shifted along dimensions, wrapping around at the ends."""
     shifts, dims = _listed(shifts), _listed(dims)
     if not self.size and (len(shifts) == len(dims) > 0 or (len(shifts) == self.ndim == 1 and not len(dims))):
         return stride_rules.cloned(self)
@@ -128,7 +128,7 @@ rows(
 
 @kernel("repeat_interleave.Tensor", like=np.repeat, differs=["repeats-keep-dtype", "repeat-output-size"])
 def repeat_interleave_tensor(repeats, *, output_size=None):
-    """Each index as often as its repeat says."""
+    """Each index as often as its number in ``repeats``."""
     require("repeat_interleave_cpu", repeats.dtype, (int32, int64))
     check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeat")
     if output_size is not None:
@@ -140,7 +140,7 @@ def repeat_interleave_tensor(repeats, *, output_size=None):
 
 @kernel("repeat_interleave.self_Tensor", like=np.repeat, differs=["repeat-of-number"])
 def repeat_interleave(self, repeats, dim=None, *, output_size=None):
-    """Each position along a dimension as often as its repeat says."""
+    """Each position along a dimension as often as its number in ``repeats``."""
     if dim is None:
         self, dim = self.reshape(-1), 0
     check(repeats.ndim < 2, "repeats must be 0-dim or 1-dim tensor")
@@ -159,7 +159,7 @@ def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
     """Each position along a dimension ``repeats`` times."""
     if dim is None:
         self, dim = self.reshape(-1), 0
-    if not self.ndim:  # torch inserts a dimension behind the one that is repeated, which a 0-d tensor has not
+    if not self.ndim:  # torch inserts a dimension behind the repeated one, which a 0-d tensor lacks
         check(repeats >= 0 or dim not in (0, -1), "Repeats must be non-negative")
         raise dim_out_of_range(1 if dim in (0, -1) else dim, 1)
     dim = wrap_dim(dim, self.ndim)
@@ -185,13 +185,13 @@ def _triangle(x: ndarray, diagonal: int, *, op: str) -> ndarray:
 
 @functools.lru_cache(maxsize=16)
 def _side(rows: int, columns: int, diagonal: int, lower: bool) -> ndarray:
-    """Where a matrix is on or beside a diagonal."""
+    """Return the mask of a matrix's entries on and below (or above) a diagonal."""
     edge = np.arange(rows)[:, None] + diagonal
     return np.arange(columns) <= edge if lower else np.arange(columns) >= edge
 
 
 def _write_triangle(bound: Bound, target: ndarray, step: Step) -> None:
-    """torch copies into a target that is not contiguous over its batch, and only then looks for shared places."""
+    """torch writes a target with a non-contiguous batch through a copy, and only then checks for overlap."""
     out = target.copy()
     step(bound | {"self": out})
     if target.ndim > 3:
@@ -226,7 +226,7 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
 
 
 def _precheck_diag(bound: Bound, outs: list[ndarray]) -> None:
-    """Of a vector the dtype is looked at in words of its own."""
+    """For a vector torch has a dtype message of its own."""
     x, out = bound["self"].dtype, outs[0].dtype
     if bound["self"].ndim == 1 and not can_cast(x, out):
         names = f"{scalar_name(x)} can't be cast to the desired out= type {scalar_name(out)}"
@@ -248,7 +248,7 @@ rows(
 
 @kernel("fill_diagonal_", like=np.fill_diagonal)
 def fill_diagonal_(self, fill_value, wrap=False):
-    """Write one number on the main diagonal; with ``wrap`` a tall matrix has it again after each square."""
+    """Write one number on the main diagonal; with ``wrap`` it restarts after each square of a tall matrix."""
     check(self.ndim >= 2, "dimensions must larger than 1")
     if self.ndim > 2:
         check(len(set(self.shape)) == 1, "all dimensions of input must be of equal length")
@@ -263,7 +263,7 @@ def fill_diagonal_(self, fill_value, wrap=False):
 
 
 def _shuffled(out: ndarray, source: ndarray) -> ndarray:
-    """A shuffled view as a dense tensor in the memory format that its source suggests."""
+    """Copy a shuffled view to a dense tensor in the memory format that its source suggests."""
     dense = stride_rules.empty(
         out.shape, out.dtype, stride_rules.in_format(out.shape, stride_rules.suggested(*stride_rules.layout_of(source)))
     )
@@ -277,7 +277,7 @@ def _check_image(x: ndarray, r: int, name: str, factor: str) -> None:
 
 
 def _check_pixels(x: ndarray, name: str) -> None:
-    """Refuse what torch has no code for: volumes in channels-last order, and rare dtypes."""
+    """Refuse what torch does not support: volumes in channels-last order, and rare dtypes."""
     words = "Unsupported memory format. Supports only ChannelsLast, Contiguous"
     check(stride_rules.suggested(*stride_rules.layout_of(x)) != "channels_last_3d", words)
     refuse_elements(code_for(name, x), x, RARE_OR_CHALF)
@@ -307,7 +307,7 @@ def pixel_unshuffle(self, downscale_factor):
         if n % r:
             words = f"pixel_unshuffle expects {name} to be divisible by downscale_factor,"
             raise RuntimeError(f"{words} but input.size({d})={n} is not divisible by {r}")
-    if not self.size:  # which torch clones as they are
+    if not self.size:  # torch clones empty tensors as they are
         return stride_rules.cloned(self)
     _check_pixels(self, "pixel_unshuffle")
     out = np.moveaxis(self.reshape(*batch, c, h // r, r, w // r, r), (-3, -1), (-4, -3))

@@ -23,7 +23,7 @@ from torchnp.layout.overlap import check_target
 from torchnp.layout.stride_rules import layout_of, order_of, preserved
 
 ndarray = np.ndarray
-# Called by place, which is cheaper; np.array makes an array of a NumPy scalar sooner than np.asarray.
+# Called with positional arguments, which is cheaper; np.array converts a NumPy scalar faster than np.asarray.
 _add: Any
 _multiply: Any
 _add, _multiply, _array = np.add.reduce, np.multiply.reduce, np.array
@@ -45,7 +45,7 @@ def _sum(x: ndarray, axes: Any, keepdim: bool, out: np.dtype) -> ndarray:
         return _add(x, axes, out, None, keepdim)
     if out == dt.bool_:
         return np.asarray(np.any(dt.cast(x, out), axes, keepdims=keepdim))
-    # Between two loops torch does not round: it adds up in the dtype of the computation, to which it converts at once.
+    # torch does not round between two loops: it converts at once to the computation's dtype and adds up in that.
     narrow = x.dtype != out != dt.opmath(out) and not dt.is_complex(out)
     terms = x if narrow and _runs(x, axes, out) > 1 else dt.cast(x, out)
     total = add_reduce(dt.cast(terms, dt.opmath(out)), axes, keepdim)
@@ -60,7 +60,7 @@ def _is_few(x: Any) -> bool:
 
 
 def _quick_sum_dim(self, dim, keepdim=False, *, dtype=None):
-    """Few float32 or float64 elements; of short dense rows as a product with ones, far cheaper to call."""
+    """Fast path for few float32 or float64 elements; short dense rows by a product with ones, far cheaper to call."""
     if not _is_few(self) or dtype is not None or type(keepdim) is not bool:
         return None
     given = axes(dim, self.ndim)
@@ -93,21 +93,21 @@ def _quick_mean(self, *, dtype=None):
 
 
 def _twin(quick: Any, of: Any) -> Quick:
-    """A twin that adds few elements in an order of its own; ``of`` magnitudes says how far it may be off."""
+    """Declare a fast path that adds few elements in its own order; ``of`` the magnitudes scales its tolerance."""
     order = "torch adds few elements in an order that changes with their layout and with the processor"
     magnitudes = lambda x, dim=(), keepdim=False, *, dtype=None: of(np.abs(x), tuple(dim) or None, keepdims=keepdim)
     return within(2, quick, order, magnitudes)
 
 
 def _refuse_sum(x: ndarray, axes: Any, out: np.dtype) -> None:
-    """A dtype without sums; the float8s have them where torch, lest it rounds between two loops, adds up in float32."""
+    """Refuse dtypes without sums; float8 has them where torch adds several loops up in float32, to avoid rounding."""
     if not x.size or (out in dt.FLOAT8S and _runs(x, axes, out) > 1):
         return
     refuse("sum_cpu", out, NOT_NUMERIC)
 
 
 def _loops(x: ndarray, axes: Any, out: np.dtype) -> list[list[int]]:
-    """The loops in which the dimensions of a sum are gone along, the inner one first: those that are one run of memory are one."""
+    """Group a sum's dimensions into loops, the inner one first; dimensions that are one run of memory share a loop."""
     strides = layout_of(x)[1] if x.dtype == out else preserved(*layout_of(x))
     found: list[list[int]] = []
     end = None
@@ -123,7 +123,7 @@ def _loops(x: ndarray, axes: Any, out: np.dtype) -> list[list[int]]:
 
 
 def _runs(x: ndarray, axes: Any, out: np.dtype) -> int:
-    """In how many loops the dimensions of a sum are gone along."""
+    """Return the number of loops over the dimensions of a sum."""
     return len(_loops(x, axes, out))
 
 
@@ -146,7 +146,7 @@ def sum_dim(self, dim, keepdim=False, *, dtype=None):
 
 
 def look_told(bound: Bound, outs: list[ndarray]) -> None:
-    """An out is of the dtype that is asked for; dimensions come first."""
+    """Check the dimensions, then that the out has the requested dtype."""
     axes_of(bound.get("dim"), bound["self"].ndim)
     if bound["dtype"] is not None:
         told, d = dt.as_dtype(bound["dtype"]), outs[0].dtype
@@ -166,7 +166,7 @@ def _precheck_nansum(bound: Bound, outs: list[ndarray]) -> None:
     if dt.is_inexact(x) and told is not None and dt.is_inexact(dt.as_dtype(told)):
         names = f"{dt.scalar_name(d)} and {dt.scalar_name(dt.as_dtype(told))}"
         check(dt.as_dtype(told) == d, f"nansum: provided dtype must match dtype of result. Got {names}.")
-    elif dt.is_inexact(x) and told is not None:  # of integers torch sums what it has made numbers of
+    elif dt.is_inexact(x) and told is not None:  # for integer results torch sums the result of nan_to_num
         nan_to_num(bound["self"])
     look_told(bound, outs)
 
@@ -204,7 +204,7 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
 
 
 def _mean_dtype(x: ndarray, dtype: Any) -> np.dtype:
-    """The dtype of a mean, which is none of integers."""
+    """Return the dtype of a mean; integers have none."""
     out = x.dtype if dtype is None else dt.as_dtype(dtype)
     if not dt.is_inexact(out):
         words = f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either"
@@ -213,7 +213,7 @@ def _mean_dtype(x: ndarray, dtype: Any) -> np.dtype:
 
 
 def _precheck_mean(bound: Bound, outs: list[ndarray]) -> None:
-    """Of all elements torch looks first whether the out takes the input's dtype; the quotient comes last."""
+    """Without dim, torch first checks that the out can hold the input's dtype; the quotient comes last."""
     x, d = bound["self"], outs[0].dtype
     words = f"mean.dtype_out(): input types can't be cast to the desired output type {dt.scalar_name(d)}"
     check("dim" in bound or dt.can_cast(x.dtype, d), words)
@@ -249,7 +249,7 @@ rows(
 
 
 def _precheck_nanmean(bound: Bound, outs: list[ndarray]) -> None:
-    """Of no elements the sum goes anywhere, but its quotient does not."""
+    """For an empty input any out can hold the sum, but not its quotient."""
     x, d = bound["self"], outs[0].dtype
     words = "nanmean(): integral types and 'Bool' are not supported for nanmean, even for empty tensors."
     check(dt.is_inexact(x.dtype), words)
@@ -317,7 +317,7 @@ def _logical(x: ndarray, dim: Any = None, keepdim: bool = False, *, ufunc: Any) 
 
 
 def _precheck_flag(bound: Bound, outs: list[ndarray]) -> None:
-    """An out of uint8 holds what several elements are in uint8: torch casts them, so that 0.5 and 256 are false."""
+    """For a uint8 out torch first casts several elements to uint8, so that 0.5 and 256 are false."""
     if outs[0].dtype == dt.uint8 and bound["self"].size > 1:
         bound["self"] = dt.cast(bound["self"], dt.uint8)
 

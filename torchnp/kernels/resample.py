@@ -1,7 +1,7 @@
 """Resampling: nearest, linear, cubic, and their antialiased forms.
 
 Every mode but nearest is a sum over a few input elements for each output element, one dimension after the other:
-`Sampling` holds their places and weights.
+`Sampling` holds their positions and weights.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sampling:
 
     index: ndarray
     weight: ndarray
-    count: ndarray | None = None  # how many of the taps each element has, where not all of them
+    count: ndarray | None = None  # the number of taps of each element, if not all
 
 
 # ---------------------------------------------------------------- where samples lie
@@ -57,7 +57,7 @@ def positions(size: int, out: int, align_corners: bool, scale: float | None, dty
 
 @functools.lru_cache(maxsize=256)
 def nearest(size: int, out: int, scale: float | None, exact: bool, shortcut: bool = False) -> ndarray:
-    """Index of the input element that each output element copies; some loops of torch copy or double as sizes say."""
+    """Index of the input element that each output element copies; ``shortcut``: copy or double as some torch loops."""
     if shortcut and not exact and out in (size, 2 * size):
         return np.arange(out) // (out // size)
     at = np.arange(out, dtype=np.float32)
@@ -68,7 +68,7 @@ def nearest(size: int, out: int, scale: float | None, exact: bool, shortcut: boo
 
 @functools.lru_cache(maxsize=256)
 def linear(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
-    """The two neighbours."""
+    """Linear interpolation of the two neighbours."""
     if size == out:
         return Sampling(np.arange(out)[:, None], np.ones((out, 1), dtype))
     at = np.maximum(positions(size, out, align_corners, scale, dtype), dtype.type(0))
@@ -79,7 +79,7 @@ def linear(size: int, out: int, align_corners: bool, scale: float | None, dtype:
 
 
 def _inner(x: ndarray, a: np.number, fused: Callable[..., ndarray] = fast_fma) -> ndarray:
-    """The cubic weight of a neighbour at a distance up to 1, in the steps that torch's compiler makes of it."""
+    """The cubic weight of a neighbour at a distance up to 1, in the steps of torch's compiled code."""
     one = x.dtype.type(1)
     return fused(fused(x, a + 2 * one, -(a + 3 * one)) * x, x, one)
 
@@ -91,7 +91,7 @@ def _outer(x: ndarray, a: np.number, fused: Callable[..., ndarray] = fast_fma) -
 
 @functools.lru_cache(maxsize=256)
 def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
-    """Four neighbours, by the cubic convolution with a = -0.75; those outside are the edge's."""
+    """Cubic convolution of four neighbours, with a = -0.75; the edge stands for neighbours outside."""
     at = positions(size, out, align_corners, scale, dtype)
     low = np.minimum(np.floor(at), size - 1).astype(dtype)
     near = np.clip(at - low, 0, 1).astype(dtype)
@@ -104,7 +104,7 @@ def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: 
 def _keys(x: ndarray) -> ndarray:
     x = np.abs(x)
     a = x.dtype.type(-0.5)
-    # Rounded once in double precision too: what then is left of a weight of 0 makes nan of an infinity.
+    # Rounded once in double precision too: the remainder of a weight of 0 then turns an infinity into nan.
     return np.where(x < 1, _inner(x, a, fma), np.where(x < 2, _outer(x, a, fma), 0))
 
 
@@ -146,7 +146,7 @@ def sample(x: ndarray, axis: int, s: Sampling) -> ndarray:
     shape = (-1, *[1] * (x.ndim - 1 - axis))
     y = x.take(s.index[:, 0], axis)
     y *= s.weight[:, 0].reshape(shape)
-    if s.count is not None:  # a factor that is given may leave all of the input behind
+    if s.count is not None:  # a given scale factor may move past all of the input
         y[(slice(None),) * axis + (s.count <= 0,)] = 0
     for k in range(1, s.index.shape[1]):
         part = x.take(s.index[:, k], axis)
@@ -162,7 +162,7 @@ def sample_bytes(x: ndarray, axis: int, s: Sampling) -> ndarray:
     if s.index.shape[1] == 1 and (s.weight == 1).all():
         return sample(x, axis, s)
     weight = s.weight.copy()
-    for k in range(1, weight.shape[1]):  # taps beyond the edge are one tap, rounded once
+    for k in range(1, weight.shape[1]):  # taps clamped to the edge become one tap, rounded once
         same = s.index[:, k] == s.index[:, k - 1]
         weight[same, k] += weight[same, k - 1]
         weight[same, k - 1] = 0
@@ -204,7 +204,7 @@ def unsample(g: ndarray, axis: int, size: int, s: Sampling) -> ndarray:
 
 
 def check_sizes(ndim: int, sizes: Ints, out: Ints, n: int) -> None:
-    """What torch checks of the sizes of a resampling."""
+    """Check the sizes of a resampling as torch does."""
     check(len(out) == n, f"It is expected output_size equals to {n}, but got size {len(out)}")
     check(ndim == n + 2, f"It is expected input_size equals to {n + 2}, but got size {ndim}")
     if min(*sizes[-n:], *out) <= 0:
@@ -221,14 +221,14 @@ def _check_forward(x: ndarray, out: Ints, n: int) -> None:
 
 
 def without_inf(x: ndarray, sizes: Ints, out: Ints) -> ndarray:
-    """Where a dimension keeps its size, torch adds 0 times each element to itself: inf is NaN."""
+    """Turn inf into NaN where a dimension keeps its size: torch adds 0 times each element to itself."""
     if not any(map(operator.eq, sizes, out)) or np.isfinite(x).all():
         return x
     return np.where(np.isinf(x), x.dtype.type(np.nan), x)
 
 
 def _by_channels(x: ndarray, out: Ints, mode: str) -> bool:
-    """Whether torch takes its loop for channels_last: for small images too, and linearly for those of three colours."""
+    """Return whether torch takes its channels_last loop: also for small images, and in linear mode for 3 channels."""
     if mode == "cubic":
         return False
     last = x.shape[1] > 3 and stride_rules.is_channels_last(*stride_rules.layout_of(x))
@@ -240,9 +240,9 @@ def _cpu_name(x: ndarray, out: Ints, name: str, mode: str) -> str:
 
 
 def interpolated(x, output_size, align, *scales, sampling, averages=False):
-    """Weighted means of the input elements around each output element; ``sampling`` says of which.
+    """Weighted means of the input elements around each output element; ``sampling`` chooses them.
 
-    What ``averages`` is as wide as what an output element stands for; dimensions that keep their size are passed over.
+    With ``averages`` the filter is as wide as an output element's extent; dimensions that keep their size are skipped.
     """
     n = len(scales)
     _check_forward(x, output_size, n)
@@ -255,7 +255,7 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
     inner = dt.opmath(x.dtype)
     run, weights = (sample_bytes, dt.float64) if of_bytes else (sample, inner)
     y = dt.cast(x, inner)
-    # torch's loop over any number of taps holds the weights of half types in them, that for channels_last in float32.
+    # torch's loop over any number of taps keeps half weights in the half type, its channels_last loop in float32.
     rounds = dt.is_half(x.dtype) and not averages and not _by_channels(x, output_size, sampling.__name__)
     if sampling is linear and not of_bytes:
         y = without_inf(y, x.shape[2:], output_size)
@@ -267,14 +267,14 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
         if rounds:
             s = _rounded(s, x.dtype)
         if averages and d == 0 and output_size[1] == 1 and not (of_bytes or (is_channels_last(x) and x.shape[1] > 1)):
-            # torch takes a column for a row here, along which the weights are the same: those of its first element.
+            # torch takes a column for a row here, and uses the weights of its first element all along.
             s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
         y = run(y, 2 + d, s)
     return _result(dt.cast(y, x.dtype), x)
 
 
 def _rounded(s: Sampling, dtype: np.dtype) -> Sampling:
-    """The weights as torch's loop over any number of taps holds them: of two the first is what the second leaves."""
+    """Round the weights as torch's loop over any number of taps does: of two, the first is 1 minus the second."""
     weight = dt.cast(s.weight, dtype)
     if weight.shape[1] == 2:
         weight[:, 0] = 1 - weight[:, 1]
@@ -282,18 +282,18 @@ def _rounded(s: Sampling, dtype: np.dtype) -> Sampling:
 
 
 def averaged(x: ndarray, *args: Any, mode: str) -> ndarray:
-    """`interpolated` by a filter that is as wide as what an output element stands for."""
+    """`interpolated` with a filter as wide as an output element's extent."""
     return interpolated(x, *args, sampling=functools.partial(antialiased, mode), averages=True)
 
 
 def _result(y: ndarray, x: ndarray) -> ndarray:
-    """The result in the format of the input, and a copy when resampling to the same size has handed that through."""
+    """Put the result in the input's format; copy if resampling to the same size returned the input itself."""
     y = in_format(y, is_channels_last(x))
     return y.copy("K") if np.may_share_memory(x, y) else y
 
 
 def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) -> ndarray:
-    """Each output element a copy of one input element: the nearest to its centre, or that at or before its place."""
+    """Copy one input element to each output element: the nearest to its centre, or that at or before its position."""
     n = len(scales)
     _check_forward(x, output_size, n)
     if x.dtype not in (*dt.FLOATS, dt.uint8):
@@ -315,9 +315,9 @@ def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) ->
 
 
 def _by_factors(input: ndarray, output_size: Any, *rest: Any, run: Callable[..., ndarray], dims: int, **given: Any):
-    """The op by output size or scale factors, as ``torch.nn.functional.interpolate`` calls it; it resamples ``dims``.
+    """Run the op by output size or scale factors over ``dims``, as ``torch.nn.functional.interpolate`` does.
 
-    An input of other dimensions is only refused by the op itself, or where it has no factor for one of them.
+    An input of another rank is refused only by the op itself, or where a dimension lacks a factor.
     """
     *align_corners, factors = rest
     n = input.ndim - 2
@@ -337,7 +337,7 @@ _SHRINKS = "averaging when it shrinks."
 
 
 def _precheck_lone(bound: Bound, outs: list[ndarray]) -> None:
-    """Sequences of one element torch reads by its iterator, which looks at memory."""
+    """torch reads sequences of one element through TensorIterator, which checks memory."""
     x, (out,) = bound["self"], outs
     if x.ndim == 3 and x.shape[2] == 1 and out.shape == x.shape and out.dtype == x.dtype:
         check_apart(out, x)
@@ -347,7 +347,7 @@ _LONE = WriteSpec(out=_precheck_lone)
 
 
 def _resampling(names: str, run: Callable[..., ndarray], doc: str, differs: Sequence[str] = (), **given: Any) -> None:
-    """Rows of one way to resample, and those that call it by output size or scale factors."""
+    """Declare the ops of one way to resample, and their overloads by output size or scale factors."""
     rows(names, run, doc, differs=differs, writes=_LONE, **given)
     doc = "The op of the same name by output size or scale factors."
     for name in names.split():

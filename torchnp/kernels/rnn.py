@@ -41,7 +41,7 @@ _USUAL = frozenset({dt.float32, dt.float64, *dt.HALVES, dt.complex64, dt.complex
 
 
 def _sigmoid(x: ndarray) -> ndarray:
-    if not dt.is_inexact(x.dtype):  # torch writes it in place of the gate
+    if not dt.is_inexact(x.dtype):  # torch writes the result into the gate
         raise cannot_cast(dt.get_default_dtype(), x.dtype)
     wide = dt.cast(x, dt.opmath(x.dtype))
     one = wide.dtype.type(1)
@@ -49,12 +49,12 @@ def _sigmoid(x: ndarray) -> ndarray:
 
 
 def _differ(*given: ndarray | None) -> bool:
-    """Whether torch has a say about dtypes: it refuses nearly all that are not one."""
+    """Return whether dtypes differ: torch refuses nearly all mixtures."""
     return len({x.dtype for x in given if x is not None}) > 1
 
 
 def _added(x: ndarray, y: ndarray) -> ndarray:
-    """A sum in place of the first."""
+    """Add ``y`` to ``x`` as torch does in place."""
     return x + y if x.dtype == y.dtype and x.dtype in _USUAL else in_place(x, add(x, y))
 
 
@@ -66,7 +66,7 @@ def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
     check(x.shape[-1] == weight.shape[1], f"mat1 and mat2 shapes cannot be multiplied ({sizes})")
     inner = dt.opmath(x.dtype)
     wide, turned = dt.cast(x, inner), dt.cast(weight, inner).T
-    # Of single numbers BLAS leaves products, and a row or a column of them is added to zeros.
+    # For an inner size of 1 BLAS leaves bare products, but adds a row or a column of them to zeros.
     y = wide * turned if x.shape[-1] == 1 < min(x.size, len(weight)) else np.matmul(wide, turned)
     if bias is not None:
         if x.ndim == 3 and not x.flags.c_contiguous:  # torch multiplies and adds in two steps then
@@ -82,7 +82,7 @@ def lstm_gates(gates: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
 
 
 def gru_gates(of_input: ndarray, of_state: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
-    """The gates reset, update and new of a GRU, activated, and what the state gives to the last."""
+    """The activated gates reset, update and new of a GRU, and the state's part of the last."""
     (ir, iz, i_n), (hr, hz, hn) = np.split(of_input, 3, -1), np.split(of_state, 3, -1)
     reset = _sigmoid(_added(hr, ir))
     return reset, _sigmoid(_added(hz, iz)), np.tanh(add(i_n, reset * hn)), hn
@@ -119,12 +119,12 @@ def _relu(gates: ndarray, state: State, w: Weights) -> State:
 
 # ---------------------------------------------------------------- layers
 
-_TAKEN = frozenset({dt.float32, *dt.HALVES})  # by oneDNN, which knows of some more
+_TAKEN = frozenset({dt.float32, *dt.HALVES})  # oneDNN accepts these, and knows some more
 _KNOWN = _TAKEN | {dt.uint8, dt.int8, dt.float8_e4m3fn, dt.float8_e5m2}
 
 
 def check_vendor(x: ndarray, ih: ndarray, hh: ndarray, bias: ndarray | None, h: ndarray, c: ndarray) -> None:
-    """Refuse the dtypes of a layer that oneDNN has not, or does not mix; the biases of half types are those of float32."""
+    """Refuse a layer's dtypes that oneDNN does not support or mix; half types may have float32 biases."""
     for a in (x, h, c, bias, ih, hh):
         if a is not None and a.dtype not in _TAKEN:
             check(a.dtype in _KNOWN, "get_mkldnn_dtype: unsupported data type")
@@ -138,9 +138,9 @@ def check_vendor(x: ndarray, ih: ndarray, hh: ndarray, bias: ndarray | None, h: 
 def run(
     cell: Cell, x: ndarray, state: State, w: Weights, reverse: bool, sizes: Sequence[int] | None = None
 ) -> tuple[ndarray, State]:
-    """One direction of one layer over (time, batch, features).
+    """Run one direction of one layer over (time, batch, features).
 
-    Or over packed sequences, longest first, of which step ``t`` has ``sizes[t]``; the others keep their state.
+    With ``sizes``, run over packed sequences, longest first: step ``t`` has ``sizes[t]``; the others keep their state.
     """
     gates = linear(x, w.ih, w.bias_ih)
     if sizes is None:
@@ -152,7 +152,7 @@ def run(
     out = np.empty((*x.shape[:-1], state[0].shape[-1]), state[0].dtype)
     for t, n in reversed(steps) if reverse else steps:
         new = cell(gates[t], tuple(s[:n] for s in state), w)
-        if new[0].dtype != out.dtype:  # a GRU's beside an input of a wider dtype
+        if new[0].dtype != out.dtype:  # from a GRU with an input of a wider dtype
             out = dt.cast(out, new[0].dtype)
         out[t] = new[0]
         state = (
@@ -274,7 +274,7 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
     states = _states(cell, hx, "lstm_cell")
     for x in (input, w_ih, w_hh):
         wrap_dim(1, x.ndim)
-    if cell in (_tanh, _relu):  # whose gates torch looks at before the input, and an LSTM's after it
+    if cell in (_tanh, _relu):  # torch checks their gates before the input, and an LSTM's after it
         _check_gates(cell, w_ih, w_hh)
     size, wanted = input.shape[-1], w_ih.shape[1]
     check(size == wanted, f"input has inconsistent input_size: got {size} expected {wanted}")

@@ -23,11 +23,11 @@ from torchnp.random import Generator, default_generator, libm
 ndarray = np.ndarray
 Sample = Callable[[Generator, int], ndarray]
 
-# ---------------------------------------------------------------- one formula of a uniform or a normal
+# ---------------------------------------------------------------- formulas of one uniform or normal value
 
 
 def _exactly(dtype: np.dtype, function: Callable[[float], float], ufunc: np.ufunc) -> Callable[[ndarray], ndarray]:
-    """The C library's function where its last bit shows; NumPy's is equal after rounding to float32."""
+    """Return the C library's function where its last bit shows; NumPy's is equal after rounding to float32."""
     return (lambda x: libm(function, x)) if dtype == float64 else ufunc
 
 
@@ -168,7 +168,7 @@ def _race(weights: ndarray, samples: int, generator: Generator | None) -> ndarra
 
 @kernel("poisson", like=np.random.poisson, differs=["random-stream", "random-dtype", "missing-kernel"])
 def poisson(self, generator=None):
-    """Poisson values of the rates that stand in each place."""
+    """Poisson values, each of its own rate."""
     require("poisson_cpu", self.dtype, FLOATS)
     rates = cast(self, float64).ravel().tolist()
     with (generator or default_generator).one_by_one(2 * len(rates)) as uniform:
@@ -209,7 +209,7 @@ def _transformed(
         u = uniform() - 0.5
         v = uniform()
         us = 0.5 - abs(u)
-        if us == 0:  # the quotient is infinite: its integer part is no count
+        if us == 0:  # the quotient is infinite, so its integer part is not a count
             continue
         k = math.floor((2 * a / us + b) * u + center)
         if 0 <= k <= most and ((us >= 0.07 and v <= v_r) or accepts(k, v, us, a / (us * us) + b)):
@@ -281,7 +281,7 @@ _TAILS = (
 
 
 def _tail(k: float) -> float:
-    """What Stirling's formula lacks of log(k!)."""
+    """Return the difference between log(k!) and Stirling's formula."""
     if k < len(_TAILS):
         return _TAILS[int(k)]
     square = (k + 1) * (k + 1)

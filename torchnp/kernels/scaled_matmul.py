@@ -25,9 +25,9 @@ _SCALED_RESULTS = (dt.float8_e4m3fn, dt.float8_e5m2)
 def _scaled_mm(
     self, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False
 ):  # fmt: skip
-    """(scale_a * self) @ (scale_b * mat2) + bias, over ``scale_result`` where ``out_dtype`` says float8.
+    """(scale_a * self) @ (scale_b * mat2) + bias, divided by ``scale_result`` if ``out_dtype`` is float8.
 
-    Of one dtype and with two single scales oneDNN computes it, in which a float8_e4m3fn overflows to nan; else the
+    With one dtype and two single scales oneDNN computes it, and float8_e4m3fn overflows to nan; otherwise the
     operands are scaled in float32 and the result saturates.
     """
     out = self.dtype if out_dtype is None else dt.as_dtype(out_dtype)
@@ -76,7 +76,7 @@ def _emulated(
 
 
 def _plus(total: ndarray, bias: ndarray) -> ndarray:
-    """A bias of any dtype, added as in place."""
+    """Add a bias of any dtype as an in-place op does."""
     check_fits(bias, total)
     wide = dt.promote_types(total.dtype, bias.dtype)
     check_result_dtype(wide, total.dtype)
@@ -95,14 +95,14 @@ def _check_operands(names: tuple[str, str], a: ndarray, b: ndarray, scale_result
 
 
 def _check_steps(scale_a: ndarray, scale_b: ndarray) -> None:
-    """Refuse scales of rows whose second dimension has a step, though it may have one element."""
+    """Refuse scales of rows whose second stride is not 1, even for a single element."""
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
         step = element_strides(scale)[dim_of(scale, 1)]
         check(step == 1, f"expected {name}.stride(1) to be 1, but got {step}", ValueError)
 
 
 def _joint_scaling(a: ndarray, b: ndarray, scale_a: ndarray, scale_b: ndarray) -> bool:
-    """Whether both have one scale, or one for each row and each column; the second are looked at if the first fit."""
+    """Return whether both have one scale, or one per row and column; the second is checked only if the first fits."""
     turned = lambda fits: fits(*[matrix_transposed(x) for x in (scale_b, b)][::-1])
     return any(fits(a, scale_a) and turned(fits) for fits in (_one_scale, _scale_of_rows))
 

@@ -50,7 +50,7 @@ def _scan(x: ndarray, dim: int, *, dtype: Any, op: str, ufunc: np.ufunc) -> ndar
 
 
 def _fused_product(a: ndarray, b: ndarray) -> ndarray:
-    """A product of complex numbers, each part with one rounding less, as torch's is compiled."""
+    """Complex product, each part with one rounding less (an FMA), as torch's is compiled."""
     parts = fma(a.real, b.real, -(a.imag * b.imag)), fma(a.real, b.imag, a.imag * b.real)
     return np.stack(parts, -1).view(b.dtype)[..., 0]
 
@@ -105,7 +105,7 @@ def _large_cumsum(x: ndarray, axis: int) -> ndarray | None:
 
 
 def _look(bound: Bound, targets: list[ndarray]) -> None:
-    """The dimension comes first, then whether the target has the dtype that is asked for, then whether there is code."""
+    """Check the dimension, then that the target has the requested dtype; dispatch comes last."""
     if bound["self"] is not targets[0]:
         look_told(bound, targets)
     elif bound["dtype"] is not None:
@@ -143,7 +143,7 @@ def logcumsumexp(self, dim):
 
 
 def _complex_logcumsumexp(x: ndarray, axis: int) -> ndarray:
-    """The same step by step; NaN stays."""
+    """Complex `logcumsumexp`, step by step; NaN stays."""
     start = np.full(x.shape[:axis] + x.shape[axis + 1 :], -np.inf, x.dtype)
     step = lambda total, row: complex_logaddexp(row, total)
     steps = itertools.accumulate(np.moveaxis(x, axis, 0), step, initial=start)

@@ -26,7 +26,7 @@ from torchnp.layout.stride_rules import cloned, contiguous, dense, layout_of
 
 ndarray = np.ndarray
 
-# Their targets share no memory with index or source, which scatter looks at first.
+# These ops check last that the target shares no memory with index or source; scatter checks it first.
 _APART_LAST = WriteSpec(after=precheck_apart)
 
 # ---------------------------------------------------------------- scatter
@@ -55,7 +55,7 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
         return out
     i, shape = index.reshape(index.shape or (1,)), self.shape or (1,)
     _check_code(self, reduce, include_self, "scalar" if src is None else "tensor")
-    accumulate.check_bounds(i[(slice(1),) * i.ndim], dim, shape[dim])  # torch reads the number where it writes first
+    accumulate.check_bounds(i[(slice(1),) * i.ndim], dim, shape[dim])  # torch checks this before it reads the number
     values = scalar(value, self.dtype) if src is None else src.reshape(src.shape or (1,))[tuple(map(slice, i.shape))]
     accumulate.check_bounds(i, dim, shape[dim])
     places = accumulate.linear(i, shape, dim)
@@ -76,7 +76,7 @@ def _check_kinds(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -
 
 
 def _precheck_scatter(bound: Bound, written: list[ndarray]) -> None:
-    """In place torch looks at dtypes and sizes before it looks at memory."""
+    """In place, torch checks dtypes and sizes before memory."""
     self, index, src = written[0], bound["index"], bound.get("src")
     dim = _check_kinds(self, bound["dim"], index, src)
     if index.size:
@@ -85,7 +85,7 @@ def _precheck_scatter(bound: Bound, written: list[ndarray]) -> None:
 
 
 def _check_sizes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> None:
-    """Refuse an index of other dimensions than the tensor and the source, or larger beside ``dim`` than these."""
+    """Refuse an index of another rank than self and ``src``, or larger than these (than self only beside ``dim``)."""
     shape, sizes = self.shape or (1,), index.shape or (1,)
     check(len(sizes) == len(shape), "Index tensor must have the same number of dimensions as self tensor")
     if src is not None and max(src.ndim, 1) != len(sizes):
@@ -102,7 +102,7 @@ def _check_sizes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -
 
 
 def _check_code(self: ndarray, reduce: str | None, include_self: bool, kind: str) -> None:
-    """torch's kernels of each reduction leave out dtypes of their own."""
+    """Refuse the dtypes that torch's kernel of a reduction lacks."""
     name = f"scatter_gather_{kind}_cpu" + (f"_reduce_{reduce}" if reduce in ("mean", "amax", "amin") else "")
     refuse(name if include_self else "scatter_reduce_exclude_input_init", self.dtype, RARE_OR_CHALF)
     lacking: dict[Any, Any] = {"amax": COMPLEXES, "amin": COMPLEXES, "mean": (bool_,)}
@@ -161,7 +161,7 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
 
 
 def _quick_index_add(self, dim, index, source):
-    """A few rows into a dense matrix."""
+    """Fast path that adds a few rows to a dense matrix."""
     if not type(self) is type(index) is type(source) is ndarray or type(dim) is not int or dim or self.ndim != 2:
         return None
     if not is_float(self) or source.dtype is not self.dtype or not is_plain(self):
@@ -194,20 +194,20 @@ def _quick_index_add(self, dim, index, source):
 def index_add(self, dim, index, source, *, alpha=1):
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
     dim = _check_index_source(self, dim, index, source, "index_add_()")
-    # torch's scatter_add, which rounds half types once; else it adds slice after slice
+    # torch then calls scatter_add, which rounds half types once; otherwise it adds slice after slice
     one = alpha == 1 and not isinstance(alpha, bool)
     whole = dim in (0, self.ndim - 1) and one and index.dtype == int64 and self.dtype != complex32
     whole = whole and self.ndim > 1
     if index.size or self.ndim < 2:
         rare = "add_stub" if self.ndim > 1 else "index_add_"
-        if self.ndim > 1 and self.size and not whole:  # the first of the sums that torch asks for
+        if self.ndim > 1 and self.size and not whole:  # torch checks the first index before its first sum
             check(accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None, index_out_of_range())
         by_rows = whole and dim == 0 and self.size and source.size >= 16 * len(self) and source.flags.c_contiguous
         summed = "scatter_add_expanded_index" if by_rows else "scatter_gather_tensor_cpu"
         refuse_elements(summed if whole else rare, self, RARE)
     if self.ndim > 1 and not (self.size and index.size):
         return self.copy()
-    # A complex number times 1 is another where it has nan or infinities.
+    # Multiplying a complex number by 1 changes it if it has nan or infinities.
     factor = None if one and (whole or not is_complex(self.dtype)) else scalar(alpha, self.dtype)
     if whole:
         accumulate.check_bounds(index, dim, self.shape[dim])
@@ -228,7 +228,7 @@ def index_add(self, dim, index, source, *, alpha=1):
 
 
 def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha: Any) -> ndarray:
-    """`index_add` by sums with alpha, which slices of one position are added with one after the other."""
+    """`index_add` by sums with alpha; slices of one position are added one after the other."""
     out, left, dtype = self.copy(), np.arange(index.size), self.dtype
     wide, alone = opmath(dtype), None
     if dtype in HALVES:
@@ -251,18 +251,18 @@ def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha:
 
 
 def _precheck_index_copy(bound: Bound, targets: list[ndarray]) -> None:
-    """Memory comes before all but the dimension."""
+    """torch checks memory before all but the dimension."""
     wrap_dim(bound["dim"], targets[0].ndim)
     check_target(targets[0])
     precheck_apart(bound, targets)
 
 
 def _check_window(self: ndarray, dim: int, n: int) -> None:
-    """torch makes the window on ``n`` slices that it writes before it looks at the index: of no memory there is none."""
+    """Refuse an empty target as torch does: it makes a window on ``n`` slices before it checks the index."""
     if n and self.ndim and not self.shape[dim]:
         empty, shape = cloned(self), self.shape
         steps = layout_of(empty)[1]
-        steps = steps if any(steps) else contiguous(shape)  # NumPy's own of no elements are 0
+        steps = steps if any(steps) else contiguous(shape)  # NumPy's own strides of empty arrays are 0
         as_strided(empty, (*shape[:dim], n, *shape[dim + 1 :]), (*steps[:dim], 0, *steps[dim + 1 :]))
 
 
@@ -305,7 +305,7 @@ def index_copy(self, dim, index, source):
 
 
 def _check_filled(self: ndarray, dim: int, index: ndarray) -> None:
-    """Refuse an index, counted from the end too, that lies outside of slices that have elements."""
+    """Refuse an index out of bounds (negative ones count from the end) if the slices have elements."""
     size = self.shape[dim] if self.ndim else 1
     wrong = index[(index < -size) | (index >= size)]
     if wrong.size and 0 not in _around(self, dim):
@@ -362,7 +362,7 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         refuse("index_func_", self.dtype, _NO_INDEX_REDUCE)
     elif index.size:
         select(self, dim, 0)  # torch's first window
-        if accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None:  # it goes from slice to slice
+        if accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None:  # torch goes slice by slice
             _refuse_index_reduce(self, reduce)
     check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     out = np.array(self, order="C", copy=True)
@@ -374,7 +374,7 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     shape = out.shape or (1,)
     i = np.broadcast_to(index.reshape([-1 if d == dim else 1 for d in range(len(shape))]), source.shape or (1,))
     places = accumulate.linear(i, shape, dim)
-    # torch counts by `index_add` of ones, which rounds half types once where it is a scatter_add
+    # torch counts by `index_add` of ones, which rounds half types once if it calls scatter_add
     steps = self.ndim < 2 or dim not in (0, self.ndim - 1) or index.dtype != int64
     flat = (out.reshape(-1), places.reshape(-1), source.reshape(-1))
     out = accumulate.reduce_at(*flat, reduce, include_self, True, steps)
@@ -382,7 +382,7 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
 
 
 def _refuse_division(dtype: np.dtype) -> None:
-    """A mean divides by counts at last, whether there are elements or not."""
+    """Refuse dtypes without division: a mean divides by counts last, even without elements."""
     refuse("div_cpu", dtype, (complex32,))
     refuse("div_floor_cpu", dtype, (bool_,))
 
@@ -391,7 +391,7 @@ _NO_INDEX_REDUCE = RARE_OR_CHALF | {bool_, *COMPLEXES}
 
 
 def _refuse_index_reduce(x: ndarray, reduce: str) -> None:
-    """Each reduction is made of other ops, which leave out dtypes of their own."""
+    """Refuse the dtypes that a reduction's ops lack."""
     if reduce == "mean":
         refuse("add_stub", x.dtype, RARE)
     elif reduce != "prod":

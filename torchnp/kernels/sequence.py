@@ -102,7 +102,7 @@ def _pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first):
     return _unpacked(out, grad, batch_sizes, batch_first)
 
 
-# ---------------------------------------------------------------- rows one after the other, with the places where each begins
+# ---------------------------------------------------------------- jagged rows: one after the other, with their offsets
 
 _SINGLE = "only a single jagged dim is supported for now"
 
@@ -139,7 +139,7 @@ def _jagged_to_padded_dense_forward(values, offsets, max_lengths, padding_value=
 
 @kernel("_padded_dense_to_jagged_forward")
 def _padded_dense_to_jagged_forward(dense, offsets, total_L=None):
-    """The beginnings of padded rows one after the other."""
+    """The beginnings of padded rows, concatenated."""
     name = "_padded_dense_to_jagged_forward"
     check(len(offsets) == 1, f"offsets_list.size() == 1 INTERNAL ASSERT FAILED: {name}(): {_SINGLE}")
     ends = _ends(name, offsets[0])
@@ -159,7 +159,7 @@ def _padded_dense_to_jagged_forward(dense, offsets, total_L=None):
 
 @kernel("_nested_compute_contiguous_strides_offsets")
 def _nested_compute_contiguous_strides_offsets(nested_size):
-    """The strides of rows of unequal shapes, and the places where each begins, if they lie one after the other."""
+    """Strides and offsets of parts of unequal shapes, stored one after the other."""
     check_type(dt.int64, nested_size)
     strides = np.ones(nested_size.shape, np.int64)
     strides[:, :-1] = np.cumprod(nested_size[:, :0:-1], 1)[:, ::-1]
@@ -188,7 +188,7 @@ _START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf, "
 def _lengths_of(
     data: ndarray, lengths: ndarray | None, offsets: ndarray | None, axis: int, unsafe: bool
 ) -> tuple[ndarray, int]:
-    """The length of each segment, and the axis that they divide, checked."""
+    """Return the checked length of each segment, and the axis that they divide."""
     axis = wrap_dim(axis, data.ndim)
     name, given = ("offsets", offsets) if offsets is not None else ("lengths", lengths)
     if given is None:
@@ -205,7 +205,7 @@ def _lengths_of(
 
 
 def _rows(data: ndarray, lengths: ndarray, axis: int) -> tuple[ndarray, ndarray, ndarray]:
-    """The data as rows and the segment of each, those of no segment left out; and which have one."""
+    """Return the rows that lie in a segment, the segment of each, and the mask of these rows."""
     extent, count = data.shape[axis], lengths.shape[-1]
     outer = lengths.size // max(count, 1)
     rows = np.ascontiguousarray(data).reshape(outer * extent, math.prod(data.shape[axis + 1 :]))
@@ -248,7 +248,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
 
 @kernel("_segment_reduce_backward")
 def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offsets=None, axis=0, initial=None):
-    """The gradient of `segment_reduce`; equal extremes share what is positive of it."""
+    """The gradient of `segment_reduce`; equal extremes share it where it is positive."""
     check(reduce in _START, unknown_reduction(reduce))
     lengths, axis = _lengths_of(data, lengths, offsets, axis, True)
     dtype = data.dtype
@@ -275,7 +275,7 @@ def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offset
 
 
 def _prod_gradient(rows: ndarray, segment: ndarray, grad: ndarray, result: ndarray, initial: Any) -> ndarray:
-    """grad times the product of all others: the result over the value, or where that says nothing the product itself."""
+    """grad times the product of all others: result / value, or for zeros and NaN the product itself."""
     found = grad * result / rows
     start = 1.0 if initial is None else float(initial)
     for i, j in zip(*np.nonzero((rows == 0) | (rows != rows))):

@@ -1,4 +1,4 @@
-"""Ops that put other memory under a tensor in torch. An array keeps its own: the result is an array on that memory."""
+"""Ops that replace a tensor's memory in torch; an array keeps its own, so the result is an array on the new memory."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ndarray = np.ndarray
 
 
 def _window(self: ndarray, source: ndarray, offset: int, size: Sequence[int], stride: Sequence[int]) -> ndarray:
-    """A window on the whole memory of ``source``, in the dtype of ``self``, so many elements behind where ``source`` begins."""
+    """Return a window on ``source``'s memory in ``self``'s dtype, ``offset`` elements after ``source``'s start."""
     memory, start = storage(source)
     flat = memory.reshape(-1).view(np.uint8)
     whole = flat[: flat.size - flat.size % self.itemsize].view(self.dtype)
     steps, offset = stride or contiguous(size), start // source.itemsize + offset
     kept = self.shape == tuple(size) and (not stride or element_strides(self) == tuple(stride))
     if not kept and offset >= 0 and 0 not in size:
-        # torch makes memory longer that it owns, and refuses other memory by these words.
+        # torch extends memory that it owns, and refuses other memory with this message.
         needed = offset + 1 + sum((n - 1) * s for n, s in zip(size, steps))
         check(needed <= whole.size, "Trying to resize storage that is not resizable")
     try:
@@ -38,7 +38,7 @@ def _window(self: ndarray, source: ndarray, offset: int, size: Sequence[int], st
 
 @kernel("set.source_Tensor", "set_.source_Tensor")
 def set_source_tensor(self, source):
-    """``source``'s memory by its shape and strides, read in the dtype of ``self``."""
+    """``source``'s memory with its shape and strides, read in the dtype of ``self``."""
     return (
         source[...] if source.dtype == self.dtype else _window(self, source, 0, source.shape, element_strides(source))
     )
@@ -46,7 +46,7 @@ def set_source_tensor(self, source):
 
 @kernel("set_.source_Tensor_storage_offset")
 def set_source_tensor_storage_offset(self, source, storage_offset, size, stride=()):
-    """``source``'s memory by an offset, a shape and strides in elements, read in the dtype of ``self``."""
+    """``source``'s memory with an offset, a shape and strides in elements, read in the dtype of ``self``."""
     check(source.flags.c_contiguous, "passed in tensor to be used as storage must be contiguous")
     words = f"unequal size length ({len(size)}) and stride length ({len(stride)})"
     check(not stride or len(size) == len(stride), words)
@@ -61,7 +61,7 @@ rows("set set_", lambda x: np.empty(0, x.dtype), "Memory of no elements, of the 
 
 @kernel("_resize_output_")
 def _resize_output_(self, size, device):
-    """`resize_` of what another op is to write; torch has code for it on the meta device only."""
+    """`resize_` of another op's out; torch has code for it on the meta device only."""
     kind = str(device).split(":")[0]
     check(kind == "cpu", f"out Tensor doesn't have the correct device set: expected {kind}, got cpu")
     return resize_(self, size)

@@ -1,4 +1,4 @@
-"""What can be asked of a tensor without touching its values: sizes, strides, dtype; and one value as a number."""
+"""Queries of a tensor's metadata (sizes, strides, dtype), and one value as a number."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def slice_tensor(self, dim=0, start=None, end=None, step=1):
     out = self[(*_AHEAD[dim], slice(start, end, step))]
     if out.size or step == 1:
         return out
-    # NumPy takes a step through nothing for none.
+    # NumPy ignores the step of an empty slice.
     return window(out, out.shape, (*out.strides[:dim], self.strides[dim] * step, *out.strides[dim + 1 :]))
 
 
@@ -104,7 +104,7 @@ def narrow_tensor(self, dim, start, length):
 
 @kernel("narrow_copy", like=np.ndarray.__getitem__, differs=["narrow-bounds", "copy-forms"])
 def narrow_copy(self, dim, start, length):
-    """A contiguous copy of `narrow`; torch words its refusals otherwise."""
+    """A contiguous copy of `narrow`, with other error messages."""
     start, length = (int(n.item()) if isinstance(n, ndarray) else n for n in (start, length))
     if dim >= self.ndim > 0:
         raise expected_true("dim < static_cast<int64_t>(self_sizes.size())")

@@ -23,11 +23,11 @@ from torchnp.layout.stride_rules import contiguous, layout_of, place
 ndarray = np.ndarray
 _max: Any
 _add: Any
-_max, _add = np.maximum.reduce, np.add.reduce  # called by place, which is cheaper
+_max, _add = np.maximum.reduce, np.add.reduce  # called with positional arguments, which is cheaper
 
 
 def _along(name: str, dim: int, *given: ndarray, of_rows: Callable[..., Any], whole: Callable[..., ndarray]) -> ndarray:
-    """Large rows of float32 or float64 tile by tile, else whole tensors in the dtype of the computation."""
+    """Process large rows of float32 or float64 tile by tile, else whole tensors in the computation's dtype."""
     x = given[0]
     axis = wrap_dim(dim, x.ndim)
     if not x.size:
@@ -55,12 +55,12 @@ _ORDER = "torch adds in an order that changes with the processor, and its exp is
 
 
 def _log_magnitudes(self, dim, half_to_float):
-    """What is subtracted: the distance from the largest, and the logarithm of the sum."""
+    """Magnitudes of the subtracted terms: the distance from the largest, and the logarithm of the sum."""
     return np.abs(self - self.max(dim, keepdims=True)) + np.log(self.shape[dim]) + 1
 
 
 def _quick_softmax(self, dim, half_to_float):
-    """Few float32 or float64 elements."""
+    """Fast path for few float32 or float64 elements."""
     if not _is_few(self, dim, half_to_float):
         return None
     y = np.subtract(self, _max(self, dim, None, None, True))
@@ -69,7 +69,7 @@ def _quick_softmax(self, dim, half_to_float):
 
 
 def _few_sums(y: ndarray, dim: int) -> ndarray:
-    """Sums along a dimension, to broadcast; of short rows in every column, which spares the broadcasting."""
+    """Broadcastable sums along a dimension; for short rows in every column, which spares the broadcasting."""
     n = y.shape[-1]
     if n <= 16 and (dim == -1 or dim == y.ndim - 1):
         return y.dot(ones((n, n), y.dtype))
@@ -100,7 +100,7 @@ def _softmax_whole(x: ndarray, axis: int, dtype: np.dtype) -> ndarray:
     out = np.subtract(x, _max(x, axis, None, None, True), np.empty_like(x))
     np.exp(out, out)
     total = np.asarray(add_reduce(out, (axis,), True))
-    if dt.is_half(dtype) and axis < x.ndim - 1:  # torch holds in the half type what does not fill its vectors
+    if dt.is_half(dtype) and axis < x.ndim - 1:  # torch rounds to the half type what does not fill its vectors
         inner = x.shape[axis + 1 :]
         kept = math.prod(inner) // AVX512.elements(dtype) * AVX512.elements(dtype)
         out = np.where(np.arange(math.prod(inner)).reshape(inner) < kept, out, dt.cast(dt.cast(out, dtype), x.dtype))
@@ -160,7 +160,7 @@ def _safe_softmax(self, dim, dtype=None):
 
 @kernel("_masked_softmax", differs=["half-opmath"])
 def _masked_softmax(self, mask, dim=None, mask_type=None):
-    """softmax over what the mask leaves: its True elements count as 0, and a row of them as NaN."""
+    """softmax over the unmasked elements; masked (True) ones give 0, and a row of them NaN."""
     check(mask.dtype == dt.bool_, "Mask should be a boolean tensor")
     if mask.shape != self.shape and self.ndim == 4 and mask.ndim == 2 and mask_type != 2:
         check(mask_type is not None, "Mask Type should be defined")
@@ -186,11 +186,11 @@ def _backward(grad, output, dim, input_dtype, *, op, of_rows, whole):
     words = "Expected tensor for argument #1 'grad' to have same size as tensor for argument #2 'output'; but"
     sizes = f"{shape_text(grad.shape)} does not equal {shape_text(output.shape)}"
     same = grad.shape == output.shape
-    # torch does not compare the sizes of log_softmax: what it would read beyond its memory is refused after all else.
+    # torch does not compare sizes for log_softmax; reads beyond its memory are refused here after all other checks.
     check(same or name == "log_softmax_backward", f"{words} {sizes} (while checking arguments for {name})")
     found = _along(name, dim, grad, output if same else grad, of_rows=of_rows, whole=whole)
     narrowed = input_dtype == dt.float16 and grad.dtype == dt.float32
-    if not grad.size:  # the dtypes are looked at in the loop
+    if not grad.size:  # torch checks the dtypes in the loop
         return found.astype(dt.float16) if narrowed else found
     if narrowed:
         raise expected_type(dt.float32, dt.float16)
@@ -212,7 +212,7 @@ def _softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: np.dt
 
 
 def _negative_where_all_are(total: ndarray, terms: ndarray, axis: int) -> ndarray:
-    """Sums of which one of negative zeros alone is a negative zero."""
+    """Make sums of negative zeros alone negative zeros."""
     if total.all():
         return total
     return np.where((total == 0) & np.signbit(terms).all(axis, keepdims=True), -total.dtype.type(0), total)
@@ -231,7 +231,7 @@ def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: n
 
 
 def _quick_softmax_backward(grad, output, dim, input_dtype):
-    """Two plain tensors of float32 or float64; to the same bits."""
+    """Fast path for two plain tensors of float32 or float64; bit-identical."""
     if not is_float(grad) or type(output) is not ndarray or output.dtype is not grad.dtype or grad.size > TILE:
         return None
     if grad.shape != output.shape or not is_axis(dim, grad.ndim) or input_dtype == dt.float16:
@@ -256,7 +256,7 @@ rows(
 
 @kernel("_masked_softmax_backward", differs=["half-opmath"])
 def _masked_softmax_backward(grad_output, output, mask, dim=None):
-    """Gradient of `_masked_softmax`: that of softmax over what the mask leaves."""
+    """Gradient of `_masked_softmax`: that of softmax over the unmasked elements."""
     check(grad_output.shape == mask.shape, "Mask shape should match grad shape")
     check(mask.dtype == dt.bool_, "Mask should be a boolean tensor")
     axis = wrap_dim(-1 if dim is None else dim, grad_output.ndim)

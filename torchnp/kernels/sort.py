@@ -139,12 +139,12 @@ def _median_dim(x: ndarray, dim: int, keepdim: bool, *, skip_nan: bool) -> tuple
 
 
 def _middle(x: ndarray, axis: int, skip_nan: bool) -> ndarray:
-    """The index of the lower of the middle elements; of NaN the first, which the sort puts after the numbers."""
+    """The index of the lower middle element, or of the first NaN, which the sort puts after the numbers."""
     n = x.shape[axis]
     middle = np.asarray((n - 1) // 2).reshape((1,) * x.ndim)
     if dt.is_floating(x.dtype):
         count = np.add.reduce(x != x, axis, np.int64, keepdims=True)
-        if skip_nan:  # of the numbers alone, if there are any
+        if skip_nan:  # the middle of the numbers, if there are any
             middle = np.where(count == n, middle, (n - count - 1) // 2)
         else:
             middle = np.where(count > 0, n - count, middle)
@@ -214,11 +214,11 @@ def _most_frequent(x: ndarray, axis: int) -> ndarray:
     return np.moveaxis(found, -1, axis)
 
 
-_INSERTED = 16  # elements that C++'s sort takes one by one; of more with nan among them it has no order to speak of
+_INSERTED = 16  # up to this many elements C++'s sort inserts one by one; beyond, nan leaves no defined order
 
 
 def _after_insertion(row: list[float]) -> int:
-    """The last of the first longest run of equals, where nan is below nothing: each stays behind what stood before it."""
+    """Return the last of the first longest run of equals after an insertion sort, in which nan is below nothing."""
     order = [0]
     for i in range(1, len(row)):
         j = 0 if row[i] < row[order[0]] else i

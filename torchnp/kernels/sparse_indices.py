@@ -1,4 +1,4 @@
-"""The index tensors of sparse layouts: from one layout to another, and whether they are right.
+"""Index tensors of sparse layouts: conversion and validation.
 
 Sparse tensors themselves are several arrays, which the table does not have; their parts are plain arrays.
 """
@@ -43,7 +43,7 @@ def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
 
 @kernel("_convert_indices_from_csr_to_coo", like=np.repeat, differs=["csr-batches"])
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
-    """Row and column numbers, and before them those of a batch, from where each row begins."""
+    """Batch, row and column numbers, from where each row begins."""
     dims = f"{crow_indices.ndim} and {crow_indices.ndim} dimensional tensors, respectively."
     words = f"crow_indices and col_indices are supposed to have the same dimensionality, but got {dims}"
     check(crow_indices.ndim == col_indices.ndim, words)
@@ -63,7 +63,7 @@ def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=Fal
 
 
 def _row_numbers(starts: ndarray, each: int) -> ndarray:
-    """The row of each of so many values of each batch, zero for those of no row; torch leaves them unwritten."""
+    """The row of each of a batch's values; 0 for values of no row, which torch leaves unwritten."""
     ends = np.clip(starts, 0, each)
     counts = np.maximum(np.diff(ends), 0)
     batch, row = np.nonzero(counts)
@@ -97,7 +97,7 @@ def _validate_compressed_sparse_indices(is_crow, compressed_idx, plain_idx, cdim
     check(((plain_idx >= 0) & (plain_idx < dim)).all(), f"`0 <= {plain} < n{inner}s` is not satisfied.")
     check((compressed_idx[..., 0] == 0).all(), f"`{compressed}[..., 0] == 0` is not satisfied.")
     check((compressed_idx[..., -1] == nnz).all(), f"`{compressed}[..., -1] == nnz` is not satisfied.")
-    # torch counts the batches of the first tensor, and does not ask whether the second has as many.
+    # torch counts the batches of the first tensor, and does not check that the second has as many.
     for starts, numbers in zip(_rows(compressed_idx), _rows(plain_idx), strict=False):
         for start, end in itertools.pairwise(starts.tolist()):
             words = f"`0 <= {compressed}[..., 1:] - {compressed}[..., :-1] <= n{inner}s` is not satisfied."
@@ -139,7 +139,7 @@ def _check_compressed(
     check(all(x == tuple(size[:batch]) for x in found), words)
     shape = list(size[batch : batch + 2])
     for i in range(2) if block else ():
-        edge = values.shape[batch + 1 + i] or 1  # blocks of nothing count as single places
+        edge = values.shape[batch + 1 + i] or 1  # empty blocks count as single positions
         words = f"tensor shape[{batch + i}] (={shape[i]}) must be divisible with blocksize[{i}] (={edge})"
         check(shape[i] % edge == 0, f"{words} as defined by values shape")
         shape[i] //= edge
@@ -156,7 +156,7 @@ def _check_compressed(
     _validate_compressed_sparse_indices(is_crow, compressed, plain, count, other, nnz)
 
 
-# The overload, torch's name and number of the layout, whether they go by rows, whether they have blocks, and what they are.
+# The overload, torch's name and number of the layout, whether it goes by rows, whether it has blocks, its description.
 _LAYOUTS = (
     ("_validate_sparse_csr_tensor_args", "sparse_csr", "3", True, False, "tensor compressed by rows"),
     ("_validate_sparse_csc_tensor_args", "sparse_csc", "5", False, False, "tensor compressed by columns"),
@@ -212,7 +212,7 @@ _DIFFERS = ["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"]
 
 @kernel("_sparse_mm", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "matrix-only"])
 def _sparse_mm(sparse, dense):
-    """`mm`, of which a factor may be sparse in torch; of two dense ones the product lies by columns."""
+    """`mm`, of which a factor may be sparse in torch; the product of two dense ones is column-major."""
     dim_of(sparse, -2)
     dim_of(dense, -1)
     dim_of(dense, -2)

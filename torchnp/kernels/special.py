@@ -30,7 +30,7 @@ _MULTIGAMMA = [*_DOUBLE, "multigammaln-domain", "lgamma-of-minus-infinity"]
 
 
 def _float(names: str, function: Any, scipy: str, *also: str, **given: Any) -> Callable[[Any], ndarray]:
-    """`unary` of floats, integers among them in the default dtype; ``scipy`` is SciPy's name, ``also`` further differences."""
+    """`unary` of floats, and integers in the default dtype; ``scipy`` is SciPy's name, ``also`` more differences."""
     differs = [*(_NO_HALF if given.get("takes") is WIDE else _FLOAT), *also]
     return unary(names, function, int_to_float, like=scipy_special(scipy), differs=differs, **{"takes": FLOATS} | given)
 
@@ -52,7 +52,7 @@ rows(
 
 
 def _lgamma(x: ndarray) -> ndarray:
-    """SciPy's is nan at -inf, C's is inf; torch's vectors overflow before the end, and SciPy near zero."""
+    """lgamma; at -inf SciPy gives nan, C inf; torch's vectors overflow early, and SciPy near zero."""
     value = scipy_special("gammaln")(x)
     size = np.abs(x)
     if x.dtype == dt.float64:
@@ -109,7 +109,7 @@ def polygamma(n: int, self: ndarray) -> ndarray:
     kind = x.dtype.type
     factorial = np.exp(np.float64(kind(scipy_special("gammaln")(n + 1.0))))  # not exact, as torch's
     factor = kind(factorial if n % 2 else -factorial)
-    # torch has the terms of half types in float32, where they cancel below zero.
+    # torch computes the terms of half types in float32, where they cancel below zero.
     zeta = _zeta_in_single(n + 1, x) if dt.is_half(out) else _zeta(np.float64(n + 1), x.astype(np.float64))
     return finish(factor * dt.cast(dt.cast(zeta, out), x.dtype), out)
 
@@ -152,7 +152,7 @@ def mvlgamma(self: ndarray, p: int) -> ndarray:
 
 
 def _zeta(x: Any, q: Any) -> ndarray:
-    """Hurwitz zeta: SciPy's, but of infinities, and where the terms underflow or have poles, the series itself."""
+    """Hurwitz zeta: SciPy's, but the series itself for infinities and where terms underflow or have poles."""
     dtype = np.result_type(x, q)
     x, q = (np.asarray(v, np.float64) for v in (x, q))
     value = np.asarray(scipy_special("zeta")(np.minimum(x, 1e300), q))
@@ -160,7 +160,7 @@ def _zeta(x: Any, q: Any) -> ndarray:
     if odd.any():
         x, q = np.broadcast_arrays(x, q)
         value[odd] = _zeta_series(x[odd], q[odd])
-    if dtype == dt.float32:  # torch has the first term in float32, the others in double
+    if dtype == dt.float32:  # torch computes the first term in float32, the others in double
         first = np.power(q, -x)
         rounding = first.astype(np.float32) - first
         value = np.where(np.isfinite(rounding), value + rounding, value)
@@ -175,7 +175,7 @@ _ZETA = (
     *(-2.950130727918164224e12, 1.1646782814350067249e14, -4.5979787224074726105e15),
     *(1.8152105401943546773e17, -7.1661652561756670113e18),
 )
-_ZETA_STEPS = 1000  # SciPy's value stands below minus that
+_ZETA_STEPS = 1000  # below minus this, SciPy's value is kept
 
 
 def _power(base: ndarray, exponent: ndarray) -> ndarray:
@@ -183,7 +183,7 @@ def _power(base: ndarray, exponent: ndarray) -> ndarray:
 
 
 def _zeta_series(x: ndarray, q: ndarray) -> ndarray:
-    """Cephes's steps, with what they make of infinities: ``0 * inf`` is nan."""
+    """Zeta by Cephes's steps, with their results for infinities: ``0 * inf`` is nan."""
     tiny = 2.0**-53
     total = _power(q, -x)
     a, term, done = q.copy(), np.zeros_like(q), np.zeros(q.shape, np.bool_)
@@ -217,7 +217,7 @@ zeta = binary(
 
 
 def _incomplete(name: str, first: float) -> Callable[[ndarray, ndarray], ndarray]:
-    """An incomplete gamma function, ``first`` at x = 0; torch looks for zero and infinity before NaN."""
+    """An incomplete gamma function, ``first`` at x = 0; torch checks for zero and infinity before NaN."""
     function = scipy_special(name)
 
     def gamma(a: ndarray, x: ndarray) -> ndarray:
@@ -270,7 +270,7 @@ _float("special_entr", _entr, "entr", cpu="entr_cpu", compute=same)
 
 
 def _precheck_logit(bound: Bound, targets: list[ndarray]) -> None:
-    """torch looks whether the target holds the result before it reads the number."""
+    """torch checks that the target can hold the result before it reads the number."""
     check_result_dtype(int_to_float(bound["self"].dtype), targets[0].dtype)
 
 
@@ -284,7 +284,7 @@ def logit(self: ndarray, eps: float | None = None) -> ndarray:
     require("logit_cpu", out, FLOATS)
     x = dt.cast(self, out)  # half types are rounded at each step
     if eps is not None:
-        scalar(float(eps), out)  # has to be one of the dtype
+        scalar(float(eps), out)  # has to fit the dtype
     if eps is not None and eps >= 0:
         low, high = number(float(eps), x.dtype), number(1, x.dtype) - number(float(eps), x.dtype)
         x = np.where(x < low, low, np.where(x > high, high, x))

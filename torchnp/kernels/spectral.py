@@ -29,7 +29,7 @@ ndarray = np.ndarray
 def _call(
     name: str, x: ndarray, n_fft: int, hop: int | None, size: int | None, window: ndarray | None, **options: Any
 ) -> tuple[str, int, int]:
-    """The call as torch's messages repeat it, the hop and the window's length."""
+    """Return the call as torch's messages repeat it, the hop and the window's length."""
     hop, size = n_fft >> 2 if hop is None else hop, n_fft if size is None else size
     given = "None" if window is None else f"{tensor_type(window.dtype)}{{{shape_text(window.shape)}}}"
     rest = ", ".join(f"{k}={v if v is None else int(v)}" for k, v in options.items())
@@ -82,7 +82,7 @@ def _check_sizes(call: str, points: int, n_fft: int, hop: int, size: int, window
 
 
 def _frames(signal: ndarray, n_fft: int, hop: int, size: int, align: str | None) -> ndarray:
-    """(batch, frame, time): views of the signal; aligned by a mode of padding, the first window starts at its start."""
+    """(batch, frame, time) views of the signal; with ``align`` (padding mode) the first window starts at its start."""
     batch, points = signal.shape
     if align is None:
         count = 1 + (points - n_fft) // hop
@@ -90,12 +90,12 @@ def _frames(signal: ndarray, n_fft: int, hop: int, size: int, align: str | None)
         count, left = 1 + (points - size) // hop, (n_fft - size) // 2
         signal = pad(signal, [left, left], align)
     across, along = element_strides(signal)
-    # Aligned, the last window may end beyond the signal, in whose memory torch looks for it.
+    # Aligned, the last window may end beyond the signal; torch then reads on in the signal's memory.
     return as_strided(signal, (batch, count, n_fft), (across, along * hop, along))
 
 
 def _full_window(window: ndarray | None, n_fft: int, size: int, dtype: np.dtype) -> ndarray | None:
-    """The window with zeros around it up to n_fft points; without one, a rectangular window; None where that is all."""
+    """The window (by default rectangular) zero-padded to n_fft points; None for a rectangular one of full length."""
     if window is None and size == n_fft:
         return None
     given = np.ones(size, dtype) if window is None else window
@@ -123,7 +123,7 @@ def istft(
     self, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
     length=None, return_complex=False,
 ):  # fmt: skip
-    """The signal of a short-time Fourier transform: windows added where they overlap, over the sum of their squares."""
+    """The signal of a short-time Fourier transform: overlapping windows added, divided by the sum of their squares."""
     shown = {"center": center, "normalized": normalized, "onesided": onesided, "length": length}
     shown |= {"return_complex": return_complex}
     call, hop, size = _call("istft", self, n_fft, hop_length, win_length, window, **shown)
@@ -153,7 +153,7 @@ def istft(
 
 
 def _check_spectrum(call: str, x: ndarray, n_fft: int, onesided: bool | None) -> bool:
-    """Whether the spectrum has one side, after torch's checks of its shape."""
+    """Return whether the spectrum is one-sided, after torch's checks of its shape."""
     words = "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
     check(dt.is_complex(x.dtype), words)
     if x.ndim < 2:  # torch counts the parts of a complex number as one more dimension

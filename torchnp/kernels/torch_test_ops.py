@@ -58,7 +58,7 @@ def _test_check_tensor(self):
 
 
 def _precheck_addends(bound: Bound, outs: list[ndarray]) -> None:
-    """Without addends the values themselves are copied."""
+    """Without addends torch copies the values themselves."""
     if bound["addends"] is None:
         check_apart(outs[0], bound["values"])
 

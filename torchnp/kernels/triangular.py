@@ -51,7 +51,7 @@ def _substituted(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) ->
         known = slice(i + 1, None) if upper else slice(None, i)
         x[i] -= a[i, known] @ x[known]
         if not unit:
-            x[i] /= a[i, i] if a[i, i] or a.dtype.kind == "f" else np.nan  # 1 over a complex zero is nan there
+            x[i] /= a[i, i] if a[i, i] or a.dtype.kind == "f" else np.nan  # BLAS: 1 over a complex zero is nan
     return x
 
 
@@ -63,7 +63,7 @@ def _check_triangular(a: ndarray, b: ndarray, left: bool) -> None:
 
 
 def _precheck_gaps(bound: Bound, outs: list[ndarray]) -> None:
-    """torch works in the out, or, where its matrices do not lie row by row or column by column, in memory of B's dtype."""
+    """torch works in the out, or, if its matrices are neither row- nor column-major, in memory of B's dtype."""
     a, b, out = bound["self"], bound["B"], outs[0]
     _check_triangular(a, b, bound["left"])
     fits = out.shape == (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
@@ -118,7 +118,7 @@ def _cholesky(a: ndarray, upper: bool, check_errors: bool = True, *, name: str =
     check_square(spoken, a)
     if spoken == "linalg.cholesky":
         check_inexact(spoken, a)
-    triangle = a.dtype in dt.FLOAT8S and spoken == "linalg.cholesky"  # taken first
+    triangle = a.dtype in dt.FLOAT8S and spoken == "linalg.cholesky"  # torch takes the triangle first
     check_lapack(("triu" if upper else "tril") if triangle else "cholesky_cpu", a)
     out, info = factored("potrf", a, lower=not upper, clean=True)
     if check_errors:
@@ -150,7 +150,7 @@ def cholesky(self, upper=False):
 
 
 def _precheck_solved(bound: Bound, outs: list[ndarray]) -> None:
-    """Whether the out holds the result comes before all else."""
+    """torch first checks that the out can hold the result."""
     x, d = bound["self"].dtype, outs[0].dtype
     words = "cholesky_solve: Expected result to be safely castable from"
     check(dt.can_cast(x, d), f"{words} {dt.scalar_name(x)} dtype, but got result with dtype {dt.scalar_name(d)}")

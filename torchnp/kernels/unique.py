@@ -1,4 +1,4 @@
-"""Distinct elements, and places among sorted ones."""
+"""Distinct elements, and positions among sorted ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _none() -> ndarray:
 
 
 def _distinct(x: ndarray, order: Any) -> tuple[ndarray, ndarray, ndarray]:
-    """Of elements, or rows, in an order: the first of each run, where each element went, how long the runs are."""
+    """For elements or rows in a given order: the first of each run, each element's run, and the runs' lengths."""
     x = x[order]
     changes = x[1:] != x[:-1]
     changes = changes if x.ndim == 1 else changes.any(1)
@@ -83,7 +83,7 @@ def _of_slices(x: ndarray, dim: int, order: Any) -> tuple[ndarray, ndarray, ndar
     return np.moveaxis(values.reshape(-1, *slices.shape[1:]), 0, axis), inverse, counts
 
 
-_INSERTED = 16  # up to so many torch's sort inserts one after the other, and what nan does to that is fixed
+_INSERTED = 16  # up to this many torch's sort inserts one by one, so that the effect of nan is fixed
 
 
 def _in_order(rows: ndarray) -> ndarray:

@@ -23,7 +23,7 @@ ndarray = np.ndarray
 
 
 def _precheck_alone(bound: Bound, outs: list[ndarray]) -> None:
-    """Norms of single numbers are their lengths, which torch writes as it does those."""
+    """torch writes norms of single numbers as absolute values, with the same checks of memory."""
     x, out = bound["self"], outs[0]
     if out.size == x.size and length_of(x.shape, axes_of(bound.get("dim"), x.ndim)) == 1:
         check_target(out)
@@ -56,7 +56,7 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 
 def _is_alone(x: ndarray, dim: Any) -> bool:
-    """Whether each norm is of one number; torch does not see it of a tensor without dimensions if one is named."""
+    """Return whether each norm is of one number; torch does not see this for a 0-d tensor if a dim is given."""
     named = isinstance(dim, int) or bool(dim)
     return length_of(x.shape, axes_of(dim, x.ndim)) == 1 and (x.ndim > 0 or not named)
 
@@ -68,7 +68,7 @@ def norm_along(x: ndarray, ord: float, axes: Any, keepdim: bool = False) -> Any:
         return add_reduce((x != 0).astype(dt.to_real(x.dtype)), axes, keepdim)
     if ord == 2:
         squares = x * x if x.dtype.kind != "c" else x.real * x.real + x.imag * x.imag
-        if x.dtype.kind == "c":  # the length of a number with an infinite part is infinite, beside NaN too
+        if x.dtype.kind == "c":  # a number with an infinite part has an infinite magnitude, even beside NaN
             squares = np.where(np.isinf(x), squares.dtype.type(np.inf), squares)
         return np.sqrt(add_reduce(squares, axes, keepdim))
     x = np.abs(x)
@@ -84,7 +84,7 @@ def norm_along(x: ndarray, ord: float, axes: Any, keepdim: bool = False) -> Any:
 
 
 def _check_has_identity(name: str, x: ndarray, ord: float, dims: Any) -> None:
-    """Refuse norms of nothing that have no neutral element."""
+    """Refuse norms of empty tensors that have no identity."""
     if x.size or not (ord < 0 or ord == math.inf):
         return
     spelled = f"{name} cannot compute the {ord:g} norm on"
@@ -139,10 +139,10 @@ def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 
 def norm_of(x: ndarray, p: Any = 2, dim: Any = None, keepdim: bool = False) -> ndarray:
-    """`norm`, in its own words."""
+    """`norm`, with its own error messages."""
     words = "norm(): input dtype should be either floating point or complex. Got"
     check(dt.is_inexact(x.dtype), f"{words} {dt.scalar_name(x.dtype)} instead.")
-    axes_of(dim, x.ndim)  # looked at first
+    axes_of(dim, x.ndim)  # torch checks this first
     return linalg_vector_norm(x, 2 if p is None else p, dim, keepdim)
 
 
@@ -151,7 +151,7 @@ def _norm_in(x: ndarray, p: Any, *given: Any) -> ndarray:
     wide = x.dtype if dtype is None else dt.as_dtype(dtype)
     words = "norm(): the desired output dtype should be either floating point or complex. Got"
     check(dt.is_inexact(wide), f"{words} {dt.scalar_name(wide)} instead.")
-    for dim in over[:1]:  # looked at first
+    for dim in over[:1]:  # torch checks this first
         axes_of(dim, x.ndim)
     out = linalg_vector_norm(x, 2 if p is None else p, *over, dtype=wide)
     check(dtype is None or out.dtype == wide, out_dtype(out.dtype, wide))

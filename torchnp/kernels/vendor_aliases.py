@@ -1,8 +1,8 @@
-"""Layers, losses and attention under the names of vendors' libraries, as graphs that were captured there have them.
+"""Layers, losses and attention under vendor libraries' names, as in graphs that were captured with these libraries.
 
-torch's CPU has no code for these names on plain tensors. What they compute is plain: the values are those of the ops
-that they stand for, what only concerns the library (benchmarks, reserved memory) has no effect, and its own layouts are
-plain order here. What belongs to the libraries' random streams is zero, in the shapes that they give; dropout is refused.
+torch's CPU has no code for these names on plain tensors. The values here are those of the ops that they stand for.
+Options that only concern a library (benchmarks, reserved memory) have no effect, and its own layouts are plain order.
+States of a library's random stream are zero, in the library's shapes; dropout is refused.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ rows("_to_dense", lambda x, dtype, _: clone(x if dtype is None else dt.cast(x, d
 
 @kernel("_fused_dropout", differs=["half-opmath"])
 def _fused_dropout(self, p, generator=None):
-    """Each value over ``p`` with probability ``p``, else zero, and which were kept; the draws are those of the CPU."""
+    """Each value divided by ``p`` with probability ``p``, else zero, and which were kept; drawn as on the CPU."""
     kept = bernoulli_values(self.size, dt.uint8, p, generator).reshape(self.shape)
     return _masked_scale(self, kept, 1 / p if p else 0.0), kept
 
@@ -191,7 +191,7 @@ def _attention_gradients(grad_out, query, key, value, out, logsumexp, attn_bias,
 
 
 def _bias_gradient(grad, q, k, v, out, log_sum, bias, causal, scale):
-    """The gradient of the scores, summed to the shape of what was added to them."""
+    """The gradient of the scores, summed to the bias's shape."""
     inner = attention.sum_dtype(q, k)
     g, q, k, v, o = (dt.cast(x, inner) for x in (grad, q, k, v, out))
     logs = dt.cast(log_sum[..., : q.shape[2]], inner)[..., None]
@@ -232,7 +232,7 @@ rows("_scaled_dot_product_fused_attention_overrideable_backward", _asked, _ROWS,
 def _scaled_dot_product_efficient_attention(
     query, key, value, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None
 ):
-    """Attention over (batch, heads, time, size), and if asked the logarithm of each row's sum, 32 rows a block."""
+    """Attention over (batch, heads, time, size), and if asked each row's logsumexp, padded to a multiple of 32 rows."""
     out, log_sum = _attend(query, key, value, attn_bias, dropout_p, is_causal, scale)
     rows = -(-query.shape[2] // 32) * 32 if compute_log_sumexp else 0
     padded = np.full((*log_sum.shape[:2], rows), np.inf, log_sum.dtype)

@@ -1,7 +1,7 @@
-"""Views that give the same elements another shape, order of dimensions or dtype.
+"""Views that give the same elements another shape or order of dimensions, and reshapes.
 
-Every result here shares memory with its input, as torch's does; NumPy's own counterparts are read-only in places
-(broadcast_to, diagonal) and copy in others (reshape).
+Views share memory with their input, as torch's do; some of NumPy's counterparts are read-only (broadcast_to,
+diagonal) or copy (reshape).
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def view(self, size):
 
 def _viewed(x: ndarray, size: Sequence[int]) -> ndarray | None:
     """`view`, or None where the strides do not allow it."""
-    if x.size and (1 not in x.shape or is_plain(x)):  # of dimensions of one element NumPy has other ideas
+    if x.size and (1 not in x.shape or is_plain(x)):  # NumPy treats dimensions of one element differently
         try:
             out = x.reshape(size) if x.flags.c_contiguous else x.reshape(size, copy=False)
         except ValueError:
             infer_size(size, x.size)
             return None
-        if size and min(size) < -1:  # NumPy infers any negative size, torch -1 alone
+        if size and min(size) < -1:  # NumPy infers any negative size, torch only -1
             infer_size(size, x.size)
         return out
     size = infer_size(size, x.size)
@@ -90,7 +90,7 @@ def _viewed(x: ndarray, size: Sequence[int]) -> ndarray | None:
 
 @kernel("reshape", like=np.reshape)
 def reshape(self, shape):
-    """Another shape, on the same memory where the strides allow it, else of a copy."""
+    """Another shape, on the same memory where the strides allow it, else on a copy."""
     out = _viewed(self, shape)
     return self.copy("C").reshape(infer_size(shape, self.size)) if out is None else out
 
@@ -155,14 +155,14 @@ rows("squeeze", lambda x: x.squeeze(), "Without the dimensions of size 1.", like
 
 @kernel("squeeze.dim", "squeeze.dims", like=np.squeeze, differs=["squeeze-size-not-1"])
 def squeeze_dims(self, dim):
-    """Without those of some dimensions, or of one, whose size is 1."""
+    """The tensor without those of the given dimensions that have size 1."""
     dims = wrap_dims(dim, self.ndim)
     return self.squeeze(tuple(d for d in dims if self.shape[d] == 1)) if self.ndim else self.view()
 
 
 @kernel("unsqueeze", like=np.expand_dims)
 def unsqueeze(self, dim):
-    """With a dimension of size 1 put in."""
+    """The tensor with a dimension of size 1 inserted."""
     shape, span = self.shape, self.ndim + 1
     if not -span <= dim < span:
         wrap_dim(dim, span)
@@ -180,7 +180,7 @@ def unsqueeze(self, dim):
 
 
 def check_count(shape: Sequence[int]) -> None:
-    """Refuse negative sizes as torch does where it counts a view's elements; beside a 0 as it refuses to copy them."""
+    """Refuse negative sizes as torch does when it counts a view's elements, or beside a 0 when it copies them."""
     if shape and min(shape) < 0:
         check(0 in shape, "numel: integer multiplication overflow")
         check_size(shape)
@@ -305,7 +305,7 @@ rows(
 
 
 def _precheck_in_place(bound: Bound, _: list[ndarray]) -> None:
-    """In place a negative size counts after the memory that it would take, whose size torch does not doubt."""
+    """In place, torch checks a window's memory before its negative sizes."""
     size, stride, offset = bound["size"], bound["stride"], bound["storage_offset"]
     if len(size) == len(stride) and min(*stride, offset or 0, 0) >= 0 and min(size, default=0) < 0 not in size:
         _window_on(bound["self"], size, stride, offset)
@@ -315,7 +315,7 @@ def _precheck_in_place(bound: Bound, _: list[ndarray]) -> None:
 def _window_on(
     x: ndarray, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
 ) -> tuple[ndarray, int]:
-    """The memory that a window is on, which has to hold it, and the byte where it starts."""
+    """Return the memory that a window is on, checked to hold it, and the byte where the window starts."""
     memory, start = storage(x)
     start = start if storage_offset is None else storage_offset * x.itemsize
     extent = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
@@ -334,7 +334,7 @@ def _window_on(
     writes=WriteSpec(inplace=_precheck_in_place),
 )
 def as_strided(self, size, stride, storage_offset=None):
-    """A window on the whole memory that the tensor lies in, by size, stride and offset in elements."""
+    """A window on the tensor's whole memory, by size, stride and offset in elements."""
     check(len(size) == len(stride), "mismatch in length of strides and shape")
     # NumPy's integers wrap, so that a window far outside would seem to lie inside.
     size, stride = list(map(index, size)), list(map(index, stride))

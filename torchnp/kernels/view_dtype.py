@@ -29,13 +29,13 @@ def view_dtype(self, dtype):
     dtype = dt.as_dtype(dtype)
     if dtype.itemsize != self.itemsize:
         if not self.size and self.base is None:
-            self = dense(self)  # NumPy gives an empty array of its own strides of 0
+            self = dense(self)  # NumPy gives empty arrays that own their memory strides of 0
         _check_sizes(self, dtype)
     return self.view(dtype)
 
 
 def _check_sizes(x: ndarray, dtype: np.dtype) -> None:
-    """Refuse what does not lie in memory as elements of another size."""
+    """Refuse layouts that cannot be read as elements of another size."""
     how = f"to view {dt.scalar_name(x.dtype)} as {dt.scalar_name(dtype)} (different element sizes)"
     check(x.ndim > 0, f"self.dim() cannot be 0 {how}")
     strides, last, ratio = element_strides(x), x.shape[-1], dtype.itemsize // x.itemsize or 1
@@ -89,7 +89,7 @@ def imag(self):
 
 
 def _beside(ufunc, x):
-    """A ufunc's result at the strides of its operand, gaps and all: where a view would lie."""
+    """Apply a ufunc, keeping its operand's strides, gaps included, as torch's view would."""
     out = empty(x.shape, x.dtype, layout_of(x)[1])
     return ufunc(x, out=out)
 

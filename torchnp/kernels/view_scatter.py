@@ -23,7 +23,7 @@ def _overwritten(self: ndarray, src: ndarray, *where: Any, view: Any, copied: An
     if part.shape != src.shape:
         words = f"expected src to have a size equal to the slice of self. src size = {shape_text(src.shape)},"
         raise RuntimeError(f"{words} slice size = {shape_text(part.shape)}")
-    if 0 in part.strides:  # only of a window on a memory
+    if 0 in part.strides:  # only as_strided windows have these
         check_target(part)
     part[...] = cast(src, part.dtype)
     return out

@@ -1,4 +1,4 @@
-"""What to call in torch in the place of a function of NumPy, and how that differs, in a few words."""
+"""What to call in torch instead of a NumPy function, and how the two differ, in a few words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchnp.lookup.resolve import Meaning, is_called, meaning_of
 
 
 def in_torch(function: Any) -> tuple[str, str]:
-    """The function of torch that is the counterpart of one of NumPy's, and how the two differ.
+    """The torch counterpart of a NumPy function, and how the two differ.
 
     Parameters
     ----------
@@ -23,8 +23,8 @@ def in_torch(function: Any) -> tuple[str, str]:
     Returns
     -------
     name, words : str
-        ``"torch.std"`` and what differs: the first difference in words, the others by their ids. Where there is no
-        counterpart the name is ``""``, and the words say what to write, if anything does.
+        ``"torch.std"`` and what differs: the first difference in words, the others by their ids. If there is no
+        counterpart, the name is ``""`` and the words give the call to write, if there is one.
     """
     asked = public_name(function).replace("numpy.", "np.", 1)
     meaning = meaning_of(asked) if asked else None
@@ -35,14 +35,14 @@ def in_torch(function: Any) -> tuple[str, str]:
     words = [f"it differs: {_lower(CATALOGUE[i].title)}" for i in differences[:1]]
     words += [_lower(says) if words else says] if says else []
     words += [f"also {', '.join(differences[1:])}"] if differences[1:] else []
-    for other in dict.fromkeys(re.findall(r"torch(?:\.[a-z]\w*)+", says)):  # which differ from NumPy, too
+    for other in dict.fromkeys(re.findall(r"torch(?:\.[a-z]\w*)+", says)):  # functions that differ from NumPy, too
         if other != name and (listed := _differences(other)):
             words.append(f"of {other} {', '.join(listed)}")
     return name, "; ".join(words)
 
 
 def _differences(name: str) -> list[str]:
-    """The differences of a public name of torch's: those that are silent, and of the calls that people make, first."""
+    """The ids of the differences of a public torch name, in the order of `render.told`."""
     meaning = meaning_of(name) if name else None
     if meaning is None or not meaning.ops:
         return []
@@ -50,7 +50,7 @@ def _differences(name: str) -> list[str]:
 
 
 def _counterpart(meaning: Meaning) -> str:
-    """The public name in torch of what a name of NumPy means, or ""."""
+    """The public torch name of a NumPy name's counterpart, or ""."""
     known = spellings.COUNTERPARTS.get(meaning.name, "")
     if known or not meaning.ops or not is_called(meaning.ops[0]):
         return known
@@ -58,6 +58,6 @@ def _counterpart(meaning: Meaning) -> str:
 
 
 def _lower(title: str) -> str:
-    """A title within a sentence."""
+    """A title as it reads within a sentence."""
     is_name = re.match(r"[A-Z]\S*[A-Z.]|Fourier|Python|Bessel|Dirichlet", title)
     return title if is_name else title[:1].lower() + title[1:]

@@ -1,8 +1,8 @@
-"""Arguments that people ask about by their names, and the operators that take them."""
+"""Arguments that people ask about by name, and the operators that take them."""
 
 from __future__ import annotations
 
-# Many are names that one library alone has; those without an operator are no argument of an operator of torch's.
+# Many names exist in only one library; a name without operators is no argument of any torch operator.
 ARGUMENTS = {
     "ddof": "var std cov",
     "correction": "var std cov",

@@ -1,14 +1,14 @@
 """The Python array API standard's functions, and which of them an operator has as its counterpart.
 
-An operator's counterpart in the standard follows from its counterpart in NumPy (``like=`` of its row): most are called alike,
-`RENAMED` has the others, and `OF_OPS` those that NumPy's function does not settle.
+An operator's counterpart in the standard follows from its counterpart in NumPy (``like=`` of its row). Most have the
+same name, `RENAMED` has the others, and `OF_OPS` has operators whose NumPy counterpart does not decide.
 """
 
 from __future__ import annotations
 
 VERSION = "2024.12"
 
-# Functions of arrays; the names of linalg and fft that are no other function's.
+# The standard's functions; of linalg and fft only names that the main namespace lacks.
 _NAMES = """
 abs acos acosh add all any arange argmax argmin argsort asarray asin asinh astype atan atan2 atanh bitwise_and bitwise_invert
 bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor broadcast_arrays broadcast_to can_cast ceil clip concat conj
@@ -27,7 +27,7 @@ fft.rfftfreq fft.rfftn
 """
 FUNCTIONS = frozenset(_NAMES.split())
 
-# What NumPy calls otherwise, or does for some arguments of a function that the standard has.
+# NumPy functions with another name in the standard, or that are a special case of one of its functions.
 RENAMED = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "array": "asarray", "concatenate": "concat", "conjugate": "conj",
@@ -55,14 +55,14 @@ OF_OPS = {
 
 
 def counterpart(op: str, numpy: str) -> str | None:
-    """The standard's function that a reader would take for the same as an operator (``"aten::amax"``), None where it has none.
+    """The standard's function that a reader would take for the same as an operator (``"aten::amax"``), or None.
 
     Parameters
     ----------
     op : str
         The operator of the row that has the body.
     numpy : str
-        The public name of its counterpart in NumPy, ``""`` where it has none.
+        The public name of its counterpart in NumPy, ``""`` if it has none.
 
     Returns
     -------
@@ -75,5 +75,5 @@ def counterpart(op: str, numpy: str) -> str | None:
 
 
 def address(name: str) -> str:
-    """Where the standard describes one of its functions."""
+    """The URL of a function's page in the standard."""
     return f"https://data-apis.org/array-api/{VERSION}/API_specification/generated/array_api.{name}.html"

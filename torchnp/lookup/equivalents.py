@@ -1,7 +1,7 @@
-"""Calls that are the same in NumPy and torch: operators of torch, and functions of NumPy that torch has no name for.
+"""Equivalent calls in NumPy and torch: for torch operators, and for NumPy functions that torch has no name for.
 
-They are in ``torchnp/data/equivalents.toml`` and ``numpy_only.toml``. The tests run both calls on the arrays of `EXAMPLE`
-and compare the results; what draws random numbers is compared by its shape.
+They are in ``torchnp/data/equivalents.toml`` and ``numpy_only.toml``. The tests run both calls on the arrays of
+`EXAMPLE` and compare the results; for random numbers they compare only shapes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DATA = Path(__file__).parent.parent / "data"
 
 
 class Equivalent(NamedTuple):
-    """A call in NumPy, and how torch code says the same."""
+    """A call in NumPy, and the equivalent torch code."""
 
     name: str
     numpy: str
@@ -22,7 +22,7 @@ class Equivalent(NamedTuple):
     say: str = ""
 
 
-# What the calls are made on, as NumPy sees it; torch's side gets the same as tensors.
+# The arrays that the calls run on, for NumPy; torch's calls get the same as tensors.
 EXAMPLE = {
     "x": "np.array([[3.0, 1, 2, 7], [0, 5, 4, 6], [8, 11, 10, 9]])",
     "y": "np.array([[1.0, 2, 2, 4], [5, 3, 0, 1], [2, 2, 7, 6]])",

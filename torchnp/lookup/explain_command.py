@@ -19,38 +19,38 @@ STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
 
 
 class NotFound(Exception):
-    """Nothing has the name, or an option has a value that there is not."""
+    """Nothing has the name, or an option's value does not exist."""
 
 
 # ---------------------------------------------------------------- explain
 
 
 def explain(args: argparse.Namespace) -> int:
-    """What is known under a name; text with colour and a pager on a terminal, or JSON."""
+    """Print what is known about a name; text, with colour and a pager on a terminal, or JSON."""
     name = " ".join(args.name)
     told = [render.told(meaning) for meaning in _meant(name)]
     if args.json:
         print(json.dumps(told if len(told) > 1 else told[0], indent=1, ensure_ascii=False))
     elif sys.stdout.isatty():
         marks = (_sgr(1), _sgr(2)) if "NO_COLOR" not in os.environ else ()
-        os.environ.setdefault("LESS", "FRX")  # no pager where it fits, colours as they are, and the text stays
+        os.environ.setdefault("LESS", "FRX")  # no pager if the text fits, raw colours, and keep the text on exit
         pydoc.pager(BETWEEN.join(render.as_text(row, *marks) for row in told))
     else:
         print(BETWEEN.join(map(render.as_text, told)))
     return 0
 
 
-BETWEEN = f"\n\n{'-' * 72}\n\n"  # of the answers to several names
+BETWEEN = f"\n\n{'-' * 72}\n\n"  # separates the answers to several names
 
 
 def _meant(name: str) -> list[Meaning]:
-    """What a name or several mean, of a question without the words that name nothing."""
+    """The meanings of one name or several, if need be after dropping a question's filler words."""
     try:
         found, unknown = meanings_of(name)
         if unknown:
             shorter = asked(name)
             found, unknown = meanings_of(shorter) if shorter else ([], [name])
-    except ImportError as error:  # of a package that has rows of the namespace
+    except ImportError as error:  # from a package with rows of the namespace
         raise NotFound(str(error)) from error
     if not unknown:
         return found
@@ -73,7 +73,7 @@ def _nearest(name: str) -> str:
 
 
 def differences(args: argparse.Namespace) -> int:
-    """A line for each difference, or JSON."""
+    """Print a line for each difference, or JSON."""
     rows = [row for i, row in json_export.differences().items() if fnmatch.fnmatchcase(i, args.pattern)]
     if not rows:
         raise NotFound(f"no id matches {args.pattern!r}; torchnp explain {args.pattern!r} looks a name up")
@@ -94,7 +94,7 @@ def differences(args: argparse.Namespace) -> int:
 
 
 def ops(args: argparse.Namespace) -> int:
-    """A table of overloads, bare names, or JSON."""
+    """Print a table of overloads, bare names, or JSON."""
     named = _named(args.pattern)
     _check(args)
     names = [

@@ -1,8 +1,8 @@
 """The reference as data, for editors, documentation tools and models: ``ops.json`` and ``differences.json``.
 
-Both are files of ``torchnp/data``, written by ``scripts/make_lookup.py``: lists of objects, whose fields a
-JSON schema beside each describes. ``torchnp ops --json`` and ``torchnp differences --json`` print their objects, and the site has
-the files beside its pages.
+``scripts/make_lookup.py`` writes both to ``torchnp/data``: lists of objects, whose fields a JSON schema beside each
+describes. ``torchnp ops --json`` and ``torchnp differences --json`` print their objects, and the site serves the files
+beside its pages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAMES = ("ops", "differences")
 
 
 def ops() -> dict[str, dict[str, Any]]:
-    """Every overload that torch registers, and those of other libraries that have been asked for, by name."""
+    """Every overload that torch registers, and those of other libraries imported so far, by name."""
     return op_index.ops()
 
 
@@ -30,16 +30,16 @@ def differences() -> dict[str, dict[str, Any]]:
 
 
 def listed(rows: Iterable[dict[str, Any]]) -> str:
-    """A JSON list with an object a line, as the files are and the commands print."""
+    """A JSON list with one object a line, as in the files and the commands' output."""
     made = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows]
     return "[\n" + ",\n".join(made) + "\n]" if made else "[]"
 
 
 def text(name: str) -> str:
-    """One of the files, ``ops.json`` or ``ops.schema.json``."""
+    """The text of a file, such as ``ops.json`` or ``ops.schema.json``."""
     return (op_index.DATA / name).read_text(encoding="utf-8")
 
 
 def files() -> list[Path]:
-    """The files, the schemas too."""
+    """The paths of the files and their JSON schemas."""
     return [op_index.DATA / f"{name}.{kind}" for name in NAMES for kind in ("json", "schema.json")]

@@ -11,7 +11,7 @@ _ERF = "torchnp.kernels.numerics.erf"  # SciPy's functions, looked up at the cal
 
 
 def public_name(like: Any) -> str:
-    """The public name of a counterpart, ``numpy.ndarray.item`` or ``numpy.maximum.accumulate``; "" where it has none."""
+    """The public name of a counterpart, ``numpy.ndarray.item`` or ``numpy.maximum.accumulate``; "" if it has none."""
     if like is None or isinstance(like, str):
         return like or ""
     name = getattr(like, "__name__", "")

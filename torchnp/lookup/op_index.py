@@ -1,4 +1,4 @@
-"""What the table knows, read from files: quick, as no kernel is imported; of other libraries' rows, what the table says."""
+"""Facts about the table's rows, read from files so that no kernel is imported; other libraries' rows ask the table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA = Path(__file__).parent.parent / "data"
 
 @dataclass(frozen=True)
 class Fact:
-    """A row of the table: a body's declaration, or from which row it is made and how."""
+    """A row of the table: a body's declaration, or the row and the rule that it is derived by."""
 
     name: str
     family: str = ""
@@ -51,12 +51,12 @@ class Example:
 
 @functools.cache
 def schemas() -> dict[str, Schema]:
-    """Every overload that is known: what torch registers, and what `import_rows` has taken in."""
+    """Every known overload: those that torch registers, and those that `import_rows` has added."""
     return dict(load())
 
 
 def import_rows(space: str) -> bool:
-    """Take in the rows of another library, declared or an installed package's; whether there are any.
+    """Add the rows of another library, declared or from an installed package; return whether there are any.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def import_rows(space: str) -> bool:
 
 
 def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, Any]:
-    """What `ops` has of an overload, made of the table itself; ``tried`` is what the harness counted."""
+    """An overload's entry in `ops`, built from the table itself; ``tried`` is what the harness counted."""
     from torchnp import table
     from torchnp.lookup.numpy_names import public_name
 
@@ -109,9 +109,9 @@ def _source(row: Kernel) -> Kernel:
 
 
 def libraries_like(pattern: str, shipped: bool = True) -> list[str]:
-    """The other namespaces that there are rows of, declared or offered by packages, whose names match a pattern.
+    """The other namespaces with rows, declared or offered by packages, whose names match a pattern.
 
-    ``shipped`` is whether those count that torchnp itself has rows of.
+    ``shipped`` is whether to include those whose rows torchnp itself ships.
     """
     from torchnp.core import libraries
 
@@ -121,19 +121,19 @@ def libraries_like(pattern: str, shipped: bool = True) -> list[str]:
 
 
 def is_own(name: str) -> bool:
-    """Whether an op or an overload is one of torch's own, whose rows are in this package."""
+    """Whether an op or an overload is torch's own (aten or prims), whose rows are in this package."""
     return name.startswith(("aten::", "prims::"))
 
 
 @functools.cache
 def ops() -> dict[str, dict[str, Any]]:
-    """Every overload that is known, as ``ops.json`` has it and `json_export` gives it."""
+    """Every known overload by name, in the form of ``ops.json`` and `json_export`."""
     return {row["name"]: row for row in json.loads((DATA / "ops.json").read_text(encoding="utf-8"))}
 
 
 @functools.cache
 def rows() -> dict[str, Fact]:
-    """Every row of the table, by its name."""
+    """Every row of the table, by name."""
     return {name: _fact(row) for name, row in ops().items() if row["family"]}
 
 
@@ -145,7 +145,7 @@ def _fact(row: dict[str, Any]) -> Fact:
 
 @functools.cache
 def examples() -> dict[tuple[str, str], Example]:
-    """The example of an operator (``"aten::var"``) and a difference, of those that have one."""
+    """The examples by operator (``"aten::var"``) and difference."""
     found = {}
     for line in _lines("examples.tsv"):
         op, i, *cells = line.split("\t")
@@ -154,7 +154,7 @@ def examples() -> dict[tuple[str, str], Example]:
 
 
 def tried(names: Iterable[str]) -> dict[str, int]:
-    """Of overloads that are proved, the calls on which NumPy's counterpart was tried as it is, and those where it is right."""
+    """How many calls tried NumPy's counterpart unchanged, over the proved overloads, and how many were right."""
     found = [ops()[name]["tried"] for name in names if ops()[name]["tried"]]
     return {key: sum(share[key] for share in found) for key in ("calls", "right")} if found else {}
 
@@ -167,7 +167,7 @@ def callers() -> dict[str, str]:
 
 @functools.cache
 def torch_names() -> frozenset[str]:
-    """Every public name of torch's main modules and of its tensors: ``torch.var``, ``Tensor.add_``, ``F.relu``."""
+    """Every public name of torch's main modules and of Tensor: ``torch.var``, ``Tensor.add_``, ``F.relu``."""
     spaces = (line.split("\t") for line in _lines("torch_names.txt"))
     return frozenset(f"{space}.{name}" for space, names in spaces for name in names.split())
 
@@ -178,7 +178,7 @@ def _lines(name: str) -> list[str]:
 
 @functools.cache
 def overloads() -> dict[str, list[str]]:
-    """The overloads of every registered op, the one that is meant by its name alone first."""
+    """The overloads of every registered op, first the one that the bare name means."""
     found: dict[str, list[str]] = {}
     for name in schemas():
         found.setdefault(name.partition(".")[0], []).append(name)
@@ -186,7 +186,7 @@ def overloads() -> dict[str, list[str]]:
 
 
 def _place(names: list[str], name: str) -> tuple:
-    """Core overloads before others, those along dimensions before those of everything, ``out=`` last."""
+    """Sort key: core overloads before others, then those along dimensions before full ones; ``out=`` last."""
     schema = schemas()[name]
     arguments = {a.name for a in schema.args}
     return (
@@ -200,7 +200,7 @@ def _place(names: list[str], name: str) -> tuple:
 
 
 def body_of(name: str) -> Fact | None:
-    """The declaration that an overload comes from, its own or that of the row it is made from; None if not provided."""
+    """The declaration behind an overload, its own or that of the row it derives from; None if not provided."""
     fact = rows().get(name)
     while fact is not None and fact.source:
         fact = rows().get(fact.source)
@@ -208,12 +208,12 @@ def body_of(name: str) -> Fact | None:
 
 
 def status(name: str) -> str:
-    """What `torchnp.table.status` says of a registered overload."""
+    """The `torchnp.table.status` of a registered overload."""
     return ops()[name]["status"]
 
 
 def why_excluded(name: str) -> str | None:
-    """The reason why an overload is not provided, None for one that is."""
+    """The reason why an overload is not provided, or None if it is."""
     return ops()[name]["reason"] or None
 
 
@@ -225,7 +225,7 @@ def bodies(op: str) -> list[Fact]:
 
 @functools.cache
 def ops_like() -> dict[str, list[str]]:
-    """The ops that have a function of NumPy or SciPy as their counterpart: ``{"numpy.var": ["aten::var"]}``."""
+    """The ops by their counterpart in NumPy or SciPy: ``{"numpy.var": ["aten::var"]}``."""
     found: dict[str, dict[str, None]] = {}
     for fact in rows().values():
         if fact.like and is_own(fact.name):

@@ -1,4 +1,4 @@
-"""What ``torchnp explain`` says of a name: gathered as plain data, and written as text."""
+"""The answer of ``torchnp explain``: gathered as plain data, and rendered as text."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torchnp.lookup.equivalents import EXAMPLE
 from torchnp.lookup.op_index import Fact
 from torchnp.lookup.resolve import Meaning, is_called
 
-SHOWN = 6  # operators beside the first that are named
-RUN = ("torch", "python")  # kinds of names whose operators are those that they run, public or not
+SHOWN = 6  # how many operators beside the first to name
+RUN = ("torch", "python")  # kinds of names for which all operators that they run are listed, public or not
 
 
 def told(meaning: Meaning) -> dict[str, Any]:
-    """Everything that is known under a name, as JSON has it."""
+    """Everything that is known about a name, in the form of the JSON output."""
     ops = [op for op in meaning.ops if op.startswith("aten::")] or list(meaning.ops)
     if meaning.kind == "difference":
         ops.sort(key=lambda op: not is_called(op.partition(".")[0]))
@@ -67,7 +67,7 @@ def _counterparts(ops: Iterable[str]) -> list[str]:
 
 
 def _standard(op: str) -> list[str]:
-    """The functions of the array API standard that an op's or an overload's rows have as counterparts."""
+    """The array API counterparts of an op's or an overload's rows."""
     return list(dict.fromkeys(name for n in _overloads(op) if (name := op_index.ops()[n]["array_api"])))
 
 
@@ -75,7 +75,7 @@ def _differences(meaning: Meaning, ops: list[str]) -> list[dict[str, Any]]:
     if meaning.kind == "difference":
         return [_difference(CATALOGUE[meaning.name], CATALOGUE[meaning.name], None)]
     found: dict[str, dict[str, Any]] = {}
-    # Of the operators of NumPy's functions the first is meant, unless the data says that others are as well.
+    # A NumPy function means only its first operator, unless `spellings.NUMPY` lists several.
     alone = meaning.kind == "numpy" and meaning.name not in spellings.NUMPY
     for op in ops[:1] if alone else ops:
         for body in _bodies(op):
@@ -88,10 +88,9 @@ def _differences(meaning: Meaning, ops: list[str]) -> list[dict[str, Any]]:
         about = lambda pattern: [row for row in rows if any(re.search(pattern, str(v)) for v in row.values())]
         said = about(f"{word}=") or about(rf"{word}\b")
         rows = said or ([] if meaning.calls else [row for row in rows if row["torch"]][:3])
-    # What the catalogue shows on this very operator comes first, but for what is particular about out=, then what is
-    # shown on it at all.
+    # First differences whose catalogue example uses this very operator, except about out=; then others with an example.
     own = lambda row: row["torch"] == CATALOGUE[row["id"]].torch and "out=" not in row["torch"]
-    # Of what writes in place, how that differs before all.
+    # For an in-place operator, differences about writing in place come before all.
     writes = lambda row: ops[0].endswith("_") and bool(re.search(r"[a-z]_\(", CATALOGUE[row["id"]].torch))
     return sorted(rows, key=lambda row: (not writes(row), not own(row), not row["torch"]))
 
@@ -124,7 +123,7 @@ def _overload(name: str) -> dict[str, Any]:
 
 
 def as_text(told: dict[str, Any], bold: Callable[[str], str] = str, faint: Callable[[str], str] = str) -> str:
-    """What was gathered, advice first; ``bold`` and ``faint`` mark words for a terminal."""
+    """The gathered data as text, advice first; ``bold`` and ``faint`` style words for a terminal."""
     parts = [_head(told, bold), _calls(told, bold), _shown(told, bold, faint)]
     return "\n\n".join(filter(None, [*parts, _schemas(told, bold, faint), _also(told)]))
 
@@ -164,7 +163,7 @@ def _head(told: dict[str, Any], bold: Callable[[str], str]) -> str:
 
 
 def _spoken(op: str) -> str:
-    """An op by the name that Python code has for it, if any."""
+    """The name by which Python code calls an op, or else the op's own."""
     return op_index.callers().get(op) or (
         "F.interpolate" if op.partition("::")[2] in spellings.TORCH["F.interpolate"].split() else op
     )

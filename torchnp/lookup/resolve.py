@@ -1,4 +1,4 @@
-"""What a name means: of torch, of NumPy, an operator of Python, an argument, a difference."""
+"""Resolving a name: of torch, of NumPy, a Python operator, an argument, a difference."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Meaning:
     kind : str
         ``"torch"``, ``"numpy"``, ``"python"``, ``"argument"``, ``"difference"`` or ``"left out"``.
     ops : tuple of str
-        The operators, the one that is meant first; an overload where one was named.
+        The operators, the main one first; an overload if the name is one.
     calls : tuple of Equivalent
         How to write it in the other library.
     says : str
-        One sentence, where the operators do not say it all.
+        One sentence, if the operators are not the whole answer.
     """
 
     name: str
@@ -44,10 +44,10 @@ class Meaning:
 
 
 def meaning_of(asked: str) -> Meaning | None:
-    """What a name means, in any of the spellings that Python code has for it; None if nothing has that name."""
+    """The meaning of a name in any spelling that Python code uses; None if nothing has that name."""
     name = " ".join(asked.split())
     called = re.sub(CALL, "", name)
-    hidden = called.isidentifier() and not is_called(f"aten::{called}")  # np.copy is meant, and not aten::copy
+    hidden = called.isidentifier() and not is_called(f"aten::{called}")  # copy means np.copy, not aten::copy
     first = (
         _exactly,
         _keyword,
@@ -74,7 +74,7 @@ def is_called(op: str) -> bool:
 
 
 def meanings_of(asked: str) -> tuple[list[Meaning], list[str]]:
-    """What one name means, a topic, or each of several names, with commas, spaces or "and" between; and those that nothing has."""
+    """The meanings of a name, a topic, or several names joined by commas, spaces or "and"; and the unknown names."""
     name = " ".join(asked.split())
     topic = TOPICS.get(name.lower().rstrip("?"))
     alone = None if topic else meaning_of(name)
@@ -91,14 +91,14 @@ def meanings_of(asked: str) -> tuple[list[Meaning], list[str]]:
 
 
 def _topic_within(phrase: str) -> tuple[str, ...]:
-    """The names of the longest topic that a phrase of words contains."""
+    """The names of the longest topic that a phrase contains."""
     if not re.fullmatch(r"[\w' ?-]+", phrase) or " " not in phrase:
         return ()
     text = f" {phrase.lower().rstrip('?')} "
     return TOPICS.get(max((t for t in TOPICS if f" {t} " in text), key=len, default=""), ())
 
 
-# How names begin, and how this package spells that. The site's search reads the same patterns in JavaScript.
+# Patterns that rewrite names to this package's spelling. The site's search reads the same patterns in JavaScript.
 CALL = r"\(.*\)$"
 SPELLED = (
     *spellings.WRITTEN,
@@ -193,7 +193,7 @@ def module_name(name: str) -> str:
 
 
 def torch_ops(name: str) -> tuple[str, ...]:
-    """The operators that a public name of torch runs, by data or by rule; none for a name that runs none."""
+    """The operators that a public torch name runs, from data or by rule; empty if it runs none."""
     if name in spellings.TORCH:
         return _ops(spellings.TORCH[name])
     if name not in op_index.torch_names():
@@ -215,14 +215,14 @@ def _torch(name: str) -> Meaning | None:
         return None
     known = module_name(name) or spelled(name)
     candidates = [known] if "." in known else [f"{space}.{known}" for space in ("torch", "Tensor", "F")]
-    if "." not in known and known[:1].isupper():  # a module by its name alone, or Tensor.T, and no class of torch's
+    if "." not in known and known[:1].isupper():  # a bare module name, or Tensor.T, but not a class of torch
         candidates = [f"Tensor.{known}", module_name(f"nn.{known}")]
     found = [meaning for c in candidates if (meaning := _public_of_torch(c)) is not None]
     if found:
-        return next((meaning for meaning in found if meaning.ops), found[0])  # T is Tensor.T, and no class of torch's
+        return next((meaning for meaning in found if meaning.ops), found[0])  # T means Tensor.T, not a class of torch
     if "." not in known:
         return None
-    # Overloads of an op under a name of Python's: torch.var.dim is var.dim.
+    # Overloads of an op under a Python name: torch.var.dim is var.dim.
     overload = known.removeprefix("torch.").removeprefix("Tensor.")
     return _overload(overload) if "." in overload and (known != name or "torch." in name) else None
 
@@ -249,7 +249,7 @@ def _all_calls() -> dict[str, tuple[Equivalent, ...]]:
 
 
 def calls_of(name: str) -> tuple[Equivalent, ...]:
-    """The calls that the data has for a name; one that writes in place has those of the other form."""
+    """The equivalent calls for a name; an in-place name falls back to those of its functional form."""
     return _all_calls().get(name) or _all_calls().get(name.removesuffix("_"), ())
 
 
@@ -257,13 +257,13 @@ def calls_of(name: str) -> tuple[Equivalent, ...]:
 
 
 def numpy_name(name: str) -> str | None:
-    """A name of NumPy as this package spells it, ``np.linalg.det``; None for what is none by its spelling."""
+    """A NumPy name as this package spells it, ``np.linalg.det``; None if the spelling is not NumPy's."""
     known = spelled(name)
     return known if known.startswith("np.") and known != "np." else None
 
 
 def numpy_ops(name: str) -> tuple[str, ...]:
-    """The operators whose counterpart a public name of NumPy is, by data, as the rows say, or as the function's."""
+    """The operators that a public NumPy name is the counterpart of, by data or rows; methods fall back to functions."""
     if name in spellings.NUMPY:
         return _ops(spellings.NUMPY[name])
     for full in dict.fromkeys((name.replace("np.", "numpy.", 1), _public(name))):
@@ -275,7 +275,7 @@ def numpy_ops(name: str) -> tuple[str, ...]:
 
 
 def _public(name: str) -> str:
-    """The public name of what a name stands for, which may be another: that of np.abs is numpy.absolute."""
+    """The public name of the object behind a name, which may differ: np.abs is numpy.absolute."""
     value = _in_numpy(name)
     return public_name(value) if callable(value) else ""
 
@@ -292,7 +292,7 @@ def exists_in_numpy(name: str) -> bool:
     if not name.startswith("np."):
         return False
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what is deprecated
+        warnings.simplefilter("ignore")  # deprecated names warn
         return _in_numpy(name) is not None
 
 
@@ -316,7 +316,7 @@ def _numpy(name: str) -> Meaning | None:
         bases = [op.partition("::")[2] for op in ops]
         also = (
             next(filter(None, map(calls_of, bases)), ()) if all(" " in row.name for row in calls) else ()
-        )  # np.pad mode=
+        )  # all calls are for one argument, as in "np.pad mode="
         return Meaning(known, "numpy", ops, (*also, *calls))
     if reason := reason_left_out(known):
         return Meaning(known, "left out", says=reason)
@@ -330,7 +330,7 @@ OF_NUMPY = ("np", "np.ndarray", "np.linalg", "np.fft", "np.random")
 
 
 def _elsewhere(name: str) -> Meaning | None:
-    """What a name means that is not where it was looked for: torch.repeat is Tensor.repeat, np.cat is torch.cat."""
+    """The meaning of a name that exists elsewhere: torch.repeat is Tensor.repeat, np.cat is torch.cat."""
     known = spelled(name)
     space, _, base = known.rpartition(".")
     if space not in (*OF_TORCH, *OF_NUMPY) or not base.isidentifier() or exists_in_numpy(known):
@@ -383,14 +383,14 @@ def _difference(name: str) -> Meaning | None:
 
 
 def _library(name: str) -> Meaning | None:
-    """An operator of another library: ``mylib::op``, ``torch.ops.mylib.op``, or ``op`` where nothing else is called so."""
+    """An operator of another library: ``mylib::op``, ``torch.ops.mylib.op``, or ``op`` if no other name matches."""
     full = name.removeprefix("torch.ops.")
     space, mark, _ = full.partition("::" if "::" in full else ".")
     if mark:
         met = space.isidentifier() and op_index.import_rows(space)
         return _overload(full if "::" in full else full.replace(".", "::", 1)) if met else None
     for space in op_index.libraries_like("*"):
-        with contextlib.suppress(ImportError):  # whoever names its namespace is told
+        with contextlib.suppress(ImportError):  # reported only if its namespace is named
             op_index.import_rows(space)
     ops = tuple(op for op in op_index.overloads() if not op_index.is_own(op) and op.partition("::")[2] == name)
     return Meaning(ops[0], "torch", ops) if ops else None
@@ -407,7 +407,7 @@ def _left_out() -> list[tuple[str, Any]]:
 
 
 def _glob(pattern: str) -> str:
-    """A glob whose wildcards keep within one part of a dotted name."""
+    """The regex of a glob whose wildcards match within one part of a dotted name."""
     return re.escape(pattern).replace(r"\*", r"[^.]*").replace(r"\?", r"[^.]").replace(r"\[A\-Z\]", "[A-Z]")
 
 

@@ -13,9 +13,9 @@ from torchnp.lookup import argument_names, equivalents, op_index, spellings
 from torchnp.lookup.resolve import meaning_of, spelled
 
 KINDS = ("name", "argument", "description", "difference", "advice", "example")
-BARE = r"^(?:np|torch|aten|prims)(?:\.|::)"  # what a name is compared without
+BARE = r"^(?:np|torch|aten|prims)(?:\.|::)"  # prefixes to drop before comparing names
 
-# Words of a question that name nothing: "what does torch.unique do in NumPy".
+# Filler words of a question: "what does torch.unique do in NumPy".
 FILLERS = {
     "a", "an", "array", "arrays", "tensor", "tensors", "are", "become", "between", "can", "counterpart", "difference", "differences", "differ", "do", "does", "equivalent", "explain",
     "for", "from", "how", "i", "in", "is", "mean", "meaning", "my", "numpy", "of", "pytorch", "say", "the", "to", "torch", "use", "using",
@@ -25,7 +25,7 @@ FILLERS = {
 
 @dataclass(frozen=True)
 class Hit:
-    """Something that a search found: what to explain, what it is, and its operators, the one that is meant first."""
+    """A search result: the name to explain, its kind, and its operators, the main one first."""
 
     name: str
     kind: str
@@ -34,19 +34,19 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """Something to find, and what a query is compared with."""
+    """A searchable item, with the text and words to compare a query with."""
 
     hit: Hit
     text: str
     words: frozenset[str]
-    weight: tuple  # of two that match alike, the smaller comes first
+    weight: tuple  # breaks ties between equal matches; smaller comes first
 
 
 def search(query: str, n: int = 10) -> list[Hit]:
-    """What matches a query, best first: exactly, by all of its words, by how it begins, by a part, nearly.
+    """The matches of a query, best first: exact, by all its words, by prefix, by substring, by similar spelling.
 
-    What a name means comes first. Among matches of one quality names come before arguments, these before descriptions,
-    differences and advice, and examples last.
+    The query's own meaning comes first of all. Matches of equal quality come in the order of `KINDS`: names, arguments,
+    descriptions, differences, advice, examples.
     """
     wanted = _plain(query)
     words = _words(wanted)
@@ -65,7 +65,7 @@ def search(query: str, n: int = 10) -> list[Hit]:
 
 
 def near(query: str, n: int = 5) -> list[str]:
-    """Names that are near to one that is not known, best first."""
+    """Known names that are near to an unknown one, best first."""
     return list(dict.fromkeys(hit.name for hit in search(query, 3 * n) if hit.kind != "example"))[:n]
 
 
@@ -82,7 +82,7 @@ def _quality(wanted: str, words: frozenset[str], entry: SearchEntry) -> int | No
 
 
 def asked(query: str) -> str:
-    """A question without the words that name nothing."""
+    """A question without its filler words."""
     return " ".join(w for w in query.rstrip("? ").split() if w.lower() not in FILLERS)
 
 
@@ -96,12 +96,12 @@ def _words(text: str) -> frozenset[str]:
 
 @functools.cache
 def entries() -> list[SearchEntry]:
-    """Everything that the search knows."""
+    """All searchable entries."""
     return [*_names(), *_arguments(), *_descriptions(), *_differences(), *_advice(), *_examples()]
 
 
 def weight(op: str, name: str) -> tuple:
-    """What of two names that match alike comes first is smaller: a core operator's, a public one's, a short one."""
+    """The tie-breaker of a name, smaller for aten, public, torch's, core operators' and short names."""
     base = name.rpartition("::")[2]
     hidden = base.startswith(("_", "mkldnn")) or base.endswith("_") or "backward" in base
     return (op.startswith("prims::"), hidden, name.startswith("np."), not op_index.is_core(op), len(name), name)
@@ -166,7 +166,7 @@ def _differences() -> list[SearchEntry]:
 
 
 def _advice() -> list[SearchEntry]:
-    """What is said of calls: "stable" of sort, "integer division" of floor_divide."""
+    """Remarks on calls: "stable" of sort, "integer division" of floor_divide."""
     rows = [row for row in (*equivalents.EQUIVALENTS, *equivalents.NUMPY_ONLY) if row.say]
     return [_entry(r.name, "advice", (), f"{r.name} {r.say}", (0, 0, 0, 0, k, r.name)) for k, r in enumerate(rows)]
 
@@ -183,7 +183,7 @@ def _entry(name: str, kind: str, ops: tuple[str, ...], text: str, weight: tuple)
 
 
 def _nearly(wanted: str) -> list[Hit]:
-    """Names that are spelt nearly so: those that share letters and pairs of them, then by how much is in common."""
+    """Names with a similar spelling: preselected by shared letters and letter pairs, then ranked by difflib's ratio."""
     wanted = wanted.rpartition(".")[2]
     mine = _pieces(wanted)
     shared = []

@@ -1,4 +1,4 @@
-"""What a piece of Python code does, under the name that `spellings` and `resolve` have for it: ``a[idx, :]`` is ``x[index, :]``."""
+"""Naming a piece of Python code by the names of `spellings` and `resolve`: ``a[idx, :]`` is ``x[index, :]``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIBRARIES = {
     "tensor",
     "linalg",
 }
-# Names of variables say what they hold: a mask, several positions, or one.
+# A variable's name tells what it holds: a mask, several positions, or one.
 MASK = re.compile(r"(?i)m|.*(mask|bool|valid|keep|cond|seen|where|is_?nan|selected).*|is_\w+")
 POSITIONS = re.compile(r"(?i)(ii|jj|ix|iy|.*(idx|idcs|index|indices|indexes|inds?|ids|perm|order|pos)\d*|[a-z]\w*s)")
 OPERATORS = {
@@ -42,7 +42,7 @@ TO_INTEGER = re.compile(r"int|long|short|u?int\d+|(np|numpy|torch)\.(u?int\d+|lo
 
 
 def name_of(code: str) -> str:
-    """The name of what a piece of code does; "" for what is no code, and for a bare name, which says itself what it is."""
+    """The name of what a piece of code does; "" if it is not code, or a bare name, which needs no other."""
     text = code.strip().rstrip(":")
     if re.fullmatch(r"(?=.*[a-z]{3})[\w.]*\w(-\w+)+", text):  # lower-median, in-place
         return ""
@@ -56,7 +56,7 @@ def name_of(code: str) -> str:
 
 
 def argument_of(code: str) -> str:
-    """The argument in ``axis=0``, ``indexing='xy'``; "" for what is none."""
+    """The argument in ``axis=0``, ``indexing='xy'``; "" if it is none."""
     found = re.fullmatch(
         r"([A-Za-z_]\w*) ?= ?(-?[\w.]+(?:[-+]\d+)?|'[^']*'|\"[^\"]*\"|\([\d, -]*\)|\[[\d, -]*\])", code.strip()
     )
@@ -91,7 +91,7 @@ def _statement(node: ast.stmt) -> str:
 
 
 def _mentions(target: ast.expr, value: ast.expr) -> bool:
-    """Whether what is written is also read, under an index: such memory may overlap."""
+    """Whether the value reads the written variable under an index: such memory may overlap."""
     name = next((n.id for n in ast.walk(target) if isinstance(n, ast.Name)), "")
     parts = (n for n in ast.walk(value) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name))
     return any(isinstance(n.value, ast.Name) and n.value.id == name for n in parts)
@@ -119,7 +119,7 @@ def _compare(node: ast.Compare) -> str:
 
 
 def _dotted(node: ast.expr) -> str:
-    """``np.linalg.norm``; "" for what is no chain of names."""
+    """A chain of names such as ``np.linalg.norm``; "" if it is none."""
     if isinstance(node, ast.Name):
         return node.id
     inner = _dotted(node.value) if isinstance(node, ast.Attribute) else ""
@@ -127,7 +127,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 def _is_public(node: ast.expr) -> bool:
-    """Whether it is a name of a library's: "np.var or np.std" asks for both."""
+    """Whether it is a library's name: "np.var or np.std" asks about both."""
     return isinstance(node, ast.Attribute) and _dotted(node).partition(".")[0] in LIBRARIES
 
 
@@ -187,7 +187,7 @@ def _is_letter(node: ast.expr) -> bool:
 
 
 def _part(node: ast.expr) -> str:
-    """What a part of an index is: number, letter, slice, step, reversed, new, dots, mask, positions or other."""
+    """The kind of an index part: number, letter, slice, step, reversed, new, dots, mask, positions or other."""
     if isinstance(node, ast.Slice):
         step = node.step
         if isinstance(step, ast.UnaryOp) and isinstance(step.op, ast.USub):
@@ -224,7 +224,7 @@ def _part_by_name(node: ast.expr) -> str:
 
 
 def _index(node: ast.expr) -> str:
-    """The name of reading at an index."""
+    """The name of a read at an index."""
     is_tuple = isinstance(node, ast.Tuple)
     if isinstance(node, ast.Call) and _dotted(node.func).endswith("ix_"):
         return "np.ix_"
@@ -259,7 +259,7 @@ def _at_positions(parts: list[str]) -> str:
 
 
 def _write(node: ast.expr) -> str:
-    """The name of writing at an index."""
+    """The name of a write at an index."""
     read = _index(node)
     if read in ("x[mask]", "x[mask, :]"):
         return "x[mask] = v"

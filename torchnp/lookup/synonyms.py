@@ -1,4 +1,4 @@
-"""What people call things that both libraries have under a name: for each such phrase the names that answer, the first above all."""
+"""Phrases for things that the libraries have under a name: for each phrase the names that answer, best first."""
 
 from __future__ import annotations
 

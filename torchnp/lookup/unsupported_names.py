@@ -1,4 +1,4 @@
-"""Names of torch and NumPy that are no functions of arrays, and why no operator answers to them.
+"""Names of torch and NumPy that are not functions of arrays, and why no operator stands for them.
 
 A group is a reason and the names that it covers, as globs of ``torch.*``, ``Tensor.*``, ``F.*``, ``np.*``.
 """

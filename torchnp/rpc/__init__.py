@@ -1,4 +1,4 @@
-"""The remote tensor: torch programs whose tensors are handles, and a NumPy server that has the values.
+"""The remote tensor: a torch program holds handles, and a NumPy server holds the values.
 
 >>> from torchnp import rpc
 >>> session = rpc.local()  # or rpc.connect("tcp://127.0.0.1:7077", token=...)
@@ -6,7 +6,7 @@
 >>> (x * 2).sum().publish()
 tensor(12.)
 
-The server side (`serve`) imports no torch; the client (`local`, `connect`) imports it when it is first used.
+The server side (`serve`) imports no torch; the client (`local`, `connect`) imports torch on first use.
 """
 
 from __future__ import annotations

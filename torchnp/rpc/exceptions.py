@@ -1,15 +1,15 @@
-"""What can go wrong between a client and a server, apart from the operators themselves."""
+"""Errors between a client and a server, and the operator failures that a server reports."""
 
 from __future__ import annotations
 
 
 class RPCError(Exception):
-    """Base of every error of the remote tensor that is not an operator's own.
+    """Base class of the remote tensor's errors, except operator failures.
 
     Attributes
     ----------
     reason : str
-        What handles do not do by design, in a few words, where that is why; else "".
+        The limit of handles that caused the error, in a few words, if it is by design; else "".
     """
 
     reason = ""
@@ -20,7 +20,7 @@ class ConnectionLost(RPCError, ConnectionError):
 
 
 class DeadlineExceeded(RPCError, TimeoutError):
-    """The server has not answered in time. The session goes on, and so does what the server is at: ask again later."""
+    """The server did not answer in time. The session and the server's work go on: ask again later."""
 
 
 class SessionClosed(RPCError, RuntimeError):
@@ -28,7 +28,7 @@ class SessionClosed(RPCError, RuntimeError):
 
 
 class VersionMismatch(RPCError):
-    """Client and server do not speak the same protocol or do not share the same table of operators."""
+    """Client and server differ in protocol version or operator table."""
 
 
 class AuthenticationError(RPCError):
@@ -40,23 +40,23 @@ class ProtocolError(RPCError):
 
 
 class QuotaError(RPCError):
-    """The session holds as many bytes or objects as the server allows."""
+    """The session has reached the server's limit of bytes or objects."""
 
 
 class PrivacyError(RPCError):
-    """Exact values of an owner's data, or of anything computed from it, were asked for."""
+    """The client asked for exact values of an owner's data, or of something computed from it."""
 
 
 class BudgetError(PrivacyError):
-    """A release would cost more than what is left of a privacy budget, or there is no budget."""
+    """A release would exceed the remaining privacy budget, or there is no budget."""
 
 
 class LedgerError(RPCError):
-    """The ledger of an owner's server cannot be read or written, or its entries are not what was written."""
+    """The server cannot read or write its ledger, or the ledger's entries were altered."""
 
 
 class ValueAccessError(RPCError, RuntimeError):
-    """Something asked a handle for values, which only ``publish()`` gives."""
+    """Something asked a handle for values, which only ``publish()`` returns."""
 
     def __init__(self, text: str, reason: str = "values are read on the client") -> None:
         super().__init__(text)
@@ -64,7 +64,7 @@ class ValueAccessError(RPCError, RuntimeError):
 
 
 class HandleError(RPCError, RuntimeError):
-    """A handle was combined with something that it cannot be combined with."""
+    """A handle was used in a way, or combined with something, that handles do not support."""
 
     def __init__(self, text: str, reason: str = "something else than a handle is asked for") -> None:
         super().__init__(text)
@@ -72,7 +72,7 @@ class HandleError(RPCError, RuntimeError):
 
 
 class RemoteOpError(Exception):
-    """An operator failed on the server; raised as a subclass that is also the kernel's own exception class.
+    """An operator failed on the server; the raised subclass also derives from the kernel's exception class.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class RemoteOpError(Exception):
     seq : int
         Sequence number of the operator in its session.
     location : str
-        ``file:line`` of the local code that issued it.
+        ``file:line`` of the local code that issued the operator.
     remote_text : str
         The kernel's message.
     """
@@ -112,8 +112,8 @@ class RemoteNotImplementedError(RemoteOpError, NotImplementedError):
     pass
 
 
-# What a kernel may raise, most specific first: anything else crosses the wire as a RuntimeError that names it. The client has
-# a class for LinAlgError that is torch's too.
+# Exceptions that a kernel may raise, most specific first. Any other crosses the wire as a RuntimeError that names it.
+# The client maps LinAlgError to a class that is also torch's.
 KERNEL_ERRORS: dict[str, type[RemoteOpError]] = {
     "LinAlgError": RemoteRuntimeError,
     "NotImplementedError": RemoteNotImplementedError,
@@ -123,7 +123,7 @@ KERNEL_ERRORS: dict[str, type[RemoteOpError]] = {
     "RuntimeError": RemoteRuntimeError,
 }
 
-# The kinds of ERR frames that are not an operator's failure.
+# ERR frame kinds that are not operator failures.
 INFRASTRUCTURE: dict[str, type[RPCError]] = {
     "auth": AuthenticationError,
     "protocol": ProtocolError,

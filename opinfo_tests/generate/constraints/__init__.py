@@ -1,1 +1,1 @@
-"""What each operator asks of its arguments, as data: shapes, index ranges, dtypes."""
+"""Constraints on each operator's arguments, as data: shapes, index ranges, dtypes."""

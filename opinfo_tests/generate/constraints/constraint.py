@@ -1,8 +1,8 @@
-"""What operators ask of their arguments, as data: shapes with named sizes, index ranges, dtypes, domains of values.
+"""Constraints on operators' arguments, as data: shapes with named sizes, index ranges, dtypes, domains of values.
 
-A shape is text: letters are sizes that are drawn once for a call ("n k" and "k m" share k), ``*`` is a batch, ``n?``
-is there or not, ``~n`` is n or 1, ``g*c`` is an expression, "like" is the first array's shape, "bcast" broadcasts with
-it, "any" is any. Rows are merged in order, the later over the earlier. What has no row follows from names and types.
+A shape is text: letters are sizes drawn once per call ("n k" and "k m" share k), ``*`` is a batch, ``n?`` may be
+absent, ``~n`` is n or 1, ``g*c`` is an expression, "like" is the first array's shape, "bcast" broadcasts with it, "any"
+is any shape. Rows are merged in order, later over earlier. Arguments without a row follow from their names and types.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Ts:
 
 
 @dataclass(frozen=True)
-class I:  # noqa: E742  a row reads better with one letter
+class I:  # noqa: E742  one letter keeps rows readable
     """An integer in a range; both ends may be expressions."""
 
     low: str | int
@@ -57,7 +57,7 @@ class L:
 
 @dataclass(frozen=True)
 class N:
-    """A number: one of ``choices`` and nothing else, or any."""
+    """A number: strictly one of ``choices``, or any if there are none."""
 
     choices: tuple = ()
     always: bool = False
@@ -65,7 +65,7 @@ class N:
 
 @dataclass(frozen=True)
 class C:
-    """One of a few values; where they are numbers of floating point, now and then zero, negative, infinite or nan."""
+    """One of a few values; for floating point arguments, occasionally zero, the negative, an infinity or NaN."""
 
     choices: tuple
     always: bool = False
@@ -73,7 +73,7 @@ class C:
 
 @dataclass(frozen=True)
 class D:
-    """What a function draws, which decides itself when an optional argument is None."""
+    """The result of a draw function, which itself decides when an optional argument is None."""
 
     draw: Callable
     always: bool = True
@@ -104,9 +104,9 @@ DTYPE_CLASSES: dict[str, list[str]] = {
     "halffloat": ["float32", "bfloat16"],
     "densely": ["float32", "float32", "bfloat16", "int8", "uint8"],
 }
-# Sizes of letters that a row does not give.
+# Ranges of letters whose range a row does not give.
 SIZES = {"n": (1, 3), "c": (1, 4), "g": (1, 2), "h": (1, 7), "w": (1, 7), "d": (1, 5), "k": (0, 4), "m": (0, 4)}
-# Cannot be drawn: need devices, other layouts, processes or attributes that arrays have not.
+# Cannot be drawn: these need devices, other layouts, processes or attributes that arrays lack.
 UNDRAWN = frozenset(
     ["_new_zeros_with_same_feature_meta", "is_pinned", "pin_memory",
      "_debug_has_internal_overlap", "_is_zerotensor", "_efficientzerotensor", "_reshape_from_tensor", "slice_inverse",
@@ -119,31 +119,31 @@ NEVER: Callable[[Case], bool] = lambda case: False
 
 @dataclass(frozen=True)
 class Constraint:
-    """What is known of an operator's calls."""
+    """Merged constraints on an operator's calls."""
 
     args: dict[str, Any] = field(default_factory=dict)
     dtypes: str = "any"
     values: str = "any"
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     wild: int = 12  # percent of the calls that may break the constraints
-    mixed: int = 15  # percent of the other arrays with a dtype of their own
+    mixed: int = 15  # percent of arrays after the first with a dtype of their own
     most_dims: int = 4
-    wild_values: bool = True  # whether index values may leave their range: torch dies of some
-    none: bool = True  # whether sizes may be none: torch divides by some of them, and dies
-    dies: Callable[[Case], bool] = NEVER  # of which calls torch dies
-    always: frozenset[str] = frozenset()  # arguments with a default that are given all the same
-    unchecked: frozenset[str] = frozenset()  # arguments at whose sizes torch does not look, to read memory beyond them
+    wild_values: bool = True  # whether index values may leave their range: some crash torch
+    none: bool = True  # whether sizes may be 0: torch divides by some of them and crashes
+    dies: Callable[[Case], bool] = NEVER  # whether a call crashes torch
+    always: frozenset[str] = frozenset()  # arguments with a default that are always given
+    unchecked: frozenset[str] = frozenset()  # arguments whose sizes torch does not check, so that it reads beyond them
 
 
 class ConstraintRule(NamedTuple):
-    """What holds for operators whose names match one of some patterns, in the words of `Constraint`."""
+    """Fields of `Constraint` for operators whose names match one of some patterns."""
 
     patterns: tuple[str, ...]
     given: dict[str, Any]
 
 
 def rule(names: str, **given: Any) -> ConstraintRule:
-    """Return a row for operators by name: arguments in ``args``, the rest as in `Constraint`."""
+    """Return a rule for operators by name patterns; keywords are fields of `Constraint`."""
     return ConstraintRule(tuple(names.split()), given)
 
 
@@ -159,7 +159,7 @@ def one_dim(call: Any) -> int:
 
 
 def index_of_dim(call: Any) -> int:
-    """Return an index into the dim that was drawn, negative too."""
+    """Return an index into the drawn dim, possibly negative."""
     n = size_of_dim(call)
     return call.integer(-n - 2, n + 1) if call.wild else call.integer(-n, max(n - 1, 0))
 
@@ -171,7 +171,7 @@ def size_of_dim(call: Any) -> int:
 
 
 def split_sizes(call: Any) -> list[int]:
-    """Return sizes that add up to the first dim's, or to the drawn dim's."""
+    """Return sizes that add up to the size of the drawn dim, or of the first dim."""
     left, found = size_of_dim(call), []
     while left > 0:
         found.append(call.integer(1, left))
@@ -181,7 +181,7 @@ def split_sizes(call: Any) -> list[int]:
 
 @dataclass(frozen=True)
 class Ordered:
-    """An array of numbers in their order; of those that go from 0 to an end, where one is given."""
+    """A sorted array; with ``to``, it starts at 0 and ends at ``to``."""
 
     spec: T
     to: str = ""
@@ -197,7 +197,7 @@ class Ordered:
 
 
 def tame(spec_of: Callable) -> Callable:
-    """Return a draw of an array that never breaks its constraints."""
+    """Return a draw function of an array that never breaks its constraints."""
 
     def draw(call: Any) -> Any:
         wild, call.wild = call.wild, False
@@ -209,7 +209,7 @@ def tame(spec_of: Callable) -> Callable:
 
 
 def regroup(call: Any) -> list[int]:
-    """Return another shape with as many elements, perhaps with a -1."""
+    """Return another shape with the same number of elements, perhaps with a -1."""
     n = 1
     for s in call.shape or ():
         n *= s
@@ -235,7 +235,7 @@ def expanded(call: Any) -> list[int]:
 
 
 def repeated_size(call: Any) -> int:
-    """Return the size of the drawn dim, or of all elements, as often as they are repeated."""
+    """Return the drawn dim's size, or the number of elements, times the repeats; wrong in wild calls."""
     n = size_of_dim(call)
     if call.held.get("dim") is None:
         n = 1
@@ -257,7 +257,7 @@ def small_sizes(call: Any) -> list[int]:
 
 
 def sizes(text: str) -> Callable:
-    """Return a draw of the sizes that a shape's text names."""
+    """Return a draw function of the sizes that a shape's text names."""
     return lambda call: list(call.shape_of(text))
 
 
@@ -270,7 +270,7 @@ def row_major(call: Any) -> list[int]:
 
 
 def index_list(call: Any) -> list[Any]:
-    """Return an index for some of the first array's dims: integers, a mask, or none; of three, with one left out between two."""
+    """Return indices for some of the first array's dims: integers, a mask or None, which may separate two indices."""
     n, m, *rest = call.shape
     kind = call.integer(0, 6 if rest else 4)
     if kind == 0:
@@ -322,7 +322,7 @@ TYPES: dict[tuple[str, str], Any] = {
     ("Scalar", "p"): C((2, 1, 0.5, 0, 3, 1.0, float("inf"), -1)), ("SymInt[]", "dims"): dims(),
 }  # fmt: skip
 
-# Words that torch takes, by the argument's name, where no constraint of the overload says them.
+# Strings that torch accepts, by argument name, where no constraint of the overload gives them.
 WORDS = {
     "interpolation": ("linear", "lower", "higher", "midpoint", "nearest"),
     "mode": ("constant", "reflect", "replicate", "circular"),
@@ -332,7 +332,7 @@ WORDS = {
 
 
 def by_name(a: Any) -> Any:
-    """Return what an argument's name says, None when only its type does."""
+    """Return the spec that an argument's name implies, or None if only its type says anything."""
     kind = a.type.removesuffix("?")
     if (kind, a.name) in TYPES:
         return TYPES[kind, a.name]

@@ -13,18 +13,18 @@ FLOAT = {"dtypes": "float", "mixed": 3}
 
 
 def beyond(shape: str) -> Callable:
-    """Return a draw of numbers, now and then of some that are large beside what they are drawn from else."""
+    """Return a draw function of numbers, some of them far larger than the usual pool's."""
     return lambda c: c.array(T(shape, values=(1, 300)) if c.chance(30) else T(shape))
 
 
 def sought(call: Any) -> Any:
-    """Return what is looked for among sorted numbers: any values, or as many rows as these have."""
+    """Draw the values to search for: of any shape, or with as many rows as the sorted sequence."""
     *rows, _ = call.shape
     return call.array(T(" ".join(map(str, [*rows, call.size("k")])) if rows else "any", "same"))
 
 
 def sorter(call: Any) -> Any:
-    """Return the places of sorted numbers in their order, whatever it is."""
+    """Draw a ``sorter``, which need not be a permutation, or None."""
     return call.array(T("like", "int64", (0, "max(shape[-1]-1,0)"))) if call.chance(50) else None
 
 
@@ -36,7 +36,7 @@ FAMILIES = (
     rule("family:bitwise", dtypes="bits", mixed=30),
     rule("family:conv family:backward.conv", dtypes="float", mixed=0, wild=15),
     rule("gcd", dtypes="int"),
-    # torch divides the least integer by a divisor that wrapped to -1, of which the processor dies.
+    # torch divides the least integer by a divisor that wrapped to -1, which the processor traps.
     rule("lcm", dtypes="int", args={"self": T(values="tame")}),
     rule("_foreach_*", mixed=5),
     rule("complex polar", dtypes="wide", mixed=2),
@@ -58,12 +58,12 @@ ELEMENTWISE = (
         "clamp clamp_max clamp_min clip heaviside sort argsort topk amax amin aminmax argmax argmin ceil floor round trunc",
         dtypes="ordered",
     ),
-    # Of the least integer torch's gcd may be -1, and its lcm divides by that: of -2**63 and 7 the process dies of SIGFPE.
+    # torch's gcd of the least integer may be -1, and its lcm divides by that: -2**63 and 7 cause a SIGFPE.
     rule("lcm", values="tame"),
     rule("addcdiv _foreach_addcdiv*", dtypes="inexact"),
     rule("logaddexp logaddexp2 hypot nextafter atan2 arctan2 frac", dtypes="float"),
     rule("lerp", dtypes="inexact", args={"end": T("bcast", "same"), "weight": T("bcast", "same")}),
-    # Of a weight of 1 torch's full vectors give a zero the other sign than what is left over, and than strided memory.
+    # With a weight of 1, torch's full vectors give zeros another sign than its scalar remainder and strided loops.
     rule("lerp.Scalar", args={"weight": N((0.5, 0.0, 0.9, 2, 0.3))}),
     rule("_foreach_lerp.Scalar", args={"weight": N((0.5, 0.0, 0.9, 2)), "tensors1": Ts("like", count="len(self)")}),
     rule(
@@ -93,13 +93,13 @@ ELEMENTWISE = (
     rule("mvlgamma special_multigammaln", values="positive", args={"p": I(1, 5)}),
     rule("special_*polynomial*", args={"n": T("bcast", "real", (-1, 6))}, dtypes="float", mixed=3),
     rule("special_*polynomial*.n_scalar", args={"n": N((0, 1, 2, 3, 5))}),
-    # At nan the loops of these end before their first step, and what torch returns was never written.
+    # At NaN the loops of these end before their first step, and torch returns uninitialised values.
     rule(
         "special_*chebyshev_polynomial_u* special_*chebyshev_polynomial_w* special_shifted_chebyshev_polynomial_t* "
         "special_laguerre_polynomial_l* special_legendre_polynomial_p*",
         values="tame",
     ),
-    # At nan torch's vectors give 0, its loop of single elements the gradient.
+    # At NaN torch's vector code gives 0, its scalar loop the gradient.
     rule("hardshrink_backward softshrink_backward", args={"self": T("bcast", values="tame")}),
     rule("nextafter", mixed=5, dtypes="float"),
     rule("ldexp heaviside hypot", mixed=8),
@@ -146,7 +146,7 @@ REDUCTIONS_SCANS_SORTING = (
     rule("topk", args={"k": lambda call: call.integer(0, size_of_dim(call))}),
     rule("kthvalue", args={"k": lambda call: call.integer(1, max(1, size_of_dim(call)))}),
     rule("mode median.dim nanmedian.dim kthvalue topk sort argsort", mixed=0),
-    rule("mode", values="tame"),  # torch sorts nan by an order that is none
+    rule("mode", values="tame"),  # torch sorts NaN by an inconsistent order
     rule("bincount", args={"self": T("n", "int", (0, 5)), "weights": T("n")}),
     rule("histc", dtypes="float", args={"bins": I(1, 5)}),
     rule("bucketize.Tensor", args={"boundaries": Ordered(T("m", "same"))}),
@@ -167,7 +167,7 @@ REDUCTIONS_SCANS_SORTING = (
             "input_dtype": lambda c: c.named(c.held["grad_output"].dtype),
         },
     ),
-    # torch does not compare the sizes of gradient and output here, and reads memory beyond the smaller.
+    # torch does not compare the sizes of gradient and output here, and reads beyond the smaller.
     rule("_log_softmax_backward_data", wild=0),
     rule(
         "trapezoid* cumulative_trapezoid* trapz*",

@@ -1,4 +1,7 @@
-"""Constraints of gradients of views and indexing, of bags of rows and of histograms; see `opinfo_tests.generate.constraints.constraint`."""
+"""Constraints of view and indexing gradients, embedding bags and histograms.
+
+See `opinfo_tests.generate.constraints.constraint`.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ ROWS_OF = {"grad": T("n m"), "grad_output": T("n m")}
 
 
 def _offsets_to_the_end(call: Any) -> bool:
-    """Return whether the last offset is an end; then it is that of all indices, after which torch writes beyond its result."""
+    """Draw ``include_last_offset``; if true, set the last offset to the end, beyond which torch overruns its result."""
     last = call.choose([False, True])
     if last:
         call.held["offsets"].on(call.buffers)[-1] = call.held["indices"].shape[0]
     return last
 
 
-# Of indices and offsets of other ranks, or of none, torch reads and writes memory that is not its own.
+# With indices and offsets of other ranks, or empty ones, torch reads and writes out of bounds.
 BAG = {"weight": T("n m"), "indices": tame(lambda c: T("4", "index", (0, "n-1"), layout="c")), "offsets": tame(lambda c: T("b", c.choose((*[c.held["indices"].dtype] * 3, "int64", "int32")), (0, 0), layout="c")), "mode": I(0, 2), "include_last_offset": _offsets_to_the_end,
        "per_sample_weights": lambda c: c.array(T("4", "same")) if c.wild or not c.held.get("mode") else None, "padding_idx": C((-1, 0))}  # fmt: skip
 
@@ -191,7 +194,7 @@ GRADIENTS_OF_VIEWS_AND_INDEXING = (
     ),
     rule("index.Tensor _unsafe_index.Tensor index_put _unsafe_index_put _index_put_impl", sizes={"m": (1, 4)}),
     rule("_unsafe_index*", wild_values=False),
-    # Of other shapes torch has one result without a zero, another or none with one.
+    # With other shapes torch's result depends on whether there is a zero: with one it differs or fails.
     rule("cumprod_backward", args={"input": T("like"), "output": T("like")}, wild=0),
     rule("histogram.bin_ct", args={"bins": I(1, 5), "weight": T("like", "same")}, dtypes="wide", values="tame"),
     rule(

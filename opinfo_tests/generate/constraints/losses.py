@@ -18,7 +18,7 @@ PER_CHANNEL = {
 
 
 def statistics(saved: bool, values: str) -> D:
-    """Return a draw of what training saves, or of what evaluation reads: torch needs the one or the other."""
+    """Draw statistics that training saves, or that evaluation reads: torch needs one or the other."""
     return D(lambda c: c.array(T("c", "same", values)) if bool(c.size("training")) == saved or c.chance(50) else None)
 
 
@@ -53,15 +53,15 @@ NORMS_AND_LOSSES = (
         "_native_batch_norm_legit_functional _batch_norm_with_update_functional _batch_norm_no_update _native_batch_norm_legit_no_training",
         args={k: replace(PER_CHANNEL[k], always=True) for k in ("running_mean", "running_var")},
     ),
-    # These look at no parameter's size: of a smaller one torch reads what lies beyond it. It dies of an evaluation
-    # without running statistics, which it reads all the same.
+    # These check no parameter's size: torch reads beyond a smaller one. It crashes on an evaluation without running
+    # statistics, which it reads all the same.
     rule(
         "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional _batch_norm_with_update "
         "_native_batch_norm_legit_no_training _batch_norm_with_update_functional _batch_norm_no_update",
         args={"training": lambda c: c.held["running_mean"] is None or c.chance(50)},
         wild=0,
     ),
-    # Of a channel of one number torch takes two products apart, whose rounding is nothing only for small numbers.
+    # For a channel of one number torch subtracts two products, which cancel exactly only for small numbers.
     rule("instance_norm", args={"input": T("n c h", values="tame"), "use_input_stats": C((True, True, False))}),
     rule(
         "batch_norm_backward native_batch_norm_backward",
@@ -75,7 +75,7 @@ NORMS_AND_LOSSES = (
             "update": C((True, False)),
         },
     ),
-    # Without its arrays torch reads stray memory; implementations other than 0 are those of other devices.
+    # Without its arrays torch reads stray memory; other values of impl_index are for other devices.
     rule(
         "_batch_norm_impl_index_backward",
         args={
@@ -93,7 +93,7 @@ NORMS_AND_LOSSES = (
     ),
     rule(
         "batch_norm_update_stats",
-        wild=0,  # torch looks at no size of what it writes
+        wild=0,  # torch does not check the sizes of what it writes
     ),
     rule(
         "layer_norm native_layer_norm rms_norm _fused_rms_norm",
@@ -109,19 +109,19 @@ NORMS_AND_LOSSES = (
         args={
             "grad_out": T("n m c"),
             "input": T("n m c", "same"),
-            "mean": T("n m 1", "same", "tame", layout="c"),  # read as dense, whatever they are
+            "mean": T("n m 1", "same", "tame", layout="c"),  # read as contiguous, whatever the strides
             "rstd": T("n m 1", "same", "positive", layout="c"),
             "weight": T("c", "same"),
             "bias": T("c", "same"),
         },
-        wild=0,  # torch looks at no shape of grad_out, mean and rstd, and dies of some
+        wild=0,  # torch does not check the shapes of grad_out, mean and rstd, and some crash it
     ),
     rule(
         "group_norm native_group_norm",
         args={
             "input": T("n g*c h"),
             "num_groups": I("g", "g"),
-            # torch reads both as one run of memory, whatever their strides
+            # torch reads both as contiguous, whatever their strides
             "weight": T("g*c", "same", "tame", layout="c"),
             "bias": T("g*c", "same", layout="c"),
             "N": I("n", "n"),
@@ -131,10 +131,10 @@ NORMS_AND_LOSSES = (
         },
     ),
     rule(
-        # torch multiplies the formula out: of infinities and of sums beyond the dtype another nan is left.
+        # torch expands the formula, so infinities and overflowing sums give NaN elsewhere.
         "native_group_norm_backward",
         args={
-            # torch reads all five as one run of memory, whatever their strides
+            # torch reads all five as contiguous, whatever their strides
             "grad_out": T("n g*c h", values="tame", layout="c"),
             "input": T("n g*c h", "same", "tame", layout="c"),
             "mean": T("n g", "same", "tame", layout="c"),
@@ -148,12 +148,12 @@ NORMS_AND_LOSSES = (
     ),
     rule(
         "_weight_norm _weight_norm_interface",
-        # torch reads g as one run of memory, whatever its strides
+        # torch reads g as contiguous, whatever its strides
         args={"v": T("n m"), "g": T("n 1", "same", "positive", layout="c"), "dim": C((0,))},
         dtypes="wide",
-        wild=0,  # the norms take the shape of g, and those beyond the slices of v are never written
+        wild=0,  # the norms take g's shape, and those beyond v's slices stay uninitialised
     ),
-    rule("_weight_norm_interface", args={"v": T("n m", layout="c")}),  # nor whether v is dense, for which it is meant
+    rule("_weight_norm_interface", args={"v": T("n m", layout="c")}),  # torch does not check that v is dense, either
     rule(
         "_weight_norm_interface_backward",
         args={
@@ -164,7 +164,7 @@ NORMS_AND_LOSSES = (
             "dim": C((0,)),
         },
         dtypes="wide",
-        wild=0,  # torch looks at no shape, and dies of some
+        wild=0,  # torch checks no shape, and some crash it
     ),
     rule("cross_entropy_loss nll_loss nll_loss_nd nll_loss_forward nll_loss_backward", args=NLL, sizes={"n": (1, 3)}),
     rule(
@@ -211,7 +211,7 @@ NORMS_AND_LOSSES = (
         "pairwise_distance cosine_similarity",
         args={"x1": T("n c"), "x2": T("n c", "same"), "p": C((2.0, 1.0)), "dim": C((1, -1))},
     ),
-    # torch's vectors of integers divide by beta as an integer: of less than 1 the processor dies.
+    # torch's integer vector code divides by beta as an integer: a beta below 1 is a division by zero.
     rule("smooth_l1_loss_backward", dtypes="float", args={"self": T("bcast", "float"), "target": T("bcast", "float")}),
     rule("hinge_embedding_loss", args={"target": T("like", "same")}),
 )
@@ -226,7 +226,7 @@ MARGIN = {
     "margin": C((1, 0.5)),
     "weight": T("c", "same"),
 }
-# Row-major: torch's fused loops go over each list's memory as one run, beyond it where an array is expanded.
+# Contiguous: torch's fused loops treat each array as contiguous, and overrun an expanded one.
 _LISTS = {
     k: Ts("3 2", "same", "positive", count=2, layout="c")
     for k in ("self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "state_sums", "momentum_buffer_list")
@@ -322,12 +322,12 @@ MORE_LOSSES_AND_OPTIMISERS = (
         "native_batch_norm_backward batch_norm_backward",
         args={
             **STATISTICS,
-            # Of the largest numbers the order of products overflows or not.
+            # With the largest numbers the order of products decides whether they overflow.
             "weight": T("c", "same", "tame", always=True),
         },
         sizes={"training": (0, 1)},
     ),
-    # A channel of equal numbers leaves the rounding of its mean, which is nothing only for small ones.
+    # A channel of equal numbers leaves its mean's rounding error, which is zero only for small numbers.
     rule("_native_batch_norm_legit.no_stats", args={"training": C((True,)), "input": T("n c h?", values="tame")}),
     rule("bilinear", sizes={"k": (1, 3), "m": (1, 3)}),
 )

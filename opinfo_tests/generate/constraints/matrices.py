@@ -9,7 +9,7 @@ from .constraint import C, I, N, T, Ts, rule
 
 
 def factor(matrix: str) -> Callable:
-    """Return a draw of a matrix, of the call's batch of them or of another that broadcasts with it, or of a vector."""
+    """Return a draw function of a matrix, with the call's batch or one that broadcasts with it, or of a vector."""
     return lambda c: c.array(
         T(c.choose([f"* {matrix}"] * 5 + ["k", matrix, f"~c {matrix}", f"~n ~c {matrix}"]), "same")
     )
@@ -33,14 +33,14 @@ DEFAULTS = (
         mixed=3,
     ),
     rule("linalg_vecdot linalg_vector_norm linalg_norm linalg_matrix_norm", dtypes="inexact"),
-    rule("linalg_vector_norm linalg__powsum", values="any"),  # of vectors, which torch does not hand to LAPACK
+    rule("linalg_vector_norm linalg__powsum", values="any"),  # for vectors, which torch does not pass to LAPACK
 )
 
 
 # ---------------------------------------------------------------- matrices
 
 
-# Dims of two tensors that are summed over together; the last two fit where both are of one size.
+# Pairs of dims to contract; the last two fit only where the two sizes are equal.
 CONTRACTED: tuple[tuple[list[int], list[int]], ...] = (
     ([1], [0]),
     ([1, 2], [0, 1]),
@@ -54,19 +54,19 @@ CONTRACTED: tuple[tuple[list[int], list[int]], ...] = (
 
 
 def contracted(call: Any) -> tuple[list[int], list[int]]:
-    """Return the dims of a tensor product, drawn once."""
+    """Return the dims of a tensor contraction, drawn once per call."""
     if "contracted" not in call.once:
         call.once["contracted"] = call.choose(CONTRACTED)
     return call.once["contracted"]
 
 
 def sided(first: str, second: str) -> Callable:
-    """Return a draw of what a matrix is multiplied with from the left, or from the right."""
+    """Return a draw function of a right-hand side: n by m if ``left``, else transposed."""
     return lambda c: c.array(T(f"* {first} {second}" if c.size("left") else f"* {second} {first}", "same"))
 
 
 def symmetric(call: Any) -> Any:
-    """Draw a matrix that is taken for a symmetric one, or any."""
+    """Draw a square matrix if ``hermitian``, else any matrix."""
     return call.array(T("* n n", "main", "square") if call.size("hermitian") else T("* n m"))
 
 
@@ -85,7 +85,7 @@ MATRICES = (
     rule("addbmm", args={"self": T("~c ~m"), "batch1": T("n c k", "same"), "batch2": T("n k m", "same")}),
     rule("baddbmm", args={"self": T("~n ~c ~m"), "batch1": T("n c k", "same"), "batch2": T("n k m", "same")}),
     rule("mv", args={"self": T("n k"), "vec": T("k", "same")}),
-    # Of a matrix without columns torch gives beta * self in the shape of self, not in that of the product.
+    # For a matrix without columns torch returns beta * self in the shape of self, not of the product.
     rule("addmv", args={"self": T("~n"), "mat": T("n k", "same"), "vec": T("k", "same")}, sizes={"k": (1, 4)}),
     rule("addr", args={"self": T("~n ~m"), "vec1": T("n", "same"), "vec2": T("m", "same")}),
     rule("dot vdot inner", args={"self": T("k"), "other": T("k", "same"), "tensor": T("k", "same")}),
@@ -135,7 +135,7 @@ MATRICES = (
     rule(
         "linalg_matrix_power matrix_power",
         args={"n": I(-2, 4), "self": T("* c c", "main", "square")},
-        unchecked=frozenset(["n"]),  # a hundredth power overflows, its parts by the order of products
+        unchecked=frozenset(["n"]),  # a hundredth power overflows, and the order of products decides in which part
     ),
     rule("linalg_cholesky linalg_cholesky_ex cholesky", args={"self": T("* n n", "main", "spd")}),
     rule(
@@ -181,9 +181,9 @@ MORE_MATRICES = (
         "cholesky_solve _cholesky_solve_helper",
         args={"self": T("* n m"), "input2": T("* n n", "same", "spd"), "A": T("* n n", "same", "spd")},
     ),
-    rule("_cholesky_solve_helper", wild=0),  # torch looks at no shape, and reads memory beyond
+    rule("_cholesky_solve_helper", wild=0),  # torch checks no shape, and reads out of bounds
     rule("linalg_cond", args={"self": T("* n n", "main", "square"), "p": C((None, 2, -2, 1, float("inf")))}),
-    # Of a singular matrix rounding decides whether there is an inverse: none of rows that are one in memory.
+    # For a singular matrix rounding decides whether there is an inverse, so no expanded rows.
     rule("linalg_cond.p_str", args={"self": T("* n n", "main", "square", layout="c"), "p": C(("fro", "nuc"))}),
     rule(
         "linalg_eigh linalg_eigvalsh _linalg_eigh",
@@ -204,7 +204,7 @@ MORE_MATRICES = (
         sizes={"m": (1, 3), **LEFT_SIZES},
         always=frozenset(["left"]),
     ),
-    # Not "gelsy": torch does not clear its list of columns that go first, and stray memory decides what is cut off.
+    # Not "gelsy": torch does not initialise its pivot list, so stray memory decides the rank cut-off.
     rule(
         "linalg_lstsq",
         args={"self": T("* n m"), "b": T("* n c", "same"), "driver": C(("gelsd", "gelss"), always=True)},
@@ -213,7 +213,7 @@ MORE_MATRICES = (
     ),
     rule("linalg_lu_solve", args={**LU, "B": T("n m", "same"), "left": C((True,))}, wild_values=False),
     rule("lu_solve", args={**LU, "self": T("n m")}, wild_values=False),
-    # Of too few pivots torch reads what is in memory behind them.
+    # With too few pivots torch reads beyond them.
     rule("lu_unpack", args={**LU, "LU_data": T("n n", "main")}, wild_values=False, wild=0),
     rule(
         "linalg_ldl_solve",
@@ -242,20 +242,20 @@ MORE_MATRICES = (
         sizes={"hermitian": (0, 1)},
         always=frozenset(["hermitian"]),
     ),
-    # With weights and one observation torch writes its input: of [0.5] with fweights [2] it leaves [0.0] behind.
+    # With weights and one observation torch overwrites its input: [0.5] with fweights [2] becomes [0.0].
     rule(
         "cov",
         args={"self": T("n? m"), "fweights": T("m", "int64", (1, 3)), "aweights": T("m", "same", "unit")},
         sizes={"m": (2, 4)},
     ),
-    # Of a singular matrix rounding decides whether an error is met, and below the rounding of singular values what the rank is.
+    # For a singular matrix rounding decides whether there is an error, and, for a small tolerance, what the rank is.
     rule("linalg_tensorinv", args={"self": T("1 n n", "main", "square"), "ind": C((2,))}),
     rule(
         "linalg_tensorsolve", args={"self": T("1 n n", "main", "square"), "other": T("1 n", "same"), "dims": C((None,))}
     ),
     rule("linalg_matrix_rank", args={"tol": C((0.01, 0.5, 3.0, float("inf")))}),
     rule("linalg_pinv pinverse", args={"rcond": C((0.01, 0.5, 1.0))}),
-    # With less than no tolerance what rounding leaves of a singular value of 0 is inverted.
+    # With a negative tolerance, the rounding error in place of a singular value of 0 is inverted.
     rule("linalg_pinv* pinverse", unchecked=frozenset(["rcond", "atol", "rtol"])),
     rule("linalg_*.atol_rtol_float", args={"atol": C((None, 0.01, 0.5)), "rtol": C((None, 0.01, 0.5, 1.0))}),
     rule("linalg_matrix_rank.*tensor* linalg_pinv.*tensor*", args=TOL),
@@ -276,10 +276,10 @@ MORE_MATRICES = (
             ("_pdist_backward", "n*(n-1)//2", {"self": T("n k", "same")}, "pdist"),
         )
     ),
-    rule("_pdist_backward", wild=0),  # torch looks at no shape but the points', and reads memory beyond
-    # torch's gradient of points without coordinates has the strides of x1, which an ndarray without elements does not keep.
+    rule("_pdist_backward", wild=0),  # torch checks only the points' shape, and reads out of bounds
+    # For points without coordinates torch's gradient has the strides of x1, which an empty ndarray does not keep.
     rule("_cdist_backward", sizes={"k": (1, 4)}, wild=0),
-    # torch does not look whether shapes fit where there are no elements.
+    # torch does not check that shapes fit where there are no elements.
     rule(
         "_trilinear",
         args={
@@ -304,7 +304,7 @@ NORMS = C((None, "forward", "backward", "ortho"))
 
 
 def transformed(call: Any) -> Any:
-    """Return a draw of dims, as many as there are sizes if these are given."""
+    """Draw dims, as many as there are sizes if these are given."""
     count = len(call.held.get("s") or ())
     return call.choose({0: (None, [0], [1, 2], [-1]), 1: (None, [0], [-1]), 2: (None, [1, 2], [0, -1], [-1, 0])}[count])
 
@@ -316,9 +316,9 @@ FOURIER_TRANSFORMS = (
     rule("fft_rfft* fft_ihfft*", dtypes="wide"),
     rule("fft_*fft2", args={"dim": C(([-2, -1], [0, 1])), "s": C((None, [3, 4], [-1, 3], [2, -1]))}),
     rule("fft_fftshift fft_ifftshift", args={"dim": C((None, [0], [1, 2], [-1]))}),
-    # A size of -1 is that of the input.
+    # A size of -1 means the input's.
     rule("fft_*fftn", args={"s": C((None, None, [3], [-1, 3], [2, -1])), "dim": transformed}),
-    # Over one dimension torch's form that writes reads out, and leaves it as it was.
+    # Over one dimension torch's out= form reads out, and leaves it unchanged.
     rule("fft_ihfftn", args={"dim": C((None, [0, 1], [1, 2]))}, wild=0),
     rule("fft_fftfreq fft_rfftfreq", args={"n": I(1, 6), "d": C((1.0, 0.5))}, dtypes="wide"),
     rule(
@@ -346,7 +346,7 @@ FOURIER_TRANSFORMS = (
         values="tame",
         sizes={"m": (1, 16)},
     ),
-    rule("_fft_*", wild_values=False),  # torch looks at no dimension and no size, and reads memory beyond
+    rule("_fft_*", wild_values=False),  # torch checks no dims and sizes, and reads out of bounds
     rule("stft istft", args={"self": T("16"), "n_fft": C((4,))}, dtypes="wide"),
 )
 

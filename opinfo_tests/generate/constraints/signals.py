@@ -38,13 +38,13 @@ FACTORS = (
         c.array(T("m", "same", "distinct")), c.array(T("n", "same", "distinct"))]}),
 )  # fmt: skip
 
-# torch looks at no shape, and reads beyond a state of fewer columns than the numbers of the points have bits.
+# torch checks no shape, and reads beyond a state with fewer columns than the points' numbers have bits.
 _SOBOL = {"quasi": T("d", "int64"), "n": I(0, 4), "sobolstate": T("d 30", "int64"), "dimension": I("d", "d"),
           "num_generated": I(0, 9)}  # fmt: skip
 SAMPLERS = (
     rule("_standard_gamma* _sample_dirichlet _dirichlet_grad", dtypes="wide", values="positive", wild=4),
     rule("_sobol_engine_draw", args=_SOBOL, mixed=0, wild=0),
-    # torch writes on beyond a state of fewer rows than dimensions.
+    # torch writes beyond a state with fewer rows than dimensions.
     rule(
         "_sobol_engine_initialize_state_",
         dies=lambda case: type(case.args[1]) is int and case.arrays()[0].shape[:1] < (case.args[1],),

@@ -1,4 +1,4 @@
-"""The constraints of each operator: the rows of all chapters in one table, merged where several speak of an operator."""
+"""The constraint table: the rules of all modules, merged where several apply to an operator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from . import (
 )
 from .constraint import Constraint, ConstraintRule
 
-# In this order: what a later row says of an operator holds over the earlier ones.
+# The order matters: later rows override earlier ones.
 RULES: tuple[ConstraintRule, ...] = (
     *elementwise.ROWS,
     *shapes.ROWS,
@@ -40,7 +40,7 @@ RULES: tuple[ConstraintRule, ...] = (
 
 @cache
 def constraint_of(op: str) -> Constraint:
-    """Return what the rows say of an operator, merged."""
+    """Return the merged constraints of an operator."""
     full = op.partition("::")[2]
     base = full.partition(".")[0]
     names = {op, full, base, base.removesuffix("_copy"), base.removeprefix("_foreach_"), base.removeprefix("special_")}

@@ -1,1 +1,1 @@
-"""Calls made of good calls: invalid ones, other layouts, special values, pairs of dtypes."""
+"""Calls derived from valid calls: invalid ones, other layouts, special values, pairs of dtypes."""

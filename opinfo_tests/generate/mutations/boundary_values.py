@@ -1,5 +1,7 @@
-"""Calls whose elements meet their numbers, by rule: an array holds what a number that is given beside it is, and what stands just
-beside that, so that it is seen on which side of a limit the limit itself is, and in which dtype the number is rounded."""
+"""Calls whose arrays hold the values of their number arguments, and values just beside them.
+
+They show on which side of a limit the limit itself falls, and in which dtype a number is rounded.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from .layout_variants import enlarged, retyped
 from .promotion_cases import with_number
 from .special_values import named_arrays, takes_any
 
-# How far a number is moved, relatively: to one that rounds back to it in the dtype of the arrays, but is not it.
+# Relative changes of a number that rounding to the arrays' dtype undoes.
 NUDGES = {"float32": 2.0**-26, "float64": 0.0, "float16": 2.0**-13, "bfloat16": 2.0**-13}
-MET = 9  # elements along one dimension, so that there is one for each of the numbers
-HALF = 0.5  # the number at which most of the operators with a weight, a share or a limit change their ways
+MET = 9  # elements along one dimension, enough for each of the values
+HALF = 0.5  # where most operators with a weight, a share or a limit change their behaviour
 
 
 def levelled(case: Case) -> Iterator[Case]:
-    """Yield the call with elements at each of its numbers, which are those given, one half, and numbers just beside these."""
+    """Yield the call with elements at each number argument: its own value, one half, and numbers just beside these."""
     if not takes_any(case.op):
         return
     case = enlarged(case, MET) or case
@@ -40,7 +42,7 @@ def levelled(case: Case) -> Iterator[Case]:
 
 
 def numbers(case: Case) -> list[tuple[int | str, float]]:
-    """Return the finite numbers of a call that may be fractions, given or left out, by the place or name of the argument."""
+    """Return a call's finite float and Scalar arguments, given or default, by place or name."""
     schema = schemas()[case.op]
     left_out = {a.name: a.default for a in schema.args[len(case.args) :] if a.has_default} | case.kwargs
     types = {a.name: a.type.removesuffix("?") for a in schema.args}
@@ -55,7 +57,7 @@ def numbers(case: Case) -> list[tuple[int | str, float]]:
 
 
 def at(case: Case, value: float) -> Case | None:
-    """Return the call with a number, its neighbours, its negative and its quotients by the other numbers in its arrays of floats."""
+    """Return the call with ``value``, its neighbours, negative and quotients by the other numbers in float arrays."""
     free = takes_any(case.op)
     near = [value, -value, *(value / n for _, n in numbers(case) if n not in (0, 1, value)), 1 - value]
     buffers, turn = list(case.buffers), 0

@@ -1,4 +1,4 @@
-"""Calls under another default dtype, by rule: those whose results it changes."""
+"""Calls under another default dtype, where it changes the results."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ OF_DTYPES = ("int64", "bool", "float32")
 
 
 def by_default(case: Case, execute: Callable[[Case], Any]) -> Iterator[Case]:
-    """Yield the call, and the call of integers, under other default dtypes, where torch then gives other dtypes or refuses.
+    """Yield the call, also in `OF_DTYPES`, under other default dtypes, where torch then gives other dtypes or errors.
 
     Parameters
     ----------
     case : Case
-        A call that torch takes.
+        A call that torch accepts.
     execute : callable
-        What torch makes of a call.
+        Runs a call on torch.
     """
     others = [retyped(case, name) for name in OF_DTYPES]
     others += [magnified(x) for x in others[:1] if x is not None and takes_any_shape(case.op)]
@@ -37,7 +37,7 @@ def by_default(case: Case, execute: Callable[[Case], Any]) -> Iterator[Case]:
 
 
 def magnified(case: Case) -> Case | None:
-    """The call of integers that half types round."""
+    """Return the call with integers so large that half types round them, or None."""
     if any(a.dtype != "int64" for a in case.arrays()) or schemas()[case.op].is_out:
         return None
     return replace(case, buffers=[(b.view(np.int64) * 4099).view(np.uint8) for b in case.buffers], digest="")

@@ -1,4 +1,4 @@
-"""Calls that ask for a refusal, by rule: one argument of a good call, or two, changed in a way that most operators do not take."""
+"""Mostly invalid calls: one or two arguments of a valid call, changed in ways that most operators refuse."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NUMBERS = (-1, -7, 0, 9, 100)
 INDICES = (-1, -100, 100)  # out of range, and from the end
 OTHER_DTYPES = tuple(dict.fromkeys(["float64", "float16", "complex128", *EVERY_DTYPE]))
 FAR = (100, -100, -7)
-# Lists with two faults: which of them is named?
+# Lists with two faults: which of them does the error name?
 UNLIKE: tuple[list[int], ...] = (
     [0, 0, 100],
     [0, -100, 100],
@@ -40,12 +40,12 @@ UNLIKE: tuple[list[int], ...] = (
     [2, -1, -1],
     [1, 0, 1, 2],
 )
-# Numbers that a dtype has not: of sign, of part, and beyond the range of half types, of float and of 64 bits.
+# Numbers that some dtypes lack: negative, fractional, complex, beyond the range of half types, float32 and 64 bits.
 SCALARS = (-1.0, 1.5, 3 + 4j, True, 0, 7, 1e5, 1e39, -(2**63), float("nan"))
 FLOATS = (-1.0, 1.5, float("nan"), 1e5, 1e39)
-# What may be given for an argument that is left out.
+# Values for an argument that was left out.
 DTYPE_CHOICES = tuple(Named("dtype", name) for name in ("bool", "int64", "float32", "complex64", "float16"))
-DEVICES = (Named("device", "cpu"), Named("device", "cpu:0"))  # a device's number says nothing of the CPU
+DEVICES = (Named("device", "cpu"), Named("device", "cpu:0"))  # the CPU has no device number
 OF_A_LENGTH = re.compile(r"\bint\[\d+\]")
 LISTS: tuple[list[int], ...] = ([], [0], [-1, 0], [1, 2, 3])
 GIVEN: dict[str, tuple] = {
@@ -55,18 +55,18 @@ GIVEN: dict[str, tuple] = {
     "MemoryFormat?": tuple(Named("memory_format", n) for n in ("contiguous_format", "preserve_format", "channels_last")),
 }  # fmt: skip
 PLACES = ("all last", "all sliced", "first swapped", "all spread", "all mixed", "second last", "first last")
-AMONG = 20  # draws, of which they are
-SOUGHT = 200  # draws, among which are sought those with a tensor that none of these has
-FARTHEST = 100  # of a large number, as of a degree or a power, rounding shows in all values
-TWICE = 24  # calls of each of these with two changes
-LACKING = 3  # dtypes without code, of each overload
-MORE_WRONG = 16  # calls in each of them with one more thing wrong
+AMONG = 20  # draws to take the base calls from
+SOUGHT = 200  # draws to search for optional tensors that none of these gives
+FARTHEST = 100  # above this number, such as a degree or a power, rounding shows in all values
+TWICE = 24  # calls with two changes, for each base
+LACKING = 3  # dtypes that torch does not implement, for each overload
+MORE_WRONG = 16  # calls with one more fault, for each of these dtypes
 NO_CODE = "not implemented for"
-BASES = 2  # calls that torch takes, of each overload, whose arguments are changed
+BASES = 2  # accepted calls of each overload whose arguments are changed
 
 
 def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
-    """Offer what is made of the first calls that torch takes, the same for every ``count`` of calls that are judged as drawn."""
+    """Offer mutations of the first calls that torch accepts, whatever the ``count`` of calls judged as drawn."""
     from ...backends.torch_backend import TorchDevice
 
     op, oracle = source.removeprefix(BROKEN), TorchDevice("cpu")
@@ -80,7 +80,7 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
             break
         usual = len(kept) < BASES
         if not usual and not arrays_of(case) - seen:
-            continue  # no tensor is given that was left out of those that are kept
+            continue  # it gives no tensor that the kept ones left out
         if all(0 not in a.shape for a in case.arrays()) and not oracle.execute(case).error:
             new, seen = arrays_of(case) - seen, seen | arrays_of(case)
             if usual:
@@ -106,7 +106,7 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
 
 
 def lacking(case: Case, random: Random, execute: Callable[[Case], Any]) -> Iterator[Case]:
-    """Yield the call in dtypes that torch has no code for, with one more thing wrong: is the code looked for first?"""
+    """Yield the call in dtypes that torch does not implement, with one more fault: which error comes first?"""
     count = 0
     for name in OTHER_DTYPES if takes_any_shape(case.op) else ():
         other = retyped(case, name)
@@ -128,18 +128,18 @@ def offered(calls: Iterable[Case], recorder: Any) -> Iterator[None]:
 
 
 def arrays_of(case: Case) -> set[int | str]:
-    """Return the places and names of the arguments that are tensors, or lists of them."""
+    """Return the places or names of the arguments that are tensors or lists of them."""
     given: list[tuple[int | str, Any]] = [*enumerate(case.args), *case.kwargs.items()]
     return {place for place, value in given if any(isinstance(x, Array) for x in leaves(value))}
 
 
 def names_of(op: str, places: Iterable[int | str]) -> set[str]:
-    """Return the names of an overload's arguments that are given at places, or by name."""
+    """Return the names of an overload's arguments for places or names."""
     return {schemas()[op].args[place].name if isinstance(place, int) else place for place in places}
 
 
 def broken_twice(once: dict[int | str, list[Case]], random: Random) -> Iterator[Case]:
-    """Yield some of the calls with one more change: which is refused first?"""
+    """Yield some of the calls with one more change: which fault is reported first?"""
     for _ in range(TWICE if once else 0):
         case = random.choice(random.choice(list(once.values())))
         if more := changes(case):
@@ -147,9 +147,9 @@ def broken_twice(once: dict[int | str, list[Case]], random: Random) -> Iterator[
 
 
 def broken(case: Case, places: Collection[int | str] | None = None, sized: bool = False) -> dict[int | str, list[Case]]:
-    """Return the call with one argument changed: by the place or name of each argument that may be, its changes.
+    """Return the calls with one argument changed, by the place or name of the argument.
 
-    Of those at ``places`` alone, if they are given. Sizes and numbers are changed where torch looks at them, or ``sized``.
+    With ``places``, only those arguments. Sizes and numbers are changed where torch checks them, or if ``sized``.
     """
     return {place: [made() for made in calls] for place, calls in changes(case, places, sized).items()}
 
@@ -157,7 +157,7 @@ def broken(case: Case, places: Collection[int | str] | None = None, sized: bool 
 def changes(
     case: Case, places: Collection[int | str] | None = None, sized: bool = False
 ) -> dict[int | str, list[Callable[[], Case]]]:
-    """Return what `broken` does as functions: a call is made when it is wanted, which of most it never is."""
+    """Return the calls of `broken` as functions, because most of them are never wanted."""
     names = [a.name for a in schemas()[case.op].args]
     dies = constraint_of(case.op).dies
     seen = {case.digest}
@@ -168,7 +168,7 @@ def changes(
             continue
         a = schemas()[case.op].args[place if isinstance(place, int) else names.index(place)]
         if schemas()[case.op].is_out and not a.is_out:
-            continue  # as the functional form's
+            continue  # the functional form tries these changes
         buffers = list(case.buffers)
         own = key_of(value, buffers, 0)
         calls: dict[str, Callable[[], Case]] = {}
@@ -177,7 +177,7 @@ def changes(
             made = partial(changed, case, place, other, buffers)
             if key in calls or (dies is not NEVER and dies(made())):
                 continue
-            if key_of(other, buffers, 0) == own:  # the call itself, perhaps in other memory
+            if key_of(other, buffers, 0) == own:  # the same values, perhaps in other memory
                 if made().digest in seen:
                     continue
                 seen.add(made().digest)
@@ -193,7 +193,7 @@ def changed(case: Case, place: int | str, other: Any, buffers: list[np.ndarray])
 
 
 def key_of(value: Any, buffers: list[np.ndarray], own: int) -> str:
-    """Return what tells an argument's values apart: of arrays in buffers from ``own`` on, dtype, shape and elements."""
+    """Return a key of an argument's value; arrays in buffers from ``own`` on count by dtype, shape and elements."""
 
     def one(x: Any) -> Any:
         new = isinstance(x, Array) and x.buffer >= own
@@ -203,7 +203,7 @@ def key_of(value: Any, buffers: list[np.ndarray], own: int) -> str:
 
 
 def elsewhere(once: dict[int | str, list[Case]], execute: Callable[[Case], Any]) -> Iterator[Case]:
-    """Yield what torch takes of the calls with another number or option, in other memory and on other values: of each kind in turn."""
+    """Yield accepted calls with a changed number or option, in another layout and on special values, kinds in turn."""
     turn = 0
     for place, calls in once.items():
         for case in calls:
@@ -221,7 +221,7 @@ def elsewhere(once: dict[int | str, list[Case]], execute: Callable[[Case], Any])
 
 
 def recast(case: Case) -> Iterator[Case]:
-    """Yield the call with all arrays of the first one's dtype in another, each of them; every other time, in other memory."""
+    """Yield the call with all arrays of the first one's dtype in each other dtype, half of them in another layout."""
     if not retyped(case, "float32"):
         return
     first = case.arrays()[0].dtype
@@ -231,7 +231,7 @@ def recast(case: Case) -> Iterator[Case]:
 
 
 def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray], sized: bool) -> Iterator[Any]:
-    """Yield what may stand in the place of an argument; new memory is added to ``buffers``."""
+    """Yield replacements for an argument; new memory is added to ``buffers``."""
     row = constraint_of(case.op)
     sized = sized or (a.name not in row.unchecked and looks_at_sizes(case.op))
     if sized and value is not None and a.type.endswith("?"):
@@ -254,19 +254,19 @@ def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray], sized: boo
 
 
 def plain(value: Any, a: Any, case: Case) -> Iterator[Any]:
-    """Yield what may stand in the place of a number, a list of them, a word or a dtype."""
+    """Yield replacements for a number, a list of integers, a string, a dtype or a device."""
     if isinstance(value, list) and all(type(v) is int for v in value) and "int" in a.type.lower():
         yield from ([], [*value, 1], value[1:], [-1] * len(value), [0] * len(value), [7] * len(value), [0] * 2)
         yield from ([*value, *value[:1]], *([*value[:-1], n] for n in (*FAR, *edges(case))), *UNLIKE)
-        yield from ([*value, n - rank] for n in value[:1] for rank in ranks(case))  # a dimension by its other name
+        yield from ([*value, n - rank] for n in value[:1] for rank in ranks(case))  # the same dimension, negative
         yield from ([*x.shape] for x in case.arrays()[:1])
-        yield from (0, 2) if OF_A_LENGTH.search(a.type) else ()  # a number stands for as many; not of SymInt[n]
+        yield from (0, 2) if OF_A_LENGTH.search(a.type) else ()  # int[n] takes a single number, SymInt[n] does not
     elif type(value) is int and "int" in a.type.lower():
         yield from (n for n in dict.fromkeys([*NUMBERS, *edges(case)]) if n != value)
     elif isinstance(value, bool):
         yield not value
     elif isinstance(value, (int, float)) and not a.type.startswith("ScalarType"):
-        # Of some operators torch gives what was never written at nan; a polynomial of degree 1e5 takes as many steps.
+        # Some operators return uninitialised values at NaN; a polynomial of degree 1e5 takes as many steps.
         tame = constraint_of(case.op).values != "any"
         numbers = SCALARS if a.type.startswith("Scalar") else FLOATS
         yield from (v for v in numbers if not tame or (v == v and v != 1e5))
@@ -278,12 +278,12 @@ def plain(value: Any, a: Any, case: Case) -> Iterator[Any]:
 
 
 def ranks(case: Case) -> list[int]:
-    """Return how many dimensions the first array has that has any."""
+    """Return the rank of the first array with dimensions, in a list."""
     return [len(a.shape) for a in case.arrays() if a.shape][:1]
 
 
 def edges(case: Case) -> list[int]:
-    """Return numbers at which a size or a dimension begins to be too large: of the first array that has dimensions."""
+    """Return numbers around the limits of sizes and dims, for the first array with dimensions."""
     shape = next((a.shape for a in case.arrays() if a.shape), ())
     return list(dict.fromkeys(m for n in (*shape, len(shape)) for m in (n - 1, n, n + 1, -n, -n - 1))) if shape else []
 
@@ -293,14 +293,14 @@ def added(x: np.ndarray, buffers: list[np.ndarray]) -> Array:
     buffers.append(made)
     return replace(
         window, strides=np.empty([max(n, 1) for n in x.shape], x.dtype).strides
-    )  # torch's, of no elements too
+    )  # torch's strides, also for empty arrays
 
 
 def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
-    """Yield arrays of other shapes, if asked, and of other dtypes, of the values of one that is not empty."""
+    """Yield arrays with the values of ``x`` in other dtypes and, if ``sized``, in other shapes."""
     if sized:
         yield np.stack([x, x])
-    if sized:  # of one element along a dimension, which stands for many where it is broadcast
+    if sized:  # size 1 along a dimension, which may broadcast
         yield from (np.take(x, [0], d) for d in range(x.ndim) if x.shape[d] > 1)
     if sized and x.ndim and x.size:
         yield np.take(x, 0, 0)
@@ -314,15 +314,18 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
         yield x[..., None]
     if sized and x.size == 1 and x.ndim:
         yield x.reshape(())
-    if sized:  # what is wrong twice
+    if sized:  # wrong both in shape and dtype
         yield cast(np.stack([x, x]), "complex64" if NAMES[x.dtype] != "complex64" else "bool")
         yield cast(x.reshape(-1)[:0], "bool" if NAMES[x.dtype] != "bool" else "float64")
     yield from (cast(x, name) for name in OTHER_DTYPES if name != NAMES[x.dtype])
 
 
 def indices_like(x: np.ndarray, case: Case) -> Iterator[np.ndarray]:
-    """Yield arrays whose last element would be out of range, just so or by far, or from the end, if they were indices, one
-    of whose elements two would be, on either side, so that it shows which is named, and one whose last ones are the same."""
+    """Yield index arrays with faults.
+
+    The last element is just or far out of range, or negative; two elements are out of range on either side, which shows
+    the one that the error names; or the last two along a row are equal.
+    """
     for n in dict.fromkeys([*INDICES, *edges(case)]) if x.dtype in (np.int64, np.int32) else ():
         made = x.copy()
         made.reshape(-1)[-1:] = n

@@ -1,5 +1,4 @@
-"""The same call on other memory: arguments permuted, spread out, cut out, expanded, emptied, or a single element of them;
-and on many elements."""
+"""The same call with permuted, spread, sliced, expanded, empty or single-element arguments, or with many elements."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from ...schemas import is_fragile, is_of_matrices, is_out, written_arrays
 from ..constraints.table import constraint_of
 from ..drawable import takes_any_shape
 
-# Which arguments are laid out anew, and how; the rest are row-major.
+# Which arguments get a new layout, and which layout; the rest keep theirs.
 KINDS = (
     "all last", "all sliced", "first last", "all empty", "all mixed", "second last", "first single", "all spread",
     "first swapped", "all expanded", "all single",
@@ -22,15 +21,15 @@ KINDS = (
 
 
 def relaid(case: Case, kind: str) -> Case | None:
-    """The case with its arguments in memory of their own, laid out as ``kind`` says; None where that is no other call.
+    """Return the case with arguments in new memory, laid out as ``kind`` says; None if the call does not change.
 
-    What is written, shared by several arguments or looked at twice stays as it is.
+    Arguments that are written, share memory or are empty keep their layout.
     """
     which, how = kind.split()
     arrays = case.arrays()
     if how == "expanded" and is_of_matrices(case.op):
         return None
-    if is_out(case.op):  # some of torch's look at outs of a wrong shape only where the input is row-major
+    if is_out(case.op):  # some check an out's shape only if the input is contiguous
         return None
     if is_fragile(case.op) or any(arrays.count(a) > 1 for a in arrays):
         return None
@@ -57,7 +56,7 @@ def relaid(case: Case, kind: str) -> Case | None:
 
 
 def windowed(case: Case, made: Mapping[int, Array], buffers: list[np.ndarray]) -> Case:
-    """Return the case with other windows in the place of some of its arrays, by their numbers."""
+    """Return the case with some of its arrays, by number, replaced by other windows."""
     count = iter(range(len(case.arrays())))
 
     def leaf(x: object) -> object:
@@ -67,7 +66,7 @@ def windowed(case: Case, made: Mapping[int, Array], buffers: list[np.ndarray]) -
 
 
 def retyped(case: Case, name: str) -> Case | None:
-    """The case with all arrays of the first one's dtype in another; None where they share memory, or there are none."""
+    """Return the case with arrays of the first one's dtype cast to another; None if any share memory or none exist."""
     arrays = case.arrays()
     if not arrays or len({a.buffer for a in arrays}) < len(arrays):
         return None
@@ -79,14 +78,14 @@ def retyped(case: Case, name: str) -> Case | None:
 
 
 def cast(x: np.ndarray, name: str) -> np.ndarray:
-    """Return what a dtype has for the values of an array, of their magnitudes where it has no sign."""
+    """Convert an array to a dtype; unsigned ones get the values' magnitudes."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of imaginary parts that are lost
+        warnings.simplefilter("ignore")  # about discarded imaginary parts
         return np.asarray(abs(x) if name.startswith("uint") else x).astype(DTYPES[name])
 
 
 def cut(case: Case, arrays: Sequence[Array], which: Iterable[int], how: str) -> Case | None:
-    """The case with arrays of no element, along one dimension of the first and what is as long of the others; or of one, 0-d."""
+    """Return the case with empty arrays (a dim of the first, and equal ones of the others, is 0), or with 0-d ones."""
     first = next((a for a in arrays if a.shape and 0 not in a.shape), None)
     if first is None or len({a.buffer for a in arrays}) < len(arrays):
         return None
@@ -108,7 +107,7 @@ def cut(case: Case, arrays: Sequence[Array], which: Iterable[int], how: str) -> 
 
 
 def _order(how: str, shape: Sequence[int], place: int) -> list[int]:
-    """The dimensions from the outermost in memory to the innermost."""
+    """Return the dimensions from the outermost in memory to the innermost."""
     axes = list(range(len(shape)))
     if len(axes) < 2 or how in ("expanded", "sliced"):
         return axes
@@ -121,18 +120,18 @@ def _order(how: str, shape: Sequence[int], place: int) -> list[int]:
 
 
 SIZED = {"dim", "dtype"}  # arguments of reductions, scans and sorts
-ENLARGED = 40_000  # elements: more than a strip that kernels go by, and ways that they have for many
+ENLARGED = 40_000  # elements: more than a kernel's chunk, and enough for algorithms for many elements
 
 
 def longest(case: Case, ndim: int) -> int:
-    """Return the dimension, counted from the end, along which a call is made longer."""
+    """Return the dimension, counted from the end, along which `enlarged` repeats a call."""
     return int(case.digest[6:8], 16) % ndim - ndim
 
 
 def enlarged(case: Case, length: int = 0) -> Case | None:
-    """The case with many elements, or with one dimension of about a length: what it has, again and again along that one.
+    """Return the case with its values repeated along one dimension, up to many elements or to about ``length``.
 
-    None where shapes are not free, or where the result may have many more: a matrix of a diagonal, or a list of parts.
+    None if shapes are not free, or if the result may be far larger, as a matrix from a diagonal or a list of parts.
     """
     s = schemas()[case.op]
     if (
@@ -154,7 +153,7 @@ def enlarged(case: Case, length: int = 0) -> Case | None:
     if any(0 in a.shape for a in arrays) or len({a.buffer for a in arrays}) < len(arrays):
         return None
     if constraint_of(case.op).values != "any" and any((x != x).any() for x in (a.on(case.buffers) for a in arrays)):
-        return None  # what torch says of a few nan is no promise of what it says of many
+        return None  # torch's answer for a few NaN promises nothing for many
     axis = longest(case, len(first.shape))
     times = -(-length // first.shape[axis]) if length else ENLARGED // int(np.prod(first.shape))
     made, buffers = {}, list(case.buffers)
@@ -168,9 +167,9 @@ def enlarged(case: Case, length: int = 0) -> Case | None:
 def lay_out(
     a: Array, values: np.ndarray, order: Sequence[int], spread: bool, flat: bool, slack: bool
 ) -> tuple[np.ndarray, Array]:
-    """New memory and the window on it: every second element for ``spread``, one place for a dimension for ``flat``.
+    """Return new memory and the window on it: ``spread`` uses every second element, ``flat`` expands the widest dim.
 
-    With ``slack`` the window begins one element in, and memory beyond each dimension is not its own.
+    With ``slack`` the window starts one element in, and each dimension is followed by a gap.
     """
     strides, step = [0] * len(order), DTYPES[a.dtype].itemsize
     widest = max(range(len(order)), key=lambda i: a.shape[i], default=None)
@@ -181,7 +180,7 @@ def lay_out(
             strides[axis] = 0
         else:
             step *= max(a.shape[axis], 1) + slack
-    # As much as row by row: some of torch's kernels read what is expanded as if it were not.
+    # At least the contiguous size: some of torch's kernels read expanded arrays as contiguous.
     memory = np.zeros(max(step, values.size * DTYPES[a.dtype].itemsize) + DTYPES[a.dtype].itemsize * slack, np.uint8)
     offset = DTYPES[a.dtype].itemsize if slack and values.size and a.shape else 0
     new = Array(a.buffer, a.dtype, a.shape, tuple(strides), offset)

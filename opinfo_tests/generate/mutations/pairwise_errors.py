@@ -1,5 +1,8 @@
-"""Calls with two arguments changed, by rule: faults that are refused in other words, so that the order of an operator's checks
-is seen, and changes that torch takes, so that two options meet that alone say nothing."""
+"""Calls with two arguments changed.
+
+Two faults with different errors show the order of an operator's checks; two accepted changes combine options that
+alone show nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from typing import Any
 from ...case import Array, Case, map_tree, rebuilt
 from ..constraints.table import constraint_of
 
-FAULTS = 6  # of each argument, refused in words of their own
+FAULTS = 6  # of each argument, each with its own error message
 CROSSED = 120  # calls of an overload
-COMBINED = 8  # calls of every two arguments, with changes that torch takes
-# What in a refusal says which value was wrong, not which check found it.
+COMBINED = 8  # calls of each pair of arguments, with changes that torch accepts
+# Parts of an error message that depend on the value, not on the check that failed.
 WHICH = re.compile(
     r"[-+\d.]+|'\w+'|c10::\w+|\b(Bool|Byte|Char|Short|Int|Long|Half|BFloat16|Float|Double|Complex\w+|UInt\d+)\b"
 )
@@ -28,11 +31,11 @@ def crossed(once: dict[int | str, list[Case]], random: Random, execute: Callable
     Parameters
     ----------
     once : dict of int or str to list of Case
-        By the place or name of an argument, the good call with that argument changed.
+        By the place or name of an argument, the valid call with that argument changed.
     random : Random
-        Which of the calls, if there are too many.
+        Chooses calls if there are too many.
     execute : callable
-        What torch makes of a call.
+        Runs a call on torch.
     """
     faults = {place: refused(calls, execute) for place, calls in once.items()}
     found = [
@@ -46,7 +49,7 @@ def crossed(once: dict[int | str, list[Case]], random: Random, execute: Callable
 
 
 def combined(once: dict[int | str, list[Case]], random: Random, execute: Callable[[Case], Any]) -> Iterator[Case]:
-    """Yield some calls with two arguments changed, each change one that torch takes alone; see `crossed` for the arguments."""
+    """Yield some calls with two changes that torch accepts one at a time; see `crossed` for the parameters."""
     taken = {place: [case for case in calls if not execute(case).error] for place, calls in once.items()}
     found = []
     for one, two in combinations(taken, 2):
@@ -57,7 +60,7 @@ def combined(once: dict[int | str, list[Case]], random: Random, execute: Callabl
 
 
 def refused(calls: list[Case], execute: Callable[[Case], Any]) -> dict[tuple[str, str], Case]:
-    """Return of the calls the first that torch refuses by each check, by what it says."""
+    """Return the first refused call for each different error, up to `FAULTS` of them."""
     found: dict[tuple[str, str], Case] = {}
     for case in calls:
         if len(found) == FAULTS:
@@ -68,7 +71,7 @@ def refused(calls: list[Case], execute: Callable[[Case], Any]) -> dict[tuple[str
 
 
 def joined(one: Case, two: Case, place: int | str) -> Case:
-    """Return a call with another's argument at ``place`` in its own."""
+    """Return call ``one`` with call ``two``'s argument at ``place``."""
     given = two.args[place] if isinstance(place, int) else two.kwargs[place]
     value = map_tree(lambda x: replace(x, buffer=x.buffer + len(one.buffers)) if isinstance(x, Array) else x, given)
     args = tuple(value if i == place else v for i, v in enumerate(one.args))

@@ -1,4 +1,4 @@
-"""The same call on other values: nan, infinities, overflow, subnormals, zeros of both signs and ties, put among its own."""
+"""The same call with special values among its own: NaN, infinities, overflow, subnormals, zeros of both signs, ties."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from ..constraints.table import constraint_of
 from ..drawable import functional_form
 
 KINDS = ("nan", "infinite", "huge", "zero", "tiny", "equal")
-# Of complex numbers: of what is huge in one part or tiny C++'s own functions and torch's vectors give different things.
+# Kinds that replace others in complex arrays: for huge or tiny parts, C++'s functions and torch's vectors disagree.
 COMPLEX = {"infinite": "parts", "lone": "parts", "huge": "equal", "tiny": "parts"}
-# Of complex sums a factor of 1 spreads nan to the other part, or there is none; of convolutions zeros around the input are
-# multiplied, or not: which of torch's loops runs decides.
+# Kinds that replace NaN in complex sums, where a factor of 1 may spread NaN to the other part, and in convolutions,
+# where zero padding may be multiplied: it depends on which of torch's loops runs.
 FINITE = ("equal", "zero")
-# Where terms are added, the order decides whether they overflow or infinities meet: nan stays nan, and of a sum over
-# dimensions one infinity stays that. Times another factor it meets zeros that only some of torch's loops have.
+# Kinds that replace others in sums, where the order decides whether terms overflow or infinities meet. NaN stays NaN.
+# One infinity is safe only in a plain sum over dims: in products it meets zeros that only some of torch's loops have.
 SUMS = {"infinite": "nan", "huge": "nan"}
 OVER = {"infinite": "lone", "huge": "lone"}
 
 
 def planted(case: Case, kind: str, which: int | None = None) -> Case | None:
-    """The case with values of a kind in one of its arrays of floats, by number, or one that its digest chooses; None where the
-    operator takes none there, or it has no array."""
+    """Return the case with values of a kind in one inexact array: number ``which``, or one chosen by its digest.
+
+    None if the operator does not take them there, if there is no such array, or if nothing changes.
+    """
     if case.draws or is_fragile(case.op) or is_of_matrices(case.op):
         return None
     free = takes_any(case.op)
@@ -64,7 +66,7 @@ def planted(case: Case, kind: str, which: int | None = None) -> Case | None:
 
 
 def uneven(case: Case) -> Case | None:
-    """The case with numbers a thousand times as large in the first row of its first array of floats."""
+    """Return the case with the first row of its first inexact array with rows multiplied by 1000, or None."""
     arrays = case.arrays()
     a = next((a for a in arrays if is_inexact(DTYPES[a.dtype]) and len(a.shape) > 1 and 0 not in a.shape), None)
     if a is None or is_fragile(case.op) or is_of_matrices(case.op):
@@ -78,7 +80,7 @@ def uneven(case: Case) -> Case | None:
 
 
 def put(view: np.ndarray, kind: str, turn: int) -> None:
-    """Write values of a kind at every third element, or of few at one of them."""
+    """Write values of a kind at every third element (sparser in large arrays), or at one for ``lone`` and ``parts``."""
     values = specials(view.dtype, kind)
     if kind in ("lone", "parts"):
         view.flat[view.size // 2 if turn % 2 else view.size - 1] = values[turn // 2 % len(values)]
@@ -91,7 +93,7 @@ def put(view: np.ndarray, kind: str, turn: int) -> None:
 
 
 _INF, _NAN = float("inf"), float("nan")
-# Complex numbers that are finite, infinite, nan or a zero in each of their parts.
+# Complex numbers whose parts are finite, infinite, NaN or zero.
 PARTS = tuple(
     complex(re, im)
     for re, im in (
@@ -144,7 +146,7 @@ PICKS = (
 
 @cache
 def adds(op: str) -> bool:
-    """Return whether an operator may add up what it is given: it works on no element alone, and moves and picks none."""
+    """Return whether an operator may add up elements: it is not elementwise, and does not just move or pick them."""
     s = schemas()[op]
     base = s.base.removeprefix("_foreach_").removesuffix("_")
     return base.endswith("_backward") or not (
@@ -153,13 +155,13 @@ def adds(op: str) -> bool:
 
 
 def picks(case: Case) -> bool:
-    """Return whether a call names a reduction that takes one of the elements, and adds none up."""
+    """Return whether a call names a reduction that picks an element instead of adding."""
     return bool({"amax", "amin"} & {x for x in (*case.args, *case.kwargs.values()) if isinstance(x, str)})
 
 
 @cache
 def is_over(op: str) -> bool:
-    """Return whether an operator adds up elements of one tensor over dimensions, and is no gradient."""
+    """Return whether an operator has one tensor and a ``dim``, as sums over dimensions do, and is no gradient."""
     s = schemas()[op]
     tensors = [a for a in s.args if a.type.startswith("Tensor")]
     return len(tensors) == 1 and "dim" in {a.name for a in s.args} and not s.base.rstrip("_").endswith("_backward")
@@ -167,7 +169,7 @@ def is_over(op: str) -> bool:
 
 @cache
 def takes_any(op: str) -> frozenset[str]:
-    """Return the arguments of an operator that take any values, by what the constraints of its functional form say."""
+    """Return the arguments of an operator that take any values, by the constraints of its functional form."""
     row = constraint_of((functional_form(op) if schemas()[op].mutates or is_out(op) else "") or op)
     if row.values != "any":
         return frozenset()

@@ -1,8 +1,8 @@
-"""Changed calls of operators that take their arguments on trust.
+"""Mutated calls of operators whose arguments torch does not check.
 
-Of some torch dies, of others it gives what lies beside its memory. So the calls of our own rows, with one argument
-changed, are asked in a forked process, three times over other memory: those that torch answers each time alike are
-offered, with that answer, and are not asked again.
+Some of these calls crash torch, others return stray memory. So the calls of our own rows, with one argument changed,
+run in a forked process, three times with different freed memory. Those that torch answers alike each time are offered
+with that answer, and are not run again.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .invalid_calls import broken, offered
 
 TIMES = 3
 ASKED = 200  # calls of an overload
-BASES = 8  # of its rows' calls whose arguments are changed
+BASES = 8  # calls of its rows whose arguments are changed
 SECONDS = 5  # for one call
-ENDLESS = 3  # calls without an answer in that time, after which no others are asked
+ENDLESS = 3  # timeouts after which no further calls are tried
 
 
 def run_asked(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
-    """Offer some of the changed calls of an overload's own rows."""
+    """Offer some mutated calls of an overload's own rows."""
     op = source.removeprefix(BROKEN)
     if not recorder.wanted(op):
         return
@@ -47,7 +47,7 @@ def run_asked(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
 
 
 def steady(cases: Iterable[Case]) -> Iterator[Case]:
-    """Yield the calls that torch survives and answers alike, each with its answer."""
+    """Yield the calls that torch survives and always answers alike, each with its answer."""
     left, endless = list(cases), 0
     while left and endless < ENDLESS:
         answers, process = asked(left)
@@ -57,11 +57,11 @@ def steady(cases: Iterable[Case]) -> Iterator[Case]:
                 yield replace(left[count], known=answer)
             count += 1
         endless += os.WTERMSIG(os.waitpid(process, 0)[1]) == SIGKILL
-        left = left[count + 1 :]  # it died of the next, or there is none
+        left = left[count + 1 :]  # the next call killed it, or there is none
 
 
 def asked(cases: list[Case]) -> tuple[Iterator[Any], int]:
-    """Ask calls in a forked process; return the answers as they come, None for what varies, and the process."""
+    """Run calls in a forked process; return an iterator of answers (None for answers that vary), and the process id."""
     here, there = Pipe(duplex=False)
     process = os.fork()
     if process == 0:
@@ -85,14 +85,14 @@ def answers_from(pipe: Connection, process: int) -> Iterator[Any]:
 
 
 def answer(cases: list[Case], pipe: Connection) -> None:
-    """Send the answers."""
+    """Run the calls and send their answers; this is the forked process."""
     import faulthandler
 
     from ...backends.torch_backend import TorchDevice
     from ...judge.unspecified import in_other_memory
 
     faulthandler.disable()
-    torch._nnpack_available()  # until it has been asked, NNPACK refuses all
+    torch._nnpack_available()  # until this check, NNPACK refuses all calls
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     oracle = TorchDevice("cpu")
     for case in cases:
@@ -101,7 +101,7 @@ def answer(cases: list[Case], pipe: Connection) -> None:
 
 
 def shown(seen: Any) -> tuple:
-    """Return what is compared of an answer."""
+    """Return the parts of an answer that are compared."""
     values = [*seen.results, *seen.after]
     return (
         seen.error,

@@ -1,5 +1,8 @@
-"""Calls on values that tell one kernel from another, by rule: each special number beside each other one, integers that overflow,
-nan and infinity beside each value of each option, and for each option a call whose result it changes."""
+"""Calls on values that tell kernels apart.
+
+They combine each special number with each other one, integers that overflow, NaN and infinity with each value of each
+option, and for each option a call whose result it changes.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,13 @@ from .special_values import named_arrays, planted, takes_any
 
 Execute = Callable[[Case], Any]
 
-# ---------------------------------------------------------------- special numbers, each beside each other
+# ---------------------------------------------------------------- pairs of special numbers
 
 GRID = ("float32", "float64", "float16", "bfloat16", "complex64", "int8", "int16", "int32", "int64", "uint8", "bool")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
 HALVES = ("float16", "bfloat16")
-DENSE = 700  # numbers of a half type, in which one more rounding shows
-# Of the least integer and -1 some of these die, and of 0 they say so and nothing else.
+DENSE = 700  # numbers of a half type, enough for one extra rounding to show
+# Integer division of the least integer by -1 crashes some of these; a divisor of 0 only gives an error.
 DIVIDES = ("div", "remainder", "fmod", "gcd", "lcm", "modulus")
 
 
@@ -37,7 +40,7 @@ def divides(op: str) -> bool:
 
 
 def ends(name: str, divisor: bool = False) -> np.ndarray:
-    """Return the special numbers of a dtype; of integers as divisors neither 0 nor -1."""
+    """Return the special numbers of a dtype, without 0 and -1 for integer divisors."""
     dtype = DTYPES[name]
     if dtype == np.bool_:
         return np.array([True]) if divisor else np.array([True, False])
@@ -70,7 +73,7 @@ def ends(name: str, divisor: bool = False) -> np.ndarray:
 
 
 def gridded(case: Case, execute: Execute) -> Iterator[Case]:
-    """Yield the call of an operator on single elements with each special number beside each other one, in each dtype."""
+    """Yield the call of an elementwise operator with each pair of special numbers, in each dtype."""
     schema = schemas()[case.op]
     if schema.mutates or schema.is_out or schema.is_view:
         return
@@ -104,7 +107,7 @@ def gridded(case: Case, execute: Execute) -> Iterator[Case]:
 
 
 def is_elementwise(case: Case, execute: Execute) -> bool:
-    """Return whether an operator that no tag says it of gives a number for each of its operands' elements."""
+    """Return whether an untagged operator gives one result element for each element of its operands."""
     if not takes_any_shape(case.op):
         return False
     results, shapes = execute(case).results, {a.shape for a in case.arrays()}
@@ -112,9 +115,9 @@ def is_elementwise(case: Case, execute: Execute) -> bool:
 
 
 def crossing(kinds: list[str], first: int, divisors: bool) -> list[np.ndarray]:
-    """Return arrays in which each number of the first meets each of the second, and some of the third."""
+    """Return arrays that pair each number of the first with each of the second, and some of the third."""
     values = [ends(kind, divisors and i != first) for i, kind in enumerate(kinds)]
-    if len(values) > 2:  # of three a product that overflows meets an infinity, or is rounded with the sum alone
+    if len(values) > 2:  # an overflowing product may meet an infinity, or be rounded only with the sum
         values = [moderate(v) for v in values]
     if len(values) == 1:
         return values
@@ -130,7 +133,7 @@ def crossing(kinds: list[str], first: int, divisors: bool) -> list[np.ndarray]:
 
 
 def moderate(values: np.ndarray) -> np.ndarray:
-    """Return the numbers whose products do not overflow."""
+    """Return the numbers whose products do not overflow, and infinities."""
     if not is_inexact(values.dtype):
         return values
     with np.errstate(all="ignore"):
@@ -139,7 +142,7 @@ def moderate(values: np.ndarray) -> np.ndarray:
 
 
 def dense(kind: str, turn: int) -> np.ndarray:
-    """Return many numbers of unlike size, of either sign."""
+    """Return many numbers of different magnitude and either sign."""
     rng = np.random.default_rng(turn)
     if not is_inexact(DTYPES[kind]):
         return rng.integers(0, 2, DENSE).astype(DTYPES[kind])
@@ -150,7 +153,7 @@ def dense(kind: str, turn: int) -> np.ndarray:
 
 
 def overflowing(case: Case, execute: Execute) -> Iterator[Case]:
-    """Yield the call of an operator on several elements with integers whose sums and products their dtype has not."""
+    """Yield the call of an operator that is not elementwise, with integers whose sums and products overflow."""
     schema = schemas()[case.op]
     if "pointwise" in schema.tags or schema.mutates or schema.is_out or schema.is_view:
         return
@@ -171,11 +174,11 @@ def overflowing(case: Case, execute: Execute) -> Iterator[Case]:
             yield made
 
 
-ROWS = (9, 7)  # of a matrix of one argument
+ROWS = (9, 7)  # the matrix shape for calls with one array
 
 
 def proportional(case: Case, execute: Execute) -> Iterator[Case]:
-    """Yield the call with rows that are multiples of one, whose correlations and angles rounding takes beyond their ends."""
+    """Yield the call with proportional rows, whose correlations and angles rounding can push out of range."""
     base, free = apart(case), takes_any(case.op)
     names = [name for name, _ in named_arrays(base)]
     if "pointwise" in schemas()[case.op].tags or schemas()[case.op].is_view or not set(names) <= free:
@@ -192,7 +195,7 @@ def proportional(case: Case, execute: Execute) -> Iterator[Case]:
 
 
 def multiples(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return an array of a shape whose rows are multiples of one; of no dimensions, itself."""
+    """Return an array of a shape with proportional rows; for a 0-d shape, ``x`` itself."""
     if not shape:
         return x
     row = np.random.default_rng(len(shape)).standard_normal(shape[-1:]) * (1 + 1j if is_complex(x.dtype) else 1)
@@ -202,16 +205,16 @@ def multiples(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 # ---------------------------------------------------------------- options
 
-LIMIT = 0.5  # of what may be None
+LIMIT = 0.5  # for optional numbers
 KINDS = ("nan", "infinite", "zero")
-MOST = 60  # calls of an operator's options and special numbers
-# Integers that are choices, and how many there are.
+MOST = 60  # calls with options and special numbers, for each operator
+# Integer arguments that encode a choice, and the number of choices.
 CHOICES = {"reduction": 3, "interpolation_mode": 3, "padding_mode": 3, "mode": 3}
 UNTOLD = frozenset({"pin_memory", "device", "layout", "non_blocking", "generator", "memory_format"})
 
 
 def choices(op: str, a: Any) -> tuple:
-    """Return the values of an argument that is an option, by its constraint, its name and its type."""
+    """Return the values of an option, by its constraint, name and type; none if the argument is not an option."""
     spec = constraint_of(op).args.get(a.name) or con.by_name(a)
     kind = a.type.removesuffix("?")
     if a.name in UNTOLD or a.is_out or "dim" in a.name or "axis" in a.name:
@@ -230,14 +233,14 @@ def choices(op: str, a: Any) -> tuple:
 
 
 def options(case: Case) -> Iterator[tuple[str, Any]]:
-    """Yield the name of each option of a call with each of its values."""
+    """Yield each option's name with each of its values."""
     for a in schemas()[case.op].args:
         for value in choices(case.op, a):
             yield a.name, value
 
 
 def given(case: Case, name: str, value: Any) -> Case | None:
-    """Return the call with an argument, by its name; None where what stands before it is not given."""
+    """Return the call with an argument set by name."""
     names = [a.name for a in schemas()[case.op].args if not a.kwonly]
     if name not in names or (place := names.index(name)) > len(case.args):
         kwargs = {**case.kwargs, name: value}
@@ -247,12 +250,12 @@ def given(case: Case, name: str, value: Any) -> Case | None:
 
 
 def beside_options(case: Case, execute: Execute) -> Iterator[Case]:
-    """Yield the call with each value of each of its options, and nan, infinity or zeros of either sign in each of its arrays."""
+    """Yield the call with each value of each option, with NaN, infinities or signed zeros in each array."""
     schema = schemas()[case.op]
     if schema.mutates or schema.is_out or schema.is_view:
         return
     case = next((c for c in (retyped(case, "float32"), case) if c is not None and not execute(c).error), case)
-    for a in schema.args:  # limits that may be left out: each of them alone, and both
+    for a in schema.args:  # optional limits are given, so that the options can then drop each of them
         if a.type in ("Scalar?", "float?") and (full := given(case, a.name, LIMIT)) and not execute(full).error:
             case = full
     yield from islice(specials(case, execute), MOST)
@@ -271,14 +274,14 @@ def specials(case: Case, execute: Execute) -> Iterator[Case]:
 
 
 def telling(cases: list[Case], execute: Execute) -> Iterator[Case]:
-    """Yield for each value of each option a call whose result it changes, with and without it; None may show one.
+    """Yield, for each value of each option, a call whose result it changes, without and with it, if there is one.
 
     Parameters
     ----------
     cases : list of Case
-        Calls of one overload, among which such a one is sought.
+        Calls of one overload to search.
     execute : callable
-        What torch makes of a call.
+        Runs a call on torch.
     """
     if not cases or schemas()[cases[0].op].mutates or schemas()[cases[0].op].is_out:
         return
@@ -296,7 +299,7 @@ def telling(cases: list[Case], execute: Execute) -> Iterator[Case]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return whether two runs gave the same."""
+    """Return whether two runs gave the same results."""
     if len(a.results) != len(b.results) or a.structure != b.structure:
         return False
     return all(

@@ -1,1 +1,1 @@
-"""Calls from samples: torch's OpInfo, calls that models make, other libraries' samples, and our own."""
+"""Samples: torch's OpInfo, calls that models make, other libraries' samples, and our own."""

@@ -1,8 +1,7 @@
-"""Calls that models make: their signatures, which ``scripts/record_models.py`` recorded, with values drawn as they were there.
+"""Calls that models make: signatures recorded by ``scripts/record_models.py``, with values drawn to match the record.
 
-A signature is a line of JSON: the overload, its arguments and its keywords. A tensor stands there as its dtype, shape, strides
-where it is not row-major, and what its values are: all of them where they are a few whole numbers, the different ones where
-these are few, else the least and the largest.
+A signature is a line of JSON: the overload, its arguments and its keywords. It has a tensor's dtype, shape, strides if
+not contiguous, and values: all of them if they are few integers, the distinct ones if those are few, else the range.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from .recording import NAMED, Recorder
 
 SOURCE = "models"
 DATA = Path(__file__).parents[2] / "data" / "models.jsonl"
-RECORDED = "float32"  # the dtype of the models' numbers; a task of another has all of them in it
+RECORDED = "float32"  # the models' dtype; a task in another dtype replaces it
 DTYPES = (RECORDED, "bfloat16")
-FEW = 4  # different values that are kept as they are
-SHORT = 16  # elements of integers that are kept in their places: offsets, lengths, and sizes mean something together
+FEW = 4  # most distinct values that are kept exactly
+SHORT = 16  # most integers that are kept in place: offsets, lengths and sizes are meaningful together
 
 
 class NotKeptError(Exception):
-    """An argument that no line can hold: a generator, a tensor that is not strided or not on the CPU, a symbolic number."""
+    """Raised for an argument that no line can hold: a generator, a non-strided or non-CPU tensor, a symbolic number."""
 
 
 # ---------------------------------------------------------------- from a call to a line
 
 
 class Speller:
-    """Writes the arguments of one call; tensors in one memory keep their places in it."""
+    """Encodes the arguments of one call; tensors that share memory keep their offsets in it."""
 
     def __init__(self, args: Any, values: bool = True) -> None:
         self.values = values
@@ -73,7 +72,7 @@ class Speller:
 
 
 def values_of(t: torch.Tensor) -> Any:
-    """Return what is kept of a tensor's values: ``{"is": all}``, ``{"of": the different ones}`` or ``[least, largest]``."""
+    """Encode a tensor's values: ``{"is": all}``, ``{"of": the distinct ones}`` or ``[least, largest]``."""
     flat = t.detach().resolve_conj().resolve_neg().reshape(-1)
     if not (t.is_floating_point() or t.is_complex()) and t.numel() <= SHORT:
         return {"is": flat.tolist()}
@@ -88,12 +87,12 @@ def values_of(t: torch.Tensor) -> Any:
 
 
 def rounded(x: float) -> float:
-    """Return a float with three digits; whole numbers are kept."""
+    """Round a float to three digits; integers are kept."""
     return x if isinstance(x, int) else float(f"{x:.3g}")
 
 
 def spelled(op: str, args: tuple, kwargs: dict[str, Any], values: bool = True) -> str:
-    """Return the line of a call, without what its values are for ``values=False``."""
+    """Return the line of a call; with ``values=False``, without tensor values."""
     speller = Speller((args, kwargs), values)
     return json.dumps([op, speller.spell(args), speller.spell(kwargs)], separators=(",", ":"))
 
@@ -102,7 +101,7 @@ def spelled(op: str, args: tuple, kwargs: dict[str, Any], values: bool = True) -
 
 
 class Maker:
-    """Makes the arguments of one call, with the models' dtype in place of the recorded one."""
+    """Builds the arguments of one call, with ``dtype`` in place of the recorded one."""
 
     def __init__(self, call: Any, dtype: str) -> None:
         self.dtype = dtype
@@ -159,12 +158,12 @@ def strides_of(x: dict[str, Any]) -> list[int]:
 
 
 def reach_of(shape: list[int], strides: list[int]) -> int:
-    """Return how many elements lie from the first to the last."""
+    """Return how many elements of memory a window spans."""
     return 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 
 def drawn(v: Any, dtype: torch.dtype, shape: list[int]) -> torch.Tensor:
-    """Return a row-major tensor of values as they were met."""
+    """Return a contiguous tensor of values like the recorded ones."""
     if isinstance(v, dict) and "is" in v:
         return torch.tensor(v["is"], dtype=dtype).reshape(shape)
     if isinstance(v, dict):
@@ -189,12 +188,12 @@ def made(line: str, dtype: str = RECORDED) -> tuple[str, tuple, dict[str, Any]]:
 
 @cache
 def lines() -> tuple[str, ...]:
-    """Return the signatures; the first line of the file says where they are from."""
+    """Return the signatures, without the file's first line, which gives their origin."""
     return tuple(DATA.read_text(encoding="utf-8").splitlines()[1:])
 
 
 def models_reach() -> dict[str, frozenset[str]]:
-    """Return what models call, as one more entry."""
+    """Return the overloads that models call, in the form of one more entry."""
     return {SOURCE: frozenset(map(op_of, lines()))}
 
 

@@ -1,4 +1,4 @@
-"""Where calls come from: torch's OpInfo database, run forward and backward and called directly, our own rows, and models."""
+"""Samples of a task: torch's OpInfo entries (forward, backward, in place and direct), and dispatch to other sources."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from ..task import BROKEN, GIVEN, Task, reseed
 from . import model_calls, plugin_samples
 from .recording import Recorder, out_like
 
-ERRORS = "errors"  # in a dtype's place: the inputs that torch refuses
-# Enough to see which overloads an entry calls.
+ERRORS = "errors"  # used as a dtype: the inputs that torch refuses
+# Enough dtypes to see which overloads an entry calls.
 PROBE_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
 
 
 @cache
 def opinfos() -> dict[str, Any]:
-    """Return torch's entries by a stable name, ``add`` or ``var.unbiased``."""
+    """Return torch's entries by a stable name, such as ``add`` or ``var.unbiased``."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     out: dict[str, Any] = {}
@@ -46,7 +46,7 @@ def opinfos() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Foreach:
-    """An entry of torch's foreach databases in the form of the others: lists of three tensors of growing size."""
+    """Adapter for an entry of torch's foreach databases, with lists of three tensors."""
 
     info: Any
     supports_autograd: bool = False
@@ -71,13 +71,13 @@ class Foreach:
         yield from self.info.sample_inputs(device, dtype, requires_grad=False, **more)
 
 
-LARGE = 1 << 16  # elements: the second derivatives of such samples add hours and no other calls
-REFERENCE_SAMPLES = 16  # of each reference and dtype: what they call differs little from sample to sample
+LARGE = 1 << 16  # elements: second derivatives of larger samples take hours and add no new calls
+REFERENCE_SAMPLES = 16  # of each reference and dtype: its samples make much the same calls
 
 
 @dataclass(frozen=True)
 class Reference:
-    """An entry of torch's reference database: its operators are written in prims, which nothing else reaches."""
+    """Adapter for an entry of torch's reference database, written in prims, which nothing else reaches."""
 
     info: Any
     name: str
@@ -118,7 +118,7 @@ def foreach_entries() -> list[Foreach]:
 
 
 def registered() -> frozenset[str]:
-    """Return every overload of aten and prims that torch registers, and of the libraries that have been met."""
+    """Return every overload that torch registers for aten, prims and the loaded libraries."""
     return _registered(namespaces.met())
 
 
@@ -162,7 +162,7 @@ def samples_of(
 ) -> Iterator[None]:
     """Run the samples of a task under ``recorder``, one for each step of this generator.
 
-    With ``few``, of an entry's samples after so many every second, after twice as many every third, and so on.
+    With ``few``, an entry's samples are thinned: after so many only every second runs, after twice as many every third.
     """
     if task.source == "own":
         from .extra.rows import run_own
@@ -198,10 +198,10 @@ def samples_of(
 
 @contextmanager
 def no_test_around() -> Iterator[None]:
-    """Tell torch's samples that no unittest runs them, nor any other device.
+    """Tell torch's samples that no unittest and no other device is involved.
 
-    Looking for a test in the stack takes a fifth of a run, and so do the stacks that are kept for devices to come as
-    often as torch is seeded.
+    Searching the stack for a test takes a fifth of a run. So do the stack traces that torch keeps for devices
+    initialised later, each time it is seeded.
     """
     from torch.testing._internal import common_utils
     from torch.testing._internal.opinfo import core
@@ -215,7 +215,7 @@ def no_test_around() -> Iterator[None]:
 
 
 def seeded(seed: int | None = None) -> None:
-    """Seed what torch's samples draw from on the CPU, as its own tests do."""
+    """Seed the CPU generators that torch's samples draw from, as its own tests do."""
     from torch.testing._internal.common_utils import SEED
 
     seed = SEED if seed is None else seed
@@ -246,7 +246,7 @@ def entry_samples(
 
 
 def errors_of(task: Task, op: Any, recorder: Recorder) -> Iterator[None]:
-    """Run an entry's error inputs: the call that torch refuses is recorded like any other."""
+    """Run an entry's error inputs; a refused call is recorded like any other."""
     recorder.source, recorder.sample_dtype = task.source, ERRORS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -265,10 +265,10 @@ def run_task(task: Task, recorder: Recorder) -> int:
 
 
 def extremes(op: Any, dt: torch.dtype) -> Iterator[Any]:
-    """Yield torch's own samples of nan, infinities and large values, which sample_inputs leaves out.
+    """Yield torch's own samples of NaN, infinities and large values, which sample_inputs leaves out.
 
-    Not for complex dtypes, where torch's own tests skip them for most operators, nor for polynomials, whose large
-    orders take for ever.
+    There are none for complex dtypes, where torch's own tests skip them for most operators, nor for polynomials, whose
+    large orders take forever.
     """
     from torch.testing._internal.opinfo import core
 
@@ -307,7 +307,7 @@ def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:
             recorder.left_out[f"the second derivative of a sample of more than {LARGE:,} elements"] += 1
             return
         with recorder:
-            # Differentiable, many a gradient is computed by other operators: silu's no more by silu_backward.
+            # With create_graph, many gradients use other operators: silu's no longer uses silu_backward.
             out = torch.autograd.grad(outs, inputs, seeds, allow_unused=True, create_graph=True)
             outs = [t for t in out if wants_grad(t)]
             if outs:
@@ -321,7 +321,7 @@ def wants_grad(t: Any) -> bool:
 
 
 def packets(op: Any) -> Iterator[str]:
-    """Yield the names that an entry's own aten operator may have, the likeliest first."""
+    """Yield possible names of an entry's own aten operator, the likeliest first."""
     name = op.aten_name
     if isinstance(op, Reference):
         return
@@ -331,7 +331,7 @@ def packets(op: Any) -> Iterator[str]:
 
 
 def resolve(names: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> str | None:
-    """Return the overload that the dispatcher's own resolution picks, of the first packet that takes the arguments."""
+    """Return the overload that torch's resolution picks in the first packet that accepts the arguments, or None."""
     for packet in names:
         if not hasattr(torch.ops.aten, packet):
             continue
@@ -346,7 +346,7 @@ def resolve(names: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> str | 
 
 
 def run_direct(op: Any, sample: Any, recorder: Recorder) -> None:
-    """Offer the sample as a call of the entry's own overload, which a composite operator never reaches otherwise."""
+    """Offer the sample as a call of the entry's own overload: composite ones never reach the recorder otherwise."""
     args = tuple(detached((sample.input, *sample.args)))
     kwargs = detached(sample.kwargs)
     for names in (packets(op), *([a.name.replace(".", "_")] for a in op.aliases)):
@@ -356,7 +356,7 @@ def run_direct(op: Any, sample: Any, recorder: Recorder) -> None:
 
 
 def run_inplace(op: Any, sample: Any, recorder: Recorder, turn: int = 0) -> None:
-    """Call the entry's in-place form on a copy of the sample, on a strided view, and on an expanded tensor."""
+    """Call the entry's in-place form on a copy of the sample: by ``turn`` contiguous, strided or expanded."""
     fn = op.inplace_variant
     if fn is None or not isinstance(sample.input, torch.Tensor) or sample.broadcasts_input:
         return

@@ -1,5 +1,7 @@
-"""Which OpInfo entries call which overloads: shipped for the
-torch that this package is made for, and for any other found once and kept in the user's cache directory."""
+"""Which OpInfo entries call which overloads.
+
+The record for the supported torch is shipped; for any other, it is found once and kept in the user's cache directory.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,13 @@ def version() -> str:
 
 
 def cache_file() -> Path:
-    """Return the path of the cache for a torch version that the shipped record is not of."""
+    """Return the cache path for a torch version other than the shipped record's."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "torchnp" / f"opinfo-reach-{version()}.tsv"
 
 
 def load(path: Path) -> Reach | None:
-    """Return the record in a file, None if there is none or it is of another torch."""
+    """Return the record in a file, or None if there is none or it is for another torch."""
     if not path.exists():
         return None
     head, *lines = path.read_text(encoding="utf-8").splitlines()
@@ -48,7 +50,7 @@ def load(path: Path) -> Reach | None:
 
 
 def save(path: Path, found: Mapping[str, Iterable[str]]) -> None:
-    """Write a record, whole or not at all."""
+    """Write a record atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}.part")
     rows = "".join(f"{source}\t{' '.join(sorted(calls))}\n" for source, calls in sorted(found.items()))
@@ -58,7 +60,7 @@ def save(path: Path, found: Mapping[str, Iterable[str]]) -> None:
 
 @cache
 def reach() -> Reach:
-    """Return the overloads that each entry calls forward, backward, directly and as siblings."""
+    """Return the overloads that each entry reaches forward, backward, directly and as siblings."""
     found = load(DATA) or load(cache_file())
     if found is None:
         found = probe()
@@ -69,18 +71,17 @@ def reach() -> Reach:
 
 @cache
 def listed(source: str) -> tuple[str, ...]:
-    """Return the overloads of a source that is a list of calls, each for itself; none of another."""
+    """Return the overloads of a source that is a plain list of calls, and none for other sources."""
     lists = own_reach() | models_reach()
     return tuple(sorted({op for name in lists.get(source, ()) for op in (name, *siblings()[name])}))
 
 
-HOMES = 3  # entries of an overload: the quick tier draws its calls from these alone
+HOMES = 3  # home entries of an overload: the quick tier draws its calls only from these
 
 
 @cache
 def homes() -> Reach:
-    """Return the entries of each overload that say most of it: those of its own name, then those that call the least else,
-    and the models."""
+    """Return the home entries of each overload: those of its name, then those with the fewest calls, and the models."""
     found: dict[str, list[tuple[bool, int, str]]] = {}
     for source, calls in reach().items():
         for op in calls:
@@ -91,7 +92,7 @@ def homes() -> Reach:
 
 
 def probe() -> Reach:
-    """Run every sample and see what it calls."""
+    """Run every sample to find what it calls."""
     recorder = Recorder(lambda name: False, lambda case: None)
     found: Reach = {}
     for source in track(opinfos(), description="finding which samples call which overloads (once)"):
@@ -103,7 +104,7 @@ def probe() -> Reach:
 
 
 def select(patterns: list[str]) -> frozenset[str]:
-    """Return the registered overloads that patterns name, other libraries' too; a pattern that names none is an error."""
+    """Return the registered overloads that patterns match, other libraries' too; each pattern must have a match."""
     chosen: set[str] = set()
     for pattern in patterns:
         full = pattern if "::" in pattern else f"aten::{pattern}"
@@ -116,10 +117,10 @@ def select(patterns: list[str]) -> frozenset[str]:
 
 
 def in_families(text: str, ops: Iterable[str]) -> frozenset[str]:
-    """Return those overloads that are in one of the families of torchnp.table that a comma separated list names.
+    """Return the overloads whose family in torchnp.table is in a comma separated list.
 
-    The family is that of our own row of the same name, whoever's backend is judged; ``backward`` is all of
-    ``backward.activation``, ``backward.conv`` and so on.
+    The family is that of our own row, whatever backend is judged; ``backward`` covers ``backward.activation``,
+    ``backward.conv`` and so on.
     """
     import torchnp
 
@@ -146,9 +147,9 @@ def close(name: str) -> str:
 
 
 def plan(ops: frozenset[str] | None, dtypes: list[str], home: bool = False) -> list[Task]:
-    """Return the tasks that reach any of ``ops`` (all when None), in the given dtypes, in a stable order.
+    """Return the tasks that reach any of ``ops`` (all if None), in the given dtypes, in a stable order.
 
-    With ``home``, only entries that are a home of one of them.
+    With ``home``, use only entries that are a home of one of them.
     """
     reached = reach()
     if home:

@@ -1,4 +1,4 @@
-"""The samples that another library gives of its operators."""
+"""Samples that other libraries provide for their operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..task import GIVEN, Task, reseed
 
 
 def plan(ops: Iterable[str], dtypes: list[str]) -> list[Task]:
-    """Return the tasks of the samples that call any of some overloads: their own, or those of their siblings."""
+    """Return the tasks of library samples for some overloads and their siblings."""
     others = [op for op in ops if namespaces.is_other(op) and namespaces.of(op).samples]
     sources = sorted({n for op in others for n in (op, *siblings()[op])})
     return [Task(GIVEN + op, dtype) for op in sources for dtype in dtypes]

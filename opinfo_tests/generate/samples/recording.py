@@ -1,4 +1,4 @@
-"""The recorder: every aten and prim call below autograd, with its inputs as they were before the call."""
+"""The recorder: captures every aten and prims call below autograd, with its inputs as they were before the call."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..mutations.special_values import KINDS as VALUES
 from ..mutations.special_values import planted
 
 NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
-MAX_DIMS = 64  # an ndarray's
-TRANSFERS = 9  # calls of a sibling for each task: one round of what is given as out=
-PLANTED = 2  # calls of an overload for each task that are repeated with other values
-MANY = 1  # those that are repeated with many elements
+MAX_DIMS = 64  # of an ndarray
+TRANSFERS = 9  # calls of a sibling for each task: one round of `OUTS`
+PLANTED = 2  # calls of an overload for each task that are repeated with special values
+MANY = 1  # calls of an overload for each task that are repeated with many elements
 
 
 class OutOfContractError(Exception):
-    """An argument that the contract leaves out: not strided, not on the CPU, a dtype that is not judged."""
+    """Raised for an argument outside the contract: not strided, not on the CPU, of a dtype that is not judged."""
 
 
 class Freezer:
@@ -50,7 +50,7 @@ class Freezer:
             raise OutOfContractError("a tensor that a failed call left larger than its memory")
         if t.is_conj() or t.is_neg():
             t = t.resolve_conj().resolve_neg()
-            self.kept.append(t)  # a freed storage's address may be the next one's
+            self.kept.append(t)  # keeps the storage alive: its address is a key
         key = t.untyped_storage()._cdata
         if key not in self.index:
             self.index[key] = len(self.buffers)
@@ -91,17 +91,17 @@ def freeze(op: str, args: tuple, kwargs: dict[str, Any], source: str, sample_dty
 
 
 class Recorder(TorchDispatchMode):
-    """While active, hands each wanted call to ``sink`` as a Case, and another time in other memory, too.
+    """Dispatch mode that passes each wanted call to ``sink`` as a Case, optionally also in variants.
 
     Parameters
     ----------
     wanted : callable
-        Whether an overload is looked at.
+        Whether an overload is recorded.
     sink : callable
         Takes the cases.
     relay : bool, optional
-        Whether each call is repeated with arguments in another of the `KINDS` of memory, in rotation, and some with nan,
-        infinities and other values at the ends of the dtype among their own.
+        Whether each call is repeated in another of the layouts in `KINDS`, in rotation, and some with special values
+        (NaN, infinities, limits of the dtype) or many elements.
     """
 
     def __init__(self, wanted: Callable[[str], bool], sink: Callable[[Case], None], relay: bool = False) -> None:
@@ -127,7 +127,7 @@ class Recorder(TorchDispatchMode):
         return self.wanted(name) or any(map(self.wanted, siblings()[name]))
 
     def see(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
-        """Record a call, and the same arguments under the overloads that differ only in where they write."""
+        """Record a call, and the same arguments under its siblings, which differ only in where they write."""
         self.calls[name] += 1
         if self.wanted(name):
             self.offer(name, args, kwargs)
@@ -136,7 +136,7 @@ class Recorder(TorchDispatchMode):
                 transfer(self, name, other, args, kwargs)
 
     def offer(self, name: str, args: tuple, kwargs: dict[str, Any], source: str = "") -> None:
-        """Record one call, unless the contract leaves it out."""
+        """Record one call, unless it is outside the contract."""
         try:
             case = freeze(name, args, kwargs, source or self.source, self.sample_dtype)
         except OutOfContractError as e:
@@ -147,7 +147,7 @@ class Recorder(TorchDispatchMode):
             self.repeat(case)
 
     def repeat(self, case: Case) -> None:
-        """Offer a call in the next kind of memory that makes another call of it, and with other values."""
+        """Offer a call in the next layout that changes it, and sometimes with many elements or special values."""
         for _ in KINDS:
             self.relaid[case.op] += 1
             other = relaid(case, KINDS[self.relaid[case.op] % len(KINDS)])
@@ -166,17 +166,17 @@ class Recorder(TorchDispatchMode):
                 self.sink(other)
 
 
-# What is given as out=: as it should be, of size 0, in a wider dtype, strided, expanded, of another shape, in an
-# integer dtype, and in an input's memory, one element on.
+# Kinds of out=: as it should be, of size 0, in a wider dtype, strided, expanded, of another shape, in an integer dtype,
+# and in an input's memory, shifted by one element.
 OUTS = ("right", "empty", "wider", "stepped", "expanded", "right", "shape", "integer", "shared")
-# torch writes their out as if it were of the input's dtype: beyond its memory where it is narrower.
+# torch writes these outs as if they had the input's dtype, and overruns narrower ones.
 BLIND_TO_DTYPE = frozenset(["aten::_logcumsumexp.out"])
-# torch counts what it writes by the row numbers that it reads, after it has written over them: beyond its memory.
+# torch takes write positions from row numbers that it may have overwritten already, and so overruns the out.
 BLIND_TO_SHARING = frozenset(["aten::_convert_indices_from_csr_to_coo.out"])
 
 
 def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Offer a call of ``name`` as one of its sibling ``other``."""
+    """Offer a call of ``name`` as a call of its sibling ``other``."""
     declared = all_schemas()
     turn = recorder.transferred[other]
     names = {a.name for a in declared[other].args if not a.is_out}
@@ -195,7 +195,7 @@ def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dic
     results = [r for r in tree_leaves(results) if r is None or isinstance(r, torch.Tensor)]
     outs = [a for a in declared[other].args if a.is_out]
     if outs[0].type == "Tensor":
-        results = results[: len(outs)]  # after them come those that the out= form writes as arguments
+        results = results[: len(outs)]  # the rest are written arguments of the out= form
     kind = OUTS[turn % len(OUTS)]
     if other in BLIND_TO_DTYPE and kind in ("wider", "integer"):
         kind = "right"
@@ -209,15 +209,15 @@ def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dic
 
 
 def out_like(r: torch.Tensor, kind: str) -> torch.Tensor:
-    """Return what is given as ``out=`` for a result ``r``."""
+    """Return an ``out=`` tensor of a kind for a result ``r``."""
     if kind == "empty":
         return torch.zeros(0, dtype=r.dtype)
     if kind in ("expanded", "stepped") and r.numel() == 1:
-        kind = "right"  # torch dies where it joins tensors into an out of other strides
+        kind = "right"  # torch crashes where it joins tensors into an out of other strides
     if kind == "shape":
         return torch.zeros((*r.shape, 2), dtype=r.dtype)
     if kind == "expanded" and r.ndim and r.numel():
-        # With memory to spare: some of torch's kernels write any out as if it were contiguous.
+        # With spare memory: some of torch's kernels write any out as if it were contiguous.
         size = next((n for n in r.shape if n > 1), 1)
         strides = [0 if n == size else s for n, s in zip(r.shape, r.contiguous().stride(), strict=True)]
         return torch.zeros(r.numel(), dtype=r.dtype).as_strided(r.shape, strides)
@@ -229,7 +229,7 @@ def out_like(r: torch.Tensor, kind: str) -> torch.Tensor:
 
 
 def sharing(args: tuple, out: torch.Tensor) -> tuple[tuple, torch.Tensor]:
-    """Return the arguments and ``out`` in the memory of the first of them that has its dtype, one element on."""
+    """Move ``out`` into the memory of the first argument with its dtype, shifted by one element; return both."""
     source = next((t for t in args if isinstance(t, torch.Tensor) and t.dtype == out.dtype and t.numel() > 1), None)
     if source is None:
         return args, out

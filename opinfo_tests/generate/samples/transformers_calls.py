@@ -1,4 +1,4 @@
-"""Calls that the rows are judged by: `python -m opinfo_tests --ops 'transformers::*'`, with transformers."""
+"""Samples for the rows of transformers: `python -m opinfo_tests --ops 'transformers::*'`, with transformers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-with contextlib.suppress(ImportError):  # where only the calls are wanted
-    import transformers.integrations.moe  # noqa: F401  it registers its operators
+with contextlib.suppress(ImportError):  # not needed for the calls alone
+    import transformers.integrations.moe  # noqa: F401  registers its operators
 
 DTYPES = ("float32", "float64", "float16")
-# Where groups end, of five groups: all have rows, some have none, rows that are of no group, and no rows at all.
+# End offsets of five groups: all have rows, some are empty, some rows have no group, one has all rows, no rows at all.
 ENDS = ((1, 3, 4, 8, 9), (0, 3, 3, 9, 9), (2, 2, 4, 4, 6), (9, 9, 9, 9, 9), (0, 0, 0, 0, 0))
 WHY = "it writes the products of some rows into memory for others where the ends of groups do not grow"
 UNDRAWN = {f"transformers::grouped_mm_fallback{form}": WHY for form in ("", "_backward")}
 
 
 def samples(op: str, dtype: str) -> Iterator[tuple[tuple, dict[str, Any]]]:
-    """Calls of an operator in a dtype, the same at every time."""
+    """Yield calls of an operator in a dtype, the same each time."""
     if dtype not in DTYPES:
         return
     for turn, ends in enumerate(ENDS):

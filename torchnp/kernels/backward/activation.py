@@ -33,7 +33,7 @@ ndarray = np.ndarray
 
 
 def logistic(x: ndarray) -> ndarray:
-    """The sigmoid in the dtype given."""
+    """Compute the sigmoid in the input's dtype."""
     return 1 / (1 + np.exp(-x))
 
 
@@ -70,7 +70,7 @@ def _sigmoid(g: ndarray, y: ndarray) -> ndarray:
 def _tanh(g: ndarray, y: ndarray) -> ndarray:
     if g.dtype.kind != "c":
         return g * (1 - y * y)
-    d = np.asarray(y * y)  # the conjugate of 1 - y * y, with the zeros that torch's has
+    d = np.asarray(y * y)  # becomes the conjugate of 1 - y * y, with torch's signs of zero
     d.real = 1 - d.real
     return g * d
 
@@ -90,13 +90,13 @@ for _name, _formula, _given, _doc in (
 ):  # fmt: skip
     rows(_name, el.formula, _doc, of=_formula, **_given)
 
-# ---------------------------------------------------------------- rows that show which loop computed them
+# ---------------------------------------------------------------- rows whose results differ by loop
 
 
 def _in_vectors(
     grad_output: ndarray, self: ndarray, *limits: Any, whole: Any, rest: Any, loop: Loop = VECTOR, **given: Any
 ) -> ndarray:
-    """One formula, and for what does not fill two of torch's vectors another, which differs from it at nan and -0."""
+    """Apply ``whole``, and ``rest`` where two of torch's vectors are not filled; they differ at nan and -0 only."""
     y = el.formula(grad_output, self, *limits, of=whole, **given)
     if (self == 0).any() or any(np.isnan(x).any() for x in (self, *limits) if x is not None):
         alone = lambda *parts: el.formula(*parts, *limits, of=rest, **given)
@@ -107,7 +107,7 @@ def _in_vectors(
 def _logit(g: ndarray, x: ndarray, eps: ndarray | None, alone: bool) -> ndarray:
     low, outside = (0, np.nan) if eps is None or eps < 0 else (eps, 0)
     slope = g / (x * (1 - x))
-    if alone:  # -0.0 is 0 there, and nan is not outside
+    if alone:  # scalar code takes -0.0 for 0, and nan as not outside
         slope = choose((x == 0) | (x == 1), g * np.asarray(np.inf, g.dtype), slope)
         return choose((x < low) | (x > 1 - low), outside, slope)
     return choose((x >= low) & (x <= 1 - low), slope, outside)
@@ -145,7 +145,7 @@ _IN_PLACE = (
 
 
 def _quick_threshold_backward(grad_output: Any, self: Any, threshold: Any) -> ndarray | None:
-    """Of a relu."""
+    """Fast path for the gradient of a relu."""
     if type(threshold) is not int or threshold or not is_float(self) or not is_float(grad_output):
         return None
     if self.dtype is not grad_output.dtype or self.shape != grad_output.shape or not self.ndim:
@@ -178,14 +178,14 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
     else:
         slope = (real(lower) + real(upper)) / 2
         out, read = leaky_relu_backward(grad_output, self, slope, self_is_result), (self, grad_output)
-    found = [stride_rules.layout_of(x) for x in read]  # of which torch converts those of another dtype, densely
+    found = [stride_rules.layout_of(x) for x in read]  # torch converts operands of another dtype, densely
     found = [(n, s if x.dtype == out.dtype else stride_rules.preserved(n, s)) for x, (n, s) in zip(read, found)]
     return stride_rules.place(out, stride_rules.iterated(found))
 
 
 @kernel("_prelu_kernel_backward")
 def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) -> tuple[ndarray, ndarray]:
-    """Gradients of the input and, not yet summed, of the weight."""
+    """Gradients of the input and of the weight, the latter not yet summed."""
     el.check_broadcast(self, weight, grad_output)
     el.check_same_dtype(self, weight, grad_output)
     of = lambda g, x, w: (choose(x > 0, g, w * g), choose(x > 0, 0, x * g))
@@ -194,7 +194,7 @@ def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) 
 
 @kernel("elu_backward")
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
-    """From the input, or from the result where the forward was in-place."""
+    """The gradient of `elu`, from its input, or from its result if the forward was in-place."""
     check(not is_result or real(alpha) >= 0, _IN_PLACE.format("elu"))
 
     def slope(g: ndarray, x: ndarray, alpha: ndarray, above: ndarray, inside: ndarray) -> ndarray:
@@ -244,7 +244,7 @@ _ROOT_HALF = 0.7071067811865476
 _ROOT_TWO_OVER_PI = 0.7978845608028654
 
 
-# The dtypes that oneDNN has code for, and those that it converts to them.
+# The dtypes that oneDNN has code for, and the gradients' dtypes that it converts to them.
 _DENSE = (dt.float32, dt.bfloat16)
 _DENSE_GRADIENTS = (*_DENSE, dt.float16, dt.uint8, dt.int8, *dt.FLOAT8S)
 
@@ -257,7 +257,7 @@ def _precheck_gelu(bound: Bound, outs: list[ndarray]) -> None:
 
 
 def _is_dense(grad: ndarray, x: ndarray, approximate: str) -> bool:
-    """Whether oneDNN computes it, of a dense input; it has no code for some dtypes that it is to read or write."""
+    """Return whether oneDNN computes the gradient (dense input); refuse gradients that it cannot read."""
     el.check_broadcast(grad, x)
     dt.result_type(grad, x)
     dense = approximate == "none" and x.dtype in _DENSE and x.size > 1 and x.flags.c_contiguous
@@ -290,7 +290,7 @@ def _gelu_tanh(g: ndarray, x: ndarray) -> ndarray:
 
 @kernel("infinitely_differentiable_gelu_backward")
 def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> ndarray:
-    """The exact mode of `gelu_backward`, by kernels that have gradients of their own."""
+    """`gelu_backward` in its exact mode, composed of differentiable kernels."""
     out = dt.result_type(grad, self)
     x, grad = (dt.cast(v, dt.opmath(el.int_to_float(out))) for v in (self, grad))
     cdf = mul(add_scalar(erf_of_tensor(mul(x, _ROOT_HALF)), 1), 0.5)

@@ -19,8 +19,8 @@ ndarray = np.ndarray
 def _scaled_dot_product_flash_attention_for_cpu_backward(
     grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None
 ):
-    """Gradients in query, key and value, from the saved result and the logarithm of each row's sum."""
-    if grad_out is None:  # autograd asks without a gradient too, and torch answers with none
+    """Gradients in query, key and value, from the saved output and logsumexp of each row."""
+    if grad_out is None:  # autograd also calls without a gradient, and torch then returns none
         return None, None, None
     dtype, inner = query.dtype, sum_dtype(query, key)
     require("flash_attention_backward", dtype, dt.FLOATS)
@@ -29,13 +29,13 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     keys, values = per_query_head(query, key, value)
     g, q, k, v, o = (dt.cast(x, inner) for x in (grad_out, query, keys, values, out))
     factor = np.asarray(1 / math.sqrt(q.shape[-1]) if scale is None else rounded(scale, dtype), inner)
-    ignored = factor == 0 and dtype not in dt.HALVES  # BLAS does not look at what it multiplies by 0
+    ignored = factor == 0 and dtype not in dt.HALVES  # BLAS does not read what it multiplies by 0
     if ignored:
         q, k = np.zeros_like(q), np.zeros_like(k)
     weights = scores(q, k, attn_mask, False, float(factor))
     weights -= dt.cast(logsumexp, inner)[..., None]
     np.exp(weights, out=weights)
-    if is_causal:  # torch masks what is left, so that a sum of nan stays out of it
+    if is_causal:  # torch masks the weights themselves, so that a nan logsumexp does not reach them
         np.copyto(weights, 0, where=later(*weights.shape[-2:]))
     sloped = weights * (np.matmul(g, v.swapaxes(-1, -2)) - (g * o).sum(-1, keepdims=True))
     if dtype in dt.HALVES:
@@ -45,7 +45,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     grad_key = _over_queries(sloped, q, factor, key)
     grad_value = _over_queries(weights, g, np.asarray(1, inner), value)
     grads = (dt.cast(x, dtype).swapaxes(1, 2) for x in (grad_query, grad_key, grad_value))
-    return tuple(stride_rules.dense(x).swapaxes(1, 2) for x in grads)  # torch has the time before the heads
+    return tuple(stride_rules.dense(x).swapaxes(1, 2) for x in grads)  # torch lays out time before heads
 
 
 def _over_queries(slopes: ndarray, x: ndarray, factor: ndarray, like: ndarray) -> ndarray:
@@ -55,7 +55,7 @@ def _over_queries(slopes: ndarray, x: ndarray, factor: ndarray, like: ndarray) -
     slopes, x = slopes.reshape(batch, own, -1, length, slopes.shape[-1]), x.reshape(batch, own, -1, length, size)
     if like.dtype not in dt.HALVES:
         return (np.matmul(slopes.swapaxes(-1, -2), x) * factor).sum(2)
-    # torch adds block after block to a gradient of the half type
+    # torch adds one block at a time and rounds the sum to the half type
     step = 32 if length < 192 else 64 if length < 768 else 256
     total = np.zeros((batch, own, slopes.shape[-1], size), x.dtype)
     for head in range(heads // max(own, 1)):

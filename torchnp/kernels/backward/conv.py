@@ -34,7 +34,7 @@ def gradients(
     grad_output: ndarray, input: ndarray, weight: ndarray, bias_sizes: Ints | None, stride: Ints, padding: Ints,
     dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool], own: bool = False,
 ) -> tuple[ndarray | None, ndarray | None, ndarray | None]:  # fmt: skip
-    """`convolution_backward`, or what torch's ``own`` code makes of it."""
+    """Compute `convolution_backward`; with ``own``, as torch's own code does, without oneDNN."""
     if weight.ndim > 2:
         numbers = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
         checks.check_numbers(*(checks.expand(value, name, weight.ndim - 2) for name, value in numbers.items()))
@@ -55,14 +55,14 @@ def gradients(
     else:
         _check_gradient(grad_output, input, weight, g, transposed, groups, output_mask)
     dtype = grad_output.dtype
-    if output_mask[2] and not any(output_mask[:2]):  # torch looks at nothing else
+    if output_mask[2] and not any(output_mask[:2]):  # torch checks nothing else then
         refuse("sum_cpu", dtype, RARE_OR_CHALF)
     inner = checks.sum_dtype(input, weight, (input if transposed else grad_output).shape[2:])
     grad_input = grad_weight = grad_bias = None
     if output_mask[2]:
         wide = inner if dtype == input.dtype else dt.opmath(dtype)
         grad_bias = dt.cast(dt.cast(grad_output, wide).sum((0, *range(2, input.ndim)), dtype=wide), dtype)
-    of_weight = output_mask[1] or (output_mask[2] and vendor)  # which makes both
+    of_weight = output_mask[1] or (output_mask[2] and vendor)  # oneDNN computes weight and bias together
     if not (output_mask[0] or of_weight):
         return None, None, grad_bias
     channels_last = checks.wants_channels_last(input, weight)
@@ -79,7 +79,7 @@ def gradients(
     if of_weight:
         of, to = (y, x) if transposed else (x, y)
         grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
-    # torch's own code goes by the weight in that format, which one that has it already keeps as it is.
+    # torch's own code converts the weight to that format; a weight that has it already keeps its layout.
     own_layout = stride_rules.layout_of(weight)
     image = own_layout if weight.ndim > 3 else stride_rules.as_image(*own_layout)
     kept = not vendor and (transposed or set(g.dilation) == {1}) and stride_rules.is_channels_last(*image)
@@ -87,13 +87,13 @@ def gradients(
     if of_weight and kept and channels_last and weight.ndim == 4 and not transposed:
         checks.check_weight_written(weight)
     grad_weight = _as_weight(_laid(grad_weight, *given, vendor), weight, vendor)
-    if grad_weight is not None and not output_mask[1] and weight.ndim == 3:  # torch takes back what was asked for alone
+    if grad_weight is not None and not output_mask[1] and weight.ndim == 3:  # torch squeezes only requested gradients
         grad_weight = np.expand_dims(grad_weight, 2)
     return _laid(grad_input, input, weight, vendor, groups), grad_weight, grad_bias
 
 
 def _as_weight(x: ndarray | None, weight: ndarray, vendor: bool) -> ndarray | None:
-    """Of windows of one point either order is both: oneDNN goes by the weight's own strides."""
+    """Follow the weight's own strides as oneDNN does for one-point windows, where both formats coincide."""
     plain = stride_rules.layout_of(weight)[1] == stride_rules.contiguous(weight.shape)
     if x is None or not (plain and vendor and x.dtype == dt.float32 and set(weight.shape[2:]) == {1}):
         return x
@@ -107,12 +107,12 @@ def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool, grou
 def _check_by_vendor(
     y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int, mask: Sequence[bool]
 ) -> checks.Geometry:
-    """oneDNN reads the weight for the gradient of the input alone, and has one word of all that does not fit."""
+    """Check as oneDNN does: it reads the weight for the input's gradient only, and has one message for all misfits."""
     if not any(mask):
         return g
     for a in (y, w) if mask[0] else (y,):
         check(a.dtype in checks.TAKEN, dense_dtype(a.dtype))
-    if 0 in g.dilation:  # it takes all for 1 then
+    if 0 in g.dilation:  # oneDNN then takes all of them for 1
         check(x.ndim < 5, "dimensions are invalid")
         g = g._replace(dilation=(1,) * len(g.dilation))
     fits = w.size and y.shape == _shape_of_gradient(x, w, g, transposed, groups)
@@ -130,7 +130,7 @@ def _shape_of_gradient(x: ndarray, w: ndarray, g: checks.Geometry, transposed: b
 def _check_gradient(
     y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int, mask: Sequence[bool]
 ) -> None:
-    """What torch's own code checks; of the gradient of the bias some looks at nothing else."""
+    """Check as torch's own code does; for the gradient of the bias alone some of it checks nothing."""
     dims = 3 if x.ndim == 5 else 2
     dilated = not transposed and set(g.dilation) != {1}
     of_weight = mask[1] or (mask[2] and transposed and dims == 3)
@@ -155,7 +155,7 @@ def _check_gradient(
     if transposed and len(y) < len(x):
         seen = shape_text((*y.shape[:2], *(1,) * (y.ndim == 3), *y.shape[2:]))
         raise IndexError(f"select(): index {len(y)} out of range for tensor of size {seen} at dimension 0")
-    check_shape(y, shape)  # which torch does not: it reads beyond a smaller batch
+    check_shape(y, shape)  # torch does not check this: it reads beyond a smaller batch
     stem = f"slow_conv_transpose{dims}d_" if transposed else f"slow_conv{dims}d_cpu_"
     if mask[0]:
         first, *others = (y, w) if transposed and dims == 2 else (x, y, w)
@@ -171,7 +171,7 @@ def _check_gradient(
 def _check_dilated(y: ndarray, x: ndarray, w: ndarray, shape: tuple[int, ...], mask: Sequence[bool]) -> None:
     check(len(y) == len(x), f"grad_output.size(0)={len(y)} must be input.size(0)={len(x)}")
     check(y.shape[1] == len(w), f"grad_output.size(1)={y.shape[1]} must be weight.size(0)={len(w)}")
-    unit = (1,) * (x.ndim == 3)  # torch runs one dimension as two
+    unit = (1,) * (x.ndim == 3)  # torch runs a 1-d convolution as a 2-d one
     found, wanted = unit + y.shape[2:], unit + shape[2:]
     words = f"grad_output[2:] shape{shape_text(found)} must be equal to output size {' '.join(map(str, wanted))}"
     check(found == wanted, words)

@@ -1,4 +1,4 @@
-"""Gradients and Jacobian-vector products that torch's autograd calls by name, of operators of several families."""
+"""Gradients and Jacobian-vector products that torch's autograd calls by name, for operators of several families."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ndarray = np.ndarray
 
 @kernel("cumprod_backward")
 def cumprod_backward(grad, input, dim, output):
-    """The gradient of `cumprod`: of products divided by each factor, and without division up from the first zero."""
+    """The gradient of `cumprod`, by dividing by each factor, but without division from the first zero on."""
     if input.size <= 1 or input.shape[wrap_dim(dim, input.ndim)] == 1:
         return grad
     axis, factors, products = wrap_dim(dim, input.ndim), input.conj(), output.conj()
@@ -51,7 +51,7 @@ def cumprod_backward(grad, input, dim, output):
     zeros = np.cumsum(zero, axis)
     tails = _tails(masked_fill(terms, zeros != 0, 0.0), axis)
     tails = in_place(tails, div(tails, factors))
-    # At the first zero: what stands before it, times the products of what follows up to the second.
+    # At the first zero: the product before it, times the sum of the products after it up to the second zero.
     first = zero & (zeros == 1)
     following = cumprod(masked_fill(factors, first | (zeros != 1), 1.0), axis)
     following = in_place(following, mul(following, masked_fill(grad, zeros != 1, 0.0)))
@@ -63,12 +63,12 @@ def cumprod_backward(grad, input, dim, output):
 
 
 def _tails(x: ndarray, axis: int) -> ndarray:
-    """Sums from each element to the last."""
+    """Sum from each element to the last along an axis."""
     return flip(cumsum(flip(x, [axis]), axis), [axis])
 
 
 def _laid(out: ndarray, x: ndarray) -> ndarray:
-    """A result with the strides of an iterator over a row-major tensor and ``x``, which is converted to its dtype."""
+    """Lay out a result as TensorIterator does for a row-major tensor and ``x`` converted to the result's dtype."""
     sizes, strides = layout_of(x)
     own = (sizes, strides if x.dtype == out.dtype else preserved(sizes, strides))
     return place(out, iterated(((out.shape, contiguous(out.shape)), own)))
@@ -76,7 +76,7 @@ def _laid(out: ndarray, x: ndarray) -> ndarray:
 
 @kernel("matrix_exp_backward")
 def matrix_exp_backward(self, grad):
-    """The gradient of a matrix exponential: a corner of the exponential of blocks."""
+    """The gradient of a matrix exponential: the upper right block of a block matrix's exponential."""
     check_square("matrix_exp_backward", self)
     adjoint = self.swapaxes(-2, -1).conj()
     n = self.shape[-1]
@@ -90,7 +90,7 @@ def matrix_exp_backward(self, grad):
 
 @kernel("glu_jvp")
 def glu_jvp(glu, x, dx, dim):
-    """The change of `glu` along dx."""
+    """The Jacobian-vector product of `glu` along dx."""
     dim = wrap_dim(dim, x.ndim)
     n = glu.shape[dim_of(glu, dim)]
     b, da, db = narrow(x, dim, n, n), narrow(dx, dim, 0, n), narrow(dx, dim, n, n)
@@ -103,14 +103,14 @@ def glu_jvp(glu, x, dx, dim):
 
 @kernel("glu_backward_jvp")
 def glu_backward_jvp(grad_x, grad_glu, x, dgrad_glu, dx, dim):
-    """The change of `glu_backward` along dgrad_glu and dx."""
+    """The Jacobian-vector product of `glu_backward` along dgrad_glu and dx."""
     dim = wrap_dim(dim, x.ndim)
     n = grad_glu.shape[dim_of(grad_glu, dim)]
     a, b, da, db = (narrow(v, dim, start, n) for v in (x, dx) for start in (0, n))
     of_a = narrow(grad_x, dim, 0, n)
-    narrow(grad_x, dim, n, n)  # refused where it is too short, and not read
+    narrow(grad_x, dim, n, n)  # only checks the length
     gate = sigmoid(b)
-    value, turn = mul(a, gate), sub(db, mul(db, gate))  # of glu, and of the gate's argument: step by step, as torch
+    value, turn = mul(a, gate), sub(db, mul(db, gate))  # glu, and db * (1 - gate) in torch's steps
     through = mul(of_a, turn)
     first = add(mul(dgrad_glu, gate), through)
     bend = sub(sub(da, mul(da, gate)), mul(value, turn))
@@ -119,7 +119,7 @@ def glu_backward_jvp(grad_x, grad_glu, x, dgrad_glu, dx, dim):
 
 @kernel("_weight_norm_differentiable_backward")
 def _weight_norm_differentiable_backward(grad_w, saved_v, saved_g, saved_norms, dim):
-    """Gradients of `_weight_norm_interface`, from operators that have gradients."""
+    """Gradients of `_weight_norm_interface`, composed of differentiable operators."""
     for name, x in (("grad_w", grad_w), ("saved_v", saved_v), ("saved_g", saved_g), ("saved_norms", saved_norms)):
         check(x.flags.c_contiguous, f"{name} must be contiguous")
     last = dim_of(saved_v, saved_v.ndim - 1)
@@ -137,7 +137,7 @@ def _batch_norm_impl_index_backward(
     impl_index, input, grad_output, weight, running_mean, running_var, save_mean, save_var_transform, train, eps,
     output_mask, reservedSpace,
 ):  # fmt: skip
-    """`native_batch_norm_backward`, which is the implementation 0."""
+    """`native_batch_norm_backward`, the implementation with index 0."""
     if not input.size:
         wide = [np.zeros(input.shape[1], input.dtype) if asked else None for asked in output_mask[1:]]
         return (np.zeros_like(input) if output_mask[0] and weight is not None else None, *wide)
@@ -180,7 +180,7 @@ def _shaped(grad: ndarray, like: ndarray, target: ndarray) -> ndarray:
 
 
 def _each(value: Any, n: int) -> tuple[int, ...]:
-    """A number for each dimension, of which one may stand for all."""
+    """Repeat a single number for all dimensions."""
     return tuple(value) * n if len(value) == 1 else tuple(value)
 
 
@@ -202,27 +202,27 @@ def _convolution_double_backward(
         of_grad = part if of_grad is None else _sum(of_grad, part)
 
     of_input = of_weight = None
-    if ggW is not None:  # torch convolves the gradient with it, the other way
+    if ggW is not None:  # torch convolves gO with ggW, with `transposed` flipped
         back = [0]
         if not transposed:
             numbers = [_each(v, gO.ndim - 2) for v in (stride, padding, dilation, output_padding)]
             sizes = sizes_back(gO.shape[2:], ggW.shape[2:], Geometry(*numbers))
             back = [n - m for n, m in zip(self.shape[2:], sizes)]
         of_input = convolution(gO, ggW, None, stride, padding, dilation, not transposed, back, groups)
-        if transposed:  # as it is where no padding was added
+        if transposed:  # cut to the input's size: output_padding may add elements
             window: Any = (..., *map(slice, self.shape[2:]))
             of_input = of_input[window]
-    if ggI is not None:  # torch has it with input and output channels exchanged
+    if ggI is not None:  # torch computes it with input and output channels exchanged
         found: Any = convolution_backward(gO, ggI, weight, None, *rest, (False, True, False))[1]
         found = found.swapaxes(0, 1)
-        image, places = (gO, ggI) if transposed else (ggI, gO)  # and cuts it out of what their convolution leaves
+        image, places = (gO, ggI) if transposed else (ggI, gO)  # and cuts it out of the result of their convolution
         along = zip(image.shape[2:], places.shape[2:], *(_each(v, gO.ndim - 2) for v in (stride, padding, dilation)))
         whole = [(s + 2 * p - t * (n - 1) - 1) // d + 1 for s, n, t, p, d in along]
         window = (..., *map(slice, found.shape[2:]))
         of_weight = np.empty((*found.shape[:2], *whole), found.dtype)[window]
         of_weight[...] = found
         of_weight = of_weight.swapaxes(0, 1)
-    return of_grad, of_input, of_weight  # whatever is asked for
+    return of_grad, of_input, of_weight  # regardless of output_mask
 
 
 @kernel("_slow_conv2d_backward.grad_input")
@@ -242,7 +242,7 @@ rows(
 
 @kernel("max_pool2d_backward")
 def max_pool2d_backward(grad_output, self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    """The gradient of `max_pool2d`, whose places are looked for again; torch has it on other devices only."""
+    """The gradient of `max_pool2d`, which finds the maxima again; torch has it on other devices only."""
     rest = (kernel_size, stride, padding, dilation, ceil_mode)
     return max_pool2d_with_indices_backward(grad_output, self, *rest, max_pool2d_with_indices(self, *rest)[1])
 

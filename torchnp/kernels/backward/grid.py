@@ -26,13 +26,13 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     nothing = not grad.size if n == 2 else not (input.size and grid.size)
     if n == 3 or not nothing:
         require(name, input.dtype, dt.FLOATS)
-    if nothing:  # is read
+    if nothing:  # nothing is read
         return np.zeros(input.shape, input.dtype) if output_mask[0] else None, np.zeros(grid.shape, grid.dtype)
     check_type(input.dtype, grid, grad)
-    inner, sizes = input.dtype, input.shape[2:]  # torch rounds every step to the dtype, of half types too
+    inner, sizes = input.dtype, input.shape[2:]  # torch rounds every step to the dtype, even for half types
     planes = input.reshape(*input.shape[:2], math.prod(sizes))
     of_input = np.zeros(planes.shape, inner)
-    plain = mode == NEAREST and loop.vector  # which takes the places of the image itself
+    plain = mode == NEAREST and loop.vector  # torch then uses the forward's coordinates
     axes = forward.axes_of(grid, sizes, padding, align_corners, loop if plain else loop.backward)
     if mode == NEAREST:
         found = [Corner(*forward.nearest_corner(axes), [np.ones(grid.shape[:-1], inner)], [])]
@@ -47,17 +47,17 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     if mode != NEAREST:
         moved = _moved(found, planes, grad, n, loop)
         for d, a in enumerate(axes):
-            # how far a place moves when its coordinate moves by one
+            # how far a position moves when its coordinate moves by one
             step = inner.type((a.size - 1) / 2 if align_corners else a.size / 2)
             of_grid[..., n - 1 - d] = moved[d] * (step if mode == BICUBIC else a.slope)
     return of_input.reshape(input.shape) if output_mask[0] else None, of_grid
 
 
 def _moved(found: list[Corner], planes: ndarray, g: ndarray, n: int, loop: Loop) -> list[ndarray]:
-    """The gradients in the places, by dimension, summed in the order of torch's loop over channels and corners.
+    """Gradients in the positions, per dimension, summed in the order of torch's loop over channels and corners.
 
-    A point that is nowhere is left out, but in vectors, which take the differences of four neighbours first, and of
-    sixteen neighbours, which are 0 there.
+    Corners outside the image are skipped, except in vector code, which first takes the differences of four
+    neighbours, and for sixteen neighbours, which are 0 outside.
     """
     total = [np.zeros(found[0].index.shape, g.dtype) for _ in range(n)]
     everywhere = loop.vector or len(found) == 16
@@ -91,7 +91,7 @@ def _scatter(total: ndarray, found: list[Corner], g: ndarray) -> None:
 
 
 def _places(shape: Sequence[int], index: ndarray) -> ndarray:
-    """(N, C, P) flat places in (N, C, S) of (N, *P) indices."""
+    """Return (N, C, P) flat positions in (N, C, S) for (N, *P) indices."""
     n, c, size = shape
     return np.arange(n * c).reshape(n, c, 1) * size + index.reshape(n, 1, math.prod(index.shape[1:]))
 
@@ -103,7 +103,7 @@ rows("grid_sampler_3d_backward", _backward, _DOC, loop=SCALAR)
 
 @kernel("_grid_sampler_2d_cpu_fallback_backward")
 def _grid_sampler_2d_cpu_fallback_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners):
-    """Gradients in the image and in the points, of float32."""
+    """Gradients in the image and in the points, for float32 only."""
     check_grid(input, grid, 2, interpolation_mode)
     if not grad_output.size:
         return np.zeros(input.shape, input.dtype), np.zeros(grid.shape, grid.dtype)

@@ -31,7 +31,7 @@ ndarray = np.ndarray
 @kernel("gather_backward")
 def gather_backward(grad, self, dim, index, sparse_grad):
     """The gradient added at the positions that were gathered."""
-    if sparse_grad:  # of which torch looks at nothing but how many there are
+    if sparse_grad:  # torch then checks only the numbers of dimensions and elements
         for d in range(self.ndim if dim else 0):
             wrap_dim(d, grad.ndim)
         broadcast_shapes((grad.size,), (index.size,))
@@ -111,7 +111,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
 def trace_backward(grad, sizes):
     """The gradient of a trace: its value along the diagonal."""
     check(len(sizes) == 2, "expected matrix input")
-    if min(sizes) < 0:  # torch makes as many numbers, and a range of places in steps
+    if min(sizes) < 0:  # torch makes that many elements, then a range of positions with a step
         check(math.prod(sizes) != 0, "upper bound and lower bound inconsistent with step sign")
         arange_step(0, len(zeros_of([math.prod(sizes)], grad.dtype)), sizes[1] + 1)
     check_filler(grad)
@@ -121,11 +121,11 @@ def trace_backward(grad, sizes):
 
 @kernel("embedding_dense_backward")
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
-    """The rows of the gradient added where their indices point, the padding index left out."""
+    """The rows of the gradient added where their indices point, without the padding index."""
     check_indices(indices, "embedding_backward", 2)
     width = grad_output.shape[dim_of(grad_output, -1)]
     index, rows = indices.reshape(-1), view(np.ascontiguousarray(grad_output), (indices.size, width))
-    keep = (index != padding_idx) & (index >= 0) & (index < num_weights)  # torch passes over indices of no row
+    keep = (index != padding_idx) & (index >= 0) & (index < num_weights)  # torch skips indices outside the table
     if not keep.all():
         index, rows = index[keep], rows[keep]
     if scale_grad_by_freq and index.size:

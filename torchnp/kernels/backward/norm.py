@@ -30,7 +30,7 @@ def _like(value: ndarray, x: ndarray) -> ndarray:
 def _normalised_gradient(
     grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray, start: float, weight: ndarray | None = None
 ) -> ndarray:
-    """Gradient of matrices from that of their normalised form, in torch's steps: the sums of rows are weighted."""
+    """Gradient of matrices from that of their normalised form, in torch's steps: torch weights the row sums."""
     share = 1 / grad.dtype.type(grad.shape[-2] * grad.shape[-1])
     total, along = np.add.reduce(grad, -1, keepdims=True, initial=start), row_dots(grad, x)[..., None]
     scale = rstd
@@ -43,11 +43,11 @@ def _normalised_gradient(
 
 
 _add: Any = np.add.reduce
-_FEW = 1 << 12  # elements up to which NumPy's calls cost more than what they compute
+_FEW = 1 << 12  # up to this many elements, NumPy's call overhead outweighs the computation
 
 
 def _quick_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
-    """All gradients of a few dense rows of float32, with weight and bias; to the same bits."""
+    """Fast path for all gradients of a few dense float32 rows, with weight and bias; bit-identical."""
     given = (grad_out, input, mean, rstd, weight, bias)
     if not all(type(x) is ndarray and x.dtype is dt.float32 and is_plain(x) for x in given) or input.size > _FEW:
         return None
@@ -90,7 +90,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
     factors = None if weight is None else inner(weight).reshape(-1)
     found = np.empty_like(x) if output_mask[0] else None
-    sums: dict[int, tuple[ndarray | None, ndarray | None]] = {}  # of a block, by its first row
+    sums: dict[int, tuple[ndarray | None, ndarray | None]] = {}  # each block's sums, by its first row
 
     def back(block: slice) -> None:
         g, row, middle, scale = grad[block], x[block], centre[block], inverse[block]
@@ -102,7 +102,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
         of_weight = _sum_of_rows(g * ((row - middle) * scale), input.dtype) if output_mask[1] else None
         sums[block.start] = of_weight, _sum_of_rows(g, input.dtype) if output_mask[2] else None
 
-    if input.dtype in dt.HALVES:  # whose sums are rounded row by row
+    if input.dtype in dt.HALVES:  # their sums are rounded row by row
         back(slice(0, len(x)))
     else:
         share_tiles(back, *x.shape)
@@ -117,7 +117,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
 def _sum_of_rows(rows: ndarray, dtype: np.dtype) -> ndarray:
     if dtype not in dt.HALVES:
         return add_reduce(rows, (0,))
-    total = np.zeros(rows.shape[1], dtype)  # torch's running sums are of the input's own dtype
+    total = np.zeros(rows.shape[1], dtype)  # torch's running sums have the input's dtype
     for row in rows:
         total = dt.cast(dt.cast(total, rows.dtype) + row, dtype)
     return total
@@ -166,7 +166,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
 def _quick_batch_norm_backward(
     grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
 ):
-    """All gradients of dense float32 in training, with weight and saved statistics; to the same bits."""
+    """Fast path for all gradients of dense float32 in training, with weight and saved statistics; bit-identical."""
     if train is not True:
         return None
     if type(output_mask) not in (list, tuple) or [*output_mask] != [True] * 3 or type(grad_out) is not ndarray:
@@ -203,7 +203,7 @@ def native_batch_norm_backward(
         mean, invstd = inner(running_mean), 1 / np.sqrt(inner(running_var) + kind(eps))
     parameter = next((p.dtype for p in (weight, save_mean, running_mean) if p is not None), input.dtype)
     dense = _dense(grad_out, input)
-    # Of strided memory torch keeps each step in the dtype of what it combines.
+    # For strided memory torch rounds each step to the dtype of its operands.
     step = _same if dense else functools.partial(_kept, dtype=input.dtype)
     both = step if parameter == input.dtype else _same
     d = both(x - per_channel(mean, x))
@@ -217,7 +217,7 @@ def native_batch_norm_backward(
             else (channel_dot(d.astype(np.float64), grad.astype(np.float64)))
         )
     along = (products * invstd).astype(kind)
-    total = total if input.dtype == dt.float16 else step(total)  # of float16 torch makes a sum in float32
+    total = total if input.dtype == dt.float16 else step(total)  # torch sums float16 in float32
     grad_input = None
     if output_mask[0]:
         if train:
@@ -236,7 +236,7 @@ def native_batch_norm_backward(
 
 
 def _dense(grad: ndarray, x: ndarray) -> bool:
-    """Whether torch takes its loops for dense memory, of both in one order."""
+    """Return whether torch takes its loops for dense memory: both tensors are dense in the same order."""
     if x.flags.c_contiguous and grad.flags.c_contiguous:
         return True
     return x.ndim in (4, 5) and channels_last(x) and channels_last(grad)
@@ -247,12 +247,12 @@ def _same(x: ndarray) -> ndarray:
 
 
 def _kept(x: ndarray, dtype: np.dtype) -> ndarray:
-    """Rounded to what torch's memory holds."""
+    """Round to the dtype of torch's intermediate memory."""
     return dt.cast(dt.cast(x, dtype), x.dtype)
 
 
 def _check_dtypes(grad: ndarray, x: ndarray, weight: Any, *statistics: Any) -> None:
-    """Refuse what torch does not mix: of strided memory it takes the sum of the gradients first."""
+    """Refuse dtypes that torch does not mix; for strided memory it sums the gradients first."""
     held = dt.float32 if mixed(x, weight, *statistics[2:], *statistics[:2]) else x.dtype
     if _dense(grad, x):
         check_type(x.dtype, grad)
@@ -261,7 +261,7 @@ def _check_dtypes(grad: ndarray, x: ndarray, weight: Any, *statistics: Any) -> N
     check_type(held, *statistics)
     if grad.dtype != x.dtype:
         total, own = sum_dim(grad, (0, *range(2, grad.ndim))).dtype, x.dtype
-        total, own = (dt.float32 if kind == dt.float16 else kind for kind in (total, own))  # torch sums float16 so
+        total, own = (dt.float32 if kind == dt.float16 else kind for kind in (total, own))  # as torch sums float16
         raise expected_type(own, total) if total != own else found_dtype(grad.dtype, x.dtype)
 
 

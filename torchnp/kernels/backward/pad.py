@@ -1,4 +1,4 @@
-"""Gradients of padding: what was shown several times is added up."""
+"""Gradients of padding: the gradients of all copies of an element are added up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ndarray = np.ndarray
 
 
 def _folded(grad: ndarray, x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray]) -> ndarray:
-    """The gradient added up at the positions that were shown, in the order of the padded tensor as torch does."""
+    """Add the gradient up at the source positions, in the order of the padded tensor as torch does."""
     n = len(pad) // 2
     inner, step, places = x.shape[x.ndim - n :], 1, np.zeros((), np.int64)
     for i in range(n):
@@ -39,7 +39,7 @@ def _folded(grad: ndarray, x: ndarray, pad: Pads, positions: Callable[[int, int,
 
 
 def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
-    """What torch looks at, which takes the first dimensions of a tensor of too many; nothing says that batches are equal."""
+    """Check as torch does: with too many dimensions it takes the first, and it does not compare batch sizes."""
     if n == 3 or not reflects:
         check(len(pad) == 2 * n, f"padding size is expected to be {2 * n}{f', but got: {len(pad)}' * reflects}")
     if n == 3 and reflects:
@@ -61,7 +61,7 @@ def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, reflects: bool) ->
 
 
 def _precheck_replication(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
-    """Of no elements torch only resizes the out, of any dtype."""
+    """For an empty input torch only resizes the out, of any dtype."""
     if bound["self"].size:
         return frozenset()
     _check_grad(bound["grad_output"], bound["self"], bound["padding"], len(bound["padding"]) // 2, False)

@@ -1,4 +1,4 @@
-"""Gradients of pools."""
+"""Gradients of pooling."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _same_dtype(x: ndarray, grad: ndarray, what: str, expected: str = "expected"
 
 
 def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int) -> ndarray:
-    """Add each gradient where its index points in its plane of the last ``n`` dimensions, rounding every sum as torch."""
+    """Add each gradient at its index in its plane (the last ``n`` dimensions), rounding every sum as torch."""
     plane, planes = math.prod(shape[-n:]), math.prod(shape[:-n])
     within = indices.reshape(planes, math.prod(indices.shape[-n:]))
     flat = (within + np.arange(planes)[:, None] * plane).reshape(-1)
-    values = np.ascontiguousarray(grad).reshape(-1) + grad.dtype.type(0)  # a sum of -0 alone is 0
-    if within.size and (within.min() < 0 or within.max() >= plane):  # torch writes such beside the plane
+    values = np.ascontiguousarray(grad).reshape(-1) + grad.dtype.type(0)  # sums start at 0, so -0 alone gives 0
+    if within.size and (within.min() < 0 or within.max() >= plane):  # torch writes these outside the plane
         inside = ((within >= 0) & (within < plane)).reshape(-1)
         flat, values = flat[inside], values[inside]
     out, hit = np.zeros(planes * plane, grad.dtype), np.zeros(planes * plane, np.bool_)
@@ -85,7 +85,7 @@ def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad
     check_shape(grad, shape, x.ndim - n - 1)
     if n == 2:
         _same_dtype(x, grad, "gradOutput")
-    check_shape(grad, shape)  # torch does not look at the batch, and reads memory beyond a smaller one
+    check_shape(grad, shape)  # torch does not check the batch, and reads memory beyond a smaller one
     check_average(grad if n == 2 else x, n, "_backward")
     check_type(x.dtype, grad)
     share = divide(dt.cast(grad, dt.opmath(grad.dtype)), by)
@@ -165,7 +165,7 @@ def _fractional_backward(grad, x, kernel_size, output_size, indices, *, n):
             check(a == b, f"fractional_max_pool3d_backward_out(): gradOutput {name} unexpected")
     require(f"fractional_max_pool{n}d_backward_out_frame", x.dtype, dt.FLOATS)
     asked = ((x.dtype, grad), (dt.int64, indices))
-    for dtype, operand in asked if n == 2 else asked[::-1]:  # torch asks for the indices of volumes first
+    for dtype, operand in asked if n == 2 else asked[::-1]:  # for volumes torch checks the indices first
         check_type(dtype, operand)
     return scatter_planes(grad, indices, x.shape, n)
 

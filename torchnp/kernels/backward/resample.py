@@ -33,7 +33,7 @@ def _check_gradient(grad: ndarray, output_size: Ints, input_size: Ints, n: int) 
 
 
 def _kernel_name(op: str, grad: ndarray) -> str:
-    """torch's name of the CPU kernel, which is another where channels are innermost."""
+    """Return torch's name of the CPU kernel, which is another one for channels-last gradients."""
     if "cubic" in op or not stride_rules.is_channels_last(*stride_rules.layout_of(grad)):
         return op
     return f"{op}_channels_last" if "linear" in op else f"{'_' * ('exact' not in op and grad.ndim == 5)}{op}_cl"

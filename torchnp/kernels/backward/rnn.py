@@ -1,4 +1,4 @@
-"""Cells of recurrent networks from their gates, a layer as the CPU's library runs it, and the gradients of both."""
+"""Recurrent cells from their gates, an LSTM layer as oneDNN runs it, and the gradients of both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Grads = tuple[Any, ...]
 
 
 def _gates(input_gates: ndarray, hidden_gates: ndarray, input_bias: Any, hidden_bias: Any, inner: np.dtype) -> Any:
-    """The two halves of the gates in the dtype of the computation, biases added."""
+    """Input and hidden gates in the computation's dtype, biases added."""
     pairs = ((input_gates, input_bias), (hidden_gates, hidden_bias))
     return (dt.cast(g, inner) if b is None else dt.cast(g, inner) + dt.cast(b, inner) for g, b in pairs)
 
@@ -42,7 +42,7 @@ def _lstm_grads(grad_hy: Any, grad_cy: Any, cx: ndarray, cy: ndarray, gates: Seq
 
 
 def _gru_grads(grad: ndarray, r: ndarray, z: ndarray, n: ndarray, hx: ndarray, hn: ndarray) -> Grads:
-    """Gradients of the gates that come from the input and from the state, and of the state."""
+    """Gradients of the input's gates, of the state's gates, and of the state."""
     one = grad.dtype.type(1)
     of_z, of_n = sigmoid_backward(grad * (hx - n), z), tanh_backward(grad * (one - z), n)
     of_r = sigmoid_backward(of_n * hn, r)
@@ -62,7 +62,7 @@ def _wide(x: ndarray | None, inner: np.dtype) -> Any:
 
 @kernel("_thnn_fused_lstm_cell", differs=["half-opmath"])
 def _thnn_fused_lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
-    """State and cell after a step of an LSTM, and its gates for the gradient; as on CUDA, the CPU has no kernel."""
+    """State and cell after a step of an LSTM, and its gates for the gradient; as on CUDA: the CPU has no kernel."""
     dtype, inner = input_gates.dtype, dt.opmath(input_gates.dtype)
     i, f, g, o = lstm_gates(sum(_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner)))
     cy = f * cx + i * g
@@ -90,7 +90,7 @@ def _thnn_fused_lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace, has_bias
 
 @kernel("_thnn_fused_gru_cell", differs=["half-opmath"])
 def _thnn_fused_gru_cell(input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
-    """State after a step of a GRU, and what its gradient needs; as on CUDA, the CPU has no kernel."""
+    """State after a step of a GRU, and what its gradient needs; as on CUDA: the CPU has no kernel."""
     dtype, inner = input_gates.dtype, dt.opmath(input_gates.dtype)
     r, z, n, hn = gru_gates(*_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner))
     wide = dt.cast(hx, inner)
@@ -152,7 +152,7 @@ def _thnn_differentiable_gru_cell_backward(grad_hy, input_gates, hidden_gates, h
 
 # ---------------------------------------------------------------- one layer of an LSTM, as oneDNN runs it
 
-_LSTM = 2  # of torch's modes, the one that it gives to oneDNN
+_LSTM = 2  # the only one of torch's RNN modes that it gives to oneDNN
 
 
 @kernel("mkldnn_rnn_layer", differs=["half-opmath"])
@@ -162,7 +162,7 @@ def mkldnn_rnn_layer(
 ):  # fmt: skip
     """One direction of one LSTM layer over (time, batch, features), with its last state and cell.
 
-    The memory that oneDNN keeps for the gradient is empty here: the gradient runs the layer again.
+    oneDNN's workspace for the gradient is empty here: the gradient runs the layer again.
     """
     check(mode == _LSTM, "wrong cell type")
     bias = add(weight2, weight3) if has_biases else None
@@ -171,7 +171,7 @@ def mkldnn_rnn_layer(
     if dt.is_half(input.dtype):
         bias = None if bias is None else dt.cast(bias, dt.opmath(input.dtype))
         out, ends = half_lstm(input, state, Weights(weight0, weight1, bias, None, None), reverse)
-    else:  # as `lstm.input` adds them, to the bit
+    else:  # biases are added as in `lstm.input`, bit for bit
         weights = _layer(weight0, weight1, weight2, weight3, has_biases, input.dtype)
         out, ends = run(lstm, input, state, weights, reverse)
     hy, cy = (np.ascontiguousarray(x).reshape(hx_.shape) for x in ends)

@@ -1,1 +1,1 @@
-"""What kernels compute with: fused and compensated arithmetic, polynomials, blocks, products. No row stands here."""
+"""Numerical building blocks of kernels: fused and compensated arithmetic, polynomials, blocks, products. No rows."""

@@ -1,4 +1,4 @@
-"""Writing to indexed places: linear indices, and reductions over duplicates in index order as torch makes them."""
+"""Writes at indices: linear indices, and reductions over duplicates in index order, as in torch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _largest = np.maximum.reduce
 
 
 def out_of_bounds(index: ndarray, size: int) -> int | None:
-    """The first index outside [0, size), or None if there is no such."""
+    """The first index outside [0, size), or None."""
     if not index.size:
         return None
-    # As unsigned numbers the negative indices are large ones: one pass in place of two.
+    # Viewed as unsigned, negative indices are large: one pass instead of two.
     unsigned = index.view(_UNSIGNED[index.itemsize])
     if _largest(unsigned, None) < size:
         return None
@@ -37,7 +37,7 @@ def check_bounds(index: ndarray, dim: int, size: int, exc: type[Exception] = Run
 
 
 def linear(index: ndarray, shape: tuple[int, ...], dim: int) -> ndarray:
-    """Places in a row-major array of ``shape`` of the elements whose position along ``dim`` is ``index``'s value."""
+    """Flat positions, in a row-major array of ``shape``, of the elements at ``index`` along ``dim``."""
     if len(shape) == 2 and index.dtype == int64:
         if dim == 1:
             return index + np.arange(0, index.shape[0] * shape[1], shape[1])[:, None] if shape[1] else index
@@ -76,7 +76,7 @@ def add_rows(out: ndarray, index: ndarray, rows: ndarray) -> None:
 
 
 def as_matrix(x: ndarray, dim: int) -> tuple[ndarray, Callable[[ndarray], ndarray]]:
-    """A row-major copy with ``dim`` in front and the rest as columns, and the way back to the shape of ``x``."""
+    """A row-major copy with ``dim`` first and the rest as columns, and a function back to the shape of ``x``."""
     moved = x if dim == 0 else x.transpose(dim, *(d for d in range(x.ndim) if d != dim))
     matrix = np.array(moved, order="C", copy=True).reshape(x.shape[dim], -1 if x.size else 0)
 
@@ -98,8 +98,8 @@ def reduce_at(
 ) -> ndarray:  # fmt: skip
     """A flat array with values reduced into places, in order.
 
-    Half types are reduced in float32 and rounded once, sums and products after each step if ``stepwise``, and so is the
-    number of values that a mean divides by if ``counts_stepwise``: one more than it holds changes nothing.
+    Half types are reduced in float32 and rounded once; with ``stepwise``, sums and products round at each step. With
+    ``counts_stepwise``, so does a mean's count, which stops where adding one changes nothing.
     """
     dtype = flat.dtype
     wide = dtype if stepwise and reduce in ("sum", "mean", "prod") else opmath(dtype)
@@ -119,17 +119,17 @@ def reduce_at(
         np.add.at(counts, places, 1)
         if counts_stepwise and is_half(dtype):
             counts = np.minimum(counts, 1 << (11 if dtype == float16 else 8))
-        counts = counts.astype(dtype) if wide.kind in "iu" else counts  # torch counts in the tensor's own dtype
+        counts = counts.astype(dtype) if wide.kind in "iu" else counts  # torch counts in the tensor's dtype
         counts[counts == 0] = 1
         if wide.kind in "iu":
             out = out // counts
-        else:  # the sum is rounded before it is divided
+        else:  # the sum is rounded before the division
             out = cast(cast(out, dtype), wide) / cast(cast(counts, dtype), wide)
     return cast(out, dtype)
 
 
 def _multiply_at(out: ndarray, places: ndarray, values: ndarray) -> None:
-    """Complex numbers multiplied into places, in order; NumPy's product has fused steps or not, as the processor has.
+    """Multiply complex numbers into places, in order; NumPy's own product is fused or not, depending on the CPU.
 
     Each round multiplies one value into each place that has values left.
     """
@@ -143,7 +143,7 @@ def _multiply_at(out: ndarray, places: ndarray, values: ndarray) -> None:
 
 
 def _product(a: ndarray, b: ndarray) -> ndarray:
-    """The product of complex numbers in the steps of torch's scalar loops: fused in double precision alone."""
+    """The complex product in the steps of torch's scalar loops, which are fused only in double precision."""
     out = np.empty_like(a)
     minus, cross = -(a.imag * b.imag), a.imag * b.real
     if a.real.dtype == float64:
@@ -154,9 +154,9 @@ def _product(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _keep_first_zeros(out: ndarray, before: ndarray | None, places: ndarray, values: ndarray) -> None:
-    """Of zeros of both signs at one place the first stays, as with std::min; NumPy keeps the last."""
+    """If a place receives zeros of both signs, keep the first, as std::min does; NumPy keeps the last."""
     zeros = np.flatnonzero((out[places] == 0) & (values == 0))[::-1]
-    out[places[zeros]] = values[zeros]  # the first comes last
+    out[places[zeros]] = values[zeros]  # reversed, so that the first is written last
     if before is not None:
         kept = (out == 0) & (before == 0)
         out[kept] = before[kept]

@@ -1,4 +1,4 @@
-"""Large dense tensors block by block, so that what one step writes is in the cache when the next one reads it."""
+"""Process large dense tensors in blocks, so that one step's output is in cache when the next step reads it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ STRIP = 1 << 16  # elements
 
 
 def pieces(n: int) -> Iterator[slice]:
-    """``range(n)`` in parts for `share`: one, where other threads do not pay."""
+    """``range(n)`` in parts for `share`; a single part if more threads do not pay off."""
     return blocks(n, piece(n) if n >= LARGE else max(n, 1))
 
 
 def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = STRIP) -> ndarray:
-    """``chain(x, out)`` for each strip of a tensor; the chain writes its second argument.
+    """Call ``chain(x, out)``, which writes ``out``, for each strip of a tensor.
 
-    Strips for several threads are larger: each waits for Python's lock after every pass.
+    With several threads the strips are larger: each thread waits for the GIL after every pass.
     """
     out = np.empty_like(x)
     if size == STRIP and x.size >= LARGE:
@@ -43,8 +43,8 @@ def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = 
 def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
     """np.maximum with ``low``, then np.minimum with ``high``.
 
-    NumPy has wide instructions for two arrays only, so a large tensor meets a strip of the number. Of two zeros
-    the second operand is taken: the tensor's own.
+    NumPy vectorizes only for two arrays, so a large tensor is paired with a strip filled with the number. Of two equal
+    zeros the second operand, the tensor's own, is taken.
     """
     limits = [(f, v) for f, v in ((np.maximum, low), (np.minimum, high)) if v is not None]
     if x.size <= STRIP or x.dtype.kind != "f" or not x.flags.c_contiguous or any(v.ndim for _, v in limits):
@@ -60,18 +60,18 @@ def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
     return in_strips(chain, x)
 
 
-MANY = 1 << 14  # elements from which on three passes over bits are quicker than a branch at each that nobody can guess
+MANY = 1 << 14  # elements from which three passes over bits are faster than an unpredictable branch for each
 _BITS = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
 
 
 def choose(condition: ndarray, a: Any, b: Any) -> ndarray:
-    """``np.where(condition, a, b)``; of many elements in one dtype by bits, as np.where branches at each.
+    """``np.where(condition, a, b)``; for many elements of one dtype by bit masks, as np.where branches at each.
 
     Parameters
     ----------
     condition : ndarray of bool
     a, b : ndarray or number
-        Of the condition's shape, or one element.
+        Of the condition's shape, or a single element.
     """
     if condition.size < MANY or condition.dtype != np.bool_ or not condition.flags.c_contiguous:
         return np.where(condition, a, b)
@@ -86,7 +86,7 @@ def choose(condition: ndarray, a: Any, b: Any) -> ndarray:
 
 
 def _fits(x: Any, dtype: np.dtype) -> bool:
-    """Whether a number takes a dtype beside an array of it."""
+    """Whether an operand has a dtype, or is a Python number that takes it next to an array of it."""
     return x.dtype == dtype if isinstance(x, (ndarray, np.generic)) else dtype in (np.float32, np.float64)
 
 
@@ -97,7 +97,7 @@ def _blend(condition: ndarray, dtype: np.dtype, a: ndarray, b: ndarray) -> ndarr
         x.reshape(-1).view(t) for x, t in zip((condition, out, a, b), (np.int8, *[unsigned] * 3))
     )
 
-    nothing = [x.size == 1 and x[0] == 0 for x in (first, second)]  # no bit is set: the other's are kept, or cleared
+    nothing = [x.size == 1 and x[0] == 0 for x in (first, second)]  # zero: the other's bits are kept or cleared
 
     def strips(piece: slice) -> None:
         size = min(STRIP, piece.stop - piece.start)
@@ -106,7 +106,7 @@ def _blend(condition: ndarray, dtype: np.dtype, a: ndarray, b: ndarray) -> ndarr
             part = to[strip]
             one, other = (x if x.size == 1 else x[strip] for x in (first, second))
             n = part.size
-            # All bits are set where the condition holds; of nothing there, where it does not.
+            # All mask bits are set where the condition holds; if ``a`` is zero, where it does not.
             wide[:n] = np.subtract(bits[strip], 1, narrow[:n]) if nothing[0] else np.negative(bits[strip], narrow[:n])
             mask = wide[:n].view(unsigned)
             if nothing[0]:

@@ -1,6 +1,6 @@
-"""Box-Muller in blocks of 16, eight radii and then eight angles, as torch's normal distribution has it.
+"""Box-Muller in blocks of 16, eight radii and then eight angles, as in torch's normal distribution.
 
-The single precision form is bit for bit that of torch's vector code: Cephes' logf, sinf and cosf with fused steps.
+The single precision form matches torch's vector code bit for bit: Cephes' logf, sinf and cosf with fused steps.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from torchnp.kernels.numerics.fma import fma_into, horner
 
 
 def libm(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
-    """A function of Python's math module over a float64 array: NumPy's own vector forms may differ in the last bit."""
+    """Apply a function of Python's math module to a float64 array: NumPy's vector code may differ in the last bit."""
     return np.fromiter(map(function, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
 
 
 def box_muller64(u: np.ndarray) -> np.ndarray:
-    """Blocks of 16 uniforms into blocks of 16 normals, float64."""
+    """Convert blocks of 16 uniforms to blocks of 16 normals, in float64."""
     pairs = u.reshape(-1, 2, 8)
     radius = np.sqrt(-2.0 * libm(math.log, 1.0 - pairs[:, 0]))
     theta = 2.0 * math.pi * pairs[:, 1]
     return np.stack([radius * np.cos(theta), radius * np.sin(theta)], 1).reshape(-1)
 
 
-PAIRS = 1 << 15  # as many as stay in cache
+PAIRS = 1 << 15  # small enough to stay in cache
 
 
 # Cephes' single precision logf, sinf and cosf, which torch's vector code evaluates.
@@ -42,7 +42,7 @@ _HALF, _ONE, _MINUS_TWO = np.float32(0.5), np.float32(1), np.float32(-2)
 
 
 def box_muller32(u: np.ndarray, out: np.ndarray) -> None:
-    """Blocks of 16 uniforms into blocks of 16 normals, float32, bit for bit as torch's vector code."""
+    """Convert blocks of 16 uniforms to blocks of 16 normals in float32, bit for bit like torch's vector code."""
     pairs = u.reshape(-1, 2, 8)
     radius = _radius(pairs[:, 0])
     sin, cos = _sine_and_cosine(np.multiply(pairs[:, 1], np.float32(2 * math.pi)).reshape(-1))
@@ -77,9 +77,9 @@ def _radius(u1: np.ndarray) -> np.ndarray:
 
 
 def _sine_and_cosine(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of angles in [0, 2 pi), which are used up."""
+    """Sine and cosine of angles in [0, 2 pi); overwrites ``theta``."""
     wide, x64 = np.empty(theta.size), np.empty(theta.size)
-    # the angle less a multiple of pi/4, and the octant
+    # reduce the angle by a multiple of pi/4, and find the octant
     octant = (theta * np.float32(1.27323954473516)).astype(np.int32)
     octant += np.int32(1)
     octant &= np.int32(-2)
@@ -107,7 +107,7 @@ def _sine_and_cosine(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _turn(s: np.ndarray, c: np.ndarray, octant: np.ndarray) -> None:
-    """In every other octant sine and cosine change places, and the signs follow the quadrant: on their bits."""
+    """Swap sine and cosine in alternate octants, and set their signs by quadrant, on the bits."""
     swap = octant << np.int32(30)
     swap >>= np.int32(31)
     difference = s ^ c

@@ -1,6 +1,7 @@
 """Bessel and Airy functions by the approximations of the Cephes Math Library, in torch's order of operations.
 
-A float32 argument is computed in float32, as torch does; where its compiler fuses a product and a sum, so do `fast_fma` and, where the sum cancels, `fma`.
+A float32 argument is computed in float32, as in torch. Where torch's compiler fuses a product and a sum, `fast_fma`
+does so too, or `fma` where the sum cancels.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Function = Callable[[ndarray], ndarray]
 
 
 def in_double(function: Function, x: ndarray) -> ndarray:
-    """A function as C's library rounds it: NumPy's own of float32 is some ulps off."""
+    """Compute a function in double, which rounds like C's library; NumPy's float32 version is some ulps off."""
     return function(x.astype(np.float64)).astype(x.dtype)
 
 
@@ -38,7 +39,7 @@ def chebyshev(t: ndarray, coefficients: Sequence[float]) -> ndarray:
 
 
 def piecewise(x: ndarray, inner: ndarray, of_inner: Function, of_outer: Function) -> ndarray:
-    """One function where ``inner`` holds and another elsewhere, each called on its own elements only."""
+    """One function where ``inner`` holds and another elsewhere, each called only on its own elements."""
     if inner.all():
         return of_inner(x)
     if not inner.any():
@@ -53,7 +54,7 @@ def piecewise(x: ndarray, inner: ndarray, of_inner: Function, of_outer: Function
 
 
 def _wave(x: ndarray, order: int, second: bool) -> ndarray:
-    """The form for x above 5: a sine and a cosine of a shifted argument."""
+    """The form for x above 5, by sine and cosine of a shifted argument."""
     real = x.dtype.type
     if order == 0:
         w, (pp, pq, qp, qq) = real(25) / (x * x), (c.J0_PP, c.J0_PQ, c.J0_QP, c.J0_QQ)
@@ -139,7 +140,7 @@ def spherical_j0(x: ndarray) -> ndarray:
 
 
 def _series(size: ndarray, near: Sequence[float], far: Sequence[float]) -> tuple[ndarray, ndarray]:
-    """The Chebyshev series of |x|, and where it is the inner one: the outer one is to be divided by sqrt(|x|)."""
+    """The Chebyshev series of |x|, and a mask of the inner one; the outer one must be divided by sqrt(|x|)."""
     real = size.dtype.type
     inner, two = size <= 8, real(2)
     return piecewise(
@@ -151,13 +152,13 @@ def _first_kind(x: ndarray, series: tuple[Sequence[float], Sequence[float]], sca
     size = np.abs(x)
     value, inner = _series(size, *series)
     power = x.dtype.type(1) if scaled else in_double(np.exp, size)
-    root = np.sqrt(cast(size, opmath(x.dtype)))  # C's library has none of half types
+    root = np.sqrt(cast(size, opmath(x.dtype)))  # C's library has no half-type square root
     value = np.where(inner, power * (size if odd else 1) * value, power * value / root)
     return np.where((x < 0) & odd, -value, value)
 
 
 def _short(x: ndarray) -> tuple[Sequence[float], Sequence[float]]:
-    """torch's i1 and i1e of float32 leave out the small terms."""
+    """The coefficients of `i1`; torch's float32 i1 and i1e omit the small terms."""
     return (c.I1_A[-17:], c.I1_B[-7:]) if x.dtype == np.float32 else (c.I1_A, c.I1_B)
 
 
@@ -199,7 +200,7 @@ def _k_outer(x: ndarray, coefficients: Sequence[float]) -> ndarray:
 
 
 def k0(x: ndarray) -> ndarray:
-    """Modified Bessel function of the second kind, order 0; its logarithm is taken in double."""
+    """Modified Bessel function of the second kind, order 0, with the logarithm in double."""
 
     def near(x: ndarray) -> ndarray:
         return (_k_inner(x, c.K0_A) - np.log(0.5 * x.astype(np.float64)) * i0(x)).astype(x.dtype)
@@ -260,7 +261,7 @@ def _airy_right(x: ndarray) -> ndarray:
 
 
 def _airy_power(x: ndarray) -> ndarray:
-    """Two power series at once, each element for as long as its first one still changes."""
+    """Sum two power series at once, for each element until the first one stops changing."""
     real = x.dtype.type
     z = x * x * x
     f, g, m, n = np.ones_like(x), x.copy(), np.ones_like(x), x.copy()

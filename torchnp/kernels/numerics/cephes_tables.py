@@ -1,4 +1,4 @@
-"""Coefficients of the Cephes Math Library by Stephen L. Moshier, which torch has too: highest degree first.
+"""Coefficients of the Cephes Math Library by Stephen L. Moshier, as in torch, highest degree first.
 
 ``J0_PP`` and the like are numerators and denominators of rational functions; ``I0_A`` and the like are Chebyshev
 series, for the inner interval (A) and for the outer one (B).

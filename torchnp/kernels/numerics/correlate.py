@@ -1,8 +1,8 @@
 """Cross-correlation and its two adjoints, as matrix products over windows.
 
 Shapes: ``x`` (N, C, *S), ``w`` (O, C / groups, *K), ``y`` (N, O, *P). All three products run in the dtype of their
-operands. Where rows of an image are short, columns are laid out with channels innermost, because copies then run
-over longer stretches of memory.
+operands. If image rows are short, columns are laid out with channels innermost, because copies then run over longer
+stretches of memory.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from torchnp.threads import blocks
 
 ndarray = np.ndarray
 
-# Columns are many times larger than the image: batches are worked off in parts whose columns stay near the caches.
+# Columns are many times larger than the image: batches are split into parts whose columns about fit the caches.
 _BUDGET = 1 << 22
 
 
 def _parts(n: int, item: int) -> list[slice]:
-    """A batch of ``n`` cut so that each part needs about the budget, at ``item`` bytes for each."""
+    """Split a batch of ``n`` items of ``item`` bytes into parts of about the budget."""
     return list(blocks(n, max(_BUDGET // max(item, 1), 1)))
 
 
@@ -62,15 +62,15 @@ def correlate_input(
     y: ndarray, w: ndarray, sizes: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int,
     channels_last: bool, half: bool = False,
 ) -> ndarray:  # fmt: skip
-    """The adjoint in ``x``: every ``y`` spreads ``w`` over the window it came from. ``sizes`` are those of ``x``.
+    """The adjoint in ``x``: each ``y`` spreads ``w`` over its window. ``sizes`` are the spatial sizes of ``x``.
 
-    ``half`` says that torch rounds what each weight adds, and each sum, to float16: that shows where they overflow.
+    With ``half``, each weight's contribution and each sum is rounded to float16, as in torch: overflow shows it.
     """
     n, o, *out = y.shape
     per_group, *kernel = w.shape[1:]
     spread = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     half = half and not _largest(y) * _largest(w) * math.prod(kernel) * (o // groups) < 65504
-    if max(stride) == 1 and not half and np.isfinite(w).all():  # the zeros beyond the edge would make inf NaN
+    if max(stride) == 1 and not half and np.isfinite(w).all():  # zeros beyond the edge times inf would give NaN
         before = [k - 1 - p for k, p in zip(spread, padding, strict=True)]
         after = [s + k - 1 - b - m for s, k, b, m in zip(sizes, spread, before, out, strict=True)]
         flipped = np.flip(w, tuple(range(2, w.ndim))).reshape(groups, o // groups, per_group, *kernel)
@@ -105,7 +105,7 @@ def _largest(x: ndarray) -> float:
 def correlate_weight(
     x: ndarray, y: ndarray, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int, channels_last: bool
 ) -> ndarray:
-    """The adjoint in ``w``: each weight collects the products of its inputs and outputs."""
+    """The adjoint in ``w``: each weight sums the products of its inputs and outputs."""
     n, c, *sizes = x.shape
     o, out = y.shape[1], y.shape[2:]
     per_group = c // groups
@@ -136,7 +136,7 @@ def _columns(x: ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) 
     by_tap = [d * s for d, s in zip(dilation, steps, strict=True)]
     by_window = [t * s for t, s in zip(stride, steps, strict=True)]
     shape = (*x.shape[:2], *kernel, *out)
-    # np.ndarray over a buffer is 10 times cheaper to make than as_strided.
+    # Making an np.ndarray over a buffer is 10 times cheaper than as_strided.
     return np.ndarray(shape, x.dtype, x, 0, (*x.strides[:2], *by_tap, *by_window)).copy()
 
 
@@ -146,14 +146,14 @@ def _columns_last(x: ndarray, kernel: Ints, out: Ints, stride: Ints, before: Int
     padded = pad(np.moveaxis(x, 1, -1), (*before, 0), (*after, 0))
     steps = padded.strides[1:-1]
     by_window = [t * s for t, s in zip(stride, steps, strict=True)]
-    # The last kernel dimension and the channels lie side by side: one run of memory.
+    # The last kernel dimension and the channels are adjacent in memory: one run.
     window = (*kernel[:-1], kernel[-1] * c)
     view = np.ndarray((n, *out, *window), x.dtype, padded, 0, (padded.strides[0], *by_window, *steps[:-1], x.itemsize))
     return view.reshape(n * math.prod(out), math.prod(window))
 
 
 def _depthwise(x: ndarray, w: ndarray, out: Ints, stride: Ints, dilation: Ints) -> ndarray:
-    """One filter or several for each channel: products by tap, without columns."""
+    """One or more filters per channel: products tap by tap, without columns."""
     n, c = x.shape[:2]
     o, _, *kernel = w.shape
     y = np.zeros((n, c, o // c, *out), x.dtype)

@@ -1,7 +1,7 @@
 """The error function and its complements, within an ulp or two of torch's libraries.
 
-Below 1.25 by the rational functions of Sun Microsystems' fdlibm; above, through the scaled complement. SciPy's own are
-up to 5 ulps off there, and its erfc 20 in the tail, where it rounds the square in the exponent.
+Below 1.25 they use the rational functions of Sun Microsystems' fdlibm; above, the scaled complement. There SciPy's are
+up to 5 ulps off, and its erfc 20 in the tail, where it rounds the square in the exponent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def scipy_special(name: str) -> Callable[..., Any]:
     return call
 
 
-_TILE = 1 << 13  # elements: a dozen float64 buffers stay in the second-level cache
+_TILE = 1 << 13  # elements: a dozen float64 buffers fit in the L2 cache
 erfcx_of_scipy = scipy_special("erfcx")
 
 # erf(x) = tanh(x * P(x * x)) for float32, highest degree first: within 1e-7 of its value, fitted to SciPy's erf by least
@@ -39,9 +39,9 @@ erfcx_of_scipy = scipy_special("erfcx")
 _ODD = (1.4185284561428284e-07, -5.668487500319663e-06, 8.76374073437647e-05, -0.0006197848932971089,
     -0.00019183050208805566, 0.102769055646166, 1.1283792743240808)  # fmt: skip
 _TERMS = [np.array(c, np.float32) for c in _ODD]
-_TERMS_OF_ROOT = [np.array(c / 2 ** (6 - k + 0.5), np.float32) for k, c in enumerate(_ODD)]  # of x over the root of 2
+_TERMS_OF_ROOT = [np.array(c / 2 ** (6 - k + 0.5), np.float32) for k, c in enumerate(_ODD)]  # for x / sqrt(2)
 _ONE, _HALF = np.array(1, np.float32), np.array(0.5, np.float32)
-MANY = 1 << 12  # float32 elements from which on this is quicker than SciPy's loop, which is scalar
+MANY = 1 << 12  # float32 elements from which this is faster than SciPy's scalar loop
 
 # ---------------------------------------------------------------- float64
 
@@ -80,7 +80,7 @@ def _near_one(size: ndarray) -> ndarray:
 
 
 def _tail(x: ndarray) -> ndarray:
-    """erfc above 1.25: the square in its exponent is split into an exact one and a rest."""
+    """erfc above 1.25: the square in the exponent is split into an exact square and a remainder."""
     above = upper(np.minimum(x, 30))
     z = 1 / (x * x)
     rest = piecewise(z, z > 0.1225, lambda z: ratio(z, MIDDLE_P, MIDDLE_Q), lambda z: ratio(z, FAR_P, FAR_Q))
@@ -88,7 +88,7 @@ def _tail(x: ndarray) -> ndarray:
 
 
 def _tiled(function: Callable[[ndarray], ndarray]) -> Callable[[ndarray], ndarray]:
-    """The same function, part by part where the array is dense and larger than a cache."""
+    """Apply a function tile by tile if the array is dense and larger than `_TILE`."""
 
     def chain(x: ndarray, out: ndarray) -> None:
         out[...] = function(x)
@@ -124,7 +124,7 @@ def _erfc(x: ndarray) -> ndarray:
 
 
 def erf(x: ndarray) -> ndarray:
-    """The error function; of large float32 arrays by a hyperbolic tangent, to 4 ulps, as SciPy's loop is scalar."""
+    """The error function; for large float32 arrays by tanh, to 4 ulps, because SciPy's loop is scalar."""
     if x.dtype != dt.float32:
         return _erf(x)
     if x.size < MANY:
@@ -145,7 +145,7 @@ def _tanh_of_odd(x: ndarray, terms: Sequence[ndarray], out: ndarray) -> None:
 
 
 def times_normal(x: ndarray) -> ndarray:
-    """``x`` times the normal distribution function at ``x``, in torch's steps: ``x / 2 * (1 + erf(x / sqrt(2)))``."""
+    """``x`` times the normal CDF at ``x``, in torch's steps: ``x / 2 * (1 + erf(x / sqrt(2)))``."""
     if x.dtype != dt.float32 or x.size < MANY:
         return x * 0.5 * (1 + erf(x * 0.7071067811865476))
 
@@ -159,7 +159,7 @@ def times_normal(x: ndarray) -> ndarray:
 
 
 def erf_of_half(x: ndarray) -> ndarray:
-    """torch's vectors compute half types by a formula that is good to 1.5e-7 in all: small arguments give 0."""
+    """The formula of torch's vectors for half types, with absolute error 1.5e-7: small arguments give 0."""
     one = np.float32(1)
     t = one / fast_fma(np.float32(0.3275911), np.abs(x), one)
     powers = np.full_like(t, np.float32(1.061405429))
@@ -174,7 +174,7 @@ def erfc(x: ndarray) -> ndarray:
 
 
 def erfcx(x: ndarray) -> ndarray:
-    """``exp(x * x) * erfc(x)``: SciPy's, where torch's float32 has no rounded square or argument of its own."""
+    """``exp(x * x) * erfc(x)`` by SciPy, except where torch's float32 code rounds the square or the argument."""
     if x.dtype != dt.float32:
         return erfcx_of_scipy(x)
 
@@ -190,7 +190,7 @@ def erfcx(x: ndarray) -> ndarray:
 
 
 def log_ndtr(x: ndarray) -> ndarray:
-    """The logarithm of the distribution function of the normal distribution."""
+    """The logarithm of the normal CDF."""
     real = x.dtype.type
     t = x * real(0.7071067811865476)
 

@@ -1,7 +1,7 @@
-"""``a * b + c`` with one rounding, as compilers contract torch's kernels with AVX2, and polynomials made of it.
+"""``a * b + c`` with one rounding, as compilers contract it in torch's AVX2 kernels, and polynomials made of it.
 
-`fma` is exact in both precisions. `fast_fma` differs in float64 alone, where it rounds twice: the exact product has no
-dtype to be in there, and taking it apart costs some fifty times the sum, for half a unit in the last place. Where the product overflows it is exact too.
+`fma` is exact in both precisions. `fast_fma` differs only in float64, where it rounds twice: no dtype holds the exact
+product, and splitting it costs some fifty times the sum, for half an ulp. On overflow of the product it is exact too.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from torchnp.kernels.numerics.blocks import pieces, within
 from torchnp.threads import share
 
 ndarray = np.ndarray
-STRIP = 1 << 16  # elements: all steps find their operands in the cache
+STRIP = 1 << 16  # elements: all steps find their operands in cache
 _FEW, _DOUBLE = 1 << 12, np.dtype(np.float64)
 
 
 def fma(a: Any, b: Any, c: Any) -> ndarray:
-    """a * b + c with one rounding, of float32 or float64; ``b`` and ``c`` may be Python's numbers."""
+    """a * b + c with one rounding, in float32 or float64; ``b`` and ``c`` may be Python numbers."""
     if isinstance(b, float) and isinstance(c, float):
         if not c or math.frexp(b)[0] in (0.5, -0.5) or not (math.isfinite(b) and math.isfinite(c)):
             return a * b + c  # the product is exact, or nothing is added to it
         b, c = np.float64(b), np.float64(c)
-    if a.dtype == float32:  # a product of two float32 is exact in float64
+    if a.dtype == float32:  # a product of two float32 numbers is exact in float64
         wide = np.multiply(a, b, dtype=np.float64)
         return np.add(wide, c, out=wide if type(wide) is ndarray and wide.shape == np.shape(c) else None).astype(
             float32
@@ -36,16 +36,16 @@ def fma(a: Any, b: Any, c: Any) -> ndarray:
 
 
 def fast_fma(a: Any, b: Any, c: Any) -> ndarray:
-    """a * b + c of one dtype, which broadcast: float32 with one rounding, float64 with two."""
+    """a * b + c of one dtype, broadcast: one rounding in float32, two in float64."""
     if a.dtype != float32:
         try:
             with np.errstate(over="raise" if a.dtype == _DOUBLE else "ignore"):
                 product = a * b
-        except FloatingPointError:  # the sum may be finite where the product alone is not
+        except FloatingPointError:  # the sum may be finite though the product is not
             with np.errstate(all="ignore"):
                 return _fma64(a, b, c)
         return np.add(product, c, out=product if product.shape == c.shape != () else None)
-    if a.size <= _FEW:  # NumPy takes longer to set out for a conversion on the way than to make one before it
+    if a.size <= _FEW:  # here NumPy's setup for casting inside the ufunc costs more than casting before it
         wide = a.astype(_DOUBLE)
         if a.ndim and (b.shape == () or b.shape == a.shape) and c.shape == a.shape:
             np.multiply(wide, b.astype(_DOUBLE), wide)
@@ -61,7 +61,7 @@ def fast_fma(a: Any, b: Any, c: Any) -> ndarray:
 
 
 def fma_into(a: ndarray, b: Any, c: Any, wide: ndarray, out: ndarray) -> None:
-    """`fma` of float32 values that stand in float64 arrays, through a float64 buffer into a float32 array."""
+    """`fma` of float32 values held in float64 arrays, through a float64 buffer into a float32 array."""
     np.multiply(a, b, wide)
     np.add(wide, c, wide)
     np.copyto(out, wide, casting="same_kind")
@@ -92,7 +92,7 @@ def _fma64(a: Any, b: Any, c: Any) -> ndarray:
     total, lost = two_sum(product, c)
     lost += low
     result = np.asarray(total + lost)
-    # The sum of what was lost is rounded too: that can be seen only where the result lies halfway to the next number.
+    # The sum of the errors is rounded too, which matters only if the result lies halfway between two numbers.
     halfway = 2 * (lost - (result - total))
     unsure = (result + halfway - result == halfway) & (halfway != 0)
     unsure |= (result == 0) | ~np.isfinite(result)
@@ -102,7 +102,7 @@ def _fma64(a: Any, b: Any, c: Any) -> ndarray:
 
 
 def _to_odd(a: ndarray, b: ndarray, c: ndarray) -> ndarray:
-    # Boldo and Melquiond: split the product, add c exactly, round the rest to odd, and round once.
+    # Boldo and Melquiond: split the product, add c exactly, round the remainder to odd, and round once.
     high, low = two_product(a, b)
     middle, rest = two_sum(c, low)
     top, tail = two_sum(high, middle)
@@ -110,20 +110,20 @@ def _to_odd(a: ndarray, b: ndarray, c: ndarray) -> ndarray:
     bits = odd.view(np.int64)
     bits += np.where((error != 0) & (bits & 1 == 0), np.where((error > 0) == (odd > 0), 1, -1), 0)
     result = top + odd
-    # A step has overflowed, perhaps not the result, or lost the sign of a zero: a longer exponent tells.
+    # A step overflowed (perhaps not the result), or lost a zero's sign: longdouble's wider exponent decides.
     plain = (a.astype(np.longdouble) * b + c).astype(np.float64)
     return np.where(np.isfinite(result) & (result != 0), result, plain)
 
 
 def two_product(a: Any, b: Any) -> tuple[Any, Any]:
-    """The product and what its rounding has lost (Dekker)."""
+    """The product and its rounding error (Dekker)."""
     product, a_high, b_high = a * b, upper(a), upper(b)
     a_low, b_low = a - a_high, b - b_high
     return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
 def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """The sum and what its rounding has lost (Knuth)."""
+    """The sum and its rounding error (Knuth)."""
     total = a + b
     b_part = total - a
     return total, (a - (total - b_part)) + (b - b_part)
@@ -138,9 +138,9 @@ def upper(x: Any) -> Any:
 def horner(
     t: ndarray, coefficients: Sequence[float], out: ndarray | None = None, wide: ndarray | None = None
 ) -> ndarray:
-    """A polynomial at ``t``, the highest degree first, by the steps of `fast_fma`.
+    """A polynomial at ``t``, highest degree first, in steps of `fast_fma`.
 
-    ``out`` takes the result. Given a float64 buffer ``wide`` too, ``t`` is float32 values in a float64 array.
+    ``out`` receives the result. With a float64 buffer ``wide`` too, ``t`` holds float32 values in a float64 array.
     """
     first, *rest = coefficients
     if t.dtype == np.float64 and wide is None:

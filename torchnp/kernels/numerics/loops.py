@@ -1,4 +1,4 @@
-"""The loops over elements that torch's kernels run in, where their results show which it was."""
+"""The element loops of torch's kernels (vector or scalar), where the results depend on the loop."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ Formula = Callable[[Any], np.ndarray]
 
 @dataclass(frozen=True)
 class Loop:
-    """How a loop of torch is built: a vector of ``lanes`` bytes at a time (0: element after element), and what for."""
+    """One of torch's loops: ``lanes`` bytes per vector (0: element by element), and whether it computes a gradient."""
 
     lanes: int
     gradient: bool = False
 
     @property
     def vector(self) -> bool:
-        """Whether it computes with vectors."""
+        """Whether the loop uses vectors."""
         return self.lanes > 0
 
     @property
     def backward(self) -> Loop:
-        """The loop that computes the gradient."""
+        """The same loop, computing the gradient."""
         return replace(self, gradient=True)
 
     def elements(self, dtype: np.dtype) -> int:
-        """How many elements of a dtype a step takes."""
+        """The number of elements of a dtype per step."""
         return self.lanes // dtype.itemsize or 1
 
 
 SCALAR, VECTOR = Loop(0), Loop(32)
-AVX512 = Loop(64)  # of the few elementwise kernels that torch compiles for it, too, where the processor has it
+AVX512 = Loop(64)  # for the few elementwise kernels that torch also compiles for AVX512, if the CPU has it
 
 
 def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray, loop: Loop = VECTOR) -> np.ndarray:
-    """Which elements of a result torch computes one by one: those that do not fill two of its vectors.
+    """A mask of the elements that torch computes one by one: those that do not fill two of its vectors.
 
-    It goes along the innermost dimensions of a result of these ``strides``, as far as all operands, which have its shape
-    or broadcast to it, are one run of memory, or one of them one element; where they are not, it takes no vectors.
+    torch vectorizes along the innermost dimensions of a result with these ``strides``, as far as all operands,
+    broadcast to its shape, are one run of memory; one may be a single element. Elsewhere it uses no vectors.
     """
     shape = np.broadcast_shapes(*(x.shape for x in operands))
     order = sorted(range(len(shape)), key=lambda d: -strides[d])
@@ -67,14 +67,14 @@ def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray, lo
 
 
 def alone_among(dtype: np.dtype, *operands: np.ndarray, loop: Loop = VECTOR) -> np.ndarray:
-    """`left_over` of a fresh result, or of one that is among the operands."""
+    """`left_over` for a new result, or one that is among the operands."""
     return left_over(iterated([layout_of(x) for x in operands]), dtype, *operands, loop=loop)
 
 
 def vector_or_tail(
     whole: np.ndarray, of: Callable[..., np.ndarray], *operands: np.ndarray, loop: Loop = VECTOR
 ) -> np.ndarray:
-    """``whole``, which torch's vectors compute, and in it by another formula those elements that it computes one by one."""
+    """``whole``, the result of torch's vectors, with the tail that torch computes one by one replaced by ``of``."""
     whole, dtype, target = np.asarray(whole), operands[0].dtype, WRITTEN.target
     beside = isinstance(target, np.ndarray) and (target.shape, target.dtype) == (whole.shape, dtype)
     iterate = (target, *operands) if beside else operands
@@ -89,7 +89,7 @@ def vector_or_tail(
 
 
 def with_double(limit: float, vector: Formula, single: Formula, dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
-    """A formula of a number, row-major: in torch's vectors one, of a number of ``dtype``; beside them another, of a double."""
+    """``vector`` of the limit in ``dtype`` for torch's vectors, ``single`` of it in double for the tail; row-major."""
     out = vector(number(float(limit), dtype))
     alone = left_over(contiguous(out.shape), operands[0].dtype, *operands)
     return np.where(alone, cast(single(np.float64(limit)), out.dtype), out) if alone.any() else out

@@ -1,4 +1,4 @@
-"""What the products share: the multiplication of each dtype, and torch's checks."""
+"""Shared code of matrix products: multiplication for each dtype, and torch's checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchnp.core.python_scalars import number, scalar
 ndarray = np.ndarray
 
 
-words = dt.c_name  # a dtype as C++ spells it, in some of torch's messages
+words = dt.c_name  # the C++ name of a dtype, as in some of torch's messages
 
 # ---------------------------------------------------------------- checks
 
@@ -27,27 +27,27 @@ def check_products(kernel: str, dtype: np.dtype, float8: bool = False) -> None:
 
 
 def factor(number: Any, dtype: np.dtype) -> ndarray:
-    """beta or alpha in the dtype of the computation; floats are truncated for integers."""
+    """beta or alpha in the compute dtype; floats are truncated for integers."""
     return scalar(number, dt.opmath(dtype))
 
 
 # ---------------------------------------------------------------- values
 
 
-_SMALL = 1 << 12  # multiplications that cost less than the calls around them
+_SMALL = 1 << 12  # up to this many multiplications cost less than the calls around them
 
 
 def product(a: ndarray, b: ndarray, round_: bool = True, batches: bool = False) -> ndarray:
-    """``a @ b`` in one dtype, accumulated in float32 for the half types and rounded once."""
+    """``a @ b`` of one dtype; half types are accumulated in float32 and rounded once."""
     dtype, inner = a.dtype, dt.opmath(a.dtype)
     small = a.ndim > 1 < b.ndim and 0 < a.shape[-2] * a.shape[-1] * b.shape[-1] < 400
     if small and (batches or dt.is_half(dtype)):
-        # torch rounds each product of small matrices before it is added, which BLAS does not.
+        # For small matrices torch rounds each product before it adds it; BLAS does not.
         a, b = dt.cast(a, inner), dt.cast(b, inner)
         out = np.asarray(sum(a[..., k, None] * b[..., k, None, :] for k in range(a.shape[-1])))
         return dt.cast(out, dtype) if round_ else out
     if dtype == dt.complex64 and a.size * b.shape[-1] <= _SMALL:
-        # OpenBLAS loses twice what MKL does where the four products of a complex one cancel.
+        # OpenBLAS loses twice as much as MKL if the four real products of a complex product cancel.
         return np.asarray(np.matmul(a.astype(dt.complex128), b.astype(dt.complex128))).astype(dtype)
     if dtype.kind in "fc" and dtype.itemsize > 2:
         return np.asarray(np.matmul(blas_ready(a), blas_ready(b)))
@@ -58,14 +58,14 @@ def product(a: ndarray, b: ndarray, round_: bool = True, batches: bool = False) 
 
 
 def blas_ready(x: ndarray) -> ndarray:
-    """BLAS needs one of the last two strides to be 1; NumPy multiplies the others without it, slowly."""
+    """Copy a matrix that BLAS cannot take (neither of the last strides is 1): NumPy multiplies it slowly."""
     if x.ndim < 2 or x.strides[-1] == x.itemsize or x.strides[-2] == x.itemsize or x.size < 64:
         return x
     return np.ascontiguousarray(x)
 
 
 def _integer_product(a: ndarray, b: ndarray) -> ndarray:
-    """NumPy has no BLAS for integers: where float64 holds every partial sum, it is exact and far faster."""
+    """Integer product, for which NumPy has no BLAS: if float64 holds every partial sum, it is exact and far faster."""
     dtype, terms = a.dtype, a.shape[-1]
     if a.size * b.shape[-1] > 4096 and 2 * (8 * dtype.itemsize - 1) + max(terms, 1).bit_length() <= 52:
         exact = np.matmul(a.astype(np.float64), b.astype(np.float64))
@@ -74,7 +74,7 @@ def _integer_product(a: ndarray, b: ndarray) -> ndarray:
 
 
 def beta_times(base: ndarray, beta: Any, total: ndarray | None = None, always: bool = False) -> ndarray:
-    """beta * base + total; with beta 0 the base does not count, NaN or not; by 1 it is multiplied if ``always``."""
+    """beta * base + total; beta 0 ignores base, even NaN; beta 1 multiplies only if ``always``."""
     beta = factor(beta, base.dtype)
     if beta == 0:
         return np.zeros(base.shape, dt.opmath(base.dtype)) if total is None else total
@@ -87,9 +87,9 @@ def beta_times(base: ndarray, beta: Any, total: ndarray | None = None, always: b
 
 
 def without_product(base: ndarray, beta: Any, skips_empty: bool = True) -> ndarray:
-    """beta * base where the factors are empty: torch multiplies as it does anywhere, and the base has to hold that.
+    """beta * base for empty factors: torch uses its ordinary product, and the base's dtype must hold the result.
 
-    There beta is an element of the base's dtype: integers wrap, and what is beyond a half type is infinite.
+    Here beta takes the base's dtype: integers wrap, and values beyond a half type's range become infinite.
     """
     if skips_empty and not base.size:
         return np.empty(base.shape, dt.opmath(base.dtype))
@@ -105,7 +105,7 @@ def without_product(base: ndarray, beta: Any, skips_empty: bool = True) -> ndarr
 def weighted(base: ndarray, beta: Any, alpha: Any, a: ndarray, b: ndarray, batches: bool = False) -> ndarray:
     """beta * base + alpha * (a @ b), not yet rounded to a half type.
 
-    alpha 0 leaves the product out, NaN and all, but that of ``batches`` and of the half types.
+    alpha 0 skips the product, even NaN, except for ``batches`` and half types.
     """
     alpha = factor(alpha, base.dtype)
     if alpha == 0 and not (batches or dt.is_half(base.dtype)):

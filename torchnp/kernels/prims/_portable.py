@@ -1,4 +1,4 @@
-"""Arrays of other libraries, and what prims check of their operands."""
+"""Dispatch to other array libraries, and the operand checks of prims."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchnp.dtypes import as_dtype, dtype_name
 
 ndarray = np.ndarray
 NUMBER = (bool, int, float, complex)
-# What torch says of a condition that has no words of its own.
+# torch's message for a failed check that has no message of its own.
 NOT_TRUE = (
     "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
     "enhancement request to PyTorch.)"
@@ -35,9 +35,10 @@ def aten(name: str) -> Callable[..., Any]:
 
 
 def either(*given: Any, native: Any, portable: Any, look: Any = None, **named: Any) -> Any:
-    """What ``native`` makes of an ndarray, ``portable`` of another array: functions, or an aten op's name and its own.
+    """Call ``native`` for an ndarray and ``portable`` for any other array.
 
-    ``look`` checks the arguments first; a portable function is given the namespace too.
+    A string names an aten op (``native``) or an array API function (``portable``). ``look`` checks the arguments first.
+    A portable function gets the namespace as its first argument.
     """
     if look is not None:
         look(*given, **named)
@@ -48,7 +49,7 @@ def either(*given: Any, native: Any, portable: Any, look: Any = None, **named: A
 
 
 def dtype_in(xp: Any, dtype: Any) -> Any:
-    """A dtype of this package as a namespace spells it."""
+    """Return a namespace's dtype for a dtype of this package."""
     found = as_dtype(dtype)
     if xp is np:
         return found
@@ -56,7 +57,7 @@ def dtype_in(xp: Any, dtype: Any) -> Any:
 
 
 def through_numpy(f: Callable[..., Any], *operands: Array) -> Array:
-    """Apply a NumPy function to arrays of another library and numbers, for what the standard has no function for."""
+    """Apply a NumPy function to arrays of another library and numbers, where the standard has no function."""
     xp = namespace(next(x for x in operands if not isinstance(x, NUMBER)))
     out = f(*(x if type(x) is ndarray or isinstance(x, NUMBER) else _to_numpy(x) for x in operands))
     if xp is np:
@@ -72,12 +73,12 @@ def _to_numpy(x: Array) -> ndarray:
 
 
 def name_of(dtype: Any) -> str:
-    """torch's name of a dtype, as prims print it."""
+    """Return torch's name of a dtype, as prims print it."""
     return f"torch.{dtype_name(dtype)}" if isinstance(dtype, np.dtype) else str(dtype)
 
 
 def check_alike(*arrays: Array, flags: tuple[Array, ...] = ()) -> None:
-    """Refuse operands of different dtypes or shapes, of flags the shapes; a 0-d operand goes with any shape."""
+    """Refuse operands of different dtypes or shapes (for ``flags`` only shapes); a 0-d operand fits any shape."""
     expected = arrays[0].dtype
     for x in arrays:
         if x.dtype != expected:

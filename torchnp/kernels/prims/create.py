@@ -21,7 +21,7 @@ ndarray = np.ndarray
 
 
 def _made(*given: Any, of: str, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
-    """What an aten op makes; of numbers that have none torch then refuses gradients."""
+    """Create a tensor with an aten op; refuse ``requires_grad`` for dtypes without gradients, as torch does."""
     out = aten(of)(*given, dtype=dtype)
     floats = dt.is_inexact(out.dtype)
     check(floats or not requires_grad, "Only Tensors of floating point and complex dtype can require gradients")

@@ -1,4 +1,4 @@
-"""Prims of one or two arrays, element by element."""
+"""Elementwise prims of one or two arrays."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _BINARY: dict[str, list[str]] = {
 }  # fmt: skip
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-# The aten overloads that take a number for the second operand, and for the first.
+# The aten overloads that take a number as the second operand, and as the first.
 _OF_NUMBERS: dict[str, tuple[str, ...]] = {
     **{name: (f"{name}.Scalar",) for name in (*_COMPARISONS, "fmod")},
     **{name: (f"{name}.Scalar", f"{name}.Scalar_Tensor") for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "remainder")},
@@ -56,12 +56,12 @@ _OF_NUMBERS: dict[str, tuple[str, ...]] = {
 
 
 def _of_number(name: str, self: Array, other: Array) -> Any:
-    """What a prim makes of an array and a number; None of two arrays, and where torch takes no number."""
+    """Apply a prim to an array and a number; None for two arrays, or where torch takes no number."""
     first = isinstance(self, NUMBER)
     number, array = (self, other) if first else (other, self)
     if not isinstance(number, NUMBER) or isinstance(array, NUMBER):
         return None
-    if name in ("maximum", "minimum"):  # the number in the dtype of the array
+    if name in ("maximum", "minimum"):  # the number takes the array's dtype
         number = REGISTERED["prims::scalar_tensor"].body(number, dtype=dt.as_dtype(name_of(array.dtype)), device="cpu")
         overload = name
     elif len(overloads := _OF_NUMBERS.get(name, ())) > first:
@@ -103,7 +103,7 @@ def binary(name: str, of: str | None = None, portable: str | Portable | None = N
             return through_numpy(aten(of), self, other)
         xp = namespace(self)
         f = getattr(xp, portable) if isinstance(portable, str) else partial(portable, xp)
-        if numeric and xp.isdtype(self.dtype, "bool"):  # the standard keeps arithmetic and order to numbers
+        if numeric and xp.isdtype(self.dtype, "bool"):  # the standard has arithmetic and order for numbers only
             return xp.astype(f(xp.astype(self, xp.uint8), xp.astype(other, xp.uint8)), self.dtype)
         return f(self, other)
 
@@ -204,7 +204,7 @@ def _cbrt(x: ndarray) -> ndarray:
     check(not dt.is_complex(x.dtype), "cbrt: Complex inputs not supported. Consider calling torch.pow(a, 1.0/3.0)")
     refuse("abs_cpu", x.dtype, (dt.bool_, *dt.BARE_UNSIGNED))
     refuse("pow", x.dtype, dt.FLOAT8S)
-    magnitude = pow_scalar(np.abs(x), 1 / 3)  # of the least integer, which has none, nan
+    magnitude = pow_scalar(np.abs(x), 1 / 3)  # nan for the least integer, whose absolute value overflows
     return dt.cast(np.copysign(magnitude, dt.cast(x, magnitude.dtype)), magnitude.dtype)
 
 

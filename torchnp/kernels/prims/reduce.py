@@ -18,7 +18,7 @@ ndarray = np.ndarray
 
 
 def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "", filled: bool = False) -> list[int]:
-    """The dimensions to reduce; torch fails on the None that its schemas offer, and so does this loop."""
+    """Return the checked dimensions; torch fails on None, though its schemas allow it, and so does this loop."""
     for d in dims:
         check_index(x.ndim, d)
     _refuse_dtype(output_dtype, name)
@@ -32,7 +32,7 @@ def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "", filled:
 
 
 def _refuse_dtype(output_dtype: Any, name: str) -> None:
-    """Fail as torch does: its schemas have an ``output_dtype`` that none of its implementations takes."""
+    """Fail as torch does: its schemas have an ``output_dtype`` that none of its implementations accepts."""
     if output_dtype is not None:
         raise TypeError(f"{name}() got an unexpected keyword argument 'output_dtype'")
 
@@ -43,10 +43,10 @@ def _portable(name: str, inp: Array, dims: list[int], **more: Any) -> Array:
     xp = namespace(inp)
     if name == "sum" and not inp.ndim and xp.isdtype(inp.dtype, "complex floating"):
         return inp + xp.zeros_like(inp)  # a zero that is added to zero has no sign
-    if xp.isdtype(inp.dtype, "bool"):  # the standard adds and orders numbers alone
+    if xp.isdtype(inp.dtype, "bool"):  # the standard adds and orders numbers only
         found = getattr(xp, name)(xp.astype(inp, xp.int64), axis=axes)
         return xp.astype(found, inp.dtype) if name in ("max", "min") else found
-    if name == "var" and xp.isdtype(inp.dtype, "complex floating"):  # of real numbers alone in the standard
+    if name == "var" and xp.isdtype(inp.dtype, "complex floating"):  # the standard has it for real numbers only
         parts = [xp.var(part, axis=axes, **more) for part in (xp.real(inp), xp.imag(inp))]
         return parts[0] + parts[1]
     return getattr(xp, name)(inp, axis=axes, **more)
@@ -76,7 +76,7 @@ for _name, _of, _like, _filled, _doc in (
     "prims::prod", like=np.prod, differs=["sum-dtype", "complex-zero-sign", "zero-dim-axis", "prims-count-from-front"]
 )
 def prod(inp: Array, dims: Any, *, output_dtype: Any = None) -> Array:
-    """Product over dimensions; none named leaves the array as it is."""
+    """Product over dimensions; without any, a copy of the array."""
     for d in dims:
         check_index(inp.ndim, d)
     _refuse_dtype(output_dtype, "_prod_aten")
@@ -93,7 +93,7 @@ def var(inp: Array, dims: Ints | None, correction: float | None = 1, *, output_d
     """Mean squared distance from the mean, over N - correction."""
     _refuse_dtype(output_dtype, "_var_reduction_meta")
     if type(inp) is ndarray and dims is not None and not is_inexact(inp.dtype):
-        dims = list(dict.fromkeys(dims))  # one that is there twice is refused after the dtype
+        dims = list(dict.fromkeys(dims))  # torch refuses the dtype before a repeated dimension
     dims = _dims(inp, dims)
     if type(inp) is not ndarray:
         return _portable("var", inp, dims, correction=1 if correction is None else correction)

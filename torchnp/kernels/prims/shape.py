@@ -62,7 +62,7 @@ def squeeze(a: Array, dimensions: Ints) -> Array:
 
 @kernel("prims::split_dim")
 def split_dim(a: Array, dim: int, outer_length: int) -> Array:
-    """A view with one dimension split in two, the outer of the given length."""
+    """A view with one dimension split in two, the outer one of the given length."""
     check_index(a.ndim, dim)
     length = a.shape[dim]
     words = f"Attempting to split dimension of length {length}, but outer length of {outer_length} divides it with a"
@@ -151,7 +151,7 @@ rows("prims::conj", either, "Complex conjugate.", native=_conj, portable="conj",
 def reshape(a: Array, shape: Ints) -> Array:
     """A contiguous copy in another shape."""
     if not len(shape):
-        raise TypeError("reduce() of empty iterable with no initial value")  # torch multiplies the lengths so
+        raise TypeError("reduce() of empty iterable with no initial value")  # torch multiplies the lengths by reduce()
     check(all(n >= 0 for n in shape), NOT_TRUE)
     size, wanted = math.prod(a.shape), math.prod(shape)
     words = f"Attempting to reshape a tensor with {size} elements to a shape with {wanted} elements!"
@@ -173,7 +173,7 @@ rows(
 
 @kernel("prims::cat", like=np.concatenate, differs=["prims-count-from-front"])
 def cat(tensors: list[Array], dim: int) -> Array:
-    """Arrays of one rank one after the other."""
+    """Arrays of one rank, concatenated."""
     check(dim >= 0, f"dim must be non-negative, got {dim}", AssertionError)
     shape = tensors[0].shape
     for i, x in enumerate(tensors):

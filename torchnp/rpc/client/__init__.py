@@ -1,1 +1,1 @@
-"""What stands on the client: torch, and handles on a server's arrays."""
+"""The client side: torch, and handles on a server's arrays."""

@@ -1,1 +1,1 @@
-"""What stands on the server: NumPy and no torch."""
+"""Server side of remote tensors: NumPy only, no torch."""

@@ -1,4 +1,4 @@
-"""``python -m torchnp.rpc.server``: a server on a free port."""
+"""``python -m torchnp.rpc.server``: run a server on a free port."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchnp.rpc.server.startup import serve_with
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m torchnp.rpc.server.transports.tcp``, which is ``torchnp serve`` on a free port."""
+    """Run ``torchnp serve`` on a free port; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="torchnp.rpc.server.transports.tcp", description="Run the operators of remote tensors."
     )

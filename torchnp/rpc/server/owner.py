@@ -1,4 +1,4 @@
-"""``torchnp owner``: what the owner of a server's data gives, sees and stops, in the ledger's file."""
+"""``torchnp owner``: manage budgets, tokens and freezes of a server's datasets in the ledger file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DELTA = 1e-6
 
 
 def add_owner_commands(parser: argparse.ArgumentParser) -> None:
-    """Give a parser the owner's commands."""
+    """Add the owner's commands to a parser."""
     commands = parser.add_subparsers(dest="owner_command", required=True, metavar="COMMAND")
 
     def command(name: str, act: Callable, text: str) -> argparse.ArgumentParser:
@@ -59,12 +59,12 @@ def add_owner_commands(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Act as the options say; the exit status.
+    """Run the command that the options select; returns the exit status.
 
     Raises
     ------
     ValueError, LedgerError
-        What was asked for cannot be; the message is for the user.
+        The command cannot be carried out; the message is for the user.
     """
     if args.owner_command == "token":
         return _token(args.name)
@@ -85,9 +85,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_names(ledger: Ledger, args: argparse.Namespace) -> None:
-    """ValueError for a dataset that neither the ledger nor server.toml knows, and for a client that server.toml does not.
+    """Raise ValueError for a dataset that neither the ledger nor server.toml knows, or a client not in server.toml.
 
-    The first budget of a new ledger names a dataset, and whoever says ``--new`` another.
+    The first budget of a new ledger may name any dataset, and so may a budget with ``--new``.
     """
     known, clients = ledger.datasets(), None
     if args.config is not None:

@@ -1,4 +1,4 @@
-"""``torchnp owner ops``: the operators that keep a row label, and by which rule."""
+"""``torchnp owner ops``: list the operators that keep a row label, and the rule of each."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torchnp.rpc.server.privacy.row_calls import rule
 
 
 def listed() -> dict[str, str]:
-    """The overloads that keep a row label, by name, each with its rule in words."""
+    """Map the name of each overload that keeps a row label to its rule in words."""
     found = {name: rule(schema) for name, schema in load().items() if wire.can_travel(schema)}
     return {name: words for name, words in sorted(found.items()) if words}
 
 
 def shown(as_json: bool) -> str:
-    """The list as text, a line for each overload, or as JSON."""
+    """Format the list as text, one overload per line, or as JSON."""
     rules = listed()
     if as_json:
         return json.dumps(rules, indent=1)
@@ -25,7 +25,7 @@ def shown(as_json: bool) -> str:
 
 
 def table() -> str:
-    """The list in Markdown: a row for each rule; an asterisk where the operator in place keeps the label too."""
+    """Format the list as a Markdown table, one rule per row; an asterisk marks in-place variants that keep it too."""
     rules = listed()
     by_rule: dict[str, list[str]] = {}
     for name, words in rules.items():

@@ -1,4 +1,4 @@
-"""What an owner told a server, from server.toml, the command line and the environment, as the arguments of `serve`."""
+"""Turn an owner's server.toml, command line and environment into the arguments of `serve`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchnp.rpc.server.monitoring.metrics import check_installed
 from torchnp.rpc.server.monitoring.rlimits import this_machines
 from torchnp.rpc.server.privacy.row_labels import dataset_of
 
-# What a token may have; its limits and operators are rows of the server's own table.
+# Settings of a token; those for its limits and operators are rows of the server's table.
 _OF_TOKEN = (
     Setting("hash", TEXT, None, ""),
     Setting("certificate", TEXT, None, ""),
@@ -30,19 +30,19 @@ _OF_TOKEN = (
     Setting("release", FLAG, True, ""),
     *(row for row in SETTINGS if row.of_token),
 )
-MAX_CONFIG = 1 << 20  # bytes of server.toml
+MAX_CONFIG = 1 << 20  # largest server.toml in bytes
 _LIMITS = ("max_bytes", "max_objects", "op_seconds", "idle_seconds", "lease_seconds", "cpu_seconds")
 
 
 def serve_with(options: argparse.Namespace) -> None:
-    """Serve as the options of the command line say, until SIGINT or SIGTERM.
+    """Serve according to the command-line options, until SIGINT or SIGTERM.
 
     Raises
     ------
     ValueError
-        An option says what cannot be; the message is for its user.
+        An option is invalid; the message is for the user.
     OSError
-        The port cannot be had.
+        The port cannot be bound.
     """
     from torchnp.rpc.server.transports.tcp import serve
 
@@ -54,12 +54,12 @@ def serve_with(options: argparse.Namespace) -> None:
 
 
 def arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `torchnp.rpc.server.transports.tcp.serve` that options and file stand for; options go before the file.
+    """Arguments of `torchnp.rpc.server.transports.tcp.serve` from options and file; options override the file.
 
     Raises
     ------
     ValueError
-        Something is said that cannot be; the message names where, and what is allowed.
+        A setting is invalid; the message says where it was written and what is allowed.
     """
     said, folder, values = _said(options)
     limits = Limits(*(values[name] for name in _LIMITS))
@@ -87,12 +87,12 @@ def arguments(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def tokens(options: argparse.Namespace) -> list[Token]:
-    """The tokens that options and file stand for by now, the one of all clients among them.
+    """Read the current tokens from options and file, including the shared one.
 
     Raises
     ------
     ValueError
-        Something is said that cannot be; the message names where, and what is allowed.
+        A setting is invalid; the message says where it was written and what is allowed.
     """
     said, _, values = _said(options)
     one = _token(options, values["token_file"])
@@ -101,12 +101,12 @@ def tokens(options: argparse.Namespace) -> list[Token]:
 
 
 def names_in(file: str) -> tuple[set[str], set[str]]:
-    """The datasets, as budgets name them, and the clients that a server.toml has.
+    """Names of the datasets, as budgets name them, and of the clients in a server.toml.
 
     Raises
     ------
     ValueError
-        It is not there or no such file.
+        The file does not exist or is invalid.
     """
     said, folder = _file(file)
     named = _datasets(said.get("datasets", {}), file, folder, ())
@@ -115,7 +115,7 @@ def names_in(file: str) -> tuple[set[str], set[str]]:
 
 
 def _said(options: argparse.Namespace) -> tuple[dict[str, Any], Path, dict[str, Any]]:
-    """What the file says, the folder that it is in, and all settings."""
+    """Content of the file, its folder, and all settings."""
     said, folder = ({}, Path()) if options.config is None else _file(options.config)
     values = {row.name: row.default for row in SETTINGS} | {"port": options.default_port}
     values |= _read(said, SETTINGS, options.config, folder, also=("datasets", "tokens"))
@@ -141,7 +141,7 @@ def _file(name: str) -> tuple[dict[str, Any], Path]:
 def _read(
     said: Mapping[str, Any], rows: Iterable[Setting], where: str, folder: Path, also: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """What a table of server.toml says; ``where`` is what messages call it."""
+    """Parse a table of server.toml; ``where`` is its name in error messages."""
     known = {row.name: row for row in rows}
     values = {}
     for key, value in said.items():
@@ -164,7 +164,7 @@ def _instead(key: str, known: list[str]) -> str:
 
 
 def _toml(value: Any) -> str:
-    """A value much as the file has it, in one short line."""
+    """Format a value roughly as the file has it, in one short line."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -174,7 +174,7 @@ def _toml(value: Any) -> str:
 
 
 def _token(options: argparse.Namespace, file: str | None) -> str | None:
-    """The one token of all clients."""
+    """Shared token of all clients, from the option, the token file or $TORCHNP_TOKEN."""
     if options.token is not None and options.token_file is not None:
         raise ValueError("give --token or --token-file, not both")
     if options.token is not None:
@@ -210,7 +210,7 @@ def _tokens(said: Any, config: str, limits: Limits) -> list[Token]:
 
 
 def _datasets(said: Any, config: str, folder: Path, texts: Iterable[str]) -> dict[str, np.ndarray]:
-    """The arrays of the file and of the command line, which goes before it."""
+    """Load the datasets of the file and of the command line, which overrides it."""
     named = [(name, file, folder, f"{config}: datasets.{name}") for name, file in _flat(said, f"{config}: datasets")]
     options = named_files("--dataset", texts)
     named = [n for n in named if n[0] not in options]
@@ -228,7 +228,7 @@ def _datasets(said: Any, config: str, folder: Path, texts: Iterable[str]) -> dic
 
 
 def _flat(said: Any, where: str, prefix: str = "") -> Iterable[tuple[str, str]]:
-    """Names and files; TOML reads ``digits.x = ...`` as a table in a table."""
+    """Flatten a table to dotted names and files, as TOML reads ``digits.x = ...`` as a nested table."""
     if not isinstance(said, dict):
         raise ValueError(f'{where} = {_toml(said)}: write NAME = "FILE.npy"')
     for key, value in said.items():

@@ -1,11 +1,11 @@
-"""The frames of the remote tensor: msgspec structs as arrays, MessagePack, no pickle and no code.
+"""The wire frames of the remote tensor: msgspec structs encoded as MessagePack arrays, with no pickle and no code.
 
-Every bound is in a type: a frame that is too long, too deep or of the wrong type does not get past the decoder.
+The types state every bound: the decoder rejects a frame that is too long, too deep or of the wrong type.
 
-A connection carries messages. The first of each side is a bare frame, HELLO and the answer to it; then each is a number,
-eight bytes, big-endian, and a frame. Frames of the session are counted from 1 in each direction, over all connections that
-carry it; 0 is for what concerns the connection alone (TICKET, CREDIT, BYE, and an ERR that ends it). On a byte stream each
-message follows its length, four bytes, big-endian.
+A connection carries messages. Each side's first message is a bare frame: HELLO, and the answer to it. Every later
+message is a frame number (eight bytes, big-endian) and a frame. Session frames are numbered from 1 in each direction,
+across all connections of the session; 0 marks frames of the connection alone (TICKET, CREDIT, BYE, and an ERR that
+ends it). On a byte stream a four-byte big-endian length precedes each message.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ VERSION = 7
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_MESSAGE = MAX_FRAME + 8
-WINDOW = 4 << 20  # cost of the frames that one side may have sent and the other not taken
-LONG = 1 << 15  # bytes of a message that is not copied to go with others
-OVERHEAD = 64  # what a frame costs beside its bytes
-MAX_HELLO = 1 << 12  # what a connection may send before it is known
+WINDOW = 4 << 20  # flow-control window: maximum cost of frames sent by one side and not yet taken by the other
+LONG = 1 << 15  # bytes from which a message is not copied into a joint write
+OVERHEAD = 64  # cost of a frame beyond its bytes
+MAX_HELLO = 1 << 12  # bytes that a connection may send before it is authenticated
 GRPC_SERVICE = "torchnp.Remote"
 MAX_OPS = 1024
 MAX_ITEMS = 1 << 16
-MAX_PROGRAMS = 4 << 20  # bytes of all programs of a session; the server's memory for them is some 20 times that
+MAX_PROGRAMS = 4 << 20  # bytes of all programs of a session; they take some 20 times that in the server's memory
 MAX_NAME = 256
 MAX_TOKEN = 1024
 MAX_DIMS = 64
 MAX_NDIM = 64  # NumPy's own limit
-LAST = 2**63 - 1  # id
+LAST = 2**63 - 1  # largest id
 
 UInt = Annotated[int, msgspec.Meta(ge=0, le=LAST)]
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -77,29 +77,29 @@ Item = None | bool | int | float | Name | Handle | Dtype | Complex
 
 
 class Items(_Frame, tag=3):
-    """A list; lists do not nest, so that no frame is deeper than five levels."""
+    """A list of items. Lists do not nest, so no frame is deeper than five levels."""
 
     items: Annotated[list[Item], msgspec.Meta(max_length=MAX_ITEMS)]
 
 
 class Ints(Items, tag=4):
-    """A list of integers of 64 bits: its items are looked at by the decoder alone."""
+    """A list of 64-bit integers, which only the decoder checks."""
 
     items: Annotated[list[Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]], msgspec.Meta(max_length=MAX_ITEMS)]  # type: ignore[assignment]
 
 
 Arg = Item | Items | Ints
 
-# What the client expects of one result: None is a new tensor in C order, HOLE no tensor, a list its strides.
+# The layout that the client expects of a result: None for a new tensor in C order, HOLE for no tensor, else strides.
 HOLE: Literal[0] = 0
 Expected = None | Literal[0] | Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]
 
 
 class Op(_Frame, tag=0):
-    """One operator: its index in the agreed table, the ids that its results get, and its arguments.
+    """One operator: its index in the agreed table, the ids of its results, and its arguments.
 
-    Results are numbered in order from ``first``; ``expected`` is empty where all of them are in C order. ``key`` seeds
-    the random numbers of this operator, and is there if it draws any.
+    Results are numbered in order from ``first``; ``expected`` is empty if all results are in C order. ``key`` seeds
+    the operator's random numbers, if it draws any.
     """
 
     index: UInt
@@ -120,8 +120,8 @@ class Hello(_Frame, tag=0):
     ops: UInt
     package: Name
     token: Annotated[str, msgspec.Meta(max_length=MAX_TOKEN)]
-    resume: Name = ""  # the secret of a session whose connection was lost
-    due: UInt = 1  # the number of the server's next frame in it
+    resume: Name = ""  # secret that resumes a session whose connection was lost
+    due: UInt = 1  # number of the next server frame that the client expects
 
 
 class Ops(_Frame, tag=1):
@@ -132,7 +132,7 @@ class Ops(_Frame, tag=1):
 
 
 class Data(_Frame, tag=2):
-    """A chunk of a tensor that the client sends; ``order`` lists the dimensions from outermost in memory to innermost."""
+    """A chunk of an uploaded tensor; ``order`` lists the dimensions from outermost to innermost in memory."""
 
     seq: UInt
     id: UInt
@@ -144,9 +144,9 @@ class Data(_Frame, tag=2):
 
 
 class Del(_Frame, tag=3):
-    """Objects that no handle refers to any more, as ranges of ids; ``seq`` is the next sequence number.
+    """Delete objects that no handle refers to any more, given as id ranges; ``seq`` is the next sequence number.
 
-    A range is how many ids there are between the last range (at first id 0) and it, and how many it has beside its first.
+    A range is two numbers: the ids skipped since the end of the last range (at first id 0), and its length minus one.
     """
 
     seq: UInt
@@ -154,7 +154,7 @@ class Del(_Frame, tag=3):
 
 
 class Open(_Frame, tag=5):
-    """Bind an id to a dataset of the owner's."""
+    """Bind an id to one of the owner's datasets."""
 
     seq: UInt
     id: UInt
@@ -167,7 +167,7 @@ class Sync(_Frame, tag=6):
 
 
 class Terms(_Frame):
-    """A noised sum or mean of clipped rows: its noise, or what it may cost."""
+    """Terms of a noised sum or mean of clipped rows: the noise ``sigma``, or the cost ``eps``."""
 
     reduce: Name
     clip: float
@@ -176,7 +176,7 @@ class Terms(_Frame):
 
 
 class Publish(_Frame, tag=7):
-    """Ask for values: exact ones, or a release of an owner's rows, under a key that never pays twice."""
+    """Ask for exact values, or for a release of an owner's rows; one ``key`` is never charged twice."""
 
     request: UInt
     seq: UInt
@@ -195,7 +195,7 @@ class QuoteRequest(_Frame, tag=8):
 
 
 class Define(_Frame, tag=9):
-    """A chunk of a program, whose name is the hash of its bytes: see `torchnp.rpc.wire.programs`."""
+    """A chunk of a program, which is named by the hash of its bytes: see `torchnp.rpc.wire.programs`."""
 
     seq: UInt
     program: Name
@@ -205,9 +205,9 @@ class Define(_Frame, tag=9):
 
 
 class Call(_Frame, tag=10):
-    """Run a program: its results are numbered from ``first``, ``inputs`` are objects, and ``keys`` seed what is random.
+    """Run a program: results are numbered from ``first``, ``inputs`` are object ids, ``keys`` seed random operators.
 
-    It takes as many sequence numbers as the program has operators.
+    A call takes one sequence number per operator of the program.
     """
 
     seq: UInt
@@ -218,7 +218,7 @@ class Call(_Frame, tag=10):
 
 
 class Undefine(_Frame, tag=11):
-    """A program is not called any more."""
+    """Forget a program that will not be called again."""
 
     seq: UInt
     program: Name
@@ -241,15 +241,15 @@ class Welcome(_Frame, tag=16):
 
 
 class Ack(_Frame, tag=17):
-    """All sequence numbers below ``seq`` have been applied."""
+    """The server has applied all sequence numbers below ``seq``."""
 
     seq: UInt
 
 
 class Err(_Frame, tag=18):
-    """A failure: of the operator ``seq`` (``kind`` "op" or "quota"), of a request, or of the connection.
+    """A failure of the operator ``seq`` (``kind`` "op" or "quota"), of a request, or of the connection.
 
-    ``request`` is 0 unless the frame answers one; ``fatal`` says that the server has closed the connection.
+    ``request`` is 0 unless the frame answers a request; ``fatal`` says that the server has closed the connection.
     """
 
     kind: Name
@@ -272,7 +272,7 @@ class Result(_Frame, tag=19):
 
 
 class Status(_Frame, tag=20):
-    """Answers SYNC: everything below ``seq`` has been applied, and what the session holds."""
+    """Answer to SYNC: everything below ``seq`` is applied; ``objects`` and ``bytes`` are what the session holds."""
 
     request: UInt
     seq: UInt
@@ -281,7 +281,7 @@ class Status(_Frame, tag=20):
 
 
 class Quoted(_Frame, tag=21):
-    """Answers QUOTE."""
+    """Answer to QUOTE."""
 
     request: UInt
     dataset: Name
@@ -295,13 +295,13 @@ class Quoted(_Frame, tag=21):
     releases: UInt
 
 
-# ---------------------------------------------------------------- of the connection, numbered 0
+# ---------------------------------------------------------------- connection frames, numbered 0
 
 
 class Ticket(_Frame, tag=32):
-    """Follows WELCOME: what the session is resumed with after its connection was lost, "" if it cannot be.
+    """Follows WELCOME: the secret that resumes the session after a lost connection, "" if it cannot be resumed.
 
-    ``due`` is the number of the first frame that has not been taken: what came before need not be sent again.
+    ``due`` is the number of the first frame that the server has not taken: earlier ones need not be sent again.
     """
 
     resume: Name
@@ -309,13 +309,13 @@ class Ticket(_Frame, tag=32):
 
 
 class Credit(_Frame, tag=33):
-    """All frames below ``due`` have been taken: they need not be kept, and WINDOW counts from there."""
+    """All frames below ``due`` have been taken: the sender may drop them, and WINDOW counts from there."""
 
     due: UInt
 
 
 class Bye(_Frame, tag=34):
-    """Nothing follows: the session is over."""
+    """End of the session: nothing follows."""
 
 
 Request = Hello | Ops | Data | Del | Open | Sync | Publish | QuoteRequest | Define | Call | Undefine
@@ -328,17 +328,17 @@ _control = msgspec.msgpack.Decoder(Ticket | Credit | Bye | Err).decode
 
 
 def decode_request(frame: Bytes) -> Request:
-    """The client's frame; ProtocolError if it is not one."""
+    """Decode a client frame; ProtocolError if it is not one."""
     return _decode(frame, _request)
 
 
 def decode_reply(frame: Bytes) -> Reply:
-    """The server's frame; ProtocolError if it is not one."""
+    """Decode a server frame; ProtocolError if it is not one."""
     return _decode(frame, _reply)
 
 
 def decode_control(frame: Bytes) -> Ticket | Credit | Bye | Err:
-    """A frame numbered 0; ProtocolError if it is none."""
+    """Decode a frame numbered 0; ProtocolError if it is not one."""
     return _decode(frame, _control)
 
 
@@ -352,29 +352,29 @@ def _decode(frame: Bytes, decoder: Any) -> Any:
 
 
 def listed(values: list[Any]) -> Items:
-    """A list as a frame carries it."""
+    """Wrap a list for a frame: as `Ints` if possible, else as `Items`."""
     return Ints(values) if set(map(type, values)) == {int} and max(values) < 2**63 else Items(values)
 
 
 def numbered(number: int, frame: Bytes) -> bytes:
-    """The message of a frame."""
+    """Prepend the frame number, which makes a message."""
     return number.to_bytes(8, "big") + frame
 
 
 def split(message: Bytes) -> tuple[int, Bytes]:
-    """The number and the frame of a message; ProtocolError if it is too short or too long."""
+    """Split a message into frame number and frame; ProtocolError if it is too short or too long."""
     if not 8 < len(message) <= MAX_MESSAGE:
         raise ProtocolError(f"a message of {len(message)} bytes is none: it has from 9 to {MAX_MESSAGE}")
     return int.from_bytes(message[:8], "big"), memoryview(message)[8:]
 
 
 def lengthened(message: bytes) -> bytes:
-    """The message as a byte stream carries it."""
+    """Prepend the length that a message has on a byte stream."""
     return len(message).to_bytes(4, "big") + message
 
 
 def gathered(messages: Iterable[Bytes]) -> Iterable[Bytes]:
-    """Messages as a byte stream carries them: short ones together, and long ones without a copy."""
+    """Frame messages for a byte stream: short ones are joined, long ones are not copied."""
     part = bytearray()
     for message in messages:
         part += len(message).to_bytes(4, "big")
@@ -392,7 +392,7 @@ def gathered(messages: Iterable[Bytes]) -> Iterable[Bytes]:
 
 
 def dtype_of(name: str) -> np.dtype:
-    """The dtype that a frame names by torch's name."""
+    """Return the NumPy dtype for torch's name, as in a frame."""
     try:
         return _DTYPES[name]
     except KeyError:
@@ -404,16 +404,16 @@ DTYPES = frozenset(_DTYPES.values())
 
 
 def nbytes_of(dtype: np.dtype, shape: Iterable[int]) -> int:
-    """Bytes of a dense tensor, without overflow."""
+    """Bytes of a dense tensor, computed without overflow."""
     return math.prod(shape) * dtype.itemsize
 
 
 def as_bytes(array: np.ndarray) -> memoryview:
-    """The bytes of a C-contiguous array, without a copy; ml_dtypes' types have no buffer format of their own."""
+    """View a C-contiguous array as bytes, via uint8 because ml_dtypes' types have no buffer format."""
     return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
 
 
 def chunks(raw: memoryview) -> Iterable[tuple[int, memoryview]]:
-    """(offset, part) of at most CHUNK bytes; an empty tensor is one empty part."""
+    """Yield (offset, part) of at most CHUNK bytes; an empty tensor is one empty part."""
     for offset in range(0, max(len(raw), 1), CHUNK):
         yield offset, raw[offset : offset + CHUNK]

@@ -1,4 +1,4 @@
-"""Messages over a stream of bytes, TCP or TLS or a pair of sockets; what arrives is put where it stays."""
+"""Messages over a byte stream (TCP, TLS or a socket pair); the rest of a message is read directly into place."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Iterable
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 
-BUFFERED = 1 << 16  # bytes of a connection that wait here
+BUFFERED = 1 << 16  # size of a connection's read buffer
 
 
 class ByteStream(asyncio.BufferedProtocol):
-    """Messages, each after its length.
+    """An asyncio protocol for length-prefixed messages.
 
-    Of what has arrived at most `BUFFERED` bytes wait, and the message that is being read.
+    At most `BUFFERED` unread bytes are held, beside the message that is being read.
 
     Parameters
     ----------
     linger : float
-        Seconds that the other side has to close its own when this one has.
+        Seconds that the peer has to close its side after this side has closed.
     """
 
     transport: asyncio.Transport
@@ -28,9 +28,9 @@ class ByteStream(asyncio.BufferedProtocol):
     def __init__(self, linger: float = 0.0) -> None:
         self._linger = linger
         self._buffer = memoryview(bytearray(BUFFERED))
-        self._start = self._end = 0  # of what has arrived and has not been read
-        self._rest = self._buffer[:0]  # of the message that is being read: what arrives goes there first
-        self._over = False  # whether nothing more arrives
+        self._start = self._end = 0  # bounds of the unread bytes in the buffer
+        self._rest = self._buffer[:0]  # unfilled part of the message being read: arriving bytes go there first
+        self._over = False  # whether the stream has ended
         self._closed = False
         self._error: Exception | None = None
         self._news, self._room = asyncio.Event(), asyncio.Event()
@@ -58,7 +58,7 @@ class ByteStream(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         self._over = True
         self._news.set()
-        return self.transport.get_extra_info("ssl_object") is None  # TLS has no half that could stay open
+        return self.transport.get_extra_info("ssl_object") is None  # TLS has no half-open state
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._over = self._closed = True
@@ -75,12 +75,12 @@ class ByteStream(asyncio.BufferedProtocol):
     # ------------------------------------------------------------ messages
 
     async def read(self, limit: int = wire.MAX_MESSAGE) -> wire.Bytes | None:
-        """The next message, at most so long; None at the end.
+        """Read the next message, of at most ``limit`` bytes; None at the end of the stream.
 
         Raises
         ------
         ProtocolError
-            It is longer, of which nothing is kept.
+            The message is longer; none of it is kept.
         OSError
             The connection broke.
         """
@@ -104,7 +104,7 @@ class ByteStream(asyncio.BufferedProtocol):
         return message
 
     async def _more(self) -> bool:
-        """Wait until more has arrived; False where nothing more will."""
+        """Wait until more has arrived; False if the stream has ended."""
         if self._error is not None:
             raise self._error
         if self._over:
@@ -118,28 +118,29 @@ class ByteStream(asyncio.BufferedProtocol):
         return True
 
     async def write(self, messages: Iterable[wire.Bytes]) -> None:
-        """Send messages; waits while the other side does not read.
+        """Send messages, and wait while the peer does not read.
 
-        One by one: after ``writelines`` the first releases of Python 3.12 and 3.13 do not wait, and buffer without bound
+        Parts are written one by one: the first releases of Python 3.12 and 3.13 buffer ``writelines`` without bound
         (https://github.com/python/cpython/issues/127655).
         """
         for part in wire.gathered(messages):
             self.transport.write(part)
         if self.transport.is_closing():
-            await asyncio.sleep(0)  # in which asyncio may say why
+            await asyncio.sleep(0)  # lets asyncio report the error
         await self._room.wait()
         if self._closed:
             raise self._error or ConnectionResetError("the connection is closed")
 
     def end(self) -> None:
-        """Send nothing more."""
+        """Close the sending side."""
         with contextlib.suppress(OSError, RuntimeError):
             if self.transport.can_write_eof():
                 self.transport.write_eof()
 
     async def close(self, last: bytes = b"") -> None:
-        """Read until the other side has closed its own, as a socket that is closed with unread data resets the connection
-        and takes the last words with it.
+        """Send ``last``, and read until the peer has closed its side too.
+
+        Closing a socket with unread data would reset the connection and lose the last message.
         """
         with contextlib.suppress(OSError, TimeoutError, RuntimeError, asyncio.CancelledError):
             if last:
@@ -151,12 +152,12 @@ class ByteStream(asyncio.BufferedProtocol):
                     self._drop()
         self.transport.close()
         with contextlib.suppress(TimeoutError, asyncio.CancelledError):
-            async with asyncio.timeout(self._linger):  # as long as it takes, the connection counts
+            async with asyncio.timeout(self._linger):  # the connection counts until it is really closed
                 while not self._closed:
                     self._news.clear()
                     await self._news.wait()
         self.transport.abort()
 
     def _drop(self) -> None:
-        """Forget what has arrived."""
+        """Drop the bytes that have arrived."""
         self._rest, self._start = self._buffer[:0], self._end

@@ -1,4 +1,4 @@
-"""The agreed table: the overloads that both sides number alike."""
+"""The agreed opcode table: overloads numbered alike on both sides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torchnp
 from torchnp.core.libraries import PREFIXES
 
-# Types of schema arguments that a frame can carry.
+# Schema argument types that a frame can carry.
 _CARRIED = frozenset(
     [
         "Tensor",
@@ -26,22 +26,23 @@ _CARRIED = frozenset(
         "Generator",
     ],
 )
-# They swap or resize storage under live views, or need what a server does not have.
+# Overloads that swap or resize storage under live views, or need what a server does not have.
 _NEVER = frozenset(["resize_", "resize_as_", "resize_output_", "set_", "set_data", "_resize_output_", "record_stream"])
 
-# Views that their schemas call fresh: what torch writes through them has to arrive, and they lie where views do.
+# Overloads that return views although their schemas declare fresh results: writes through them must reach the base, and
+# their layout is a view's.
 UNSAFE_VIEWS = frozenset(["_unsafe_view", "unsafe_split", "unsafe_split_with_sizes"])
 
 
-# As many results as there are different values: torch tags these so, and not the forms that write into an out=.
+# Overloads with as many results as distinct values. torch tags them as dynamic, but not their out= forms.
 DYNAMIC = frozenset(["_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive", "bincount"])
 
 
 def can_travel(schema: Any) -> bool:
-    """Whether an overload can be run by a server: tensors come out, and their shapes do not depend on values."""
+    """Whether a server can run an overload: all results are tensors, and their shapes do not depend on values."""
     if schema.base in _NEVER or schema.base in DYNAMIC or "data_dependent_output" in schema.tags:
         return False
-    # An index without masks has a known shape, and `_ctc_loss` with its lengths as numbers.
+    # Shapes are known for an index without masks, and for `_ctc_loss` with lengths as numbers.
     if "dynamic_output_shape" in schema.tags and schema.base != "index" and schema.name != "aten::_ctc_loss":
         return False
     if not all(r.type in ("Tensor", "Tensor[]") for r in schema.returns):
@@ -57,13 +58,13 @@ class Agreement:
     Parameters
     ----------
     table : mapping
-        Full overload name to a kernel with a ``schema``, all of it; by default torchnp's own rows. Those of other libraries
-        are left out there: what one process has declared must not keep it from a server that has not.
+        Full overload name to a kernel with a ``schema``. The default is torchnp's table without other libraries' rows:
+        an operator that only one process has declared must not make it incompatible with a server.
     """
 
     def __init__(self, table: Mapping[str, Any] | None = None) -> None:
         self.table: Mapping[str, Any] = torchnp.table if table is None else table
-        # The real table builds a row when it is asked for, and knows all schemas without.
+        # The real table builds rows lazily, but has all schemas without building them.
         self.schemas = getattr(self.table, "schemas", None) or {name: row.schema for name, row in self.table.items()}
         offered = (name for name in self.table if table is not None or name.startswith(PREFIXES))
         self.names = tuple(sorted(name for name in offered if can_travel(self.schemas[name])))
@@ -76,7 +77,7 @@ _default: list[Agreement] = []
 
 
 def agreement() -> Agreement:
-    """The agreement over torchnp's own rows, built once."""
+    """Return the agreement over torchnp's own rows, built once."""
     if not _default:
         _default.append(Agreement())
     return _default[0]

@@ -1,4 +1,4 @@
-"""Frames on their way to the other side, which keeps count of them: either side has one of these for the other."""
+"""Sent frames that the peer has not acknowledged; client and server each keep an outbox."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from torchnp.rpc.exceptions import ProtocolError
 
 
 class Outbox:
-    """Frames that the other side may not have: each is numbered, from 1, and kept until it says that it has it.
+    """Frames numbered from 1, each kept until the peer acknowledges it.
 
     Parameters
     ----------
     other : str
-        The other side as errors name it.
+        The peer's name in errors.
 
     Attributes
     ----------
     next : int
         The number of the next frame.
     cost : int
-        Of all that are kept, as the window counts it.
+        Total cost of the kept frames, as the window counts it.
     """
 
     def __init__(self, other: str) -> None:
@@ -34,7 +34,7 @@ class Outbox:
         return len(self._messages)
 
     def add(self, frame: wire.Bytes) -> bytes:
-        """Keep a frame; the message that it goes out as."""
+        """Number and keep a frame; return the message to send."""
         message = wire.numbered(self.next, frame)
         self._messages.append(message)
         self.next += 1
@@ -42,16 +42,16 @@ class Outbox:
         return message
 
     def since(self, number: int) -> list[bytes]:
-        """The messages from a number on, all of which are kept."""
+        """Return the messages from a frame number on; all must still be kept."""
         return list(islice(self._messages, number - self._first, None))
 
     def forget(self, due: int, sent: int) -> None:
-        """Forget what came before the frame that the other side waits for.
+        """Drop the frames before ``due``, the frame that the peer waits for.
 
         Raises
         ------
         ProtocolError
-            It had said that it has that frame, or has been sent no more than what comes before ``sent``.
+            The peer has acknowledged ``due`` before, or ``due`` is beyond ``sent``, the next frame to send.
         """
         if not self._first <= due <= sent:
             raise ProtocolError(f"{self._other} waits for frame {due}, which is not between {self._first} and {sent}")
@@ -61,4 +61,4 @@ class Outbox:
 
 
 def _cost(message: bytes) -> int:
-    return len(message) - 8 + wire.OVERHEAD  # of the frame, without its number
+    return len(message) - 8 + wire.OVERHEAD  # the 8-byte number is not counted

@@ -1,7 +1,7 @@
-"""Programs: operators that a server is told once, and runs again whenever it is given their hash.
+"""Programs: operator sequences that a server stores once and runs again by hash.
 
-In a program objects have numbers of its own: from 0 on those that a call gives to it, and from there on the results of its
-operators, in their order. ``key`` of a random operator is the place of its key among those of the call.
+A program numbers its objects itself: the inputs of a call from 0 on, then the results of its operators in order. The
+``key`` of a random operator is an index into the keys of the call.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import msgspec
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.wire import LAST, MAX_ITEMS, Bytes, Handle, Items, Op, UInt, _Frame
 
-MAX_MADE = 1 << 18  # results of one program
-BETWEEN = 64  # operators after which what is not needed any more is dropped, as a batch of them would do it
+MAX_MADE = 1 << 18  # maximum number of results of one program
+BETWEEN = 64  # unneeded results are dropped after each group of this many operators, as a batch would do
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_ITEMS)]
 
 
 class Drop(_Frame, tag=1):
-    """Results that no later operator needs, and that no call gives back."""
+    """Drop results that no later operator needs and that the call does not return."""
 
     ids: Annotated[list[UInt], msgspec.Meta(max_length=MAX_MADE)]
 
 
 class Body(_Frame):
-    """A program as it travels: how many objects and keys a call has, how many results there are, and the operators."""
+    """A program on the wire: the numbers of inputs, keys and results, and the operators."""
 
     inputs: Number
     keys: Number
@@ -41,35 +41,35 @@ _decode = msgspec.msgpack.Decoder(Body).decode
 
 
 def hash_of(raw: Bytes) -> str:
-    """What a program is called by."""
+    """The name of a program: a hash of its bytes."""
     return hashlib.sha256(raw).hexdigest()[:32]
 
 
 def body_of(raw: Bytes) -> Body:
-    """The program of these bytes; ProtocolError if they are none."""
+    """Decode a program; ProtocolError if the bytes are not one."""
     try:
         return _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         raise ProtocolError(f"malformed program: {error}") from None
 
 
-# ---------------------------------------------------------------- the client's side
+# ---------------------------------------------------------------- client side
 
 
 class Written(NamedTuple):
-    """Operators as a program.
+    """An encoded program.
 
     Attributes
     ----------
     raw : bytes
     inputs : list of int
-        The objects that a call gives, of which the first are the arguments.
+        Ids of the objects that a call passes, the arguments first.
     keys : list of int
-        The keys that the operators had.
+        The operators' random keys.
     made : int
-        How many results there are.
+        Number of results.
     kept : list of int
-        The places among the results of those that a call gives back.
+        Indices of the results that a call returns.
     """
 
     raw: bytes
@@ -80,14 +80,14 @@ class Written(NamedTuple):
 
 
 def written(ops: list[Op], arguments: list[int], kept: list[int]) -> Written:
-    """Operators that have been sent, as a program.
+    """Encode operators that have been sent as a program.
 
     Parameters
     ----------
     arguments : list of int
-        Ids of the objects that may be others in the next call.
+        Ids of the objects that may differ in the next call.
     kept : list of int
-        Ids of the results that a call gives back; of all others nothing is left.
+        Ids of the results that a call returns; all others are dropped.
     """
     made = [i for op in ops for i in range(op.first, op.first + op.count)]
     new, inputs = set(made), dict.fromkeys(arguments)
@@ -113,7 +113,7 @@ def written(ops: list[Op], arguments: list[int], kept: list[int]) -> Written:
 
 
 def _gone(ops: list[Op], dropped: set[int]) -> dict[int, list[int]]:
-    """After which operators which results are dropped: soon after the last that uses them."""
+    """Map operator indices to the results dropped there: the end of the `BETWEEN` group of their last use."""
     last: dict[int, int] = {}
     for i, op in enumerate(ops):
         last.update((id_, i) for id_ in range(op.first, op.first + op.count) if id_ in dropped)
@@ -125,7 +125,7 @@ def _gone(ops: list[Op], dropped: set[int]) -> dict[int, list[int]]:
 
 
 def handles_of(op: Op) -> Iterator[Handle]:
-    """The objects that an operator is given."""
+    """The handles among an operator's arguments."""
     for a in (*op.args, *op.kwargs.values()):
         if type(a) is Handle:
             yield a
@@ -134,7 +134,7 @@ def handles_of(op: Op) -> Iterator[Handle]:
 
 
 def _of(arg: Any, objects: Any) -> Any:
-    """An argument with other objects in it."""
+    """Substitute the handles in an argument."""
     if type(arg) is Handle:
         return objects[arg.id]
     if type(arg) is Items:
@@ -142,13 +142,13 @@ def _of(arg: Any, objects: Any) -> Any:
     return arg
 
 
-# ---------------------------------------------------------------- the server's side
+# ---------------------------------------------------------------- server side
 
 
 class _Part(NamedTuple):
-    """Operators in a row, each with the places of its objects among its arguments, and what is dropped after them.
+    """Consecutive operators, each with the positions of its handle arguments, and the ids dropped after them.
 
-    The places are None where objects are in lists or keyword arguments.
+    The positions are None if lists or keyword arguments may hold handles.
     """
 
     ops: list[tuple[Op, list[int] | None]]
@@ -156,7 +156,7 @@ class _Part(NamedTuple):
 
 
 class StoredProgram:
-    """What a server keeps of a program.
+    """A program as the server stores it.
 
     Parameters
     ----------
@@ -165,12 +165,12 @@ class StoredProgram:
     Raises
     ------
     ProtocolError
-        The bytes are no program, or one that uses what is not there.
+        The bytes are not a program, or the program is inconsistent: it uses, say, an object that does not exist.
 
     Attributes
     ----------
     count : int
-        How many operators it has.
+        Number of operators.
     """
 
     def __init__(self, raw: Bytes) -> None:
@@ -203,7 +203,7 @@ class StoredProgram:
         self._parts.append(_Part(ops, []))
 
     def bound(self, call: Any) -> Iterator[tuple[list[Op], list[int]]]:
-        """The operators of a call, part by part, and the ids of what is dropped after each."""
+        """Yield a call's operators part by part, with the ids dropped after each part."""
         if len(call.inputs) != self.inputs or len(call.keys) != self.keys:
             raise ProtocolError(
                 f"a program of {self.inputs} objects and {self.keys} keys was called with {len(call.inputs)} and {len(call.keys)}"
@@ -221,7 +221,7 @@ class StoredProgram:
 
 
 def _direct(op: Op) -> list[int] | None:
-    """The places of an operator's objects, where all of them are arguments by position."""
+    """Positions of an operator's handles, if all are positional arguments; None if some may be nested or named."""
     if op.kwargs and any(type(a) in (Handle, Items) for a in op.kwargs.values()):
         return None
     if any(type(a) is Items for a in op.args):

@@ -1,4 +1,4 @@
-"""What of torch is replaced while there are handles: fused operators, distributions, optimizers, GradScaler.
+"""Patches to torch for handles: fused operators, distributions, optimizers, GradScaler.
 
 Imports `torchnp.rpc.client.tensor`.
 """

@@ -1,4 +1,4 @@
-"""Where torch would choose a fused CPU operator before a handle is asked: on handles it takes the route of small ones."""
+"""Overrides of composite operators that choose a fused CPU kernel, or touch memory, before a handle is dispatched."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from torchnp.rpc.client.tensor.handles import BaseHandleTensor
 from torchnp.rpc.client.tensor.shape_inference import DYNAMIC
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
-# The operator that chooses, and the flag that it looks at: LSTMs would become one opaque oneDNN operator, attention
-# one flash operator.
+# Operators that choose a fused kernel, with the flag that they check: LSTMs would become one opaque oneDNN operator,
+# attention one flash operator.
 _ROUTES = {"lstm.input": MKLDNN, "scaled_dot_product_attention": FLASH}
 aten = torch.ops.aten
-# Composite operators that read an argument's memory: its name and place.
+# Composite operators that read an argument's memory: what is read, for the error message, and the argument's position.
 _READERS = {
     "tensor_split.tensor_indices_or_sections": ("reading the indices of tensor_split", 1),
     "lstm.data": ("reading the batch_sizes of a packed sequence", 1),
@@ -28,7 +28,7 @@ _READERS = {
     "rnn_relu.data": ("reading the batch_sizes of a packed sequence", 1),
     "istft": ("reading the window of istft, whose overlap it checks,", 4),
 }
-# Composite operators that write a part of the way into out=, which is not resized, or on subclasses nothing at all.
+# Composite operators that write an intermediate into out= without resizing it, or write nothing for subclasses.
 _INTO_OUT = (
     "matmul.out", "linalg_matmul.out", "linalg_matrix_rank.out", "linalg_matrix_rank.out_tol_tensor",
     "linalg_matrix_rank.atol_rtol_tensor_out", "linalg_matrix_rank.atol_rtol_float_out",
@@ -65,7 +65,7 @@ def _pad_sequence(
     first = sequences[0]
     torch.full(
         (2, 2), padding_value, dtype=first.dtype
-    )  # refuses what the dtype does not hold, which a lone element does not
+    )  # refuses a value that the dtype cannot hold; with one element torch would not
     metas = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in sequences]
     aten.pad_sequence.default(metas, batch_first, padding_value, padding_side)  # refuses what does not fit
     longest = max(len(x) for x in sequences)
@@ -84,7 +84,7 @@ def _combinations(x: torch.Tensor, r: int = 2, with_replacement: bool = False) -
 
 
 def _pack_padded_sequence(x: torch.Tensor, lengths: Any, batch_first: bool) -> Any:
-    """By an index of the steps, which plain lengths tell."""
+    """Pack by an index of the steps, computed from the plain lengths."""
     if isinstance(lengths, BaseHandleTensor) or x.dim() < 2 or not x.numel():
         return NotImplemented
     steps = torch.arange(x.shape[0] * x.shape[1]).reshape(x.shape[:2])
@@ -95,7 +95,7 @@ def _pack_padded_sequence(x: torch.Tensor, lengths: Any, batch_first: bool) -> A
 def _pad_packed_sequence(
     data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: int
 ) -> Any:
-    """By an index of the rows, and a mask of the padding, which plain sizes tell."""
+    """Unpack by an index of the rows and a mask of the padding, computed from the plain batch sizes."""
     if isinstance(batch_sizes, BaseHandleTensor):
         return NotImplemented
     rows = torch.arange(len(data))
@@ -106,13 +106,13 @@ def _pad_packed_sequence(
 
 
 def _cross_entropy_loss(x: Any, target: torch.Tensor, weight: torch.Tensor | None = None, *args: Any, **kw: Any) -> Any:
-    """With smoothed labels torch selects by a mask, unless the weights are on the server too."""
+    """Send a plain weight to the server: otherwise torch selects by a mask when labels are smoothed."""
     if weight is None or isinstance(weight, BaseHandleTensor):
         return NotImplemented
     return aten.cross_entropy_loss(x, target, x._session.send(weight), *args, **kw)
 
 
-# Composite operators that make a plain tensor and write into it, or look at values for a shape that is known without.
+# Composite operators that write into a plain tensor of their own, or read values for a shape that is known anyway.
 _WRITTEN_ANEW: dict[str, Callable[..., Any]] = {
     "one_hot": _one_hot,
     "vander": _vander,
@@ -122,13 +122,13 @@ _WRITTEN_ANEW: dict[str, Callable[..., Any]] = {
     "_pad_packed_sequence": _pad_packed_sequence,
     "cross_entropy_loss": _cross_entropy_loss,
 }
-# Tensor subclasses have this key above autograd's, where the choice has not been made yet.
+# Tensor subclasses have this dispatch key above autograd's, where torch has not chosen a kernel yet.
 _KEY = torch.DispatchKey.PythonTLSSnapshot
 _library: list[torch.library.Library] = []
 
 
 def take_composite_routes() -> None:
-    """Install the choice, once per process; calls without a handle are passed on as they are."""
+    """Install the overrides, once per process; calls without handles are redispatched unchanged."""
     if not _library:
         library = torch.library.Library("aten", "IMPL")
         for name, flag in _ROUTES.items():
@@ -149,7 +149,7 @@ _theirs = torch.utils.dlpack.to_dlpack
 
 
 def _to_dlpack(tensor: Any) -> Any:
-    """torch's own function in C, which asks no subclass, behind a look for handles."""
+    """Refuse handles, then call torch's C function, which does not dispatch to subclasses."""
     if isinstance(tensor, BaseHandleTensor):
         tensor._no_values("to_dlpack")
     return _theirs(tensor)
@@ -182,7 +182,7 @@ def _routed(name: str, flag: Flag) -> Callable[..., Any]:
             return func.redispatch(below, *args, **kwargs)
         enabled, by_steps = flag.read(), MATH.read()
         flag.write(False)
-        MATH.write(True)  # which a program may have put out, for the operator that is left out here
+        MATH.write(True)  # a program may have disabled it in favor of the fused operator, which is disabled here
         try:
             result = func.redispatch(below, *args, **kwargs)
         finally:
@@ -194,7 +194,7 @@ def _routed(name: str, flag: Flag) -> Callable[..., Any]:
 
 
 def _laid_out_as_flash(result: torch.Tensor, args: tuple, kwargs: dict[str, Any]) -> torch.Tensor:
-    """Attention in the order of dimensions that the query has, where torch would have chosen the flash operator."""
+    """Lay out an attention result in the query's dimension order, if torch would have chosen the flash operator."""
     query = kwargs["query"] if "query" in kwargs else args[0]
     wanted = torch.empty_like(torch.empty_strided(query.shape, query.stride(), device="meta")).stride()
     if wanted == result.stride() or is_recorded():
@@ -213,7 +213,7 @@ def _laid_out_as_flash(result: torch.Tensor, args: tuple, kwargs: dict[str, Any]
 
 
 def _override(name: str, way: Callable[..., Any]) -> Callable[..., Any]:
-    """Another way to write an operator, for handles; where it is none, the operator's own."""
+    """Implement an operator by ``way`` for handles; plain tensors and NotImplemented go to the operator itself."""
     func = _overload(name)
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
@@ -225,7 +225,7 @@ def _override(name: str, way: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _into_out(name: str) -> Callable[..., Any]:
-    """The operator without ``out=``, and a copy of what it gives, where that is what ``out=`` takes."""
+    """Run the operator without ``out=``, then copy the result, if its dtype and shape fit ``out``."""
     func = _overload(name)
 
     def run(keys: Any, *args: Any, out: Any, **kwargs: Any) -> Any:
@@ -244,7 +244,7 @@ def _into_out(name: str) -> Callable[..., Any]:
 
 
 def _may_become(keys: Any, plain: torch.Tensor, new: torch.Tensor) -> bool:
-    """``plain.data = new`` asks this first: a plain tensor over a handle's missing memory would crash its reader."""
+    """Check for ``plain.data = new``: refuse a handle, whose missing memory would crash a reader of ``plain``."""
     if isinstance(new, BaseHandleTensor) and not isinstance(plain, BaseHandleTensor):
         raise HandleError(
             f"the .data of a plain tensor cannot be a handle, whose values are {new._session.where}: give it "
@@ -254,7 +254,7 @@ def _may_become(keys: Any, plain: torch.Tensor, new: torch.Tensor) -> bool:
 
 
 def without_fast_path(module: torch.nn.Module) -> None:
-    """Keep a module's forward from torch's fused transformer operators, and leave other modules' as they are."""
+    """Disable torch's fused transformer operators in one module's forward; other modules keep them."""
     enabled: list[bool] = []
 
     def before(module: torch.nn.Module, args: Any) -> None:

@@ -1,4 +1,4 @@
-"""torch's distributions over handles: what they would look at, they leave alone, unless they are told to look."""
+"""Patches that let torch's distributions take handles: values are checked only if ``validate_args`` asks for it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch.distributions import Distribution
 from torchnp.interop._private import lookup
 from torchnp.rpc.client.tensor.handles import BaseHandleTensor
 
-# A round of von Mises' rejection takes two of three draws at least: after so many, one of 1e18 is left.
+# A round of von Mises rejection accepts about two of three draws or more: after so many, less than one in 1e18 is left.
 _ROUNDS = 40
 _taken: list[str] = []
 
 
 def take_distribution_routes() -> None:
-    """Have distributions know handles, once per process; those of plain tensors do what they did."""
+    """Patch torch's distributions, once per process; those of plain tensors behave as before."""
     if _taken:
         return
     _taken.append("distributions")
@@ -51,7 +51,7 @@ def _made(theirs: Callable[..., None]) -> Callable[..., None]:
 
 def _validating(theirs: Callable[..., None]) -> Callable[..., None]:
     def _validate_sample(self: Any, value: Any) -> None:
-        """The shape of a handle; whether its values are of the support is looked at only where that was asked for."""
+        """Check only a handle's shape; check that values are in the support only if validate_args asks for it."""
         if not isinstance(value, BaseHandleTensor) or vars(self).get("_validate_args"):
             theirs(self, value)
             return
@@ -69,7 +69,7 @@ def _validating(theirs: Callable[..., None]) -> Callable[..., None]:
 
 def _rejecting(theirs: Callable[..., Any]) -> Callable[..., Any]:
     def _rejection_sample(loc: Any, concentration: Any, proposal_r: Any, x: Any) -> Any:
-        """Best and Fisher's draws, as torch's, in a number of rounds that does not depend on values."""
+        """Draw by Best and Fisher's method, like torch, but in a fixed number of rounds."""
         if not any(isinstance(a, BaseHandleTensor) for a in (loc, concentration)):
             return theirs(loc, concentration, proposal_r, x)
         like = next(a for a in (concentration, loc) if isinstance(a, BaseHandleTensor))

@@ -1,7 +1,7 @@
-"""A GradScaler over handles: whether a step is skipped is a handle, and the server chooses what parameters and state become.
+"""GradScaler over handles: whether a step is skipped is itself a handle, and the server selects the new state.
 
-torch's scaler reads whether a gradient is infinite, and leaves the step out. Here each step is made, and an element is
-what it was before where the step would have been left out: no value leaves the server, and nobody waits for one.
+torch's scaler reads whether a gradient is infinite, and skips the step. Here every step runs, and a select restores the
+old parameters and state where the step should have been skipped: no value leaves the server, and nobody waits for one.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from torchnp.interop._private import lookup, make_state
 from torchnp.rpc.client.tensor.handles import BaseHandleTensor
 from torchnp.rpc.exceptions import HandleError
 
-# Optimizers whose rule takes the number of the step as a tensor, or not at all: here it depends on values.
+# Optimizers whose update takes the step count as a tensor, or not at all: here the count depends on values.
 _SELECTABLE = ("Adadelta", "Adam", "AdamW", "Muon", "RMSprop", "Rprop", "SGD")
-# Rules that read no number on the client; the fused ones would write the plain counters.
+# Options for updates that read no number on the client; fused updates would write the plain counters.
 _BY_TENSORS = {"differentiable": True, "foreach": False, "fused": None}
 _taken: list[type] = []
 
 
 def take_scaler_route() -> None:
-    """Give torch's scaler the choice, once per process; gradients that are no handles are looked at as ever."""
+    """Patch torch's scaler, once per process; gradients that are not handles are treated as before."""
     scaler: Any = lookup("amp.GradScaler")
     if not _taken and all(hasattr(scaler, name) for name in ("_unscale_grads_", "_maybe_opt_step", "step")):
         scaler._unscale_grads_ = _unscaling(scaler._unscale_grads_)
@@ -34,7 +34,7 @@ def take_scaler_route() -> None:
 
 
 def _handle_of(optimizer: torch.optim.Optimizer) -> BaseHandleTensor | None:
-    """The first gradient that is a handle."""
+    """The first gradient that is a handle, or None."""
     gradients = (p.grad for group in optimizer.param_groups for p in group["params"])
     return next((g for g in gradients if isinstance(g, BaseHandleTensor)), None)
 
@@ -45,8 +45,8 @@ def _unscaling(theirs: Callable[..., Any]) -> Callable[..., Any]:
         if handle is not None:
             session = handle._session
             if not isinstance(found_inf, BaseHandleTensor):
-                found_inf = handle.new_zeros(found_inf.shape, dtype=found_inf.dtype)  # which it is
-            if not isinstance(self._scale, BaseHandleTensor):  # from now on it depends on gradients
+                found_inf = handle.new_zeros(found_inf.shape, dtype=found_inf.dtype)  # it is zeros anyway
+            if not isinstance(self._scale, BaseHandleTensor):  # from now on the scale depends on gradients
                 self._scale, self._growth_tracker = session.send((self._scale, self._growth_tracker))
         return theirs(self, optimizer, inv_scale, found_inf, allow_fp16)
 
@@ -65,7 +65,7 @@ def _stepping(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 def _unfused(theirs: Callable[..., Any]) -> Callable[..., Any]:
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """As torch's scaler does; on handles a fused optimizer's step is selected as any other's."""
+        """torch's step; on handles a fused optimizer's step is selected like any other's."""
         if not getattr(optimizer, "_step_supports_amp_scaling", False) or _handle_of(optimizer) is None:
             return theirs(self, optimizer, *args, **kwargs)
         optimizer._step_supports_amp_scaling = False
@@ -78,7 +78,7 @@ def _unfused(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check(optimizer: torch.optim.Optimizer) -> None:
-    """Raise where the server could not say what a step that is left out leaves behind."""
+    """Raise for optimizers whose skipped step the server could not undo."""
     name = type(optimizer).__name__
     known = getattr(torch.optim, name, None) is type(optimizer) and name in _SELECTABLE
     if not known or any(group.get("momentum") and group.get("dampening") for group in optimizer.param_groups):
@@ -90,9 +90,9 @@ def _check(optimizer: torch.optim.Optimizer) -> None:
 
 
 def _selected(optimizer: Any, keep: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Make a step, and take it back where a handle on a bool is not true."""
+    """Run a step, and undo it on the server unless the bool handle ``keep`` is true."""
     _check(optimizer)
-    for group in optimizer.param_groups:  # a state that the step would make belongs to what was before
+    for group in optimizer.param_groups:  # state that the step would create must exist before, to be restored
         make_state(optimizer, group)
     stepped = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
     with torch.no_grad():
@@ -107,7 +107,7 @@ def _selected(optimizer: Any, keep: torch.Tensor, *args: Any, **kwargs: Any) -> 
             for name, now in _tensors(optimizer.state.get(p, {}), copied=False).items():
                 old = state.get(
                     name, torch.zeros_like(now)
-                )  # a first momentum is the gradient: of zeros it will be as well
+                )  # a first momentum buffer is the gradient; starting from zeros gives the same
                 chosen, place = torch.where(keep, now.to(old.dtype), old), places.get(name)
                 optimizer.state[p][name] = place.copy_(chosen) if isinstance(place, BaseHandleTensor) else chosen
     return result
@@ -119,7 +119,7 @@ def _tensors(state: dict[str, Any], copied: bool = True) -> dict[str, torch.Tens
 
 @contextlib.contextmanager
 def _by_tensors(optimizer: Any, stepped: list[torch.Tensor]) -> Iterator[None]:
-    """Have an optimizer compute with its counters as they are, in float64 as with numbers of the client."""
+    """Make an optimizer compute with its counters as tensors, in float64, like the client's Python numbers."""
     saved = [{name: group[name] for name in _BY_TENSORS if name in group} for group in optimizer.param_groups]
     for group in optimizer.param_groups:
         group.update({name: value for name, value in _BY_TENSORS.items() if name in group})

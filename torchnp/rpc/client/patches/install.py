@@ -1,4 +1,4 @@
-"""Every change of torch itself that handles need, made once for the process when its first engine is made."""
+"""Installation of all torch patches that handles need, once per process, when the first engine is made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchnp.rpc.client.patches.grad_scaler import take_scaler_route
 
 
 def install() -> None:
-    """Replace fused operators, distributions and GradScaler's steps for handles; plain tensors keep torch's own."""
+    """Patch composite operators, GradScaler and distributions for handles; plain tensors keep torch's behavior."""
     take_composite_routes()
     take_scaler_route()
     take_distribution_routes()

@@ -1,4 +1,4 @@
-"""Optimizers whose counters of steps are on the server as well, beside the rest of their state."""
+"""Optimizers that keep their step counters on the server, with the rest of their state."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torchnp.rpc.client.tensor.handles import BaseHandleTensor
 from torchnp.rpc.exceptions import HandleError
 
-_COUNTS = ("Adadelta", "RMSprop", "Rprop")  # their rules do not go by the number of the step
+_COUNTS = ("Adadelta", "RMSprop", "Rprop")  # their updates do not depend on the step count
 
 
 def keep_counters(session: Any, optimizer: torch.optim.Optimizer) -> None:
-    """Have an optimizer's counters sent after each step that has made some."""
+    """Send an optimizer's plain step counters to the server, now and after each step that makes some."""
     name = type(optimizer).__name__
     for group in optimizer.param_groups:
         if not group.get("fused") and name not in (*_COUNTS, "SGD"):

@@ -1,4 +1,4 @@
-"""What a function of handles returns, as each call of a program has to give it anew."""
+"""The return value of a recorded function, in a form that each program call can rebuild."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def version_of(tensor: torch.Tensor) -> int:
 
 
 class Made(NamedTuple):
-    """A handle on a result, as a function makes it: whether it requires a gradient, and is an inference tensor."""
+    """Metadata of a handle on a result: class, spec, version, requires_grad, and whether it is an inference tensor."""
 
     kind: Any
     spec: TensorSpec
@@ -30,11 +30,11 @@ class Made(NamedTuple):
 
     @classmethod
     def of(cls, t: Any) -> Made:
-        """What a handle is."""
+        """Take a handle's metadata."""
         return cls(type(t), t._spec, version_of(t), t.requires_grad, t.is_inference())
 
     def again(self, remote: Any, inference: bool) -> Any:
-        """Such a handle on another object; ``inference`` is whether the mode is on."""
+        """Make such a handle on another object; ``inference`` says whether inference mode is on."""
         kind, spec, version, grad, own = self
         if own is inference:
             handle = kind._wrap(spec, remote)
@@ -47,9 +47,9 @@ class Made(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A handle that a function returns: which of the results that are kept it is, or else its place, of those before.
+    """A handle that a function returns: an index into the kept results, or else (-1) a place among earlier handles.
 
-    Such places are the arguments' first, and then those of what the function uses beside them.
+    Places count the arguments first, then the captured handles.
     """
 
     made: int
@@ -57,7 +57,7 @@ class Output(NamedTuple):
 
 
 def detached(result: Any) -> Any:
-    """A function's result without what autograd keeps for it; leaves, as parameters are, stay what they are."""
+    """Detach a function's result from the autograd graph; leaves, such as parameters, stay as they are."""
     known: dict[int, Any] = {}
 
     def free(t: Any) -> Any:
@@ -71,7 +71,7 @@ def detached(result: Any) -> Any:
 
 
 def template_of(result: Any, found: list[Any]) -> Any:
-    """A nest like a result for `filled`; its tensors and arrays join ``found``."""
+    """Replace a result's tensors and arrays by placeholders for `filled`; append them to ``found``."""
 
     def placeholder(tensor: Any) -> torch.Tensor:
         found.append(tensor)
@@ -81,7 +81,7 @@ def template_of(result: Any, found: list[Any]) -> Any:
 
 
 def filled(template: Any, handles: list[Any]) -> Any:
-    """A template with handles in their order."""
+    """Fill a template's placeholders with handles, in order."""
     following = iter(handles)
     return mapped(lambda placeholder: next(following), template)
 
@@ -89,20 +89,20 @@ def filled(template: Any, handles: list[Any]) -> Any:
 def unreturnable(
     result: Any, found: list[Any], made: set[int], owner: Callable[[int], int], there: set[int], gradients: list[Any]
 ) -> str:
-    """What of a result a program could not give back.
+    """Why a program could not return a result, or "".
 
     Parameters
     ----------
     found : list
-        The tensors in it.
+        The tensors in the result.
     made : set of int
-        Ids of the function's results.
+        Ids of the objects that the function made.
     owner : callable
-        Gives the id of the object whose memory one is.
+        Maps an object's id to that of the object whose memory it uses.
     there : set of int
-        Addresses of handles from before.
+        ``id()`` of the handles that existed before.
     gradients : list
-        That the function has left.
+        Gradients that the function has left.
     """
     if any(g.requires_grad for g in gradients):
         return "it leaves gradients that have a graph (create_graph=True)"
@@ -115,7 +115,7 @@ def unreturnable(
         id_ = t._object.id  # type: ignore[attr-defined]
         if id(t) in there or id_ not in made:
             continue
-        # Writing into one of these would be seen by autograd as a write to the other, which a program's results are not.
+        # Autograd would see a write into one of these as a write to the other, but not for a program's results.
         if (of := owner(id_)) not in made:
             return "it returns a view of a handle that was there before: clone() it"
         if owners.setdefault(of, t) is not t:
@@ -126,7 +126,7 @@ def unreturnable(
 
 
 def _constant(x: Any) -> str:
-    """What beside tensors of a result would not be the same in each call."""
+    """Why the parts of a result other than handles would not be constant across calls, or ""."""
     if isinstance(x, dict):
         if "step" in x and type(x["step"]) is torch.Tensor and not x["step"].dim():
             return "it returns a plain tensor or an array, which would stay as it is"

@@ -1,4 +1,4 @@
-"""What a function does to handles, noted while it runs: what a program is made of."""
+"""Recordings of what a function does to handles, from which programs are made."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OVERLAP = "an argument shares memory with what it uses beside its arguments: pas
 
 
 class Beside(NamedTuple):
-    """A handle that a function uses beside its arguments, its object's id, and whether it requires a gradient."""
+    """A captured handle (used by a function, but no argument), its object's id, and whether it requires a gradient."""
 
     tensor: weakref.ref
     id: int
@@ -33,26 +33,26 @@ class Beside(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """A leaf whose gradient is made anew, and which of the results that are kept that is; -1 for one that has none then."""
+    """A leaf whose gradient changes, and the index of the new gradient among the kept results; -1 if it is cleared."""
 
     leaf: weakref.ref
     made: int
 
 
 class Recording:
-    """What a function did to handles.
+    """A recording of what a function did to handles.
 
     Parameters
     ----------
     given : Arguments
         The function's arguments.
     result : nest
-        What it returned.
+        The function's return value.
 
     Attributes
     ----------
     problem : str
-        Why that is no program, or "".
+        Why the recording cannot become a program, or "".
     """
 
     def __init__(self, session: Any, tape: Tape, watch: Watch, given: Arguments, result: Any) -> None:
@@ -63,7 +63,7 @@ class Recording:
         new = [t for t in found if isinstance(t, RPCTensor) and t._object.id in tape.made]
         gradients = _gradients(watch, tape)
         kept = list(dict.fromkeys(t._object.id for t in (*new, *gradients)))
-        left = _left(tape, tape.made - set(kept))  # it has the garbage collected, which handles below may be
+        left = _left(tape, tape.made - set(kept))  # first, as it may collect garbage handles met below
         there = {id(t): n for n, t in reversed(list(enumerate(arguments)))}
         self.beside: list[Beside] = []
         self.memories: set[int] = set()
@@ -73,7 +73,7 @@ class Recording:
         self.problem = self.problem or unreturnable(result, found, tape.made, owner, set(there), gradients) or left
         if self.problem:
             return
-        for t in found:  # a handle that no operator is given
+        for t in found:  # a returned handle that no operator was given
             if id(t) not in there and t._object.id not in tape.made:
                 there[id(t)] = len(arguments) + len(self.beside)
                 self.beside.append(Beside(weakref.ref(t), t._object.id, t.requires_grad))
@@ -87,13 +87,13 @@ class Recording:
         self._look_at_gradients(watch, made)
 
     def _look_at_gradients(self, watch: Watch, made: dict[int, int]) -> None:
-        """Note which leaves have other gradients than before, and what of those before the function goes by.
+        """Record which leaves got other gradients, and which earlier gradients the function depends on.
 
-        What it goes by is found by the leaves: a gradient may be another by the next call.
+        The latter are stored by leaf: its gradient may be another object by the next call.
         """
         self.gradients: list[Gradient] = []
-        self.without: set[int] = set()  # addresses of what has no gradient then
-        self.free: list[weakref.ref] = []  # without a gradient before: the function would add to one
+        self.without: set[int] = set()  # id() of leaves without a gradient afterwards
+        self.free: list[weakref.ref] = []  # leaves without a gradient before: the function would add to one
         self.added_to: list[tuple[weakref.ref, int]] = []
         for met in watch.met.values():
             if (t := met.tensor()) is None:
@@ -113,8 +113,8 @@ class Recording:
                 self.added_to.append((met.tensor, then))
 
     def _look_at(self, watch: Watch, places: dict[int, int], count: int) -> None:
-        """Note which handles were there before: of which of them the values changed, and what they all stand for."""
-        changed: list[tuple[int, int, int]] = []  # the memory, the place, and how many versions it goes on
+        """Record the captured handles, and the version increments of all handles that existed before."""
+        changed: list[tuple[int, int, int]] = []  # memory, place, version increments
         for met in watch.met.values():
             tensor = met.tensor()
             if tensor is None:
@@ -128,7 +128,7 @@ class Recording:
                     "it has a handle from before require a gradient, or what was computed from such: detach() that, or "
                     "write under torch.no_grad()"
                 )
-            # Places among the arguments, and behind them.
+            # Places count the arguments first, then the captured handles.
             place = places.get(id(tensor), count + len(self.beside))
             if id(tensor) not in places:
                 self.beside.append(Beside(met.tensor, met.id, met.grad))
@@ -139,7 +139,7 @@ class Recording:
         self._changed_together = [(place, on) for memory, place, on in changed if shared[memory] > 1]
 
     def _write(self, tape: Tape, given: Arguments, kept: list[int]) -> None:
-        """Make the program, and note how the objects that a call gives to it are found."""
+        """Make the program, and record where a call finds the program's inputs."""
         self.given = [t._object.id for t in given.handles]
         self.pinned: dict[int, int] = {}
         ids = list(dict.fromkeys(self.given))
@@ -163,36 +163,36 @@ class Recording:
         self.playable = CompiledProgram(hash_of(whole.raw), whole.raw, tape.places, whole.made, whole.kept)
 
     def graphs(self) -> str:
-        """Whether what the function uses beside its arguments has a graph, which a backward pass would follow."""
+        """Why a captured handle's autograd graph prevents a program (a backward pass would follow it), or ""."""
         if any((t := b.tensor()) is not None and t.grad_fn is not None for b in self.beside):
             return "it uses a handle that was computed from what requires a gradient: detach() it before"
         return ""
 
     def live_captures(self) -> list[Any] | None:
-        """What the function uses beside its arguments, None if that is not what it was."""
+        """The captured handles, or None if they are not as they were recorded."""
         if any((t := ref()) is None or t.grad is not None for ref in self.free):
             return None
         there: list[Any] = [ref() for ref in self._refs]
         try:
             alike = [t._object.id for t in there] == self._ids and [t.requires_grad for t in there] == self._grads
-        except AttributeError:  # one is gone
+        except AttributeError:  # one handle is gone
             return None
         if not alike or any((t := ref()) is None or gradient_of(t) != id_ for ref, id_ in self.added_to):
             return None
         return there
 
     def takes(self, arguments: list[Any]) -> bool:
-        """Whether arguments of this kind are those that were recorded, where it is not known that they may be others."""
+        """Whether the program accepts these arguments: storage offsets and pinned objects must be as recorded."""
         if self._offsets is not None and self._offsets != [t._spec.offset for t in arguments]:
             return False
         return all(arguments[n]._object.id == id_ for n, id_ in self.pinned.items())
 
     def pin(self, before: Recording) -> None:
-        """Keep to arguments that were the same in two calls: they may be what the function uses beside them."""
+        """Pin the arguments that were the same in two calls: the function may use their objects as captures."""
         self.pinned = {n: a for n, (a, b) in enumerate(zip(self.given, before.given)) if a == b}
 
     def difference(self, other: Recording) -> str:
-        """What of another recording is not as here, "" if nothing that matters is."""
+        """Describe how another recording differs from this one; "" if in nothing that matters."""
         if self.playable.raw != other.playable.raw:
             return _other_operator(self, other)
         if self.inputs != other.inputs:
@@ -215,12 +215,12 @@ class Recording:
         return {id(g.leaf()) for g in self.gradients if g.made < 0}
 
     def _outputs(self) -> list[tuple[int, int]]:
-        """What is returned, by addresses where it was there before and is no argument."""
+        """The outputs, with captured handles given by ``id()``."""
         n = len(self.given)
         return [(o.made, o.place if o.place < n else id(self._refs[o.place - n]())) for o in self.outputs]
 
     def play(self, arguments: list[Any], beside: list[Any], keys: list[int]) -> Any:
-        """Call the program, and return what the function would: with handles on the new results."""
+        """Call the program, and return what the function would, with handles on the new results."""
         there = [*arguments, *beside]
         ids = [*dict.fromkeys([t._object.id for t in arguments]), *self.inputs]
         objects = self.session.channel.play(self.playable, ids, keys, make=self.session._object)
@@ -235,7 +235,7 @@ class Recording:
         return filled(self._template, [there[o.place] if o.made < 0 else handles[o.made] for o in self.outputs])
 
     def _count_writes(self, there: list[Any]) -> None:
-        """Have versions go on as they would; those of handles on the same memory are one."""
+        """Bump version counters as eager would; aliases share one."""
         increment = torch.autograd.graph.increment_version
         together = [(there[n], version_of(there[n]) + on) for n, on in self._changed_together]
         most = max([on for _, on in self._changed], default=0)
@@ -247,13 +247,13 @@ class Recording:
 
 
 def _gradients(watch: Watch, tape: Tape) -> list[Any]:
-    """The gradients that were made, of leaves that are there."""
+    """The gradients that the function made, of leaves that are still alive."""
     there = [met.tensor() for met in watch.met.values()]
     return [t.grad for t in there if t is not None and gradient_of(t) in tape.made]
 
 
 def _owners(tape: Tape, names: Any) -> Callable[[int], int]:
-    """Of each object the one whose memory it is, as views are of their bases."""
+    """Return a function that maps an object's id to that of the object whose memory it uses: a view's base."""
     owners: dict[int, int] = {}
     for op in tape.ops:
         schema = torchnp.table.schemas.get(names[op.index])
@@ -264,7 +264,7 @@ def _owners(tape: Tape, names: Any) -> Callable[[int], int]:
 
 
 def _left(tape: Tape, made: set[int]) -> str:
-    """What stays of a function's results beside what it returns: a program leaves nothing else."""
+    """Describe results that outlive the function without being returned, or return "": a program keeps no others."""
     if not made <= tape.gone:
         gc.collect()
     left = made - tape.gone
@@ -278,7 +278,7 @@ def _left(tape: Tape, made: set[int]) -> str:
 
 
 def _other_operator(one: Recording, other: Recording) -> str:
-    """The first operator in which two recordings differ, in words."""
+    """Describe the first operator in which two recordings differ."""
     names = one.session._names
     ops, others = (_operators(body_of(r.playable.raw)) for r in (one, other))
     for a, b, where in zip(ops, others, other.playable.places):
@@ -299,9 +299,9 @@ def _operators(body: Body) -> list[wire.Op]:
 def record(
     session: Any, function: Callable[[], Any], given: Arguments, last: Recording | None
 ) -> tuple[Any, Recording | None]:
-    """Run a function; what it returns, with what was noted. ``last`` is what was noted the last time.
+    """Run a function; return its result and its recording. ``last`` is the previous recording.
 
-    Nothing is noted while another thread's function is recorded.
+    The recording is None while another thread records a function.
     """
     if not session.recording.acquire(blocking=False):
         return detached(function()), None

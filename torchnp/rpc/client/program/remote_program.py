@@ -1,4 +1,4 @@
-"""Functions of handles whose operators are sent once: `torchnp.rpc.Session.program`."""
+"""Functions of handles that run as server-side programs: `torchnp.rpc.Session.program`."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from torchnp.rpc.client.tensor.seeds import draw_key
 from torchnp.rpc.exceptions import HandleError
 from torchnp.rpc.wire.programs import MAX_MADE
 
-TRIES = 4  # calls within which two in a row are alike
-KINDS = 16  # of arguments whose recordings are kept
-LOOK_AGAIN = 100  # calls, after which the function itself runs once more
+TRIES = 4  # recorded calls within which two in a row must be alike
+KINDS = 16  # maximum number of argument kinds whose recordings are kept
+LOOK_AGAIN = 100  # every so many calls the function itself runs, as a check
 
 
 class RemoteProgram:
-    """A function that runs on the server as it was recorded: a call is one short frame, whatever it does.
+    """A function whose recorded operators run on the server: a call is one short frame, however many there are.
 
-    `torchnp.rpc.Session.program` makes it, and says what it needs.
+    `torchnp.rpc.Session.program` makes it, and documents the requirements.
 
     Parameters
     ----------
     session : Session
-        Of the handles.
+        The session of the handles.
     function : callable
     key : callable, optional
-        Gives a hashable value of what the function goes by beside its arguments.
+        Returns a hashable value of what the function depends on beside its arguments.
 
     Attributes
     ----------
     calls : int
-        How many calls have been such a frame.
+        Number of calls that were sent as one frame.
     why_not : str
-        Why the last arguments' calls run the function itself, or "".
+        Why calls with the last kind of arguments run the function itself, or "".
     """
 
     def __init__(self, session: Any, function: Callable[..., Any], key: Callable[[], Hashable] | None = None) -> None:
@@ -53,15 +53,15 @@ class RemoteProgram:
         self._name = getattr(function, "__qualname__", type(function).__qualname__)
         self._lock = threading.Lock()
         self._kinds: dict[Hashable, _Kind] = {}
-        self._new = 0  # kinds since the last call that was a frame
+        self._new = 0  # new kinds since the last call that was sent as one frame
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = functools.partial(self._function, *args, **kwargs)
         if self._session.channel.tape is not None or is_observed():
-            return detached(call())  # a part of another recording, or of a transform of torch's
+            return detached(call())  # part of another recording or of a torch transform
         given = Arguments((args, kwargs), self._key() if self._key is not None else None)
         if not self._lock.acquire(blocking=False):
-            return detached(call())  # within another thread's time
+            return detached(call())  # another thread is in a call
         try:
             kind = self._kind(given)
             if given.problem:
@@ -75,7 +75,7 @@ class RemoteProgram:
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """The program as a method: of an instance, which is its first argument then."""
+        """Bind the program as a method: the instance becomes its first argument."""
         return self if instance is None else types.MethodType(self, instance)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
@@ -85,7 +85,7 @@ class RemoteProgram:
         )
 
     def forget(self) -> None:
-        """Forget what was recorded: to be called when something has changed that the function uses beside its arguments."""
+        """Forget all recordings. Call it when something has changed that the function uses beside its arguments."""
         with self._lock:
             self._kinds.clear()
 
@@ -96,7 +96,7 @@ class RemoteProgram:
         sizes = ", ".join(f"{r.playable.name[:8]} of {len(r.playable.places):,} operators" for r in known if r)
         return f"<program {self._name}: {sizes}, {self.calls:,} calls>"
 
-    # ------------------------------------------------------------ one kind of arguments
+    # ------------------------------------------------------------ one argument kind
 
     def _kind(self, given: Arguments) -> _Kind:
         kind = self._kinds.get(given.kind)
@@ -109,7 +109,7 @@ class RemoteProgram:
         return kind
 
     def _words(self, kind: _Kind) -> str:
-        """What has to be told about the last call, once."""
+        """The text of a warning about the last call, given once; else ""."""
         if kind.why_not and not kind.told:
             kind.told = True
             return kind.why_not
@@ -131,7 +131,7 @@ class RemoteProgram:
             if beside is None:
                 kind.start_again()
             elif not recording.takes(given.handles):
-                kind.known, kind.tries = False, 0  # and the next is compared with what was recorded
+                kind.known, kind.tries = False, 0  # the next call is compared with this recording
             elif kind.calls % LOOK_AGAIN:
                 keys = [draw_key(None) for _ in recording.keys]
                 result = recording.play(given.handles, beside, keys)
@@ -149,7 +149,7 @@ class RemoteProgram:
         return result
 
     def _compare(self, kind: _Kind, now: Recording) -> None:
-        """See whether the last two calls were alike: then the next ones are calls of a program."""
+        """Compare the last two recordings; if they are alike, the next calls run as a program."""
         before, kind.recording = kind.recording, now
         kind.tries += 1
         if now.problem or before is None or before.problem:
@@ -191,7 +191,7 @@ class RemoteProgram:
 
 
 class _Kind:
-    """What is known of calls with one kind of arguments, while all is there that they are told by."""
+    """State of the calls with one kind of arguments, valid while the objects that identify the kind are alive."""
 
     def __init__(self, given: Arguments) -> None:
         self.why_not, self.told, self._held = "", False, given.held

@@ -1,4 +1,4 @@
-"""The arguments of a call of a program, taken apart: its handles, and what a recording of them goes by."""
+"""The arguments of a program call: their handles, and the key by which recordings are found."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _VALUES = (int, bool, str, bytes, type(None), torch.dtype, torch.device, torch.l
 
 
 def memory_of(handle: Any) -> int:
-    """The id of the object whose memory, and count of writes, a handle shares as far as autograd knows."""
+    """The id of the object whose memory and version counter a handle shares, as far as autograd knows."""
     base: Any = base_of(handle)
     id_: int = (handle if base is None else base)._object.id
     return id_
 
 
 def mode() -> tuple:
-    """What torch does by beside the arguments."""
+    """The torch modes that affect operators: grad, inference, default dtype, autocast."""
     return (
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
@@ -36,20 +36,20 @@ def mode() -> tuple:
 
 
 class Arguments:
-    """Arguments of a call, taken apart.
+    """The flattened arguments of a call.
 
     Attributes
     ----------
     handles : list
-        In their order.
+        The handles, in order.
     memories : list of int
-        What `memory_of` says of each.
+        `memory_of` each handle.
     kind : tuple
-        What a recording of them goes by.
+        The key by which recordings are found.
     held : list of callable
-        Each gives what is told by its address in that, or None once it is gone.
+        Each returns an object that ``kind`` identifies by ``id()``, or None once it is gone.
     problem : str
-        Why no program can have such arguments, or "".
+        Why no program can take such arguments, or "".
     """
 
     def __init__(self, given: Any, key: Hashable) -> None:
@@ -91,13 +91,13 @@ class Arguments:
     def _take_handle(self, x: Any) -> None:
         self.handles.append(x)
         spec = x._spec
-        # Where in its memory it begins only an operator like as_strided looks at: see Recording.
+        # The storage offset is left out, as only operators like as_strided depend on it: see Recording.
         self._parts += (spec.size, spec.stride, spec.dtype, x.is_inference())
         if type(x) is not RPCTensor:
             self._parts += (x.is_conj(), x.is_neg())
         if not x.requires_grad:
             self._parts.append(False)
-        elif x.is_leaf:  # whose gradient is a place of its own
+        elif x.is_leaf:  # a leaf has a gradient, so its identity matters
             self._parts.append(True)
             self._hold(x)
         else:
@@ -108,8 +108,8 @@ class Arguments:
             self._take(value)
 
     def _hold(self, x: Any) -> None:
-        """Tell something by its address, and by the handles that it has for its attributes."""
-        if isinstance(x, types.MethodType):  # a new one each time
+        """Identify an object by its ``id()``, and by the handles among its attributes."""
+        if isinstance(x, types.MethodType):  # made anew at each access
             self._hold(x.__self__)
             x = x.__func__
         self._parts.append(id(x))
@@ -131,6 +131,6 @@ def _handles_in(attributes: dict[str, Any]) -> Iterator[Any]:
 
 
 def _numbered(ids: Iterable[int]) -> tuple[int, ...]:
-    """Which are the same."""
+    """Number ids by first occurrence, which shows which are equal."""
     seen: dict[int, int] = {}
     return tuple([seen.setdefault(i, len(seen)) for i in ids])

@@ -1,4 +1,4 @@
-"""What a function of handles sends, and what it is given, while it is recorded."""
+"""The tape of a recording: the operators that a function sends, and the handles that it uses."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _NO_OBJECT = _NoObject()
 
 
 class Tape:
-    """What a thread sends while a function runs; the channel notes it.
+    """The operators that one thread sends while a function runs, recorded by the channel.
 
     Attributes
     ----------
     ops, places : list
-        Operators, and where they were issued.
+        The operators, and the places that issued them.
     made, gone : set of int
-        Ids of results, and of objects that no handle has any more.
+        Ids of results, and of objects without handles.
     problem : str
-        Why they are no program, or "".
+        Why the tape cannot become a program, or "".
     """
 
     def __init__(self) -> None:
@@ -48,28 +48,28 @@ class Tape:
         self._thread = threading.get_ident()
 
     def note(self, op: wire.Op, where: Where) -> None:
-        """Take an operator; other threads' are no part of the function."""
+        """Record an operator; ignore other threads', which are not part of the function."""
         if threading.get_ident() == self._thread:
             self.ops.append(op)
             self.places.append(where)
             self.made.update(range(op.first, op.first + op.count))
 
     def sends(self, where: Where) -> None:
-        """Say that the function sends a tensor, or opens a dataset."""
+        """Record that the function sends a tensor or opens a dataset, which no program can."""
         self.invalidate(
             f"it sends a tensor, or opens a dataset, at {location(where)}: do so before, and pass the handle"
         )
 
     def invalidate(self, problem: str) -> None:
-        """Say why there is no program."""
+        """Set ``problem``, unless it is set; ignored in other threads."""
         if threading.get_ident() == self._thread:
             self.problem = self.problem or problem
 
 
 class _Met(NamedTuple):
-    """A handle that an operator was given, before: what it stood for, its version, if it required a gradient, and its own.
+    """State of a handle when it was first met: its object's id, its version, requires_grad, and its gradient.
 
-    That is the id of the gradient's object, -1 where there is none.
+    ``gradient`` is the id of the gradient's object, -1 if there is none.
     """
 
     tensor: weakref.ref
@@ -80,7 +80,7 @@ class _Met(NamedTuple):
 
 
 class _Look(TorchFunctionMode):
-    """Shows a `Watch` the handles whose attributes a function looks at or sets, as gradients are."""
+    """Shows a `Watch` the handles whose attributes (such as ``grad``) a function reads or sets."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -93,16 +93,16 @@ class _Look(TorchFunctionMode):
 
 
 class Watch(TorchDispatchMode):
-    """Looks at the operators of a function: what they are given, and what no recording could repeat."""
+    """Watches a function's operators: the handles that they take, and what no program could repeat."""
 
     def __init__(self, session: Any, tape: Tape) -> None:
         super().__init__()
-        self.met: dict[int, _Met] = {}  # by the Python object
+        self.met: dict[int, _Met] = {}  # by id() of the handle
         self._session, self._tape = session, tape
-        self._plain: dict[int, torch.Tensor] = {}  # tensors of the function's own, which stay until it ends
+        self._plain: dict[int, torch.Tensor] = {}  # plain tensors that the function made, kept alive until it ends
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
-        if isinstance(leaf := accumulating(), BaseHandleTensor):  # whose gradient is all that this sees of it
+        if isinstance(leaf := accumulating(), BaseHandleTensor):  # dispatch sees only the leaf's gradient
             self.meet(leaf)
         for argument, value in _given(schema_of(func), args, kwargs or {}):
             self._look(func, argument, value)
@@ -127,8 +127,8 @@ class Watch(TorchDispatchMode):
                 )
 
     def meet(self, handle: Any) -> None:
-        """Note a handle that was there before, and before anything is done to it."""
-        if handle._object.id in self._tape.made:  # these live no longer than they would
+        """Record the state of a handle that existed before the function, before anything is done to it."""
+        if handle._object.id in self._tape.made:  # results of the function live no longer than without a recording
             return
         if handle._session is not self._session:
             self._tape.invalidate(f"it has handles of another session, {handle._session.title}")
@@ -140,13 +140,13 @@ class Watch(TorchDispatchMode):
 
     @contextlib.contextmanager
     def everything(self) -> Iterator[None]:
-        """Watch a function."""
+        """Watch attribute accesses and operators."""
         with _Look(self), self:
             yield
 
 
 def gradient_of(handle: Any) -> int:
-    """The id of the object that is a leaf's gradient, -1 if it has none."""
+    """The id of the object of a leaf's gradient; -1 if there is none."""
     return getattr(handle.grad, "_object", _NO_OBJECT).id if handle.is_leaf else -1
 
 

@@ -1,4 +1,4 @@
-"""A client's session: connecting, batching and numbering frames, and what waits for replies.
+"""Client sessions: connecting, batching and numbering frames, and matching replies.
 
 Imports `torchnp.rpc.wire`, the other rooms of `torchnp.rpc.client`, and for sessions in process
 `torchnp.rpc.server.config` and `torchnp.rpc.server.session`.

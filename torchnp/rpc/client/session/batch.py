@@ -1,4 +1,4 @@
-"""Operators and deletes of a session that wait to be sent together."""
+"""Batching of a session's operators and deletes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from torchnp.rpc.client.transports.requests import Where
 
 BATCH_OPS = 64
 BATCH_BYTES = 1 << 18
-USUAL_BYTES = 48  # of an operator
+USUAL_BYTES = 48  # usual size of an operator
 
 Sending = tuple[wire.Op, Where, int]
 """An operator, where it was issued, and how many bytes beyond the usual it has."""
 
 
 class Batch:
-    """What the next frames are made of; deletes go behind the operators, which may use what is deleted.
+    """Operators and deletes that wait to be sent; deletes follow the operators, which may use the deleted objects.
 
     Attributes
     ----------
     deletes : list of int
-        Ids of objects.
+        Ids of the objects to delete.
     """
 
     def __init__(self) -> None:
@@ -34,17 +34,17 @@ class Batch:
 
     @property
     def ops(self) -> int:
-        """How many operators wait."""
+        """Number of waiting operators."""
         return len(self._ops)
 
     def add(self, sending: Sending) -> bool:
-        """Take an operator; whether the batch is full."""
+        """Add an operator; return whether the batch is full."""
         self._ops.append(sending)
         self._nbytes += USUAL_BYTES + sending[2]
         return len(self._ops) >= BATCH_OPS or self._nbytes >= BATCH_BYTES
 
     def taken(self, sent: Sent) -> list[bytes]:
-        """The frames of all that waits, which is sent then."""
+        """Encode all that waits as frames, clear the batch, and count the operators as sent."""
         ops, deletes = self._ops, self.deletes
         self._ops, self.deletes, self._nbytes = [], [], 0
         frames = []

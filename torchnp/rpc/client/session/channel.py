@@ -1,7 +1,7 @@
-"""The client's side of a session, without torch: numbers operators, batches them, and matches replies to them.
+"""The client side of a session, without torch: it numbers and batches operators, and matches replies to them.
 
-One thread per session owns the transport: it packs, sends, receives and keeps the books. The threads of the program only
-append to a queue, one step that nothing can cut in two: a KeyboardInterrupt, wherever it comes, leaves the session whole.
+One thread per session owns the transport: it encodes, sends, receives and keeps the state. The program's threads only
+append to a queue, which is atomic: a KeyboardInterrupt leaves the session intact, wherever it comes.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ from torchnp.rpc.client.transports.transport import Transport, greeted
 from torchnp.rpc.exceptions import ConnectionLost, ProtocolError, RPCError, SessionClosed
 from torchnp.rpc.wire import Agreement
 
-LEAVE_SECONDS = 5.0  # that closing waits for the thread
-MANY_OPS = 4 * BATCH_OPS  # for which the thread is woken
-TOGETHER = 8  # frames of operators and of deletes, at most about so many
-MAX_COPIED = 1 << 16  # bytes of a tensor that are copied, so that the sender need not wait until they are sent
+LEAVE_SECONDS = 5.0  # time that closing waits for the thread
+MANY_OPS = 4 * BATCH_OPS  # number of queued operators at which the thread is woken
+TOGETHER = 8  # approximate maximum number of frames in one send
+MAX_COPIED = 1 << 16  # tensors up to this many bytes are copied, so that the sender need not wait for the send
 
 Object = TypeVar("Object")
 
 
 class Channel:
-    """One session with one server, from the thread or threads that use it.
+    """One session with one server; any thread of the program may use it.
 
-    Nothing waits for the server but `sync`, `publish`, `finish`, and a sender that is far ahead. A failure is raised by
-    whoever asks for a value that depends on it; those that nobody asked about, by `sync` or `finish`.
+    Only `sync`, `quote`, `publish`, `finish`, and a sender that is far ahead wait for the server. Publishing a value
+    raises the failure that it depends on; `sync` and `finish` raise failures that have not been raised yet.
 
     Parameters
     ----------
     transport : Transport
     agreement : Agreement
-        The operators that are known here; the server must know the same.
+        The client's operator table; the server must have the same.
     token : str, optional
-        What the server asks for.
+        The access token, if the server wants one.
     timeout : float, optional
-        Seconds that the server has for its welcome.
+        Seconds that the server has to answer HELLO.
     """
 
     def __init__(
@@ -69,15 +69,15 @@ class Channel:
         self.transport, self.name = transport, transport.name
         self.ops_sent = self.round_trips = 0
         self.closed = False
-        self.deadline: float | None = None  # seconds that whoever asks the server waits for its answer
+        self.deadline: float | None = None  # seconds that a request waits for its answer
         self._unanswered = Unanswered()
         self._dead: RPCError | None = None
-        self._unreported = False  # whether the session died while nobody was there to be told
-        self._lock = threading.RLock()  # ids stand in the queue in their order
+        self._unreported = False  # whether the session died without an error having been raised
+        self._lock = threading.RLock()  # keeps ids in order in the queue
         self._queue: deque[Any] = deque()
         self._next_id = self._weight = 0
-        self.tape: Any = None  # where what is sent is noted: torchnp.rpc.client.program.recording
-        # What follows is the thread's.
+        self.tape: Any = None  # records what is sent: torchnp.rpc.client.program.recording
+        # Only the thread uses the following attributes.
         self._sent, self._defined = Sent(transport.name, transport.window), Defined()
         self._requests = 0
         self._task: ThreadTask | None = None
@@ -88,7 +88,7 @@ class Channel:
 
     def _start(self, works: bool = True) -> None:
         self._busy = self._signalled = self.flush_requested = False
-        self.owned = threading.Lock()  # held while the thread is at work
+        self.owned = threading.Lock()  # held while the thread is working
         self._progress = threading.Event()
         self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
         if not works:
@@ -98,7 +98,7 @@ class Channel:
         self._thread.start()
         self._finalizer = weakref.finalize(self, leave, self.transport, self._wake)
 
-    # ------------------------------------------------------------ the program's side
+    # ------------------------------------------------------------ the program side
 
     def call(
         self,
@@ -113,7 +113,7 @@ class Channel:
         *,
         make: Callable[[int], Object],
     ) -> list[Object]:
-        """Send an operator and return what ``make`` makes of the ids of its ``count`` results; does not wait for it."""
+        """Queue an operator, without waiting; return ``make(id)`` for each of its ``count`` results."""
         queue = self._queue
         if len(queue) + self._sent.ahead > self.transport.window:
             self._hold_back()
@@ -145,7 +145,7 @@ class Channel:
         *,
         make: Callable[[int], Object],
     ) -> Object:
-        """Send a tensor's bytes and return what ``make`` makes of its id; waits until large ones are on their way."""
+        """Queue a tensor's bytes and return ``make(id)``; wait until a large tensor has been sent."""
         small = len(raw) <= MAX_COPIED
         task = Upload(dtype, shape, order, bytes(raw) if small else raw, where)
         made = self._append(task, make)
@@ -155,13 +155,13 @@ class Channel:
         return made
 
     def open(self, name: str, where: Where = None, *, make: Callable[[int], Object]) -> Object:
-        """Bind an id to a dataset of the server's."""
+        """Bind an id to a dataset of the server; return ``make(id)``."""
         return self._append(Opening(name, where), make)
 
     def play(
         self, program: CompiledProgram, inputs: list[int], keys: list[int], *, make: Callable[[int], Object]
     ) -> list[Object]:
-        """Call a program and return what ``make`` makes of the ids of the results that are kept."""
+        """Queue a program call; return ``make(id)`` for each kept result."""
         self._hold_back()
         with self._lock:
             self._alive()
@@ -176,7 +176,7 @@ class Channel:
         return made
 
     def undefine(self, name: str) -> None:
-        """Say that a program is not called any more; safe in a destructor, on any thread."""
+        """Queue the deletion of a program that will not be called again; safe in a destructor, on any thread."""
         self._queue.append(Forgetting(name))
         self._signal()
 
@@ -193,8 +193,8 @@ class Channel:
         return made
 
     def forget(self, id_: int) -> None:
-        """Say that no handle needs an object any more; safe in a destructor, on any thread."""
-        self._queue.append(id_)  # behind whatever uses it, which held it alive
+        """Queue the deletion of an object without handles; safe in a destructor, on any thread."""
+        self._queue.append(id_)  # after every operator that uses it, which kept it alive
         if self.tape is not None:
             self.tape.gone.add(id_)
         if not self._signalled:
@@ -205,12 +205,12 @@ class Channel:
         self._wake.put(True)
 
     def _hurry(self) -> None:
-        """Have what waits sent at once; wakes the thread whatever was said before, as an interrupt may have cut that short."""
+        """Have the queue sent at once; always wakes the thread, as an interrupt may have cut an earlier wake short."""
         self.flush_requested = True
         self._wake.put(True)
 
     def _hold_back(self) -> None:
-        """Wait while the thread has much to do."""
+        """Wait while the program is too far ahead (the transport's window)."""
         while self._dead is None and not self.closed:
             self._progress.clear()
             if len(self._queue) + self._sent.ahead <= self.transport.window:
@@ -233,21 +233,21 @@ class Channel:
         return reply
 
     def sync(self) -> wire.Status:
-        """Wait until everything sent has been done; raises the earliest failure since the last time."""
+        """Wait until everything sent has been done; raise the earliest failure that has not been raised yet."""
         status = self._ask(Request(wire.Sync))
         if self._sent.failed:
             raise self._sent.earliest()
         return status
 
     def quote(self, id_: int, terms: wire.Terms) -> Quote:
-        """What a release of an object would cost."""
+        """Ask what a release of an object would cost."""
         reply = self._ask(Request(wire.QuoteRequest, id_, terms))
         return Quote(*[getattr(reply, name) for name in Quote.__dataclass_fields__])
 
     def publish(self, id_: int, terms: Any = None, announced: Announced | None = None) -> tuple[str, list[int], Any]:
-        """The dtype's name, the shape and the bytes of an object, or of a release of it, in C order.
+        """Fetch an object, or a release of it: its dtype's name, its shape, and its bytes in C order.
 
-        Raises the failure that the object depends on, and no other, and ProtocolError for what was not announced.
+        Raises the failure that the object depends on, and no other, or ProtocolError for a tensor not as ``announced``.
         """
         asked = id_, repr(terms), self.ops_sent
         more = () if terms is None else (self._unanswered.key_of(asked), terms)
@@ -257,10 +257,10 @@ class Channel:
             raise ProtocolError(request.problem)
         return reply.dtype, reply.shape, request.raw
 
-    # ------------------------------------------------------------ the thread's side, which it alone calls
+    # ------------------------------------------------------------ the thread side: only the thread calls these
 
     def pump(self, quiet: bool) -> bool:
-        """Send full batches, all that waits if it is quiet, and answer what was asked; whether anything is left."""
+        """Process the queue: send full batches (all if ``quiet``) and do requests; return whether anything is left."""
         with self.owned:
             self._busy, self.flush_requested, self._weight = True, False, 0
             try:
@@ -272,7 +272,7 @@ class Channel:
                             self._take_all()
             except RPCError as error:
                 self.fail(error)
-            except (*FAILURES, OSError, MemoryError) as error:  # whoever waits for this thread must not wait for ever
+            except (*FAILURES, OSError, MemoryError) as error:  # nobody must wait for this thread for ever
                 self.fail(ConnectionLost(f"the session with {self.name} broke: {type(error).__name__}: {error}"))
             finally:
                 self._busy = False
@@ -280,12 +280,12 @@ class Channel:
         return self._dead is None and bool(self._batch or self._queue)
 
     def try_sleep(self) -> bool:
-        """Have the next message wake the thread, which goes to rest; whether it may, as nothing has come meanwhile."""
+        """Let the next message wake the thread; return whether it may sleep, because the queue is still empty."""
         self._signalled = False
         return not self._queue
 
     def poll_idle(self) -> None:
-        """Take what the server says unasked: a connection that is lost while nobody sends is made again in time."""
+        """Read unrequested messages, so that a connection lost while idle is made again in time."""
         with self.owned:
             settled = not self._unsettled()
             try:
@@ -293,12 +293,10 @@ class Channel:
                     self._take_all()
             except RPCError as error:
                 self.fail(error)
-                self._unreported = (
-                    self._unreported and not settled
-                )  # nothing is lost but handles, which say so when used
+                self._unreported = self._unreported and not settled  # only handles are lost, and they raise when used
 
     def fail(self, error: RPCError) -> None:
-        """End the session, and tell whoever waits for something."""
+        """End the session with an error, which every waiting task gets."""
         with self._lock:
             self._dead = self._dead or error
             waiting = [m for m in (self._task, *self._queue) if isinstance(m, ThreadTask)]
@@ -309,9 +307,9 @@ class Channel:
             task.finish(self._dead)
 
     def _drain(self) -> None:
-        """Take what the queue holds in order; deletes may come later than they were said, and go with full batches."""
+        """Process the queue in order, except that deletes may be delayed: they go with full batches."""
         queue, batch = self._queue, self._batch
-        frames: list[bytes] = []  # that are sent together
+        frames: list[bytes] = []  # to be sent together
         while queue:
             message = queue.popleft()
             if type(message) is tuple:
@@ -355,21 +353,21 @@ class Channel:
         if not frames:
             return
         self.transport.send(frames)
-        if self._sent.ahead > self.transport.window // 4:  # to look for replies costs as much as to send a frame
+        if self._sent.ahead > self.transport.window // 4:  # checking for replies costs as much as sending a frame
             self._take_all()
         while self._sent.ahead > self.transport.window:
             self._take(self.transport.receive(None))
         self._progress.set()
 
     def _answer(self, request: Request) -> None:
-        """Ask the server and wait for its answer."""
+        """Send a request and wait for the whole answer."""
         number = self._requests = self._requests + 1
         self.transport.send([wire.encode(request.kind(number, self._sent.seq, *request.values))])
         while not request.whole:
             request.take(self._reply(ANSWERS[request.kind], number))
 
     def _reply(self, kind: type, request: int) -> Any:
-        """Wait for the answer to a request."""
+        """Wait for one frame of the answer to a request."""
         while True:
             reply = self._take(self.transport.receive(None))
             if type(reply) in (kind, wire.Err) and reply.request == request:
@@ -380,7 +378,7 @@ class Channel:
             self._take(reply)
 
     def _take(self, frame: wire.Bytes | None) -> Any:
-        """Note what a reply says about operators, and return it."""
+        """Decode a reply, record its acknowledgement or failure, and return it."""
         if frame is None:
             return None
         reply: Any = wire.decode_reply(frame)
@@ -400,12 +398,12 @@ class Channel:
 
     @property
     def waiting(self) -> int:
-        """How many messages of the program's the thread has not seen yet."""
+        """Number of queued messages that the thread has not taken yet."""
         return len(self._queue)
 
     @property
     def dead(self) -> bool:
-        """Whether something fatal ended the session."""
+        """Whether an error ended the session."""
         return self._dead is not None
 
     def _alive(self) -> None:
@@ -413,16 +411,16 @@ class Channel:
             raise SessionClosed(f"the session with {self.name} is closed; its handles have no values any more")
         if self._dead is not None:
             self._unreported = False
-            # The same error is raised each time: without the frames of the last time, which hold handles.
+            # The same error is raised each time; its old traceback is dropped, as its frames hold handles.
             raise self._dead.with_traceback(None)
 
     def _unsettled(self) -> bool:
-        """Whether anything was sent, or is to be, of which the server has not said that it went well."""
+        """Whether anything queued or sent is unacknowledged, or has failed without having been raised."""
         waits = any(type(message) is not int for message in list(self._queue))
         return waits or self._busy or bool(self._batch.ops) or self._sent.seq > self._sent.acked or self._sent.failed
 
     def finish(self) -> None:
-        """Close, and raise what went wrong and has not been raised yet."""
+        """Close, and raise the earliest failure that has not been raised yet."""
         try:
             if self.closed:
                 return
@@ -434,14 +432,14 @@ class Channel:
             self.close()
 
     def close(self) -> None:
-        """End the session; the server forgets its objects. Does nothing the second time."""
+        """End the session; the server forgets its objects. Closing again does nothing."""
         self.closed = True
         leave(self.transport, self._wake)
         if threading.current_thread() is not self._thread:
             self._thread.join(LEAVE_SECONDS)
 
     def forked(self) -> None:
-        """In a forked process: no thread of the parent's is here, nor what one of them held."""
+        """Reset the channel in a forked process, where the parent's threads do not exist and their locks are stale."""
         self._lock = threading.RLock()
         self._finalizer.detach()
         self._start(self.transport.inherited)

@@ -1,4 +1,4 @@
-"""From an address to a session: which transport goes there, and with which certificates."""
+"""Connecting to an address: choice of transport and certificates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchnp.rpc.client.transports.requests import check_seconds
 from torchnp.rpc.client.transports.transport import Stream, Tcp, tls_context
 from torchnp.rpc.wire import Agreement
 
-DEADLINE_SECONDS = 3600.0  # for one answer
+DEADLINE_SECONDS = 3600.0  # default limit for one answer
 
 
 def connect(
@@ -29,41 +29,41 @@ def connect(
     silence: float = SILENCE_SECONDS,
     deadline: float | None = DEADLINE_SECONDS,
 ) -> Session:
-    """A session with a server at ``tls://host:port`` or ``tcp://host:port``, or one of gRPC at ``grpcs://`` or ``grpc://``.
+    """Open a session with a server at ``tls://host:port``, ``tcp://host:port``, or over gRPC ``grpcs://``, ``grpc://``.
 
     Parameters
     ----------
     address : str
-        As the server prints it; over ``tcp`` and ``grpc`` nothing is encrypted.
+        The address that the server prints; over ``tcp`` and ``grpc`` nothing is encrypted.
     token : str, optional
-        What the server's owner gave out; every server beyond loopback wants one.
+        The token that the server's owner gave out; every server beyond loopback wants one.
     table : mapping, optional
-        The kernels that the server has by full overload name, where they are not torchnp's table.
+        The server's kernels by full overload name, if they are not torchnp's table.
     timeout : float, optional
         Seconds to wait for the server's first answer.
     ca : str or Path, optional
-        A PEM file of the authorities whose certificates a server may have; by default the system's.
+        A PEM file of trusted certificate authorities; by default the system's.
     cert, key : str or Path, optional
         PEM files of the client's own certificate and its key, for a server that wants them.
     reconnect : float, optional
-        Seconds for which a lost connection is tried again before the session is given up; 0 for not at all.
+        Seconds for which reconnecting is tried before the session is given up; 0 disables it.
     silence : float, optional
-        Seconds without a word from the server, while a reply is waited for, after which the connection is taken for lost
-        and made again, ten minutes by default. An operator may take longer than that, on a server that is there.
+        Seconds without a message from the server, while waiting for a reply, after which the connection counts as lost
+        and is made again; ten minutes by default. An operator may take longer, if the server is alive.
     deadline : float, optional
-        Seconds that whoever asks waits for an answer, an hour by default; None for no end. See `Session.deadline`.
+        Seconds that a request waits for its answer, an hour by default; None waits without end. See `Session.deadline`.
 
     Returns
     -------
     Session
-        Open; a context manager that closes itself.
+        An open session; a context manager that closes itself.
 
     Raises
     ------
     TypeError, ValueError
-        The address or the token is none, or a certificate cannot be used.
+        The address or the token is invalid, or a certificate cannot be used.
     ConnectionLost
-        Nothing answers there within ``timeout`` seconds.
+        No server answers within ``timeout`` seconds.
     AuthenticationError, VersionMismatch
         The server refused, or its certificate is not trusted.
     """
@@ -73,7 +73,7 @@ def connect(
     scheme, host, port = _parts(address)
     dial = _dialer(address, scheme, host, port, (ca, cert, key), token)
     transport = ReconnectingTransport(dial, timeout, reconnect, silence)
-    said = None if scheme.startswith("grpc") else token  # there it goes with the call
+    said = None if scheme.startswith("grpc") else token  # gRPC sends it in the call's metadata
     agreed = None if table is None else Agreement(table)
     return Session(transport, said, agreed, timeout=timeout, deadline=deadline)
 
@@ -81,20 +81,20 @@ def connect(
 def _dialer(
     address: str, scheme: str, host: str, port: int, files: tuple, token: str | None
 ) -> Callable[[float], Stream]:
-    """What makes connections to an address; ValueError for certificates where nothing is encrypted."""
+    """Return a function that connects to an address; ValueError for certificates without encryption."""
     if not _SCHEMES[scheme] and any(file is not None for file in files):
         raise ValueError(
             f"certificates are for TLS, and {address} does without: write {_SAFE[scheme]}{address[len(scheme) :]}"
         )
     tls = tls_context(*files) if _SCHEMES[scheme] else None
     if scheme.startswith("grpc"):
-        # A deadline of the call's would end the session: `timeout` bounds its first answer, `silence` and `deadline` others.
+        # A call deadline would end the session: `timeout` bounds the first answer, `silence` and `deadline` the others.
         return _caller(host, port, None if tls is None else files, token)
     return lambda seconds: Tcp(host, port, seconds, tls)
 
 
 def _parts(address: Any) -> tuple[str, str, int]:
-    """The scheme, host and port of an address."""
+    """Split an address into scheme, host and port."""
     if not isinstance(address, str):
         raise TypeError(f"an address is a string, tls://HOST:PORT, not a value of type {type(address).__name__}")
     scheme, _, rest = address.partition("://")
@@ -104,13 +104,13 @@ def _parts(address: Any) -> tuple[str, str, int]:
     return scheme, host.strip("[]"), int(port)
 
 
-# Whether each is encrypted, and what the others would be.
+# Whether each scheme is encrypted, and the encrypted form of the others.
 _SCHEMES = {"tcp": False, "tls": True, "grpc": False, "grpcs": True}
 _SAFE = {"tcp": "tls", "grpc": "grpcs"}
 
 
 def _caller(host: str, port: int, files: tuple | None, token: str | None) -> Callable[[float], Stream]:
-    """What makes connections over gRPC."""
+    """Return a function that connects over gRPC."""
     if token is not None and not (token.isascii() and token.isprintable()):
         raise ValueError("gRPC takes a token of printable ASCII characters")
     try:

@@ -1,4 +1,4 @@
-"""Where the operators of handles run: what `BaseHandleTensor` asks of it, and what goes there by any way."""
+"""The base class of engines, which run the operators of handles: uploading tensors and moving modules."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from torchnp.rpc.exceptions import HandleError, RPCError
 
 
 class Engine:
-    """What has the values of handles and runs their operators.
+    """An engine holds the values of handles and runs their operators.
 
-    A subclass has a class of handles of its own, ``kind``, whose `BaseHandleTensor._emit` says what becomes of an operator,
-    and says here how a tensor gets there: in `_upload`.
+    A subclass has its own handle class, ``kind``, whose `BaseHandleTensor._emit` runs an operator. The subclass defines
+    in `_upload` how a tensor gets to the engine.
 
     Attributes
     ----------
     kind : type
-        The class of its handles.
+        The handle class.
     name : str
-        As messages have it.
+        The engine's name in messages.
     index : mapping
-        Has the full names of the overloads that it runs.
+        Its keys are the full names of the overloads that the engine runs.
     where, title : str
-        As messages say where a handle's values are, and which engine it is of several.
+        In messages: where a handle's values are, and a name that tells several engines apart.
     over : str
-        Why there are no values any more, or "".
+        Why the values are gone, or "".
     """
 
     kind: type[BaseHandleTensor]
@@ -56,15 +56,15 @@ class Engine:
         return self.name
 
     def send(self, tensor: Any, requires_grad: bool | None = None) -> Any:
-        """A handle on a copy of a tensor, or a copy of a nest of dicts, lists, tuples and dataclasses with handles in it.
+        """Return a handle on a copy of a tensor, or a nest of dicts, lists, tuples and dataclasses with such handles.
 
         Parameters
         ----------
         tensor : Tensor, anything that `torch.as_tensor` takes, or a nest with tensors and arrays
-            Dense, on the CPU. In a nest, numbers stay as they are, and so do the counters of an optimizer's state, which
-            it looks at here.
+            Dense, on the CPU. In a nest, numbers stay as they are, and so do the counters of an optimizer's state,
+            which the optimizer reads on the client.
         requires_grad : bool, optional
-            Of each handle, which is a leaf; by default as the tensor's.
+            Whether each handle, a leaf, requires a gradient; by default as the tensor does.
         """
         refuse_recording("session.send")
         if is_tree(tensor):
@@ -83,26 +83,26 @@ class Engine:
         return handle
 
     def raise_earlier_failure(self) -> None:
-        """Raise what an operator that was sent before has failed with, if it is not known yet; here they fail at once."""
+        """Raise the pending failure of an earlier operator; does nothing here, as operators fail at once."""
 
     def _upload(self, tensor: torch.Tensor) -> Any:
-        """A handle on a copy of a dense tensor, which has no gradient: see `_handle`."""
+        """Return a handle on a copy of a dense tensor without gradient: see `_handle`."""
         raise TypeError(f"{type(self).__name__} does not say how a tensor gets there")
 
     def _handle(self, tensor: torch.Tensor, remote: RemoteRef) -> Any:
-        """The handle on a copy of a tensor, which has its shape, its strides and memory of its own."""
+        """Wrap a copy of a tensor in a handle with the tensor's shape and strides, on memory of its own."""
         own = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
         return self.kind._wrap(spec_of(own), remote)
 
     def _constant(self, tensor: torch.Tensor) -> Any:
-        """What stands for a plain tensor that met a handle, as an argument of one operator."""
+        """Upload a plain tensor that met a handle, as an argument of one operator; return its reference."""
         return self._upload(tensor.detach())._object
 
     def module(self, model: torch.nn.Module) -> Any:
-        """A copy of a module whose parameters and buffers are handles: it, and optimizers over it, run on the server.
+        """Copy a module, with handles as parameters and buffers: the copy, and optimizers over it, run on the server.
 
-        What is on the server already is copied there. The counter of a batch norm with ``momentum=None`` stays here, as
-        the module computes with it here.
+        Handles in the module are copied on the server. The counter of a batch norm with ``momentum=None`` stays on the
+        client, where the module computes with it.
         """
         if not isinstance(model, torch.nn.Module):
             hint = f"; write {model.__name__}(...) to make one" if isinstance(model, type) else ""
@@ -126,7 +126,7 @@ class Engine:
                 handle: Any = self.send(tensor, requires_grad=False)
                 if isinstance(tensor, torch.nn.Parameter):
                     handle = torch.nn.Parameter(handle, requires_grad=tensor.requires_grad)
-                # The tensor is kept as well: its id must not come back while tied parameters are looked for.
+                # Keep the tensor too: its id() must not be reused while tied parameters are looked for.
                 handles[id(tensor)] = handle, tensor
             return handles[id(tensor)][0]
 
@@ -142,7 +142,7 @@ class Engine:
 
 
 def kind_of(value: object) -> str:
-    """What a message calls a wrong argument."""
+    """Describe a wrong argument for a message."""
     return f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"
 
 

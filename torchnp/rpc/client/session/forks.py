@@ -1,4 +1,4 @@
-"""Sessions in a forked process: those with a server in it go on, those over a socket are the parent's."""
+"""Sessions in a forked process: in-process sessions go on, sessions over a socket stay the parent's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class Forkable(Protocol):
-    """What is asked of a channel."""
+    """The interface of a channel that can be forked."""
 
     transport: Any
     owned: Any
@@ -21,12 +21,12 @@ _paused: list[Forkable] = []
 
 
 def watch(channel: Forkable) -> None:
-    """Have a channel told of forks."""
+    """Register a channel, whose `forked` runs in forked processes."""
     _channels.add(channel)
 
 
 def _before() -> None:
-    """A server in this process must not be copied in the middle of an operator."""
+    """Pause in-process sessions: their server must not be copied in the middle of an operator."""
     for channel in list(_channels):
         if channel.transport.inherited:
             channel.owned.acquire()

@@ -1,4 +1,4 @@
-"""What a session has sent: how far it is ahead of the server, what has failed there, and which programs are known."""
+"""State of what a session has sent: operators not yet acknowledged, failures, and defined programs."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from torchnp.rpc.client.transports.failures import as_exception
 from torchnp.rpc.client.transports.requests import ProgramCall, Where
 from torchnp.rpc.exceptions import ProtocolError
 
-MAX_FAILURES = 1 << 12  # that are remembered, and whose places in the client's code are
+MAX_FAILURES = 1 << 12  # maximum number of remembered failures, and of their places in the client's code
 
 
 class Sent:
-    """The operators of one session, by their sequence numbers; the channel's thread alone changes it.
+    """The operators of one session, by sequence number; other threads than the channel's only read and report failures.
 
     Parameters
     ----------
     server : str
-        As messages name it.
+        The server's name in messages.
     window : int
-        Of the transport.
+        The transport's window.
 
     Attributes
     ----------
     seq : int
-        The number of the next operator.
+        Sequence number of the next operator.
     acked : int
         All operators below it have been done.
     ahead : int
-        How many are on their way, of a long program not all.
+        Number of operators on their way; a long program counts for at most a quarter of the window.
     """
 
     def __init__(self, server: str, window: int) -> None:
         self.seq = self.acked = self.ahead = 0
         self._server = server
-        # A program that counted whole and is longer than the window would hold the session back each time.
+        # A program longer than the window would stall the session each time if all of its operators counted.
         self._most = window // 4
-        # Of each frame the number behind it, its operators' places in the client's code, and for how many of them it counts.
+        # Of each frame: the sequence number after it, its operators' places in the client's code, its count in `ahead`.
         self._frames: deque[tuple[int, Sequence[Where], int]] = deque()
         self._failures: dict[int, wire.Err] = {}
         self._places: dict[int, Where] = {}
 
     def add(self, places: Sequence[Where]) -> None:
-        """Say that the operators of a frame go on their way, and where they were issued; of a long program not all count."""
+        """Record the operators of a frame that is sent, by the places that issued them."""
         self.seq += len(places)
         counts = min(len(places), self._most)
         self._frames.append((self.seq, places, counts))
         self.ahead += counts
 
     def acknowledge(self, seq: int) -> None:
-        """Take the server's word that all operators below a number have been done."""
+        """Record that the server has done all operators below ``seq``."""
         if not self.acked <= seq <= self.seq:
             raise ProtocolError(f"the server acknowledged {seq}, which is not between {self.acked} and {self.seq}")
         self.acked = seq
@@ -61,7 +61,7 @@ class Sent:
     # ------------------------------------------------------------ failures
 
     def note(self, err: wire.Err) -> None:
-        """Keep a failure and the place that issued the operator, until somebody asks for results."""
+        """Keep a failure, and the place that issued the operator, until it is raised."""
         if not err.request and len(self._failures) < MAX_FAILURES:
             self._failures.setdefault(err.seq, err)
         found = next((frame for frame in self._frames if err.seq < frame[0]), None)
@@ -73,29 +73,29 @@ class Sent:
 
     @property
     def failed(self) -> bool:
-        """Whether there are failures that nobody has been told of."""
+        """Whether there are failures that have not been raised."""
         return bool(self._failures)
 
     def told(self, err: wire.Err) -> Exception:
-        """The exception of a failure, which is told with it."""
+        """The exception for a failure, which then counts as raised."""
         self._failures.pop(err.seq, None)
         return as_exception(err, self._places.get(err.seq), self._server)
 
     def earliest(self) -> Exception:
-        """The exception of the earliest failure; all are told with it."""
+        """The exception for the earliest failure; all failures then count as raised."""
         failures, self._failures = self._failures, {}
         err = failures[min(failures)]
         return as_exception(err, self._places.get(err.seq), self._server, len(failures) - 1)
 
 
 class Defined:
-    """The programs that the server has of one session."""
+    """The programs of one session that the server has."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
 
     def frames(self, call: ProgramCall, seq: int) -> list[bytes]:
-        """The frames of a call whose first operator has that number: with the program itself, the first time."""
+        """The frames of a program call whose first operator has number ``seq``; the first call includes the program."""
         program, frames = call.program, []
         if program.name not in self._names:
             self._names.add(program.name)
@@ -105,7 +105,7 @@ class Defined:
         return frames
 
     def forgotten(self, name: str, seq: int) -> list[bytes]:
-        """The frame that has a program forgotten, if the server has it."""
+        """The frame that deletes a program, if the server has the program."""
         if name not in self._names:
             return []
         self._names.remove(name)

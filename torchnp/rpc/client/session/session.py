@@ -1,4 +1,4 @@
-"""A client's session with a server: sends tensors and modules, and fetches what is published."""
+"""Sessions with a server, which send tensors and modules, and fetch published values."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Stats:
     round_trips : int
         Times the client waited for the server: one per `sync` and `publish`.
     bytes_sent, bytes_received : int
-        On the wire, lengths included.
+        On the wire, length prefixes included.
     objects, object_bytes : int
-        What the server held for the session when `sync` asked last.
+        What the server held for the session at the last `sync`.
     """
 
     ops: int
@@ -63,42 +63,42 @@ class Stats:
 
 
 _numbers = itertools.count(1)
-# By subclasses, which need the class to be there.
+# Set here, as these functions use subclasses of RPCTensor, which need the class first.
 RPCTensor._toggled = staticmethod(toggled)  # type: ignore[method-assign]
 RPCTensor.__getitem__, RPCTensor.__setitem__, RPCTensor.__len__ = get_item, set_item, length  # type: ignore[method-assign]
 
 
 class Session(Engine):
-    """Handles, and the connection under them; a context manager that closes itself.
+    """A connection to a server, and the engine of its handles; a context manager that closes itself.
 
-    Operators are sent and not waited for. One that fails raises where a value that depends on it is published; what
-    nobody published is raised by `sync` and `close`, and at the end of a ``with`` block that no exception ends.
+    Operators are sent without waiting. A failure is raised when a value that depends on it is published. `sync`,
+    `close` and the end of a ``with`` block without an exception raise failures that have not been raised yet.
 
     Parameters
     ----------
     transport : Transport
-        What carries frames; `connect` and `local` make it.
+        Carries the frames; `connect` and `local` make it.
     token : str, optional
-        What the server's owner gave out.
+        The token that the server's owner gave out.
     agreed : Agreement, optional
         The overloads that both sides have, torchnp's table by default.
     number : int, optional
-        The session's, the next one by default.
+        The session's number, the next one by default.
     timeout : float, optional
         Seconds to wait for the server's first answer; None waits for ever.
     deadline : float, optional
-        Seconds to wait for each later one: see the attribute.
+        Seconds to wait for each later answer: see the attribute.
 
     Attributes
     ----------
     name : str
-        The server, as messages name it.
+        The server's name in messages.
     number : int
-        The session's, counted in this process.
+        The session's number, counted in this process.
     datasets : dict
         The owner's datasets on the server: name to (shape, dtype). `dataset` opens one.
     auto_send_bytes : int
-        Plain tensors that meet a handle in an operator are sent as they are, up to this size.
+        Plain tensors up to this size are sent automatically when they meet a handle in an operator.
     """
 
     kind = RPCTensor
@@ -122,7 +122,7 @@ class Session(Engine):
         self.calls = [0] * len(agreed.names)
         self.channel = Channel(transport, agreed, token, timeout)
         self.deadline = deadline
-        self.programs: weakref.WeakSet[Recording] = weakref.WeakSet()  # that the server has been told, or is to be
+        self.programs: weakref.WeakSet[Recording] = weakref.WeakSet()  # defined on the server, or about to be
         self.recording = threading.Lock()  # held while a function is recorded
         self._held = (0, 0)
         self.datasets = {d.name: (torch.Size(d.shape), getattr(torch, d.dtype)) for d in self.channel.welcome.datasets}
@@ -136,17 +136,17 @@ class Session(Engine):
             tensor = tensor.clone()
             order, dense = _memory_order(tensor)
         raw = memoryview(b"")
-        if n := tensor.numel():  # strides of one-element dimensions may be anything, 0 too
+        if n := tensor.numel():  # strides of one-element dimensions are arbitrary, even 0
             raw = dense.as_strided((n,), (1,)).view(torch.uint8).numpy().data
         dtype = str(tensor.dtype).removeprefix("torch.")
         remote = self.channel.upload(dtype, list(tensor.shape), order, raw, caller(), make=self._object)
-        return self._handle(tensor, remote)  # a part of a larger storage becomes a storage of its own
+        return self._handle(tensor, remote)  # a part of a larger storage gets its own storage
 
     def _object(self, id_: int) -> RemoteObject:
         return RemoteObject(id_, self, wire.Handle(id_))
 
     def _constant(self, tensor: torch.Tensor) -> RemoteObject:
-        """A plain tensor that met a handle, as an argument of one operator."""
+        """Upload a plain tensor that met a handle, as an argument of one operator, up to `auto_send_bytes`."""
         if tensor.nbytes > self.auto_send_bytes:
             raise HandleError(
                 f"a plain tensor of {tensor.nbytes:,} bytes met a handle; up to {self.auto_send_bytes:,} are sent on their own. "
@@ -155,7 +155,7 @@ class Session(Engine):
         return super()._constant(tensor)
 
     def dataset(self, name: str) -> RPCTensor:
-        """A handle on a dataset of the owner's: read-only, and neither it nor what is computed from it is published."""
+        """A read-only handle on an owner's dataset; its exact values, and those computed from it, are not published."""
         if not isinstance(name, str):
             raise TypeError(f"session.dataset takes the name of a dataset, not {kind_of(name)}")
         if name not in self.datasets:
@@ -165,38 +165,38 @@ class Session(Engine):
         return RPCTensor._wrap(spec, self.channel.open(name, caller(), make=self._object))
 
     def program(self, function: Callable[..., Any], key: Callable[[], Hashable] | None = None) -> RemoteProgram:
-        """A function of handles that is sent to the server once, and from then on called there by its hash.
+        """Make a function of handles a program, which is sent to the server once and then called there by its hash.
 
-        The first calls run the function, and what it sends is recorded. Once two in a row have been alike, a call is one
-        short frame, and the function itself does not run: what it does to handles is repeated on the server, with new
-        random numbers, and its result is handles on what that gave.
+        The first calls run the function and record what it sends. Once two calls in a row were alike, a call is one
+        short frame, and the function itself does not run: the server repeats its operators, with new random numbers,
+        and the result is handles on their results.
 
         Parameters
         ----------
         function : callable
-            Of handles, numbers and nests of them. What it makes it returns or lets go of (gradients too:
-            ``optimizer.zero_grad()`` stands at its end), and it neither sends nor publishes. What it returns has no
-            gradient. A step of a training loop with its backward pass and optimizer is such a function.
+            Takes handles, numbers and nests of them. It must return or drop every handle that it makes (gradients too:
+            call ``optimizer.zero_grad()`` at its end), and neither send nor publish. Its results have no gradient. A
+            training step with backward pass and optimizer is such a function.
         key : callable, optional
-            What the function goes by beside its arguments, as a hashable value: asked in each call, and each value has a
-            recording of its own (``key=lambda: scheduler.get_last_lr()[0]``).
+            Returns what the function depends on beside its arguments, as a hashable value. It is called in each call,
+            and each value has its own recording (``key=lambda: scheduler.get_last_lr()[0]``).
 
         Returns
         -------
         RemoteProgram
-            To be called like the function; also what ``@session.program`` makes of it. If the calls are not alike it
-            goes on to run the function, and a warning says why. Every hundredth call runs the function as well, and
-            `HandleError` is raised if that does something else by now.
+            Call it like the function; ``@session.program`` works too. If the calls are not alike, it keeps running the
+            function, and a warning says why. Every hundredth call runs the function as a check, and raises
+            `HandleError` if it now does something else.
         """
         if not callable(function):
             raise TypeError(f"session.program takes a function, not {kind_of(function)}")
         return RemoteProgram(self, function, key)
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """The optimizer itself, which keeps its counters of steps on the server from now on, as `program` needs it.
+        """Make an optimizer keep its step counters on the server, as `program` needs it; return the optimizer.
 
-        Its parameters are handles. Adam, AdamW and Adagrad have to be made with ``fused=True``: their other forms read the
-        counter here, and `HandleError` is raised. ``session.publish(optimizer.state_dict())`` has the counters, too.
+        Its parameters must be handles. Adam, AdamW and Adagrad need ``fused=True``: their other forms read the counter
+        on the client, and `HandleError` is raised. ``session.publish(optimizer.state_dict())`` includes the counters.
         """
         if not isinstance(optimizer, torch.optim.Optimizer):
             raise TypeError(f"session.optimizer takes a torch.optim.Optimizer, not {kind_of(optimizer)}")
@@ -204,7 +204,7 @@ class Session(Engine):
         return optimizer
 
     def manual_seed(self, seed: int) -> None:
-        """``torch.manual_seed(seed)``, which seeds the operators of handles as well, those of other sessions too."""
+        """Call ``torch.manual_seed(seed)``, which also seeds the operators of handles, in all sessions."""
         try:
             seed = operator.index(seed)
         except TypeError:
@@ -214,33 +214,33 @@ class Session(Engine):
     # ------------------------------------------------------------ from the server
 
     def sync(self) -> Stats:
-        """Wait until the server has done everything; raises the earliest failure that has not been raised yet."""
+        """Wait until the server has done everything; raise the earliest failure that has not been raised yet."""
         status = self.channel.sync()
         self._held = status.objects, status.bytes
         return self.stats
 
     def raise_earlier_failure(self) -> None:
-        """Raise the earliest failure on the server that has not been raised yet: torch would have stopped there."""
+        """Raise the earliest server failure that has not been raised yet: torch would have stopped there."""
         if not self.recording.locked():
-            with contextlib.suppress(RPCError):  # without a connection the refusal here is what there is to say
+            with contextlib.suppress(RPCError):  # without a connection only the client's refusal is raised
                 self.channel.sync()
 
     def publish(self, tree: Any, **terms: Any) -> Any:
-        """A nest of dicts, lists, tuples and dataclasses with the values of its handles in their place.
+        """Copy a nest of dicts, lists, tuples and dataclasses, with its handles replaced by their values.
 
-        What is no handle stays as it is. ``session.publish(model.state_dict())`` can be saved and loaded anywhere.
+        Everything else stays as it is. ``session.publish(model.state_dict())`` can be saved and loaded anywhere.
 
         Parameters
         ----------
         tree : nest, or a handle
         **terms
-            Of a release of an owner's rows, as `RPCTensor.publish` takes them. They go with one handle: of a nest, the
-            first releases would be paid for when a later one is refused.
+            Terms of a release of an owner's rows, as for `RPCTensor.publish`. They go with a single handle: in a nest,
+            the first releases would have been paid for when a later one is refused.
 
         Raises
         ------
         RemoteOpError, PrivacyError
-            As `RPCTensor.publish` does, of the first handle that cannot be had.
+            As in `RPCTensor.publish`, for the first handle that cannot be published.
         """
         if terms and not isinstance(tree, RPCTensor):
             raise TypeError(
@@ -249,7 +249,7 @@ class Session(Engine):
         return mapped(lambda x: x.publish(**terms) if isinstance(x, RPCTensor) else x, tree)
 
     def quote(self, handle: RPCTensor, **terms: Any) -> Quote:
-        """What `RPCTensor.publish` with the same terms would cost; spends nothing."""
+        """Ask what `RPCTensor.publish` with the same terms would cost; spends nothing."""
         return self.channel.quote(handle._object.id, terms_of(**terms))
 
     def _publish(self, handle: RPCTensor, terms: wire.Terms | None = None) -> torch.Tensor:
@@ -264,9 +264,9 @@ class Session(Engine):
 
     @property
     def deadline(self) -> float | None:
-        """Seconds that `publish`, `sync` and `quote` wait for their answer; None for no end.
+        """Seconds that `publish`, `sync` and `quote` wait for their answer; None waits without end.
 
-        Then they raise `DeadlineExceeded`, and the session goes on. It can be set at any time.
+        After that they raise `DeadlineExceeded`, and the session goes on. The deadline can be set at any time.
         """
         return self.channel.deadline
 
@@ -290,10 +290,10 @@ class Session(Engine):
     # ------------------------------------------------------------ the end
 
     def close(self) -> None:
-        """Leave the server, which forgets the session's objects; handles cannot be used any more.
+        """Leave the server, which forgets the session's objects; handles become unusable.
 
-        Waits for what has been sent and raises the earliest failure that has not been raised yet; the session is closed
-        then as well.
+        Waits until everything sent has been done, and raises the earliest failure that has not been raised yet; the
+        session is closed in that case too.
         """
         self.channel.finish()
 
@@ -319,7 +319,7 @@ class Session(Engine):
 
     @property
     def title(self) -> str:
-        """The session as messages name it where there may be several with one server."""
+        """The session's name in messages; it tells several sessions with one server apart."""
         return f"session {self.number} with {self.name}"
 
     def __repr__(self) -> str:
@@ -327,14 +327,14 @@ class Session(Engine):
 
 
 def _memory_order(tensor: torch.Tensor) -> tuple[list[int], torch.Tensor]:
-    """The dimensions from outermost in memory to innermost, and the tensor with them so."""
+    """Return the dimensions from outermost to innermost in memory, and the tensor permuted so."""
     strides = tensor.stride()
     order = sorted(range(tensor.dim()), key=lambda d: (-strides[d], d))
     return order, tensor.permute(order)
 
 
 def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None, ledger: Any = None) -> Session:
-    """A session with a server in this process; frames are encoded and decoded as on a wire.
+    """Open a session with a server in this process; frames are encoded and decoded as on a wire.
 
     Parameters
     ----------
@@ -350,7 +350,7 @@ def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None,
     Returns
     -------
     Session
-        Open; a context manager that closes itself.
+        An open session; a context manager that closes itself.
     """
     service = Service(table, datasets, None, limits, ledger=ledger)
     number = next(_numbers)

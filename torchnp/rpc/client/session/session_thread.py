@@ -11,11 +11,11 @@ from torchnp.rpc.client.transports.transport import Transport
 from torchnp.rpc.exceptions import RPCError, SessionClosed
 
 IDLE_SECONDS = 0.002
-LOOK_SECONDS = 20.0  # after which a session that does nothing looks whether its connection is there
+LOOK_SECONDS = 20.0  # interval at which an idle session checks its connection
 
 
 class Pumped(Protocol):
-    """What the thread asks of a channel."""
+    """The interface of a channel that the thread uses."""
 
     name: str
     flush_requested: bool
@@ -34,15 +34,16 @@ class Pumped(Protocol):
 
 
 def leave(transport: Transport, wake: queue.SimpleQueue) -> None:
-    """Have the channel's thread end, which closes the transport."""
+    """Make the channel's thread end; it then closes the transport."""
     wake.put(False)
     transport.interrupt()
 
 
 def work(ref: weakref.ref[Pumped], wake: queue.SimpleQueue, transport: Transport) -> None:
-    """What the channel's thread does: pump when there is hurry, when a batch waits, or when nothing new has come.
+    """Main function of the channel's thread: pump on request, when a batch waits, or when nothing new has come.
 
-    While operators come it looks every IDLE_SECONDS, and nobody wakes it: to wake a thread takes as long as an operator.
+    While operators come, the thread polls every IDLE_SECONDS instead of being woken: waking a thread costs as much as
+    an operator.
     """
     resting, seen = True, -1
     try:

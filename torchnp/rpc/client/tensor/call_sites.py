@@ -1,4 +1,4 @@
-"""The place in the user's code that issued an operator: cheap to note for each, looked up only when one fails."""
+"""The place in the user's code that issued an operator: cheap to record, and resolved only when an operator fails."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _outside = _Outside()
 
 
 def caller(depth: int = 1) -> Where:
-    """The innermost frame outside torch and torchnp, as a code object and a position: it keeps no variables alive.
+    """The innermost frame outside torch and torchnp, as a code object and a position, which keep no variables alive.
 
-    Frames below ``depth`` are known to be inside, and are not looked at, which costs as much as to make them.
+    The innermost ``depth`` frames are known to be inside and are skipped: inspecting one costs as much as making it.
     """
     frame = sys._getframe(depth)
     while frame is not None:
@@ -44,7 +44,7 @@ def caller(depth: int = 1) -> Where:
 
 
 def file_of_torch() -> str:
-    """The file of torch's, as a path below torch/, that the innermost frame outside torchnp is in, or ""."""
+    """The torch file, as a path below torch/, of the innermost frame outside torchnp; "" if it is not torch's."""
     frame = sys._getframe(1)
     while frame is not None and (name := frame.f_code.co_filename).startswith(_OURS) and not name.startswith(_TESTS):
         frame = frame.f_back  # type: ignore[assignment]

@@ -1,7 +1,7 @@
-"""Lazy conjugates and negatives: handles with torch's own bits for them, over the object of the tensor they are views of.
+"""Lazy conjugates and negatives: handles with torch's conjugate and negative bits, on their base's object.
 
-torch resolves the bits before most operators. What comes here with bits: views, which keep them, and a few operators
-that look at the bits themselves.
+torch resolves the bits before most operators. Only views, which keep the bits, and a few operators that handle the bits
+themselves arrive here with bits set.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from torchnp.rpc.exceptions import HandleError
 aten = torch.ops.aten
 
 
-# Where both factors come to be conjugates torch gives the conjugate of their product, and a lazy one.
+# If both factors are effectively conjugates, torch returns the lazy conjugate of the product.
 _OF_CONJUGATES = {"dot": [True, True], "vdot": [False, True]}
 
 
 class LazyTensor(RPCTensor):
-    """A handle whose values are the conjugate or the negative of its object's; writing through it writes there."""
+    """A handle whose values are its object's conjugate or negative; writing through it writes to the object."""
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -40,7 +40,7 @@ class LazyTensor(RPCTensor):
         if plan.special in ("values", "dynamic", "known", "storage", "decompose", "metadata"):
             return RPCTensor.__torch_dispatch__(func, types, args, kwargs)
         if plan.base in ("conj_physical_", "neg_"):
-            RPCTensor.__torch_dispatch__(func, types, (_raw(args[0]),), kwargs)  # they commute with both bits
+            RPCTensor.__torch_dispatch__(func, types, (_raw(args[0]),), kwargs)  # both commute with the bits
             return args[0]
         if plan.written:
             return _write(plan, types, args, kwargs)
@@ -54,7 +54,7 @@ class LazyTensor(RPCTensor):
         return _made(self._spec, self._object, _bits(self))
 
     def publish(self, **terms: Any) -> torch.Tensor:
-        """The values, as `RPCTensor.publish` gives them."""
+        """Publish the resolved values, like `RPCTensor.publish`."""
         return _resolved(self).publish(**terms)
 
 
@@ -76,7 +76,7 @@ def _made(spec: TensorSpec, remote: Any, bits: tuple[bool, bool]) -> Any:
 
 
 def toggled(x: BaseHandleTensor, plan: OverloadInfo) -> Any:
-    """The view that ``_conj`` or ``_neg_view`` makes of a handle."""
+    """The view that ``_conj`` or ``_neg_view`` returns for a handle."""
     conj, neg = _bits(x)
     return _made(x._spec, x._object, (not conj, neg) if plan.base == "_conj" else (conj, not neg))
 
@@ -87,7 +87,7 @@ def _raw(x: Any) -> Any:
 
 
 def _resolved(x: Any) -> Any:
-    """A handle on the values that a lazy one stands for."""
+    """A handle on the resolved values of a lazy handle."""
     if not isinstance(x, LazyTensor):
         return x
     return _changed(_raw(x), _bits(x))
@@ -106,7 +106,7 @@ def _each(change: Any, x: Any) -> Any:
 
 
 def _write(plan: OverloadInfo, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """``copy_`` looks at the bits itself; whatever else writes and does so is refused."""
+    """Run a writing operator; of these only ``copy_`` may write into a lazy handle."""
     target, others = args[0], _each(_resolved, args[1:])
     lazy = isinstance(target, LazyTensor) and any(_bits(target))
     if plan.base == "copy_" and lazy:
@@ -131,7 +131,7 @@ def _write(plan: OverloadInfo, types: Any, args: tuple, kwargs: dict[str, Any]) 
 
 
 def _view(plan: OverloadInfo, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """A view of a lazy handle: torch's meta device says which bits it has, or that it cannot be."""
+    """A view of a lazy handle: torch's meta device determines its bits, or refuses the view."""
     x = args[0]
     if plan.special == "share":
         return x._again()

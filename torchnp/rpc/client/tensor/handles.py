@@ -1,4 +1,4 @@
-"""Handles: torch tensors with a shape and no data, whose operators are sent to a server."""
+"""Handles: torch tensors with a shape but no data, whose operators are sent to a server."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 class BaseHandleTensor(NoValues, torch.Tensor):
-    """A tensor whose values are elsewhere: what torch is told about it, and how an operator on it is taken apart.
+    """A tensor whose values are elsewhere: its metadata for torch, and the dispatch of its operators.
 
-    It claims the CPU as its device, the only one under which local parameters can have published gradients.
-    Autograd runs above the dispatch, on handles as on tensors. A subclass says what becomes of an operator in `_emit`.
+    Its device is the CPU, the only device with which local parameters can have published gradients. Autograd runs above
+    the dispatch, as on plain tensors. A subclass defines in `_emit` how an operator runs.
     """
 
     __slots__ = ("_object", "_session", "_spec")
@@ -76,7 +76,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         weight: int,
         key: int | None,
     ) -> list[Any]:
-        """Have an operator run where the values are; what stands for its results, which are new tensors and views.
+        """Run an operator where the values are; return references to its results that are new tensors or views.
 
         Parameters
         ----------
@@ -84,21 +84,21 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         name : str
             Full name of the overload.
         count : int
-            Of the results that are not arguments which it writes; those in lists count singly.
+            Number of results that are not written arguments; results in lists count singly.
         args, kwargs : list, dict
-            Numbers, strings, `wire.Complex`, `wire.Dtype`, lists as `wire.Items`, and of handles what they say by ``wire``.
+            Numbers, strings, `wire.Complex`, `wire.Dtype`, lists as `wire.Items`, and handles by their ``wire`` value.
         expected : list
-            Of each result None for C order, its strides, or `wire.HOLE` for none; empty where all are in C order.
+            Per result: None for C order, its strides, or `wire.HOLE` for no tensor; empty if all are in C order.
         weight : int
-            Bytes beyond the usual of the arguments.
+            Bytes of the arguments beyond the usual.
         key : int, optional
-            Seeds the operator if it is random.
+            Seed of a random operator.
         """
         raise TypeError(f"{cls.__name__} does not say where its operators run")
 
     @staticmethod
     def _toggled(x: Any, plan: OverloadInfo) -> Any:
-        """The view that ``_conj`` or ``_neg_view`` gives of a handle."""
+        """The view that ``_conj`` or ``_neg_view`` returns for a handle."""
         raise HandleError(
             f"{plan.base}: there are no lazy conjugates and negatives of what is {x._session.where}: use conj_physical() or neg()",
             "no lazy conjugates",
@@ -115,7 +115,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
             return _special(cls, plan, args, kwargs or {})
         return _send(cls, plan, args, kwargs)
 
-    # ------------------------------------------------------------ what never leaves the client
+    # ------------------------------------------------------------ what stays on the client
 
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         grad = (
@@ -138,7 +138,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         return repr(self) if not spec else self._no_values(f"format(handle, {spec!r})")
 
     def _again(self) -> Any:
-        """Another handle on the same object, which autograd knows nothing of."""
+        """Another handle on the same object, unknown to autograd."""
         return self._wrap(self._spec, self._object)
 
     @property
@@ -147,7 +147,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
 
     @data.setter
     def data(self, value: Any) -> None:
-        """Module conversions (``module.double()``) set it: the handle goes over to another object of its session."""
+        """Point the handle to another object of its session, as module conversions (``module.double()``) do."""
         if not isinstance(value, BaseHandleTensor) or value._session is not self._session:
             raise HandleError(
                 "the .data of a handle can only be another handle of its session: to change its values, use "
@@ -159,9 +159,9 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         self._spec, self._object = value._spec, value._object
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """A cast or a copy as of any tensor, and itself where there is nothing to do, as on the device that a handle names.
+        """Cast or copy as `torch.Tensor.to` does; return the handle itself if there is nothing to do.
 
-        Another device is refused: a handle's values stay where they are.
+        A device other than the CPU is refused: a handle's values stay where they are.
         """
         device = args[0] if args else kwargs.get("device", kwargs.get("tensor"))
         if isinstance(device, torch.Tensor):
@@ -181,13 +181,13 @@ _PLAIN_NUMBERS = frozenset((int, bool, float))
 
 
 def _send(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: dict[str, Any] | None) -> Any:
-    """Lower the arguments, find the shapes, emit, wrap."""
+    """Lower the arguments, infer the shapes, emit the operator, and wrap the results."""
     session, given = None, (args, kwargs)
     if plan.random:
         generator, args, kwargs = without_generator(plan, args, kwargs)
     key: list[Any] = [plan, torch.get_default_dtype()]
     sent: list[Any] = []
-    plain: list[tuple[Any, int | str, torch.Tensor]] = []  # where the handle of a plain tensor goes
+    plain: list[tuple[Any, int | str, torch.Tensor]] = []  # container, key and plain tensor to upload
     weight = 0
     loose = plan.loose
     for i, a in enumerate(args):
@@ -231,7 +231,7 @@ def _send(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: 
         check_length(plan.name, outcome.count)
     random = draw_key(generator) if plan.random else None
     objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight, random)
-    del held  # constants live until the operator that uses them has been emitted
+    del held  # constants must live until the operator that uses them has been emitted
     if outcome.one is not None:
         return cls._wrap(outcome.one, objects[0])
     return _results(cls, plan, outcome, objects, args, kwargs)
@@ -240,9 +240,9 @@ def _send(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: 
 def _floated(
     plan: OverloadInfo, outcome: InferredResults, args: tuple, kwargs: dict[str, Any] | None
 ) -> tuple[tuple, dict[str, Any] | None]:
-    """The arguments with handles of the default dtype, in lists those that become so: a server knows its own alone.
+    """Cast integer handles to the client's default dtype (in lists, those that get it): the server only knows its own.
 
-    A range is asked for in its dtype by the option of that name.
+    A range gets the ``dtype`` option instead.
     """
     to, default = torch.ops.aten._to_copy.default, torch.get_default_dtype()
     if plan.base in shape_inference.RANGES and outcome.one is not None:
@@ -258,7 +258,7 @@ def _floated(
 
 
 def _check_written(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], session: EngineProtocol) -> None:
-    """Refuse to write into what is not a handle: torch would do nothing and say nothing."""
+    """Refuse to write into a plain tensor: torch would silently do nothing."""
     for t in written_of(plan, args, kwargs):
         if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
             refuse_plain(plan.name, t, session)
@@ -267,7 +267,7 @@ def _check_written(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], sess
 def _inferred(
     session: EngineProtocol, plan: OverloadInfo, key: tuple, args: tuple, kwargs: dict[str, Any]
 ) -> InferredResults | None:
-    """`_infer`; where torch refuses the call, an operator that was sent before may have failed first."""
+    """Like `_infer`, but if torch refuses the call, raise the failure of an earlier operator first, if there is one."""
     try:
         return _infer(plan, key, args, kwargs)
     except (*FAILURES, AssertionError):
@@ -276,13 +276,13 @@ def _inferred(
 
 
 def _infer(plan: OverloadInfo, key: tuple, args: tuple, kwargs: dict[str, Any]) -> InferredResults | None:
-    """What the results are; None if an ``out=`` without elements has gone over to memory of the result's shape for it."""
+    """Infer the results; None if an empty ``out=`` was moved to memory of the result's shape: the caller retries."""
     written: list[tuple[BaseHandleTensor, torch.Tensor]] = []
 
     def stand_in(a: Any, fresh: bool) -> Any:
         if isinstance(a, BaseHandleTensor):
-            meta = a._spec.fresh()  # a meta function may change what it is given
-            if fresh:  # the meta device gives what is written in place another shape, where the CPU refuses
+            meta = a._spec.fresh()  # a meta function may change its arguments
+            if fresh:  # the meta device reshapes a written argument where the CPU refuses
                 written.append((a, meta))
             return meta
         if isinstance(a, torch.Tensor):
@@ -299,7 +299,7 @@ def _infer(plan: OverloadInfo, key: tuple, args: tuple, kwargs: dict[str, Any]) 
         return metas, {**named, plan.generator: None} if isinstance(plan.generator, str) else named
 
     with warnings.catch_warnings() if plan.written else contextlib.nullcontext():
-        if plan.written:  # what is resized is an error below, not a warning
+        if plan.written:  # resizing is an error below, not a warning
             warnings.filterwarnings("ignore", "An output with one or more elements was resized")
         outcome = shape_inference.infer(plan, stand_ins)
     anew = []
@@ -310,7 +310,7 @@ def _infer(plan: OverloadInfo, key: tuple, args: tuple, kwargs: dict[str, Any]) 
                 kept = [meta for handle, meta in written if meta.shape == handle.shape]
                 anew.append((handle, shape_inference.laid_out(plan, place, meta, kept, *metas)))
                 continue
-            if not plan.is_out:  # where the CPU refuses, it has its own words
+            if not plan.is_out:  # raise the CPU's own error, if it refuses
                 shape_inference.on_the_cpu(plan, *stand_ins(), output_shape(handle.shape, meta.shape))
             what = "out=" if plan.is_out else "what is written"
             raise HandleError(
@@ -335,7 +335,7 @@ def _results(
     args: tuple,
     kwargs: Any,
 ) -> Any:
-    """The handles of the results: new ones, views that autograd ties to their base, or the arguments written."""
+    """The results: new handles, views that autograd ties to their base, or the written arguments."""
     made = iter(objects)
     flat = iter([None if s is None else cls._wrap(s, next(made)) for s in outcome.specs])
     groups = iter(outcome.groups)
@@ -351,7 +351,7 @@ def _results(
     return tuple(results) if results else None
 
 
-# ---------------------------------------------------------------- the special ways
+# ---------------------------------------------------------------- special overloads
 
 
 def _first_handle(args: tuple, kwargs: dict[str, Any]) -> BaseHandleTensor:
@@ -406,7 +406,7 @@ def _dynamic(plan: OverloadInfo, x: BaseHandleTensor) -> ValueAccessError:
 
 
 def _index(plan: OverloadInfo, index: Any, x: BaseHandleTensor) -> Any:
-    """Masks: a handle's would give a shape that depends on values; a plain one is known here."""
+    """Convert a plain 1-D mask to an index; refuse other masks, as the shape would depend on values."""
     if index is None or index.dtype not in (torch.bool, torch.uint8):
         return index
     if isinstance(index, BaseHandleTensor) or index.dim() != 1:
@@ -415,12 +415,12 @@ def _index(plan: OverloadInfo, index: Any, x: BaseHandleTensor) -> Any:
 
 
 def _batch_norm(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """`native_batch_norm` writes running statistics behind its schema's back: send the overloads that say so."""
+    """Send `native_batch_norm`, whose schema hides that it writes running statistics, as overloads that declare it."""
     aten = torch.ops.aten
     if plan.name.endswith(".no_stats"):
         return _send(cls, plan, args, kwargs)
     x, weight, bias, mean, var, training, momentum, eps = args
-    if mean is None or var is None:  # nothing is written, or torch refuses the one without the other
+    if mean is None or var is None:  # nothing is written, or torch refuses one without the other
         return _send(cls, plan, args, kwargs)
     if not training:
         func = aten._native_batch_norm_legit_no_training.default

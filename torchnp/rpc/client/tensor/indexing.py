@@ -1,7 +1,7 @@
-"""``x[i]`` where ``i`` is a handle without dimensions: torch asks for its value and gives a view, here it is a copy.
+"""``x[i]`` where ``i`` is a 0-d handle: torch reads the value of ``i`` and returns a view; here ``x[i]`` is a copy.
 
-The value stays on the server, so nobody here knows which part of ``x`` a view would be of. What a copy cannot do is
-refused: it is not written, and not used after ``x`` has been.
+The value stays on the server, so the client cannot know which part of ``x`` to view. What would show the difference is
+refused: writing into the copy, and using the copy after ``x`` has been written.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from torchnp.rpc.client.tensor.unsupported import NoValues, is_count
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 aten = torch.ops.aten
-NOT_A_VIEW = "x[i] is a copy where i is on the server"  # a reason of a refusal
+NOT_A_VIEW = "x[i] is a copy where i is on the server"  # reason of a refusal
 _MASKS = (torch.bool, torch.uint8)
-_Source = tuple[torch.Tensor, int]  # of what a copy is, and its version then
+_Source = tuple[torch.Tensor, int]  # the tensor that was copied from, and its version then
 
 
 class PickedTensor(RPCTensor):
-    """A handle on a copy of a part of another, or on a view of such a copy."""
+    """A handle on a copy of a part of another handle, or on a view of such a copy."""
 
     _source: _Source
 
@@ -68,7 +68,7 @@ class PickedTensor(RPCTensor):
             )
 
     def publish(self, **terms: Any) -> torch.Tensor:
-        """The values, as `RPCTensor.publish` gives them."""
+        """Publish the values, like `RPCTensor.publish`, unless ``x`` has been written since."""
         self._check()
         return super().publish(**terms)
 
@@ -84,18 +84,18 @@ def _picked_of(given: tuple) -> Iterator[PickedTensor]:
 
 
 def _version(x: torch.Tensor) -> int:
-    """How often a tensor was written; of what was made in inference mode nobody counts it."""
+    """The version counter of a tensor; 0 for inference tensors, which have none."""
     return 0 if x.is_inference() else version_of(x)
 
 
 def _marked(x: Any, source: _Source) -> Any:
-    x.__class__ = PickedTensor  # autograd has made the handle, and knows it by this object
+    x.__class__ = PickedTensor  # autograd made the handle and knows this very object
     x._source = source
     return x
 
 
 def get_item(x: Any, index: Any) -> Any:
-    """``x[index]`` of a handle."""
+    """``x[index]`` for a handle."""
     if _is_plain(index):
         return torch.Tensor.__getitem__(x, index)
     indices, rest = _split(x, index)
@@ -106,7 +106,7 @@ def get_item(x: Any, index: Any) -> Any:
 
 
 def set_item(x: Any, index: Any, value: Any) -> None:
-    """``x[index] = value`` of a handle."""
+    """``x[index] = value`` for a handle."""
     indices, rest = _split(x, index)
     if not indices:
         torch.Tensor.__setitem__(x, index, value)
@@ -117,11 +117,11 @@ def set_item(x: Any, index: Any, value: Any) -> None:
 
 
 class NoLength(ValueAccessError, TypeError):
-    """``len()`` of a handle without dimensions: of its class in Python, and what a list of handles in `torch.tensor` runs into."""
+    """``len()`` of a 0-d handle, a TypeError as in torch; `torch.tensor` of a list of handles runs into it too."""
 
 
 def length(x: Any) -> int:
-    """``len(x)`` of a handle; torch.tensor takes for a list what has entries by Python, as handles have by `get_item`."""
+    """``len(x)`` for a handle; torch.tensor takes handles for sequences, as `get_item` is a Python method."""
     if not x.dim():
         raise NoLength(
             f"len() of a 0-d tensor, and this one is {x._session.where}: torch.stack makes one tensor of several, "
@@ -138,14 +138,14 @@ _NUMBERS = frozenset((int, type(None)))
 
 
 def _is_plain(index: Any) -> bool:
-    """Whether an index is an integer or a slice between integers, which need no look at its parts."""
+    """Whether an index is an integer or a slice of integers, so that its parts need no check."""
     if type(index) is slice:
         return type(index.start) in _NUMBERS and type(index.stop) in _NUMBERS and type(index.step) in _NUMBERS
     return type(index) is int
 
 
 def _split(x: torch.Tensor, index: Any) -> tuple[list[Any], tuple]:
-    """What stands for its value in an index, by the dimension of ``x`` that it is for, and the rest of the index."""
+    """Split an index into its 0-d handles, placed by dimension of ``x``, and the remaining entries."""
     parts = index if type(index) is tuple else (index,)
     if not any(_stands_for_its_value(part, x) for part in parts):
         return [], ()
@@ -163,7 +163,7 @@ def _split(x: torch.Tensor, index: Any) -> tuple[list[Any], tuple]:
 
 
 def _stands_for_its_value(part: Any, x: Any) -> bool:
-    """Whether an entry of an index is an integer on the server; what gives a shape that depends on values is refused."""
+    """Whether an index entry is an integer on the server; refuse entries that make the shape depend on values."""
     if type(part) is slice:
         if isinstance(part.start, NoValues) or isinstance(part.stop, NoValues) or isinstance(part.step, NoValues):
             raise _dynamic("a slice up to or from a handle", x, alternative("slice"))
@@ -185,7 +185,7 @@ def _dynamic(what: str, x: Any, way: str) -> ValueAccessError:
 
 
 def _span(part: Any) -> int:
-    """How many dimensions an entry of an index is for."""
+    """Number of dimensions that an index entry consumes."""
     if part is None or part is ... or isinstance(part, bool):
         return 0
     if isinstance(part, (list, tuple)):

@@ -1,4 +1,4 @@
-"""The arguments of an operator, as handles are given them: their part of the key of what is known of shapes, and on the wire."""
+"""Lowering of operator arguments to shape cache keys and wire values."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def one_session(session: EngineProtocol | None, handle: Any) -> EngineProtocol:
 def lower(
     plan: OverloadInfo, session: EngineProtocol | None, a: Any, loose: bool, place: tuple[list, Any, int | str]
 ) -> tuple[Any, Any, Any, int]:
-    """(session, part of the cache key, wire argument, further bytes) of an argument that is not the usual kind.
+    """(session, part of the cache key, wire argument, extra bytes) of an argument that is not of the usual kind.
 
-    ``place`` is the list of plain tensors to send, and the container and key that the argument goes to.
+    ``place`` is the list of plain tensors to send, and the container and key where the argument goes.
     """
     if isinstance(a, NoValues):
         if a._session is not session:
@@ -69,7 +69,7 @@ def lower_named(
     sent: dict[str, Any],
     plain: list,
 ) -> tuple[EngineProtocol | None, int]:
-    """Add the keyword arguments to the cache key and to what is sent; (session, further bytes)."""
+    """Add the keyword arguments to the cache key and to ``sent``; return (session, extra bytes)."""
     weight = 0
     for name, a in kwargs.items():
         session, part, sent[name], more = lower(plan, session, a, name in plan.loose, (plain, sent, name))
@@ -79,7 +79,7 @@ def lower_named(
 
 
 def constants(session: EngineProtocol, plain: list[tuple[Any, int | str, torch.Tensor]]) -> list[RemoteRef]:
-    """What stands for plain tensors, each put where its handle goes."""
+    """Upload plain tensors and put each one's wire value in its place; return the references."""
     held = [session._constant(tensor) for _, _, tensor in plain]
     for (container, place, _), constant in zip(plain, held, strict=True):
         container[place] = constant.wire

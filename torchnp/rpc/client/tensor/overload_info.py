@@ -1,4 +1,4 @@
-"""What the client has to know about an overload before it can send it, read off its schema once."""
+"""Properties of overloads that the client needs to send them, read off each schema once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchnp.core.libraries import OWN
 from torchnp.interop._private import OpOverload, decomposition, is_composite, schema_of
 from torchnp.rpc import wire
 
-# What to write in place of an op whose result's shape depends on values.
+# Fixed-shape alternatives to ops whose result shape depends on values.
 FIXED_SHAPE = {
     "nonzero": "torch.where(mask, a, b), or a mask multiplied in",
     "nonzero_numpy": "torch.where(mask, a, b)",
@@ -31,14 +31,14 @@ FIXED_SHAPE = {
 
 
 def alternative(base: str) -> str:
-    """The fixed-shape way to do what an op of data-dependent shape does."""
+    """The fixed-shape alternative to an op of data-dependent shape."""
     if "unique" in base:
         base = "unique"
     return FIXED_SHAPE.get(base, "torch.where, which keeps the shape")
 
 
-# TorchScript's spelling of Scalar, Scalar?, Scalar[], float and float?; a float[] may be a factor of sizes. A number
-# in a Tensor's place is a wrapped one.
+# TorchScript's spelling of Scalar, Scalar?, Scalar[], float and float?; float[] is left out, as it may scale sizes. A
+# number in a Tensor's place is a wrapped number.
 _NUMBERS = frozenset(("number", "Optional[number]", "List[number]", "float", "Optional[float]", "Tensor"))
 
 
@@ -48,22 +48,22 @@ class OverloadInfo:
     Attributes
     ----------
     special : str
-        How it is treated out of the ordinary ("" for the ordinary way): ``values`` (reads values), ``dynamic``
-        (shape depends on values), ``decompose``, ``share`` (same object under a new handle), ``bits`` (lazy
-        conjugate or negative), ``strided`` (a view that its schema calls written), ``lengths`` (of a CTC loss), ``metadata`` (changes strides in place), ``batch_norm``, ``storage``, ``known`` (asks
-        for what the client knows).
+        The special treatment, "" for none: ``values`` (reads values), ``dynamic`` (shape depends on values),
+        ``decompose``, ``share`` (same object under a new handle), ``bits`` (lazy conjugate or negative), ``strided`` (a
+        view that its schema calls written), ``lengths`` (of a CTC loss), ``metadata`` (changes strides in place),
+        ``batch_norm``, ``index``, ``storage``, ``known`` (the client knows the answer).
     returns : tuple
         Per result: the place of the written argument that it is, ``"view"`` or ``"new"``.
     names : list
-        Of the arguments.
+        Names of the arguments.
     written : tuple
         Places of written arguments: a position, or a name if keyword-only.
     generator : int, str or None
         Place of the generator.
     random : bool
-        Whether the server needs a key to seed by.
+        Whether the server needs a key as seed.
     loose : frozenset
-        Places of numbers whose value cannot change a shape: the shape cache looks at their type alone.
+        Places of numbers whose value cannot change a shape: the shape cache keys on their type alone.
     """
 
     __slots__ = (
@@ -106,7 +106,7 @@ class OverloadInfo:
                 loose.append(place)
         self.written = tuple(written)
         self.random = self.generator is not None or torch.Tag.nondeterministic_seeded in func.tags
-        # Ranges take their length from their numbers.
+        # The length of a range depends on its numbers.
         self.loose = (
             frozenset() if self.base.rstrip("_") in ("arange", "linspace", "logspace", "range") else frozenset(loose)
         )
@@ -135,7 +135,7 @@ class OverloadInfo:
             return "known"
         if self.base == "_ctc_loss" and not self.is_out:
             return "" if self.name == "aten::_ctc_loss" else "lengths"
-        # Masks of an index, and a one_hot that counts the classes, are refused where they are met.
+        # Masks in an index, and a one_hot that counts the classes, are refused elsewhere.
         dynamic = torch.Tag.dynamic_output_shape in tags and self.base not in ("index", "one_hot")
         if dynamic or self.base in wire.DYNAMIC:
             return "dynamic"
@@ -160,11 +160,11 @@ class OverloadInfo:
 
 _PLANS: dict[
     int, OverloadInfo
-] = {}  # by the id() of overloads, which the plans keep: the hash of one is a call into Python
+] = {}  # by id() of the overload, which the plan keeps alive: hashing an overload is a call into Python
 
 
 def plan_of(func: OpOverload) -> OverloadInfo:
-    """The plan of an overload; made on first use."""
+    """The `OverloadInfo` (plan) of an overload, made on first use."""
     plan = _PLANS.get(id(func))
     if plan is None:
         plan = _PLANS[id(func)] = OverloadInfo(func)
@@ -172,7 +172,7 @@ def plan_of(func: OpOverload) -> OverloadInfo:
 
 
 def view_of(func: OpOverload) -> OpOverload:
-    """The view that an overload like ``t_`` changes its argument to; ``transpose_``'s goes by another overload name."""
+    """The view overload for an in-place one like ``t_``, found by argument types: ``transpose_``'s has another name."""
     packet = getattr(torch.ops.aten, schema_of(func).name.partition("::")[2].removesuffix("_"))
     types = [str(a.type) for a in schema_of(func).arguments]
     views = (getattr(packet, name) for name in packet.overloads())
@@ -180,7 +180,7 @@ def view_of(func: OpOverload) -> OpOverload:
 
 
 def functional_of(func: OpOverload) -> OpOverload | None:
-    """The overload without ``out=`` whose arguments are otherwise those of this one, if there is one."""
+    """The overload with the same arguments but without ``out=``, or None."""
     schema = schema_of(func)
     namespace, _, base = schema.name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), base)
@@ -193,25 +193,25 @@ def functional_of(func: OpOverload) -> OpOverload | None:
 
 
 class MissingRow(MissingKernelError, NotImplementedError):
-    """The server's table has no row for an operator, nor torch a decomposition into rows that it has.
+    """The server's table has no row for an operator, and torch has no decomposition into rows that it has.
 
     Attributes
     ----------
     reason : str
-        As of an `RPCError`: what is not sent by design, or "".
+        As in `RPCError`: what is not sent by design, or "".
     """
 
     reason = ""
 
 
 def without_kernel(plan: OverloadInfo, rows: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> Any:
-    """An operator that the table has no row for, through torch's own decomposition."""
+    """Run an operator without a row by torch's own decomposition, or raise `MissingRow`."""
     parts = None if plan.written else decomposition(plan.func)
     try:
         if parts is not None:
             return parts(*args, **kwargs)
     except MissingRow:
-        pass  # the row to name is the one that was asked for
+        pass  # the error names the operator that was called
     if why := torchnp.table.reason(plan.name):
         raise MissingRow(f"{plan.name}: torchnp does not provide it: it {why}")
     if plan.func.namespace not in OWN:
@@ -234,7 +234,7 @@ def without_kernel(plan: OverloadInfo, rows: Iterable[str], args: tuple, kwargs:
 def without_generator(
     plan: OverloadInfo, args: tuple, kwargs: dict[str, Any] | None
 ) -> tuple[torch.Generator | None, tuple, dict[str, Any] | None]:
-    """The generator of a random operator, which stays here, and the other arguments."""
+    """Split off the generator of a random operator, which stays on the client; return it and the other arguments."""
     place = plan.generator
     if isinstance(place, int) and place < len(args):
         return args[place], (*args[:place], *args[place + 1 :]), kwargs
@@ -244,14 +244,14 @@ def without_generator(
 
 
 def argument(place: int | str, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """The argument at a place, None where it is left out."""
+    """The argument at a place, None if it is left out."""
     if isinstance(place, int):
         return args[place] if place < len(args) else None
     return kwargs.get(place)
 
 
 def written_of(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Iterator[Any]:
-    """The arguments that an operator writes, those in lists singly."""
+    """The arguments that an operator writes; lists are flattened."""
     for place in plan.written:
         target = argument(place, args, kwargs)
         yield from target if isinstance(target, (list, tuple)) else (target,)

@@ -1,4 +1,4 @@
-"""Plain values that meet handles in an operator: what they are on the wire."""
+"""Wire forms and checks of plain values that meet handles in an operator."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _PROBES = {
 
 
 def wrapped_number(a: torch.Tensor) -> Any:
-    """The Python number that torch wrapped in a tensor on its way here, or None.
+    """The Python number that torch has wrapped in a tensor, or None.
 
-    torch does not tell, but only a wrapped number is weaker than another tensor without dimensions.
+    torch does not tell, but in dtype promotion only a wrapped number is weaker than another 0-d tensor.
     """
     probe = _PROBES.get(a.dtype)
     if probe is None or a.dim() or type(a) is not torch.Tensor or torch.result_type(a, probe) == a.dtype:
@@ -58,7 +58,7 @@ def check_plain(name: str, a: torch.Tensor) -> None:
 
 
 def not_sent(a: torch.Tensor) -> str:
-    """What keeps a tensor from being sent, with the way out where there is one; "" if nothing does."""
+    """Why a tensor cannot be sent, with a workaround if there is one; "" if it can be sent."""
     if a.is_quantized:
         return f"quantized ({a.dtype}): send its dequantize()"
     if a.is_nested:
@@ -75,7 +75,7 @@ def device_is_cpu(device: Any) -> bool:
 
 
 def asks_for_shape(plan: OverloadInfo, kwargs: dict[str, Any]) -> bool:
-    """Whether a copy goes to the meta device, which forward-mode AD asks for; refuse other devices."""
+    """Whether a copy goes to the meta device, as forward-mode AD requests; refuse other devices than the CPU."""
     device = kwargs.get("device")
     if device is None or device_is_cpu(device):
         return False
@@ -95,7 +95,7 @@ def check_length(name: str, n: int) -> None:
 
 
 def refuse_plain(name: str, tensor: torch.Tensor, session: Any) -> NoReturn:
-    """A plain tensor would have to hold values that are on a server."""
+    """Refuse a write into a plain tensor, which would have to hold values that are on a server."""
     if (file := file_of_torch()).startswith("amp/"):
         raise HandleError(
             f"{name} would write into a plain tensor what is {session.where}. {way_round(file)}",
@@ -112,7 +112,7 @@ def refuse_plain(name: str, tensor: torch.Tensor, session: Any) -> NoReturn:
 
 
 def lowered(name: str, a: Any, loose: bool) -> tuple[Any, Any]:
-    """(part of the cache key, wire argument) of an argument that is no tensor."""
+    """(part of the cache key, wire argument) of an argument that is not a tensor."""
     if isinstance(a, str) and len(a) > wire.MAX_NAME:
         raise HandleError(f"{name}: a string of {len(a)} characters is longer than {wire.MAX_NAME}", TOO_LONG)
     if a is None or isinstance(a, (bool, str)):

@@ -1,4 +1,4 @@
-"""What handles ask of the engine that runs their operators, and of what stands for its tensors."""
+"""The interfaces that handles use: the engine that runs their operators, and references to its tensors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class RemoteRef(Protocol):
-    """What stands for a tensor of an engine's.
+    """A reference to an engine's tensor.
 
     Attributes
     ----------
     session : EngineProtocol
     wire : object
-        What `BaseHandleTensor._emit` gets among its arguments in the place of the handle.
+        The value that `BaseHandleTensor._emit` gets in place of the handle.
     """
 
     session: Any
@@ -44,6 +44,6 @@ class EngineProtocol(Protocol):
 
 
 class SessionProtocol(Protocol):
-    """What an object on the client asks of its session when it dies."""
+    """The part of a session that a client-side reference uses when it dies."""
 
     channel: Any

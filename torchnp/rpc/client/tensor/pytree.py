@@ -12,21 +12,21 @@ import torch
 
 
 def is_tree(x: Any) -> bool:
-    """Whether something holds tensors one by one, and is not one array of numbers."""
+    """Whether a value is a nest of tensors, rather than nested lists of numbers."""
     if isinstance(x, dict) or (dataclasses.is_dataclass(x) and not isinstance(x, type)):
         return True
     return isinstance(x, (list, tuple)) and any(isinstance(y, torch.Tensor) or is_tree(y) for y in x)
 
 
 def mapped(change: Callable[[Any], Any], x: Any) -> Any:
-    """A tree of the same kind with its tensors and arrays changed; all else stays as it is.
+    """Map the tensors and arrays of a tree; everything else stays as it is.
 
-    So do the tensors without dimensions beside a ``step``: they are an optimizer's counters, which it looks at here.
+    Plain 0-d tensors in a dict with a ``step`` stay too: they are an optimizer's counters, read on the client.
     """
     if isinstance(x, (torch.Tensor, np.ndarray)):
         return change(x)
     if isinstance(x, dict):
-        changed = copy.copy(x)  # of its class, with what else it has: a state_dict's versions
+        changed = copy.copy(x)  # keeps its class and attributes, such as a state_dict's versions
         for key, value in x.items():
             counts = "step" in x and type(value) is torch.Tensor and not value.dim()
             changed[key] = value if counts else mapped(change, value)

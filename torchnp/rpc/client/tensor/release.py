@@ -1,4 +1,4 @@
-"""How values come back: `publish`, the terms of a release, and what a server answers about its cost."""
+"""Publishing values: `publish`, the terms of a release, and quotes of its cost."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Quote:
-    """What a release would cost, and what is left.
+    """The cost of a release, and the budget that is left.
 
     Attributes
     ----------
     dataset : str
-        Whose budget pays.
+        The dataset whose budget pays.
     sigma : float
         Standard deviation of the noise in the result.
     rho, epsilon : float
         The cost of the release alone, as zCDP and at ``delta``.
     spent, after : float
-        Epsilon of all that the client has spent of the dataset, now and after the release. Costs add up as rho, so the
-        second is less than the sum of the first and ``epsilon``.
+        Total epsilon that the client has spent on the dataset, before and after the release. Costs add up as rho, so
+        ``after`` is less than ``spent + epsilon``.
     budget : float
         The epsilon that the client may spend.
     delta : float
-        At which the epsilons hold.
+        The delta at which the epsilons hold.
     releases : int
-        How many like this one are left.
+        Number of such releases that the budget still allows.
     """
 
     dataset: str
@@ -48,7 +48,7 @@ class Quote:
 def terms_of(
     reduce: str | None = None, clip: float | None = None, eps: float | None = None, sigma: float | None = None
 ) -> wire.Terms:
-    """The terms as the wire has them; TypeError or ValueError for what no server can mean."""
+    """Check the terms and convert them for the wire; TypeError or ValueError for invalid ones."""
     if reduce is None or clip is None or (eps is None) == (sigma is None):
         raise TypeError(
             "a release takes reduce='sum' or 'mean', clip=, and one of eps= and sigma=: "
@@ -64,7 +64,7 @@ def terms_of(
 
 
 class Published:
-    """What gives the values of a handle."""
+    """Mixin with `publish` and `quote`, for handles whose values can be fetched."""
 
     __slots__ = ()
 
@@ -78,10 +78,10 @@ class Published:
         eps: float | None = None,
         sigma: float | None = None,
     ) -> torch.Tensor:
-        """The values, as a plain tensor over NumPy's memory; waits for the server.
+        """Fetch the values as a plain tensor over NumPy's memory; waits for the server.
 
-        Of what was computed from an owner's data there are no exact values, only noised sums over its rows: each row is
-        clipped to a norm on the server, and the privacy budget is debited, whatever the values are.
+        Values computed from an owner's data are never exact, only noised sums over its rows: the server clips each row
+        to a norm, and debits the privacy budget, whatever the values are.
 
         Parameters
         ----------
@@ -90,23 +90,23 @@ class Published:
         clip : float, optional
             The L2 norm that each row is clipped to.
         eps : float, optional
-            What this release alone may cost; the noise follows from it.
+            The epsilon that this release alone may cost; it determines the noise.
         sigma : float, optional
             Standard deviation of the noise in the result, in place of ``eps``.
 
         Returns
         -------
         Tensor
-            Of the handle's shape; of a release, without the dimension that indexes the rows.
+            Has the handle's shape; a release lacks the dimension of the rows.
 
         Raises
         ------
         RemoteOpError
-            An operator on the way failed; also an instance of the kernel's exception class.
+            An operator that the values depend on failed; also an instance of the kernel's exception class.
         PrivacyError
-            The values are an owner's data or were computed from it, and cannot be released so.
+            The values are an owner's data or were computed from it, and these terms do not allow their release.
         BudgetError
-            The release would cost more than what is left; nothing was spent.
+            The release would cost more than the remaining budget; nothing was spent.
         """
         handle: Any = self
         if reduce is None and clip is eps is sigma is None:
@@ -114,6 +114,6 @@ class Published:
         return self._session._publish(handle, terms_of(reduce, clip, eps, sigma))
 
     def quote(self, **terms: Any) -> Quote:
-        """What `publish` with the same terms would cost; spends nothing."""
+        """Ask what `publish` with the same terms would cost; spends nothing."""
         handle: Any = self
         return self._session.quote(handle, **terms)

@@ -14,9 +14,9 @@ from torchnp.rpc.client.tensor.protocols import SessionProtocol
 
 
 class RemoteObject(msgspec.Struct, gc=False, eq=False):
-    """An object of a server's: it is forgotten there when the last handle to it dies here.
+    """A reference to a server object, which the server forgets when the last handle on the client dies.
 
-    A struct is made in one step: no interrupt leaves half an object to the destructor.
+    A struct is made in one step, so no interrupt can leave a half-made object to the destructor.
     """
 
     id: int
@@ -27,15 +27,15 @@ class RemoteObject(msgspec.Struct, gc=False, eq=False):
         self.session.channel.forget(self.id)
 
 
-LATER_SECONDS = 0.02  # by which the hook below has been left
+LATER_SECONDS = 0.02  # delay after which the hook below has returned
 
 _hooks: list[Any] = []
 
 
 def keep_interrupts() -> None:
-    """Have a KeyboardInterrupt that comes in the destructor of an object be raised once more, behind it.
+    """Raise a KeyboardInterrupt that hits an object's destructor again, after the destructor.
 
-    Python prints what a destructor raises and goes on: of a loop over handles one Ctrl-C in ten would do nothing.
+    Python only prints what a destructor raises: in a loop over handles one Ctrl-C in ten would do nothing.
     """
     if sys.unraisablehook not in _hooks:
         _hooks.append(_taking_over(sys.unraisablehook))
@@ -43,7 +43,7 @@ def keep_interrupts() -> None:
 
 
 def _interrupt() -> None:
-    """Ctrl-C, which ends what the main thread waits for as well."""
+    """Send Ctrl-C to the main thread, which also interrupts what it waits for."""
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
     else:
@@ -55,7 +55,7 @@ def _taking_over(before: Any) -> Any:
         if raised.exc_type is not KeyboardInterrupt or raised.object is not RemoteObject.__del__:
             before(raised)
             return
-        frame = raised.exc_traceback.tb_frame  # the destructor's: it may have said nothing, or all
+        frame = raised.exc_traceback.tb_frame  # the destructor's: its message may have been queued or not
         frame.f_locals["self"].__del__()
         again = threading.Timer(LATER_SECONDS, _interrupt)
         again.daemon = True
@@ -65,8 +65,8 @@ def _taking_over(before: Any) -> Any:
 
 
 def ranges_of(ids: list[int]) -> list[tuple[int, int]]:
-    """Ids of objects as ranges: the ids between the last one and it, and how many it has beside its first."""
-    ids = sorted(set(ids))  # an interrupted destructor may have said one twice
+    """Encode object ids as ranges: the number of ids skipped since the last range, and the length minus one."""
+    ids = sorted(set(ids))  # an interrupted destructor may have queued an id twice
     ranges: list[tuple[int, int]] = []
     end, low, following = 0, ids[0], ids[0]
     for id_ in ids:

@@ -1,4 +1,4 @@
-"""Handles on one server's tensors: their operators are sent there, and `publish` gives their values."""
+"""Handles on a server's tensors: their operators are sent to the server, and `publish` fetches their values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torchnp.rpc.client.tensor.handles import BaseHandleTensor
 from torchnp.rpc.client.tensor.release import Published
 from torchnp.rpc.client.tensor.remote_refs import RemoteObject
 
-FRAMES = 4  # from `caller` to what called torch: `_emit`, and at least two of `torchnp.rpc.client.tensor.handles`
+FRAMES = 4  # known frames inside torchnp: `caller`, `_emit`, and at least two of `torchnp.rpc.client.tensor.handles`
 
 
 class RPCTensor(Published, BaseHandleTensor):
-    """A handle on one server; `publish` gives its values."""
+    """A handle on a server's tensor; `publish` fetches its values."""
 
     _object: RemoteObject
 

@@ -1,4 +1,4 @@
-"""Where random numbers come from: torch's generators here, which give each random operator a key to seed its own by."""
+"""Keys for random operators: torch's generators on the client seed each random operator on the server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 from torchnp.rpc.exceptions import HandleError
 
 _DRAWING = threading.Lock()
-# What a CPU generator's state says of its words: one left in the block (of none that was made), seeded, none used.
+# Bytes of a CPU generator's state after seeding: one word left in the block (none made yet), seeded, none used.
 _UNUSED, _UNUSED_AT = bytes([1, 0, 0, 0, 1, 0, 0, 0]) + bytes(8), slice(8, 24)
 
 
 @contextlib.contextmanager
 def unmoved() -> Iterator[None]:
-    """Have torch's own generator afterwards where it was before, whatever draws from it meanwhile."""
+    """Restore the state of torch's default generator on exit."""
     with _DRAWING:
         state = torch.default_generator.get_state()
         try:
@@ -27,11 +27,11 @@ def unmoved() -> Iterator[None]:
 
 
 def draw_key(generator: torch.Generator | None) -> int:
-    """The next key of a generator, by default torch's.
+    """Draw the next key from a generator, by default torch's.
 
-    A key depends on the generator's state alone: whatever restores the state (checkpoints, ``fork_rng``) repeats the
-    random numbers. The first key after ``manual_seed(n)`` is n's low 32 bits, all that torch's engine uses: the server
-    then draws what torch would.
+    A key depends on the generator's state alone, so restoring the state (checkpoints, ``fork_rng``) repeats the random
+    numbers. The first key after ``manual_seed(n)`` is n's low 32 bits, all that torch's engine uses, so the server
+    draws what torch would.
     """
     if generator is None:
         generator = torch.default_generator
@@ -44,7 +44,7 @@ def draw_key(generator: torch.Generator | None) -> int:
 
 
 def drawn_in_order(state: torch.Tensor, keys: list[int]) -> bool:
-    """Whether whoever had torch's generator in a state, and has it as it is now, has drawn these keys and nothing else."""
+    """Whether drawing exactly these keys takes torch's generator from ``state`` to its current state."""
     generator = torch.Generator()
     generator.set_state(state)
     if any(draw_key(generator) != key for key in keys):

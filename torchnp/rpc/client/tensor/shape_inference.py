@@ -1,4 +1,4 @@
-"""Shapes without data: what an operator's results look like, from a cache or from torch's meta device."""
+"""Shape inference without data: the specs of an operator's results, from a cache or from torch's meta device."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from torchnp.rpc.client.tensor.overload_info import OverloadInfo, functional_of
 from torchnp.rpc.client.tensor.seeds import unmoved
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
-DYNAMIC = "the shapes of results depend on values"  # a reason of a refusal
+DYNAMIC = "the shapes of results depend on values"  # reason of a refusal
 MAX_CACHED = 1 << 14
 MAX_TRIED = 1 << 20  # elements
-# What Python says on the meta device may be of another dtype than the CPU's: small calls are tried there.
+# Python meta functions may infer another dtype than the CPU's: calls up to this many elements are tried on the CPU.
 MAX_CHECKED = 1 << 12
-# Where the meta device differs from the CPU in dtypes, sizes or strides, small calls are tried on the CPU. So are prims: only the
-# CPU's take integers.
+# Overloads whose dtypes, sizes or strides differ between the meta device and the CPU: small calls are tried on the CPU.
+# So are prims, as only the CPU's accept integers.
 _OTHERWISE = frozenset((
     "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c",
     "aten::_foreach_pow.Scalar", "aten::_foreach_pow.ScalarList", "aten::_foreach_powsum.Scalar",
@@ -42,7 +42,7 @@ RANGES = frozenset(("linspace", "logspace"))
 
 
 class TensorSpec:
-    """Sizes, strides, storage offset and dtype of a tensor; one object per combination, so identity is equality."""
+    """Sizes, strides, storage offset and dtype of a tensor; `spec_of` interns specs, so identity means equality."""
 
     __slots__ = ("contiguous", "dtype", "offset", "size", "stride")
 
@@ -58,14 +58,14 @@ class TensorSpec:
         return torch.empty(reach, dtype=self.dtype, device="meta").as_strided(self.size, self.stride, self.offset)
 
     def with_stride(self, stride: tuple) -> TensorSpec:
-        """The spec of such a tensor in other memory; the meta device does not always lay results out as the CPU does."""
+        """The spec with other strides; the meta device does not always lay results out as the CPU does."""
         if len(stride) != len(self.size) or stride == self.stride:
             return self
         return spec_of(torch.empty_strided(self.size, stride, dtype=self.dtype, device="meta"))
 
 
 class _Given:
-    """Arguments as the rules of strides look at them: tensors are arrays without memory behind them."""
+    """Arguments in the form that stride rules take: tensors as arrays without data."""
 
     def __init__(self, plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> None:
         self._names, self._args, self._kwargs = plan.names, args, kwargs
@@ -86,7 +86,7 @@ def _as_array(a: Any) -> Any:
 
 
 def _of_a_convolution(shape: tuple, given: Callable[[int], Any], place: int) -> tuple:
-    """Which of the CPU's convolutions runs, and so the order of the result's dimensions, the kernel alone knows."""
+    """Strides of a convolution's result, which depend on the CPU algorithm: ask the kernel's own rule."""
     return strides_of_result(shape, *map(given, range(9)))
 
 
@@ -94,7 +94,7 @@ _SPECS: dict[tuple, TensorSpec] = {}
 
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
-    """The spec of a tensor's metadata."""
+    """The interned spec of a tensor's metadata."""
     key = (tensor.size(), tensor.stride(), int(tensor.storage_offset()), tensor.dtype)
     spec = _SPECS.get(key)
     if spec is None:
@@ -105,12 +105,11 @@ def spec_of(tensor: torch.Tensor) -> TensorSpec:
 
 
 class InferredResults:
-    """The results of an operator, flat: a spec for each tensor, None where there is none, and how they are grouped.
+    """The inferred results of an operator, flattened: a spec per tensor, None for no tensor, and their grouping.
 
-    ``groups`` has an entry per result of the schema: a length for a list, -1 for a tensor; ``expected`` is what the
-    wire says of strides and holes, empty where all results are in C order; ``one`` is the spec of the only result, if that
-    is a tensor and new or a view. ``floats`` is whether integers become numbers
-    of a default dtype that is not the server's.
+    ``groups`` has an entry per result of the schema: a length for a list, -1 for a tensor. ``expected`` holds strides
+    and holes for the wire, empty if all results are in C order. ``one`` is the spec of the only result, if that is a
+    new tensor or a view. ``floats`` says whether integers become a default dtype that is not the server's.
     """
 
     __slots__ = ("count", "expected", "floats", "groups", "one", "specs")
@@ -120,7 +119,7 @@ class InferredResults:
         self.groups: list[int] = []
         results = (out,) if plan.single else () if out is None else tuple(out)
         views = []
-        # The rules are for fresh memory, and unsafe views only pass for such.
+        # The rules are for fresh memory; unsafe views only claim to be fresh.
         fresh = "new" in plan.returns and plan.base not in wire.UNSAFE_VIEWS
         rules = (
             [_of_a_convolution]
@@ -165,7 +164,7 @@ class InferredResults:
         return bool(dtypes) and not any(d.is_floating_point or d.is_complex for d in dtypes)
 
     def is_floated(self, place: int, given: torch.Tensor) -> bool:
-        """Return whether an integer tensor of a list becomes numbers of the default dtype."""
+        """Whether an integer tensor of a list is converted to the default dtype."""
         spec, default = self.specs[place] if place < len(self.specs) else None, torch.get_default_dtype()
         whole = not (given.dtype.is_floating_point or given.dtype.is_complex)
         return whole and spec is not None and spec.dtype in (default, default.to_complex())
@@ -176,29 +175,29 @@ OUTCOMES: dict[tuple, InferredResults] = {}
 
 
 def remember(key: tuple, outcome: InferredResults) -> None:
-    """Keep an outcome in `OUTCOMES`."""
+    """Cache an outcome in `OUTCOMES`."""
     if len(OUTCOMES) > MAX_CACHED:
         OUTCOMES.clear()
     OUTCOMES[key] = outcome
 
 
 def infer(plan: OverloadInfo, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> InferredResults:
-    """Run an operator on the meta device, on new stand-ins; torch's own error where the arguments do not fit."""
+    """Run an operator on the meta device, on new stand-ins; raise torch's own error if the arguments do not fit."""
     args, kwargs = stand_ins()
     given = [x.shape for x in _tensors(args)] if plan.written and not plan.is_out else []
     try:
         out = plan.func(*args, **kwargs)
     except (*FAILURES, AssertionError) as error:
-        args, kwargs = stand_ins()  # what is written may have got another shape before
+        args, kwargs = stand_ins()  # written arguments may have been reshaped
         out = on_the_cpu(plan, args, kwargs, error)
     else:
         named = dict(zip(plan.names, args, strict=False)) | kwargs
-        # What the meta device has resized is not what was given; and without bags torch may crash.
+        # Arguments that the meta device has resized cannot be tried; and without bags torch may crash.
         resized = given and given != [x.shape for x in _tensors(args)]
         bagless = named.get("include_last_offset") and named["offsets"].shape[0] < 2
         otherwise = plan.name in _OTHERWISE or plan.name.startswith("prims::")
         limit = MAX_TRIED if otherwise else MAX_CHECKED if shaped_by_python(plan.func) else 0
-        # A refusal names the default dtype, which is the client's: the server has its own.
+        # A refusal may name the default dtype, which must be the client's: the server has its own.
         words = torch.get_default_dtype() is not torch.float32 and not plan.random and not _has_floats((args, kwargs))
         if (limit or words) and not (resized or bagless) and _can_be_tried((args, kwargs), limit or MAX_CHECKED):
             with unmoved(), warnings.catch_warnings(action="ignore"):
@@ -209,7 +208,7 @@ def infer(plan: OverloadInfo, stand_ins: Callable[[], tuple[tuple, dict[str, Any
                 raise refused
             out = found if limit and not refused else out
     if not plan.written:
-        args, kwargs = stand_ins()  # a meta function may have changed its own: slow_conv_transpose2d gives them a batch
+        args, kwargs = stand_ins()  # a meta function may have changed its arguments: slow_conv_transpose2d adds a batch
     if plan.name == "aten::native_layer_norm":
         out = _with_moments(out, args)
     legit = plan.base.startswith("_native_batch_norm_legit") or plan.name == "aten::native_batch_norm"
@@ -221,13 +220,13 @@ def infer(plan: OverloadInfo, stand_ins: Callable[[], tuple[tuple, dict[str, Any
 def laid_out(
     plan: OverloadInfo, place: int, meta: torch.Tensor, kept: list[torch.Tensor], args: list, kwargs: dict[str, Any]
 ) -> torch.Tensor:
-    """An ``out=`` that had no elements, in the order of dimensions of a new result: the meta device has it row-major.
+    """Lay out an empty ``out=`` like a new result of the operator; the meta device makes it row-major.
 
-    ``kept`` are the results that had the right shape before.
+    ``kept`` holds the outputs that already had the right shape.
     """
     if kept and plan.name == "aten::frexp.Tensor_out":
         return torch.empty_like(kept[0], dtype=meta.dtype)
-    # Of an overload that torch generates, and of a complex modulus, the CPU makes a result and copies it into row-major memory.
+    # For generated overloads, and for a complex abs, the CPU makes a result and copies it into row-major memory.
     copied = torch.Tag.generated in plan.func.tags or (plan.name == "aten::abs.out" and args[0].is_complex())
     func = None if copied else functional_of(plan.func)
     schema = None if func is None else torchnp.table.schemas.get(func.name())
@@ -236,12 +235,12 @@ def laid_out(
     if rule is None or not meta.shape:
         return meta
     new = spec_of(meta).with_stride(rule(tuple(meta.shape), _Given(plan, tuple(args), kwargs), 0)).fresh()
-    # Its functional form keeps the strides of dimensions of size 1.
+    # The functional form keeps the strides of size-1 dimensions.
     return meta if plan.name == "aten::conj_physical.out" and new.is_contiguous() else new
 
 
 def _with_statistics(plan: OverloadInfo, out: Any, args: tuple) -> Any:
-    """What the CPU saves of a batch norm: nothing without training, float32 only where parameters are of another dtype."""
+    """The CPU's saved batch norm statistics: none without training; float32 only if a parameter has another dtype."""
     x, *parameters = (a for a in args if isinstance(a, torch.Tensor))
     dtype = torch.float32 if any(p.dtype != x.dtype for p in parameters) else x.dtype
     n = 0 if plan.base.endswith("no_training") else x.shape[1]
@@ -250,7 +249,7 @@ def _with_statistics(plan: OverloadInfo, out: Any, args: tuple) -> Any:
 
 
 def _with_moments(out: Any, args: tuple) -> Any:
-    """What the CPU keeps of a layer norm is of the input's dtype, unless a parameter is of another; the meta device has float32."""
+    """The CPU's saved layer norm moments: in the input's dtype, or float32 (as on meta) if a parameter has another."""
     mixed = any(a is not None and a.dtype != args[0].dtype for a in args[2:4])
     dtype = torch.float32 if mixed else args[0].dtype
     return (out[0], *(moment.to(dtype) for moment in out[1:]))
@@ -261,19 +260,19 @@ def _has_floats(given: Any) -> bool:
 
 
 def _can_be_tried(given: Any, limit: int = MAX_TRIED) -> bool:
-    """Whether what is given is small enough to be made on the CPU."""
+    """Whether the arguments are small enough to be made on the CPU."""
     tensors = list(_tensors(given))
     return sum(a.numel() for a in tensors) <= limit and sum(map(extent, tensors)) <= 4 * limit
 
 
 def extent(a: torch.Tensor) -> int:
-    """Elements of the memory up to a tensor's last."""
+    """Number of storage elements up to a tensor's last element."""
     reach = sum((n - 1) * s for n, s in zip(a.shape, a.stride(), strict=True)) + 1 if a.numel() else 0
     return int(a.storage_offset()) + reach
 
 
 def elsewhere(plan: OverloadInfo, handle: torch.Tensor, meta: torch.Tensor) -> torch.Tensor:
-    """Memory for a result where an ``out=`` without elements points: in what it is a view of, if there is room."""
+    """Memory for a result at an empty ``out=``'s offset: in its base if that reaches beyond the offset, else new."""
     offset, end, base = handle.storage_offset(), extent(meta), base_of(handle)
     memory = base if base is not None and base.dtype == handle.dtype and extent(base) > offset else None
     if memory is None:
@@ -288,15 +287,16 @@ def elsewhere(plan: OverloadInfo, handle: torch.Tensor, meta: torch.Tensor) -> t
 
 
 def on_the_cpu(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
-    """What an operator gives that the meta device does not have or refuses, or the CPU's words for what is wrong.
+    """Infer an operator that the meta device lacks or refuses by running it on the CPU, or raise the CPU's error.
 
-    The CPU runs it on zeros and on ones, or on ones and twos where it divides by them. Only what both say is taken to be so of any values.
+    The CPU runs it on zeros and on ones, or on ones and twos if zeros alone fail. Only what both runs agree on is taken
+    to hold for any values.
     """
     if not _can_be_tried((args, kwargs)):
         return _as_without_out(plan, args, kwargs, error)
     with unmoved():
         found, refused = zip(*(_tried(plan, value, args, kwargs) for value in (0, 1)), strict=True)
-        if refused[1] is None and refused[0] is not None:  # a divisor, or a bound
+        if refused[1] is None and refused[0] is not None:  # zero was a divisor or a bound
             found, refused = zip((found[1], None), _tried(plan, 2, args, kwargs), strict=True)
     if None not in refused:
         first, second = refused
@@ -307,7 +307,7 @@ def on_the_cpu(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], error: E
             raise first if _is_of_dtypes(first) or _is_out_of_bounds(second) else second
         raise first
     if refused[0] is None and (_is_out_of_bounds(refused[1]) or _is_of_dtypes(error)):
-        return found[0]  # zeros are good indices; of dtypes that the meta device alone refuses the CPU says shapes
+        return found[0]  # zeros are valid indices; for dtypes that only the meta device refuses, the CPU's shapes hold
     if refused != (None, None):
         raise _depends(plan, error)
     shapes = [[(x.shape, x.dtype) for x in _tensors(out)] for out in found]
@@ -329,7 +329,7 @@ _OF_DTYPES = (
 
 
 def _is_of_dtypes(error: Exception) -> bool:
-    """Whether the CPU refuses dtypes, which it does whatever the values and the processor; the meta device may not."""
+    """Whether an error is about dtypes: the CPU refuses those whatever the values and the processor; meta may not."""
     return any(word in str(error) for word in _OF_DTYPES)
 
 
@@ -338,7 +338,7 @@ def _is_out_of_bounds(error: Exception) -> bool:
 
 
 def _as_without_out(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
-    """What goes into ``out=`` by the operator without it, where a meta function does not know that argument."""
+    """Infer ``out=`` by the functional overload, if a meta function does not know that argument."""
     func = functional_of(plan.func) if plan.is_out and isinstance(error, TypeError) else None
     if func is None:
         raise error
@@ -351,7 +351,7 @@ def _as_without_out(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], err
 
 
 def _depends(plan: OverloadInfo, error: Exception) -> Exception:
-    """The meta device's error, unless it comes of values that are not there."""
+    """The meta device's error, or a ValueAccessError if that error comes from missing values."""
     if any(word in str(error) for word in ("meta tensor", "Meta tensor", " meta ", "not allocated yet")):
         return ValueAccessError(
             f"{plan.name} looks at values to know the shapes of its results, and they are on the server: publish() what it "
@@ -362,11 +362,11 @@ def _depends(plan: OverloadInfo, error: Exception) -> Exception:
 
 
 def _tried(plan: OverloadInfo, value: int, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:
-    """(results, error) of an operator on tensors that are filled with a value."""
+    """Run an operator on CPU tensors filled with a value; return (results, error)."""
 
     def filled(a: Any) -> Any:
         if isinstance(a, torch.Tensor):
-            # An embedding bag reads on past the end of an argument that is spread out by strides of 0.
+            # An embedding bag reads past the end of an argument that is expanded with strides of 0.
             memory = torch.full((max(extent(a), a.numel()),), value, dtype=a.dtype)
             return memory.as_strided(a.shape, a.stride(), a.storage_offset())
         if isinstance(a, (list, tuple)):
@@ -379,7 +379,7 @@ def _tried(plan: OverloadInfo, value: int, args: tuple, kwargs: dict[str, Any]) 
     except (*FAILURES, AssertionError) as error:
         return None, error
     for a, meta in zip(_tensors((values, named)), _tensors((args, kwargs)), strict=True):
-        if a.shape != meta.shape:  # an out= was resized, as it would be there
+        if a.shape != meta.shape:  # an out= was resized: resize the meta tensor too
             meta.resize_(a.shape)
     return out, None
 

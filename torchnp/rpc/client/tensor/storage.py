@@ -1,4 +1,4 @@
-"""What the client knows of a handle's memory, and the ways in which a handle goes over to other memory."""
+"""What the client knows of a handle's memory, and the operators that move a handle to other memory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from torchnp.rpc.exceptions import HandleError
 
 
 def extent(x: torch.Tensor) -> int:
-    """Elements of the memory that a tensor spans: what forward-mode AD compares a tangent's with its primal's by."""
+    """Number of storage elements of a tensor, by which forward-mode AD compares a tangent with its primal."""
     if isinstance(x, NoValues):
         return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
     return x.untyped_storage().nbytes() // x.element_size()
 
 
 def storage(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Two ways to go over to other memory: ``x.set_(source)`` of handles (parametrizations do it), and what resizes an empty out."""
+    """Move a handle to other memory: ``x.set_(source)`` of handles (as parametrizations do), or resize an empty out."""
     x: Any = args[0]
     if plan.name == "aten::resize_" and not x.numel() and not kwargs:
         x.data = shape_inference.elsewhere(plan, x, torch.empty(args[1], dtype=x.dtype, device="meta"))
@@ -29,7 +29,7 @@ def storage(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
     if plan.name == "aten::set_.source_Tensor" and isinstance(args[1], NoValues):
         source: Any = args[1]
         if x.dtype != source.dtype:
-            x._spec.fresh().set_(source._spec.fresh())  # has torch's words
+            x._spec.fresh().set_(source._spec.fresh())  # raises torch's own error
         x.data = source
         return x
     raise HandleError(
@@ -39,11 +39,11 @@ def storage(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 def change_metadata(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """``x.t_()``: the handle goes over to a new view of the same memory."""
+    """``x.t_()`` and the like: point the handle to a new view of the same memory."""
     x = args[0]
     try:
         x.data = view_of(plan.func)(*args, **kwargs)
     except FAILURES as error:
-        shape_inference.on_the_cpu(plan, (x._spec.fresh(), *args[1:]), kwargs, error)  # has words of its own
+        shape_inference.on_the_cpu(plan, (x._spec.fresh(), *args[1:]), kwargs, error)  # may raise the CPU's own error
         raise
     return x

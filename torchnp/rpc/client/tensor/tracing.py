@@ -1,4 +1,4 @@
-"""Handles under what records programs: make_fx (in torch.func.linearize too), torch.fx, torch.jit.trace and torch.compile."""
+"""Handles under tracers: make_fx (also in torch.func.linearize), torch.fx, torch.jit.trace and torch.compile."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ NOT_RECORDED = "what a recording cannot hold"
 
 
 def recorded(cls: type, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """An operator that a recording has declined, since it does not know the class of handles: it is told, and asked again.
+    """Retry an operator that a tracer declined for not knowing the handle class, after registering the class with it.
 
-    Run past it, the operator would stand in the recording as the constant that it gave this once.
+    Otherwise the trace would hold the operator's result of this run as a constant.
     """
     if not take_for_recording(cls):
         raise HandleError(
@@ -27,7 +27,7 @@ def recorded(cls: type, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 def refuse_recording(what: str) -> None:
-    """Raise where a recording would keep, as a constant, what goes over the wire this once."""
+    """Raise under a tracer, whose trace would keep a transferred value as a constant."""
     if is_recorded() or torch.jit.is_tracing():
         raise HandleError(
             f"{what} in a function that is recorded (by make_fx, torch.func.linearize or torch.jit.trace) happens this once, "
@@ -37,5 +37,5 @@ def refuse_recording(what: str) -> None:
 
 
 def leave_to_torch_compile(cls: type) -> None:
-    """Keep torch.compile out of a class's dispatch: operators on handles run as they are, between what it compiles."""
+    """Keep torch.compile out of a class's dispatch: operators on handles run uncompiled, between compiled graphs."""
     leave_to_python(vars(cls)["__torch_dispatch__"].__func__)

@@ -1,4 +1,4 @@
-"""What a handle refuses, because it has no values here: each refusal names the server, the shape and the way."""
+"""What a handle refuses because it has no local values: each error names the server, the shape and a workaround."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NoValues:
-    """The base of handles that comes before `torch.Tensor`: its methods refuse, or do, what the tensor's would do wrong."""
+    """Mixin that precedes `torch.Tensor` in handles: it refuses, or replaces, methods that would misbehave there."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ class NoValues:
     _object: Any
 
     def _no_values(self, what: str) -> NoReturn:
-        # NumPy asks a handle for its values too where it stands left of an array, and says nothing of the array.
+        # NumPy also asks for a handle's values if the handle is left of an array, without mentioning the array.
         also = f"; to combine it with a NumPy array, {_OPERANDS}" if what == _CONVERSION else ""
         text = (
             f"{what} needs values, and this tensor of shape {tuple(self.shape)} is {self._session.where}: "
@@ -45,7 +45,7 @@ class NoValues:
         raise of_comparison(ValueAccessError, text) if file == "testing/_comparison.py" else ValueAccessError(text)
 
     def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> NoReturn:
-        """``np.sum(handle)``: NumPy would call the tensor's methods with arguments of its own."""
+        """Refuse NumPy functions (``np.sum(handle)``): NumPy would call the tensor's methods with its own arguments."""
         from torchnp.lookup.advice import in_torch
         from torchnp.lookup.numpy_names import public_name
 
@@ -71,7 +71,7 @@ class NoValues:
         return handle.detach().requires_grad_(handle.requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """``copy.deepcopy``: a handle on a copy that is made on the server; of leaves alone, as with any tensor."""
+        """``copy.deepcopy``: a handle on a copy made on the server; for leaves only, as with any tensor."""
         if id(self) in memo:
             return memo[id(self)]
         handle: Any = self
@@ -92,7 +92,7 @@ class NoValues:
 
 
 def _new(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """A handle of the same dtype, as torch's own code makes one of a size; torch would make a plain tensor."""
+    """``new``: a handle of the same dtype, of a size or on data; torch's own would make a plain tensor."""
     size = args[0] if args and isinstance(args[0], torch.Size) else args or (0,)
     if all(type(n) is int for n in size):
         return self.new_empty(size)
@@ -101,7 +101,7 @@ def _new(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _new_tensor(self: Any, data: Any, *, requires_grad: bool = False, **kwargs: Any) -> Any:
-    """A handle on data, of the same dtype unless another is named; torch would make a plain tensor."""
+    """``new_tensor``: a handle on data, by default of the same dtype; torch's own would make a plain tensor."""
     dtype = kwargs.get("dtype") or self.dtype
     if isinstance(data, NoValues):
         handle: Any = data
@@ -116,12 +116,12 @@ for _name, _made in {"new": _new, "new_tensor": _new_tensor}.items():
 
 
 def is_count(x: Any) -> bool:
-    """Whether torch takes the value of such a tensor for an index."""
+    """Whether torch would read a tensor's value as an index: 0-d, of an integer dtype but not uint8."""
     return not (x.dim() or x.is_floating_point() or x.is_complex() or x.dtype in (torch.bool, torch.uint8))
 
 
 def way_round(file: str) -> str:
-    """What to do where it is a file of torch's that asks for values."""
+    """Advice for when code in a torch file asks for values."""
     if file == "optim/lr_scheduler.py":
         return "A scheduler that looks at a metric runs on the client: give its step() what .publish() gives"
     if file.startswith("optim/"):
@@ -182,7 +182,7 @@ def _reflected(name: str) -> Any:
         return theirs(self, other)
 
     method.__doc__ = "The operator with what is not a handle on its left; an array is refused."
-    leave_to_python(method)  # torch.compile would look for the method of the base in the subclass, without end
+    leave_to_python(method)  # else torch.compile would recurse: it looks up the base's method in the subclass
     return method
 
 

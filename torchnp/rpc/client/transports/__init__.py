@@ -1,4 +1,4 @@
-"""How frames reach a server and replies come back: in process, TCP, TLS or gRPC, with reconnection.
+"""Client transports, which carry frames and replies: in process, TCP, TLS or gRPC, with reconnection.
 
 Imports `torchnp.rpc.wire`.
 """

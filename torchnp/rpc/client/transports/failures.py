@@ -1,4 +1,4 @@
-"""What a server tells of failures, as exceptions that name the place in the client's code."""
+"""Conversion of ERR frames to exceptions that name the place in the client's code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ProtocolError,
 
 
 def _class_of(err: wire.Err) -> type[RemoteOpError]:
-    if err.cls == "LinAlgError" and "torch" in sys.modules:  # a client of arrays has none
+    if err.cls == "LinAlgError" and "torch" in sys.modules:  # a client without torch lacks the class
         from torchnp.rpc.client.transports.linalg_error import RemoteLinAlgError
 
         return RemoteLinAlgError
@@ -19,7 +19,7 @@ def _class_of(err: wire.Err) -> type[RemoteOpError]:
 
 
 def as_exception(err: wire.Err, where: Where, server: str, more: int = 0) -> Exception:
-    """The exception of an ERR frame; ``more`` others failed on their own."""
+    """The exception for an ERR frame; ``more`` counts other, independent failures."""
     place = location(where)
     also = f"; {more} more failed on their own" if more else ""
     if err.kind == "op":
@@ -31,12 +31,12 @@ def as_exception(err: wire.Err, where: Where, server: str, more: int = 0) -> Exc
 
 
 def last_word(err: wire.Err, server: str) -> RPCError:
-    """The exception of an ERR frame that ends the session."""
+    """The exception for an ERR frame that ends the session."""
     return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {server})")
 
 
 def location(where: Where) -> str:
-    """A place in the client's code, as messages have it."""
+    """Format a place in the client's code for messages."""
     if where is None:
         return "an unknown place"
     code, instruction = where

@@ -1,4 +1,4 @@
-"""A connection over gRPC: one call with a stream of messages each way."""
+"""A connection over gRPC: one bidirectional streaming call."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ import grpc
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import AuthenticationError, ConnectionLost, ProtocolError, RPCError
 
-LINGER_SECONDS = 1.0  # that the server has to end the call
+LINGER_SECONDS = 1.0  # time that the server has to end the call
 _OPTIONS = [
     ("grpc.max_receive_message_length", wire.MAX_MESSAGE),
     ("grpc.keepalive_time_ms", 60_000),
-    ("grpc.keepalive_timeout_ms", 20_000),  # a server that does not answer a ping in that time is lost
+    ("grpc.keepalive_timeout_ms", 20_000),  # a server that answers no ping in that time is lost
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.use_local_subchannel_pool", 1),  # a connection of its own, so that a new one is made after a loss
+    ("grpc.use_local_subchannel_pool", 1),  # no shared connections, so that a new one is made after a loss
 ]
 
 
 def credentials(ca: str | Path | None, cert: str | Path | None, key: str | Path | None) -> grpc.ChannelCredentials:
-    """Whom a client trusts, and who it is, from PEM files that have been looked at."""
+    """Channel credentials from PEM files that have been checked: trusted authorities, and the client's certificate."""
     read = [None if path is None else Path(path).read_bytes() for path in (ca, key, cert)]
     return grpc.ssl_channel_credentials(*read)
 
 
 class Grpc:
-    """Messages over a call of gRPC.
+    """A message stream over one gRPC call.
 
     Parameters
     ----------
     host, port : str, int
     trust : ChannelCredentials, optional
-        Without them nothing is encrypted.
+        Credentials; without them nothing is encrypted.
     token : str, optional
-        Goes with the call's metadata.
+        Sent in the call's metadata.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Grpc:
         self.bytes_sent = self.bytes_received = 0
         self._pid = os.getpid()
         self._left = False
-        self._waiting, self._room = 0, threading.Condition()  # bytes that nobody has asked for yet
+        self._waiting, self._room = 0, threading.Condition()  # bytes not yet asked for
         self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[bytes | RPCError] = queue.SimpleQueue()
         self._lost: RPCError | None = None
@@ -71,7 +71,7 @@ class Grpc:
             self.bytes_sent += len(message)
 
     def _read(self) -> None:
-        """Take what comes, and no more of it than a window's worth before it is asked for: the rest waits at the server."""
+        """Read messages, at most about a window ahead of `receive`: the rest waits at the server."""
         try:
             for message in self._call:
                 if self._left:
@@ -91,7 +91,7 @@ class Grpc:
         return f"the connection to {self.name} is lost ({why}); its handles have no values any more"
 
     def _why(self, code: grpc.StatusCode, details: str) -> RPCError:
-        """What the end of a call means."""
+        """The exception for the way a call ended."""
         if "CERTIFICATE_VERIFY_FAILED" in details or "peer certificate" in details:
             return AuthenticationError(
                 f"the certificate of {self.name} is not trusted: {details}. Name the authority that signed it with "
@@ -136,12 +136,12 @@ class Grpc:
         self._replies.put(ConnectionLost(self._words("the session is closed")))
 
     def close(self) -> None:
-        if self._pid != os.getpid():  # gRPC's threads are the parent's
+        if self._pid != os.getpid():  # after a fork: gRPC's threads are the parent's
             return
         if self._left:
             self._ended.wait(LINGER_SECONDS)
         with self._room:
-            self._left = True  # nobody waits for more
+            self._left = True  # nobody waits for more messages
             self._room.notify()
         with contextlib.suppress(ValueError):
             self._call.cancel()

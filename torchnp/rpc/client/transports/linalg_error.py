@@ -1,4 +1,4 @@
-"""The error of a matrix that an algorithm on the server cannot handle; its class is torch's, so only programs with torch have it."""
+"""The client's LinAlgError; it derives from torch's class, so it needs torch."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from torchnp.rpc.exceptions import RemoteOpError
 
 
 class RemoteLinAlgError(RemoteOpError, torch.linalg.LinAlgError):
-    """A matrix that an algorithm cannot handle, which programs catch by torch's class."""
+    """An algorithm on the server cannot handle a matrix; programs can catch it by torch's class."""

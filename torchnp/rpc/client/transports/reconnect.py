@@ -1,4 +1,4 @@
-"""A session's connection to its server, made again when it is lost: each frame is applied once, on both sides."""
+"""A session transport that reconnects after a loss; both sides apply each frame exactly once."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from torchnp.rpc.wire.outbox import Outbox
 
 log = logging.getLogger("torchnp.rpc")
 
-TELL = wire.WINDOW // 4  # cost of replies after which the server is told that they are here
+TELL = wire.WINDOW // 4  # cost of replies after which the client acknowledges them
 SILENCE_SECONDS = 600.0
 MAX_WAITING = (
     64 << 20
-)  # cost of replies that wait while frames are sent: failures of as many operators as fit in a window
-FIRST_WAIT, LAST_WAIT = 0.05, 1.0  # seconds between attempts to connect again
+)  # maximum cost of replies queued while sending: enough for failures of all operators that fit in a window
+FIRST_WAIT, LAST_WAIT = 0.05, 1.0  # seconds between reconnect attempts, doubled each time
 
 
 class ReconnectingTransport:
-    """A transport over connections that may be lost.
+    """A transport that survives lost connections.
 
-    Frames are kept until the server says that it has taken them, as many as the window holds; what is lost with a
-    connection is sent again on the next.
+    Frames are kept, up to the window, until the server acknowledges them; frames lost with a connection are sent again
+    on the next.
 
     Parameters
     ----------
     dial : callable
-        Takes a number of seconds and gives a connection.
+        Takes a timeout in seconds and returns a connection.
     timeout : float
-        Seconds for the first connection.
+        Seconds for the first connection; also a limit for each later attempt.
     reconnect : float
-        Seconds for which a lost connection is tried again; 0 for not at all.
+        Seconds for which reconnecting is tried; 0 disables it.
     silence : float
-        Seconds without a word from the server, while one is waited for, after which the connection is taken for lost.
+        Seconds without a message from the server, while waiting for one, after which the connection counts as lost.
 
     Raises
     ------
     ConnectionLost, AuthenticationError
-        As ``dial`` does.
+        Raised by ``dial``.
     """
 
     inherited = False
@@ -61,7 +61,7 @@ class ReconnectingTransport:
         self._dial, self._timeout, self._reconnect, self._silence = dial, timeout, reconnect, silence
         self._stream = dial(timeout)
         self.name = self._stream.name
-        self._before = (0, 0)  # bytes sent and received over connections that were lost
+        self._before = (0, 0)  # bytes sent and received over earlier connections
         self._outbox = Outbox(self.name)
         self._unacked_bytes = 0
         self._due = 1  # the number of the next reply
@@ -90,7 +90,7 @@ class ReconnectingTransport:
         return frame
 
     def _greeted(self, stream: Stream, hello: wire.Hello, timeout: float | None) -> tuple[bytes | None, int | None]:
-        """The answer to HELLO, and the number of the frame that the server waits for if it has let us in."""
+        """Return the answer to HELLO, and the number of the next frame that the server expects; None if it refused."""
         stream.send([wire.encode(hello)])
         frame = stream.receive(timeout)
         if frame is None or type(wire.decode_reply(frame)) is not wire.Welcome:
@@ -137,7 +137,7 @@ class ReconnectingTransport:
     # ------------------------------------------------------------ messages
 
     def _say(self, messages: list[bytes]) -> None:
-        """Send messages now, or with all that is kept over the next connection."""
+        """Send messages; if the connection is lost, reconnect, which sends all kept frames."""
         if self._over:
             return
         try:
@@ -146,9 +146,9 @@ class ReconnectingTransport:
             self._connect_again(error)
 
     def _pull(self, timeout: float | None) -> bool:
-        """Take the next message; whether one came within ``timeout`` seconds.
+        """Take the next message; return whether one came within ``timeout`` seconds.
 
-        None waits as long as the server is there: whoever answers another connection is at work still.
+        None waits as long as the server is alive: a server that accepts another connection is still at work.
         """
         try:
             message = self._stream.receive(self._silence if timeout is None else timeout)
@@ -167,7 +167,7 @@ class ReconnectingTransport:
             self._control(frame)
         elif number > self._due:
             raise ProtocolError(f"{self.name} sent frame {number} where {self._due} was due")
-        elif number == self._due:  # what came before is not applied again
+        elif number == self._due:  # a repeated earlier frame is not applied again
             self._due += 1
             self._keep(frame)
             self._unacked_bytes += len(frame) + wire.OVERHEAD
@@ -177,7 +177,7 @@ class ReconnectingTransport:
         return True
 
     def _keep(self, frame: wire.Bytes) -> None:
-        """Keep a reply until somebody asks for it; ProtocolError where far more come than there is to answer."""
+        """Queue a reply until `receive` takes it; ProtocolError if far more arrive than requests can explain."""
         self._waiting += len(frame) + wire.OVERHEAD
         if self._waiting > MAX_WAITING:
             self._over = True
@@ -197,18 +197,18 @@ class ReconnectingTransport:
             raise ProtocolError(f"{self.name} sent a second ticket")
 
     def _has(self, due: int) -> None:
-        """Forget what the server says that it has."""
+        """Drop the frames that the server has acknowledged."""
         self._outbox.forget(due, self._outbox.next)
 
     # ------------------------------------------------------------ a lost connection
 
     def _connect_again(self, lost: ConnectionLost) -> None:
-        """Have another connection carry the session.
+        """Resume the session on a new connection.
 
         Raises
         ------
         ConnectionLost
-            That cannot be, or the server does not have the session any more.
+            Reconnecting is off or failed, or the server has lost the session.
         """
         if self._over:
             return
@@ -230,7 +230,7 @@ class ReconnectingTransport:
             return
 
     def _resumed(self, stream: Stream) -> RPCError | None:
-        """Go on with another connection; why the server does not let us."""
+        """Resume on a connection; return the server's refusal, or None on success."""
         old, self._stream = self._stream, stream
         self._before = self._before[0] + old.bytes_sent, self._before[1] + old.bytes_received
         old.close()

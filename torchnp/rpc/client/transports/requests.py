@@ -1,4 +1,4 @@
-"""What a program may wait for until the thread of its session has done it."""
+"""Tasks of the session's thread that a program may wait for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Where = tuple[CodeType, int] | None  # see torchnp.rpc.client.tensor.call_sites
 
 
 def check_seconds(**given: Any) -> None:
-    """TypeError or ValueError for what is no number of seconds, by its name."""
+    """Raise TypeError or ValueError for a named argument that is not a valid number of seconds."""
     for name, seconds in given.items():
         if type(seconds) not in (int, float):
             raise TypeError(f"{name} is a number of seconds, not a value of type {type(seconds).__name__}")
@@ -26,7 +26,7 @@ def check_seconds(**given: Any) -> None:
 
 
 class ThreadTask:
-    """Something that the program may wait for until the channel's thread has done it."""
+    """A task of the channel's thread that the program can wait for."""
 
     __slots__ = ("_done", "error")
 
@@ -39,7 +39,7 @@ class ThreadTask:
         self._done.set()
 
     def wait(self) -> None:
-        """Wait until it is done; raises what went wrong with the session."""
+        """Wait until the task is done; raise the error that ended the session, if any."""
         self._done.wait()
         if self.error is not None:
             raise self.error.with_traceback(None)
@@ -63,19 +63,19 @@ class Opening(ThreadTask):
 
 
 class CompiledProgram(NamedTuple):
-    """A program as its calls are sent.
+    """A program as the client calls it.
 
     Attributes
     ----------
     name : str
-        Its hash.
+        The program's hash.
     raw : bytes
     places : list
-        Where each of its operators was issued.
+        The place in the client's code that issued each operator.
     made : int
-        How many results it has.
+        Number of results.
     kept : list of int
-        The places among them of those that the client has handles of.
+        Indices of the results that the client keeps handles on.
     """
 
     name: str
@@ -96,7 +96,7 @@ class ProgramCall(ThreadTask):
 
 
 class Forgetting(ThreadTask):
-    """A program, by its hash, that is not called any more."""
+    """A program, by its hash, that will not be called again."""
 
     __slots__ = ("name",)
 
@@ -106,15 +106,15 @@ class Forgetting(ThreadTask):
 
 
 class Unanswered:
-    """Keys of releases that nobody has seen the answers of: whoever asks again for one gets what was paid for."""
+    """Keys of releases whose answers were never received: asking again under the same key returns what was paid for."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple, str] = {}
 
     def key_of(self, asked: tuple) -> str:
-        """The key of a release; a new one, unless the same was asked for before and given up."""
+        """The key of a release: a new one, unless the last release was the same and never answered."""
         if asked not in self._keys:
-            self._keys = {asked: secrets.token_hex(16)}  # one of an earlier state of the program is not asked for again
+            self._keys = {asked: secrets.token_hex(16)}  # an earlier state of the program does not recur
         return self._keys[asked]
 
     def answered(self, asked: tuple) -> None:
@@ -122,18 +122,18 @@ class Unanswered:
 
 
 class Announced(NamedTuple):
-    """What the client knows of a tensor that it asks for.
+    """The dtype and shape that the client expects of a published tensor.
 
     Attributes
     ----------
     name : str
-        The server as messages name it.
+        The server's name in messages.
     dtypes : tuple of str
-        Those that it may have.
+        Allowed dtypes.
     shape : tuple of int
-        The handle's.
+        The handle's shape.
     fewer : bool
-        Whether the tensor has all of its dimensions but one, as a release has.
+        Whether the tensor lacks one of the handle's dimensions, as a release does.
     """
 
     name: str
@@ -142,7 +142,7 @@ class Announced(NamedTuple):
     fewer: bool = False
 
     def wrong(self, dtype: str, shape: list[int]) -> str:
-        """What of a tensor is not as announced, or ""."""
+        """Describe how a tensor differs from what is expected, or return ""."""
         shapes = [self.shape]
         if self.fewer:
             shapes = [self.shape[:i] + self.shape[i + 1 :] for i in range(len(self.shape))]
@@ -160,14 +160,14 @@ class Announced(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the largest tensor that may come."""
+        """Bytes of the largest tensor that is expected."""
         return max(wire.nbytes_of(wire.dtype_of(d), self.shape) for d in self.dtypes)
 
 
 class Request(ThreadTask):
-    """SYNC, PUBLISH or QUOTE, and what the frame says beside its numbers.
+    """A SYNC, PUBLISH or QUOTE request, with its frame's fields except the numbers.
 
-    ``reply`` is the last frame of the answer, ``raw`` the bytes of a tensor, and ``problem`` why they were not kept.
+    ``reply`` is the last frame of the answer, ``raw`` a tensor's bytes, and ``problem`` why the bytes were not kept.
     """
 
     __slots__ = ("_announced", "_done_bytes", "_first", "_size", "kind", "problem", "raw", "reply", "values")
@@ -183,7 +183,7 @@ class Request(ThreadTask):
         self._done_bytes = self._size = 0
 
     def wait_for(self, name: str, seconds: float | None) -> None:
-        """`wait` for the server of that name; DeadlineExceeded after so many seconds."""
+        """Like `wait`, but raise DeadlineExceeded after ``seconds``; ``name`` is the server's, for the message."""
         if not self._done.wait(seconds):
             raise DeadlineExceeded(
                 f"{name} has not answered within the deadline of {seconds:g} s: it is at work still, and the session goes "
@@ -193,18 +193,18 @@ class Request(ThreadTask):
 
     @property
     def whole(self) -> bool:
-        """Whether the reply has come to its end."""
+        """Whether the whole reply has arrived."""
         if type(self.reply) is wire.Result:
             return bool(self._done_bytes == self._size)
         return self.reply is not None
 
     def take(self, reply: Any) -> None:
-        """Take a part of the answer; that to PUBLISH comes in several.
+        """Take a part of the answer; an answer to PUBLISH may have several.
 
         Raises
         ------
         ProtocolError
-            It does not fit to what came before, or is far longer than what was asked for: nothing of it is kept.
+            The part does not fit the earlier ones, or the tensor is far larger than expected; none of it is kept.
         """
         self.reply = reply
         if type(reply) is not wire.Result:
@@ -222,10 +222,10 @@ class Request(ThreadTask):
         self._done_bytes = end
 
     def _begin(self, reply: wire.Result) -> None:
-        """Look at what is about to come, before any of it is kept.
+        """Check the tensor that is about to arrive, before keeping any of it.
 
-        Another tensor than was asked for is taken to its end and dropped, so that the session can go on, if that is not
-        far longer.
+        An unexpected tensor is read to its end and dropped, so that the session can go on, unless it is far larger than
+        the expected one.
         """
         self._first, self._size = (reply.dtype, reply.shape), wire.nbytes_of(wire.dtype_of(reply.dtype), reply.shape)
         if self._announced is not None:

@@ -1,4 +1,4 @@
-"""How frames get to a server and back: in process, or over TCP. A transport moves frames and knows little of them."""
+"""The transport interface, and the transports in process and over TCP; they interpret few of the frames they move."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from torchnp.rpc.exceptions import AuthenticationError, ConnectionLost, Protocol
 from torchnp.rpc.wire.keepalive import keep_alive
 
 MAX_UNACKNOWLEDGED = 1 << 13
-LINGER_SECONDS = 1.0  # that the server has to close its side
+LINGER_SECONDS = 1.0  # time that the server has to close its side
 _SLICE = 1 << 18
-# Unlike select, poll takes sockets whatever their number: a program may have thousands of files open.
+# Unlike select, poll accepts any file descriptor number: a program may have thousands of files open.
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
 class Transport(Protocol):
-    """What the client needs of a transport.
+    """The interface of a transport.
 
     Attributes
     ----------
     name : str
-        The server as messages name it.
+        The server's name in messages.
     inherited : bool
-        Whether a forked process has a session of its own; over a socket it would talk into its parent's.
+        Whether a forked process gets its own session; over a socket it would write into its parent's.
     window : int
-        Operators that the program may be ahead of the server.
+        Number of operators that the program may be ahead of the server.
     bytes_sent, bytes_received : int
-        So far, lengths included.
+        Totals so far, length prefixes included.
     """
 
     name: str
@@ -52,23 +52,23 @@ class Transport(Protocol):
     def bytes_received(self) -> int: ...
 
     def greet(self, hello: wire.Hello, timeout: float | None) -> bytes | None:
-        """Say the first frame; the answer, or None if there is none within ``timeout`` seconds."""
+        """Send HELLO; return the answer, or None if there is none within ``timeout`` seconds."""
 
     def send(self, frames: list[bytes]) -> None:
         """Send frames in order; blocks while the server is behind."""
 
     def receive(self, timeout: float | None = 0.0) -> wire.Bytes | None:
-        """The next reply, or None if none comes within ``timeout`` seconds (None waits without end)."""
+        """Return the next reply, or None if none arrives within ``timeout`` seconds (None waits without end)."""
 
     def interrupt(self) -> None:
-        """Leave the server for good; a `send` or `receive` that waits in another thread ends with an error."""
+        """Leave the server for good; a `send` or `receive` blocked in another thread ends with an error."""
 
     def close(self) -> None:
-        """Give back what the transport holds in this process."""
+        """Release the transport's resources in this process."""
 
 
 def greeted(transport: Transport, agreement: wire.Agreement, token: str | None, timeout: float | None) -> wire.Welcome:
-    """What the server says to HELLO; the transport is closed if that is no welcome."""
+    """Send HELLO and return the server's WELCOME; close the transport on any other outcome."""
     hello = wire.Hello(wire.VERSION, agreement.digest, len(agreement.names), torchnp.__version__, token or "")
     with contextlib.ExitStack() as refused:
         refused.callback(transport.close)
@@ -85,12 +85,12 @@ def greeted(transport: Transport, agreement: wire.Agreement, token: str | None, 
 
 
 class Stream(Protocol):
-    """A connection, which moves messages (see `torchnp.rpc.wire`); a session may have several, one after the other.
+    """The interface of a connection, which moves messages (see `torchnp.rpc.wire`); a session may use several in turn.
 
     Attributes
     ----------
     name : str
-        The server as messages name it.
+        The server's name in messages.
     """
 
     name: str
@@ -98,22 +98,22 @@ class Stream(Protocol):
     bytes_received: int
 
     def send(self, messages: list[bytes]) -> None:
-        """Send messages in order; ConnectionLost where that cannot be."""
+        """Send messages in order; ConnectionLost if that fails."""
 
     def receive(self, timeout: float | None) -> bytes | None:
-        """The next message, or None if none comes within ``timeout`` seconds; ConnectionLost at the end."""
+        """Return the next message, or None if none arrives within ``timeout`` seconds; ConnectionLost at the end."""
 
     def leave(self, last: bytes) -> None:
-        """Say a last message, from any thread and without waiting; whoever waits here is told that it is over."""
+        """Send a last message, from any thread and without waiting; a blocked `send` or `receive` then raises."""
 
     def close(self) -> None:
-        """Give back what it holds in this process."""
+        """Release the connection's resources in this process."""
 
 
 class InProcess:
-    """A server in this process, with everything that a wire does but the wire: frames are encoded and decoded.
+    """A transport to a server in this process; frames are encoded and decoded as on a wire.
 
-    Frames are acted on when they are sent, in the sender's thread.
+    The server handles each frame during `send`, in the sender's thread.
     """
 
     inherited = True
@@ -123,7 +123,7 @@ class InProcess:
         self.name = name
         self.bytes_sent = self.bytes_received = 0
         self._connection = connection
-        self._coming: deque[Iterator[bytes]] = deque()  # what a large tensor is cut into is made as it is received
+        self._coming: deque[Iterator[bytes]] = deque()  # lazy: a large tensor's chunks are made as they are received
 
     def greet(self, hello: wire.Hello, timeout: float | None) -> bytes | None:
         self.send([wire.encode(hello)])
@@ -132,7 +132,7 @@ class InProcess:
     def send(self, frames: list[bytes]) -> None:
         for frame in frames:
             if self._connection.closed:  # type: ignore[attr-defined]
-                if reply := self._reply():  # the reason is among them
+                if reply := self._reply():  # the reason is among the replies
                     self._coming.appendleft(iter([reply]))
                     return
                 raise ConnectionLost(f"the server {self.name} has closed the session")
@@ -153,27 +153,27 @@ class InProcess:
             return reply
         if timeout == 0.0:
             return None
-        # Replies are there as soon as a frame is sent: waiting would never end.
+        # Replies exist as soon as a frame is sent: waiting would never end.
         raise ConnectionLost(f"the server {self.name} has closed the session")
 
     def interrupt(self) -> None:
-        pass  # what it does ends on its own
+        pass  # a frame's handling ends on its own
 
     def close(self) -> None:
         self._connection.close()  # type: ignore[attr-defined]
 
 
-_ALERT = b"\x15\x03"  # how a server of TLS begins what it has to say to who does not speak it
+_ALERT = b"\x15\x03"  # start of the TLS alert that a TLS server sends to a plain client
 _BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def tls_context(ca: str | Path | None, cert: str | Path | None, key: str | Path | None) -> ssl.SSLContext:
-    """What a client of TLS needs: whom it trusts, and who it is.
+    """The client's TLS context: trusted authorities, and the client's own certificate.
 
     Raises
     ------
     ValueError
-        A file is not there, or not what it should be.
+        A file is missing or invalid, or a certificate was given without its key.
     """
     if (cert is None) != (key is None):
         raise ValueError("a certificate goes with its key: rpc.connect(..., cert=FILE, key=FILE)")
@@ -190,29 +190,29 @@ def tls_context(ca: str | Path | None, cert: str | Path | None, key: str | Path 
 
 
 class _Untrusted(AuthenticationError, ConnectionLost):
-    """The server has left right after the handshake of TLS; a connection that was lost there looks alike."""
+    """The server closed right after the TLS handshake: an untrusted client, or a connection lost at that point."""
 
 
 class Tcp:
-    """Messages over TCP or TLS, each after its length.
+    """Length-prefixed messages over TCP or TLS.
 
-    The socket never blocks on its own: while the server is not reading, replies are taken, so that two full
-    directions cannot wait for each other.
+    The socket is non-blocking: while the server does not read, replies are taken, so that two full directions cannot
+    deadlock.
 
     Parameters
     ----------
     host, port : str, int
     timeout : float
-        Seconds for the connection and the handshake of TLS.
+        Seconds for the connection and the TLS handshake.
     tls : SSLContext, optional
-        Without one nothing is encrypted.
+        Without a context nothing is encrypted.
 
     Raises
     ------
     ConnectionLost
-        Nobody answers there.
+        No server answers at the address.
     AuthenticationError
-        The certificate is not trusted, or is another host's.
+        The server's certificate is not trusted, or is for another host.
     """
 
     def __init__(self, host: str, port: int, timeout: float = 10.0, tls: ssl.SSLContext | None = None) -> None:
@@ -232,22 +232,22 @@ class Tcp:
         self._selector.register(self._socket, selectors.EVENT_READ)
         self._buffer = bytearray()
         self._unsent: deque[memoryview] = deque()
-        self._cut = False  # whether a part of a message has been sent
-        self._lock = threading.Lock()  # of the socket, which is used for an instant at a time
+        self._cut = False  # whether a message may be partly sent
+        self._lock = threading.Lock()  # guards the socket, for single calls only
         self._left = False
         self._woken, self._wake = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._replies: deque[bytes] = deque()
-        self._waiting = 0  # bytes that have come and are no reply that was taken
+        self._waiting = 0  # received bytes not yet returned by `receive`
 
     def send(self, messages: list[bytes]) -> None:
-        # What an interrupt leaves unsent goes out first the next time: a message is never cut in two.
+        # Bytes that an interrupt leaves unsent go out first next time, so no message is torn.
         self._unsent.extend(map(memoryview, wire.gathered(messages)))
         while self._unsent:
             try:
                 self._send_part()
             except _BLOCKED:
-                # Of more than the window a server that keeps to it says nothing.
+                # A server that respects the window never has more than that outstanding.
                 listens = selectors.EVENT_READ if self._waiting < 2 * wire.WINDOW else 0
                 if self._wait(listens | selectors.EVENT_WRITE) & selectors.EVENT_READ:
                     self._read()
@@ -281,7 +281,7 @@ class Tcp:
         return reply
 
     def _wait(self, events: int, timeout: float | None = None) -> int:
-        """Wait until one of some events is there; those that are."""
+        """Wait for one of some events; return those that are ready."""
         key = self._selector.get_map()[self._socket]
         if key.events != events:
             self._selector.modify(self._socket, events)
@@ -291,7 +291,7 @@ class Tcp:
         return next((events for key, events in found if key.fileobj is self._socket), 0)
 
     def leave(self, last: bytes) -> None:
-        with self._lock, contextlib.suppress(OSError):  # it may be gone
+        with self._lock, contextlib.suppress(OSError):  # the socket may be gone
             self._left = True
             self._wake.send(b"x")
             if not self._cut:
@@ -300,7 +300,7 @@ class Tcp:
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        if self._left:  # to close with unread data is a reset, which takes the last message with it
+        if self._left:  # closing with unread data would reset the connection and lose the last message
             end = time.monotonic() + LINGER_SECONDS
             with contextlib.suppress(OSError):
                 self._socket.settimeout(LINGER_SECONDS)
@@ -319,14 +319,14 @@ class Tcp:
         return ConnectionLost(f"the connection to {self.name} is lost ({why}); its handles have no values any more")
 
     def _read_last_words(self) -> None:
-        """Replies that came before the connection broke: the reason may be among them."""
+        """Read the replies that arrived before the connection broke: the reason may be among them."""
         with contextlib.suppress(RPCError):
             self._read()
 
     def _read(self, one: bool = False) -> None:
-        """Take what has arrived, without waiting; ``one`` stops at a reply, so that a large tensor is not held twice.
+        """Read what has arrived, without waiting; ``one`` stops at a reply, so that a large tensor is not held twice.
 
-        A server that says no end is not listened to for ever: what there is after a window's worth is for the next time.
+        Reads at most about a window at a time, so that a server that never stops sending cannot hold the client.
         """
         end = self.bytes_received + wire.WINDOW
         while self.bytes_received < end:
@@ -366,7 +366,7 @@ class Tcp:
 
 
 def _shaken(connection: socket.socket, tls: ssl.SSLContext, host: str, name: str) -> ssl.SSLSocket:
-    """The connection after the handshake of TLS."""
+    """Perform the TLS handshake and return the encrypted connection."""
     try:
         return tls.wrap_socket(connection, server_hostname=host)
     except ssl.SSLCertVerificationError as error:

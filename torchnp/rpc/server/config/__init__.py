@@ -1,4 +1,4 @@
-"""What the owner of a server decides: settings, limits, datasets, tokens.
+"""Server configuration by its owner: settings, limits, datasets, tokens.
 
 Imports `torchnp.rpc.wire` and `torchnp.rpc.server.privacy`. No torch.
 """

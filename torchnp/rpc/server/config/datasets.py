@@ -1,4 +1,4 @@
-"""An owner's arrays from files: .npy and .safetensors are mapped into memory, .npz is unpacked; nothing is unpickled."""
+"""Load an owner's arrays: .npy and .safetensors are memory-mapped, .npz is unpacked; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _ONE_OF = re.compile(r"(.+\.(?:npz|safetensors)):(.+)", re.IGNORECASE)
 
 
 def load(name: str, file: str, folder: Path = Path()) -> dict[str, np.ndarray]:
-    """The arrays that ``NAME = FILE`` stands for.
+    """Load the arrays of a ``NAME = FILE`` setting.
 
     Parameters
     ----------
     name : str
-        Of the array; of a file with several arrays, what stands before the dot of each.
+        Name of the array; for a file with several arrays, the prefix before the dot of each name.
     file : str
         ``FILE.npy``, ``FILE.npz`` or ``FILE.safetensors``, or ``FILE.npz:KEY`` for one array of several.
     folder : Path
-        What the file's name is relative to.
+        Directory that the file name is relative to.
 
     Raises
     ------
     ValueError
-        The file is not there or not what its name says.
+        The file does not exist, or its content does not match its suffix.
     """
     found = _ONE_OF.fullmatch(file)
     file, key = found.groups() if found else (file, None)
@@ -52,7 +52,7 @@ def load(name: str, file: str, folder: Path = Path()) -> dict[str, np.ndarray]:
 
 
 def _native(array: np.ndarray) -> np.ndarray:
-    """The array in this machine's byte order, with bools that are 0 or 1."""
+    """Convert an array to native byte order, and its bools to 0 or 1."""
     if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
         return array.view(np.uint8) != 0
     return array.astype(array.dtype.newbyteorder("="), copy=False)

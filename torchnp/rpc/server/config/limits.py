@@ -1,4 +1,4 @@
-"""What one session may hold, and how long it may take."""
+"""Memory and time limits of one session."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one session may hold, and how long it may take.
+    """Memory and time limits of one session; the time limits apply to servers over TCP only.
 
     Parameters
     ----------
     max_bytes : int
-        Of all storages together, 4 GiB by default.
+        Total bytes of all storages, 4 GiB by default.
     max_objects : int
-        Tensors, views included, 2**20 by default. Each takes some 600 bytes of the server that ``max_bytes`` does not count.
+        Tensors including views, 2**20 by default. Each takes about 600 server bytes that ``max_bytes`` does not count.
     op_seconds : float
-        That one operator may take on a server over TCP, a minute by default: the session of one that takes longer ends.
+        Time limit for one operator, a minute by default; the session ends if an operator takes longer.
     idle_seconds : float
-        After which a session that sends nothing ends there, four hours by default.
+        A session that sends nothing for this long ends; four hours by default.
     lease_seconds : float
-        For which a session is kept there after its connection was lost, five minutes by default; 0 for not at all.
+        How long a session is kept after its connection is lost, five minutes by default; 0 for not at all.
     cpu_seconds : float
-        Of the processor that a session may take there in all, without end by default: one that takes more ends.
+        Total CPU time of a session, unlimited by default; a session that takes more ends.
 
     Raises
     ------
     TypeError, ValueError
-        One of them is no number, or too small.
+        A limit is not a number, or is out of range.
     """
 
     max_bytes: int = 4 << 30

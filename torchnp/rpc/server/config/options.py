@@ -1,4 +1,4 @@
-"""The command line of a server: its options, read without starting anything."""
+"""Command-line options of a server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchnp.rpc.server.config.settings import FLAG, PATTERNS, SETTINGS
 
 
 def add_options(parser: argparse.ArgumentParser, port: int) -> None:
-    """Give a parser the options of a server, with a default port; those that are not given are None."""
+    """Add a server's options, with a default port, to a parser; options that are not given are None."""
     add = parser.add_argument
     add("--config", metavar="FILE", help="a server.toml, which says what options say and more; options go before it")
     add("--check", action="store_true", help="look whether the server could start, print what it would do, and end")

@@ -1,4 +1,4 @@
-"""What the owner of a server can tell it, a row each: the command line and server.toml read the same table."""
+"""Table of a server's settings, one row each; the command line and server.toml both read it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class SettingKind(NamedTuple):
-    """What a value may be.
+    """Type of a setting: how it is parsed and described.
 
     Parameters
     ----------
     words : str
-        What is allowed, after "write".
+        The allowed values, as error messages put it after "write".
     read : callable
-        The value of what server.toml has, or of an option's text as `from_text` sees it; ValueError or TypeError
-        if it is none.
+        Converts a value from server.toml, or an option's text after `from_text`; raises ValueError or TypeError
+        if it is invalid.
     metavar : str
-        How the command line's help calls it.
+        Placeholder in the command line's help.
     numbers : bool
-        Whether an option's text is a number.
+        Whether an option's text is parsed as a number.
     """
 
     words: str
@@ -36,7 +36,7 @@ class SettingKind(NamedTuple):
     numbers: bool = False
 
     def from_text(self, text: Any) -> Any:
-        """An option's text (or list of texts) as server.toml would have it."""
+        """Convert an option's text (or list of texts) to the value that server.toml would have."""
         if not self.numbers or not isinstance(text, str):
             return text
         for number in (int, float):
@@ -54,7 +54,7 @@ def _number(value: Any, low: float, high: float, kinds: tuple[type, ...] = (int,
 
 
 def _bytes(value: Any) -> int:
-    """A number of bytes as people write it: 4096, ``"512M"``, ``"4G"``, ``"4GiB"``."""
+    """Parse a byte count: 4096, ``"512M"``, ``"4G"``, ``"4GiB"``."""
     if isinstance(value, str):
         number = value.upper().removesuffix("IB").removesuffix("B")
         unit = number[-1:] if number[-1:] in _UNITS else ""
@@ -110,22 +110,22 @@ PATTERNS = SettingKind('a list of operators or patterns of them: ["aten::mm", "a
 
 
 class Setting(NamedTuple):
-    """One thing that a server can be told.
+    """One setting of a server.
 
     Parameters
     ----------
     name : str
-        Its key in server.toml; the option has ``-`` for ``_``.
-    kind : Kind
-        What it may be.
+        Key in server.toml; the command-line option has ``-`` for ``_``.
+    kind : SettingKind
+        Allowed values.
     default : object
-        What holds where nobody says anything.
+        Value if the setting is not given.
     help : str
-        What it does.
+        Help text.
     shown : str
-        The default as help tells it, where that is not its plain text.
+        The default as the help shows it, if not as its plain text.
     of_token : bool
-        Whether a token may have its own.
+        Whether a token may override it.
     """
 
     name: str
@@ -179,12 +179,12 @@ SETTINGS = (
 
 
 def read(kind: SettingKind, value: Any, where: str) -> Any:
-    """The value of something that an owner wrote.
+    """Parse a value that the owner wrote.
 
     Raises
     ------
     ValueError
-        It is none of its kind; the message says where it stands and what is allowed.
+        The value is invalid; the message says where it was written and what is allowed.
     """
     try:
         return kind.read(value)

@@ -1,7 +1,7 @@
-"""Who may do what: tokens, of which a server keeps hashes alone, certificates' names, and the rights of each.
+"""Authentication and authorization: tokens (a server stores only their hashes), certificate names, and rights.
 
-A token is 32 random bytes. There is nothing to guess, so one SHA-256 keeps it; a password that people think up would
-need more, and no way is given to hash one.
+A token is 32 random bytes. It cannot be guessed, so one SHA-256 protects it. A password chosen by a person would need
+more, and there is deliberately no way to hash one.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.privacy.row_labels import dataset_of
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
-ANYBODY = "client"  # the name of those who have no token of their own
-_SHOWN = 12  # patterns of a rule that a message has
+ANYBODY = "client"  # name of all clients without a token of their own
+_SHOWN = 12  # patterns of a rule that an error message lists
 
 
 def new_token() -> str:
-    """A token that nobody can guess."""
-    return secrets.token_hex(32)  # hex: none begins with a dash, as an option would
+    """Generate a random token."""
+    return secrets.token_hex(32)  # hex: never begins with a dash, as an option would
 
 
 def hash_of(token: str) -> str:
-    """What a server keeps of a token: ``sha256:`` and 64 digits."""
+    """Hash of a token as a server stores it: ``sha256:`` and 64 hexadecimal digits."""
     return "sha256:" + hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token, a certificate or both, and what their holder may do.
+    """Credentials (a token, a certificate or both) of a client, and its rights.
 
     Parameters
     ----------
     name : str
-        The holder's, by which the ledger and the log know it.
+        Name of the client in the ledger and the log.
     hash : str, optional
-        What `torchnp owner token` printed of the token: ``sha256:...``.
+        Hash of the token as `torchnp owner token` printed it: ``sha256:...``.
     datasets : sequence of str, optional
-        Names or patterns of the datasets that the holder sees; ``digits`` stands for ``digits.x`` too. All by default.
+        Names or patterns of the datasets that the client sees; ``digits`` covers ``digits.x`` too. All by default.
     release : bool
-        Whether noised sums and means of datasets may be asked for, within the ledger's budgets.
+        Whether the client may request noised sums and means of datasets, within the ledger's budgets.
     allow : sequence of str, optional
-        Operators or patterns of operators that may be used, among those that the server allows. All by default.
+        Operators or patterns that the client may use, among those that the server allows. All by default.
     limits : Limits, optional
-        Of the holder's sessions; the server's by default.
+        Limits of the client's sessions; the server's by default.
     max_clients : int, optional
-        Sessions that the holder may have at a time; as many as the server takes by default.
+        Concurrent sessions of the client; as many as the server takes by default.
     certificate : str, optional
-        A name that the holder's certificate has to have; without a hash it is enough, and no token is presented.
+        A name that the client's certificate must have. Without a hash, it is enough and no token is presented.
 
     Raises
     ------
     ValueError
-        The name is not printable, the hash is none, there is neither hash nor certificate, or no session may be had.
+        The name or the hash is malformed, both hash and certificate are missing, or ``max_clients`` is below 1.
     """
 
     name: str
@@ -89,28 +89,28 @@ class Token:
 
 
 def everybodys(token: str) -> Token:
-    """The one token of all clients that have none of their own."""
+    """Shared token of all clients that have none of their own."""
     return Token(ANYBODY, hash_of(token))
 
 
 class Rights:
-    """What a client may do, with everything looked up.
+    """Resolved rights of a client.
 
     Parameters
     ----------
     client : str
-        Its name.
+        Name of the client.
     datasets : mapping of str to array
-        Those that it sees.
+        Datasets that the client sees.
     limits : Limits
     release : bool
-        Whether it may ask for releases.
+        Whether the client may request releases.
     max_clients : int or None
-        Sessions that it may have at a time.
+        Concurrent sessions of the client.
     rules : sequence of (str, sequence of str)
-        Whom a rule about operators is for, and the patterns that it allows.
+        Operator rules: whom each is for (for messages), and the patterns that it allows.
     names : sequence of str
-        The agreed table's operators.
+        Operators of the agreed table.
     """
 
     def __init__(
@@ -126,24 +126,25 @@ class Rights:
         self.client, self.datasets, self.limits = client, datasets, limits
         self.release, self.max_clients = release, max_clients
         self._rules = [(whom, tuple(patterns), allowed(patterns, names)) for whom, patterns in rules]
-        # The indices of all that may run; None where there is no rule.
+        # Indices of the operators that every rule allows; None without rules.
         self.allowed = frozenset.intersection(*(indices for _, _, indices in self._rules)) if self._rules else None
 
     def why_not(self, index: int, name: str) -> str:
-        """Why an operator outside of `allowed` is refused: the first rule that it is not in."""
+        """Error text for an operator outside `allowed`: names the first rule that refuses it."""
         whom, patterns = next((w, p) for w, p, indices in self._rules if index not in indices)
         more = f" and {len(patterns) - _SHOWN} more" if len(patterns) > _SHOWN else ""
         return f"{name} is refused: the server's owner allows {whom} only {', '.join(patterns[:_SHOWN])}{more}"
 
 
 def allowed(patterns: Sequence[str], names: Sequence[str]) -> frozenset[int]:
-    """The indices of the operators that patterns mean: ``aten::add.Tensor``, ``aten::add`` with all its overloads, or
-    ``aten::add*``.
+    """Indices of the operators that match patterns.
+
+    A pattern is ``aten::add.Tensor``, ``aten::add`` for all its overloads, or ``aten::add*``.
 
     Raises
     ------
     ValueError
-        A pattern means none, so that it must be a mistake.
+        A pattern matches nothing, so it must be a mistake.
     """
     found: set[int] = set()
     for pattern in patterns:
@@ -155,12 +156,12 @@ def allowed(patterns: Sequence[str], names: Sequence[str]) -> frozenset[int]:
 
 
 def visible(datasets: Mapping[str, np.ndarray], token: Token) -> dict[str, np.ndarray]:
-    """The datasets that a token's holder sees.
+    """Datasets that a token's holder sees.
 
     Raises
     ------
     ValueError
-        The token names one that there is not.
+        The token names a dataset that does not exist.
     """
     if token.datasets is None:
         return dict(datasets)
@@ -178,7 +179,7 @@ def _means(pattern: str, name: str) -> bool:
 
 
 class Tokens:
-    """Those whom a server knows; a false token takes the same time whichever it resembles."""
+    """All tokens of a server; checking a wrong token takes the same time whichever token it resembles."""
 
     def __init__(self, tokens: Iterable[Token]) -> None:
         self.by_name: dict[str, Token] = {}
@@ -201,12 +202,13 @@ class Tokens:
 
     @property
     def certificates(self) -> bool:
-        """Whether somebody is known by a certificate."""
+        """Whether any client is identified by a certificate."""
         return any(t.certificate for t in self.by_name.values())
 
     def holder(self, token: str, names: Collection[str] = ()) -> str | None:
-        """The name of whoever presents a token, or none, and a certificate of some names; None if nobody is known by
-        them. Looks at all tokens, whichever it is.
+        """Name of the client with this token (may be empty) and these certificate names; None if nobody matches.
+
+        Compares with every token, so the time does not depend on which one matches.
         """
         presented, found = hash_of(token).encode(), None
         for name, known in self.by_name.items():
@@ -216,6 +218,6 @@ class Tokens:
         return found
 
     def gone(self, later: Tokens) -> set[str]:
-        """The names of those who are known otherwise later, or not at all."""
+        """Names of the clients whose credentials differ in ``later`` or are absent from it."""
         shown = lambda tokens: {(t.name, t.hash, t.certificate) for t in tokens.by_name.values()}
         return {name for name, _, _ in shown(self) - shown(later)}

@@ -1,4 +1,4 @@
-"""What a server tells of itself: the event log, counters, metrics, and bounds on its memory.
+"""Monitoring of a server: event log, counters, metrics, and resource limits of its processes.
 
 Imports `torchnp.rpc.server.privacy`. No torch.
 """

@@ -1,11 +1,11 @@
-"""What a server counts, in memory that all its processes share: each process writes numbers of its own, and nobody locks."""
+"""Counters in memory that all processes of a server share; each process writes its own row, so no locks are needed."""
 
 from __future__ import annotations
 
 import mmap
 from collections.abc import Callable
 
-# Why something was refused: before a session began, with the end of one, and in one that goes on.
+# Reasons of refusals, a line each: before a session begins, ending a session, and within a session that goes on.
 REASONS = (
     "certificate", "token", "version", "clients",
     "protocol", "time", "cpu", "idle", "died",
@@ -17,13 +17,13 @@ Count = Callable[..., None]
 
 
 class Counters:
-    """Numbers by name, a row of them for each process that counts."""
+    """Named counters, with one row for each process that counts."""
 
     def __init__(self, rows: int) -> None:
         self._shared = memoryview(mmap.mmap(-1, 8 * rows * len(NAMES))).cast("Q")
 
     def row(self, number: int) -> Count:
-        """A function that adds to a number of a row: ``count("operators", 3)``."""
+        """Return a function that adds to a counter of a row: ``count("operators", 3)``."""
         shared = self._shared
         places = {name: i for i, name in enumerate(NAMES, number * len(NAMES))}
 
@@ -33,5 +33,5 @@ class Counters:
         return count
 
     def totals(self) -> dict[str, int]:
-        """The numbers of all rows together."""
+        """Sum of each counter over all rows."""
         return {name: sum(self._shared[i :: len(NAMES)]) for i, name in enumerate(NAMES)}

@@ -1,7 +1,7 @@
-"""What a server logs: events with names of ours, the client's address and name, and no value or text of a client's.
+"""Event log of a server: fixed event names, the client's address and name, and no value or text from a client.
 
-Events are a fixed set of words, and so are the fields' values: operators of the table, classes of errors, places in the
-server's code, numbers. So a line can be kept and shown to others.
+Event names come from a fixed set, and so do field values: operators of the table, error classes, places in the
+server's code, numbers. So log lines can be kept and shown to others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger("torchnp.rpc")
 
 
 def note(level: int, event: str, peer: str = "", **fields: Any) -> None:
-    """Log an event; fields that are empty are left out."""
+    """Log an event without its empty fields."""
     if log.isEnabledFor(level):
         fields = {k: v for k, v in fields.items() if v not in (None, "")}
         text = " ".join([event, *(f"{k}={v}" for k, v in fields.items())])
@@ -30,7 +30,7 @@ def note(level: int, event: str, peer: str = "", **fields: Any) -> None:
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error was raised, as ``module.py:line``: what its text says may be a client's."""
+    """Where an error was raised, as ``folder/module.py:line``; its text may come from a client, so it is not logged."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -41,7 +41,7 @@ def place_of(error: BaseException) -> str:
 
 
 class _Json(logging.Formatter):
-    """A JSON object a line; of what other packages log, that they did."""
+    """One JSON object per line; of other packages' records it keeps only the logger's name, not the message."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
@@ -56,7 +56,7 @@ class _Json(logging.Formatter):
 
 
 def configure(level: str = "INFO", form: str = "text") -> None:
-    """Have this process log to its standard error, in text or in JSON."""
+    """Log to this process's standard error, as text or JSON."""
     handler = logging.StreamHandler()
     plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(_Json() if form == "json" else plain)
@@ -64,15 +64,15 @@ def configure(level: str = "INFO", form: str = "text") -> None:
 
 
 def redirect_child_output() -> list[int]:
-    """Have this process, a server's child, print its log and nothing else; the open files that the log goes to.
+    """Let this child process print only its log; returns the file descriptors that the log goes to.
 
-    LAPACK prints which argument was wrong where a matrix has nan in it, and so may any library and any warning.
+    LAPACK prints which argument was wrong if a matrix contains nan; any library or warning may print the like.
     """
     kept, own = [], dict[int, Any]()
-    logging.lastResort = logging.StreamHandler(sys.stderr)  # of a log that nobody configured, as logging has it
+    logging.lastResort = logging.StreamHandler(sys.stderr)  # logging's own default if nobody configured it
     logging.lastResort.setLevel(logging.WARNING)
     for handler in (logging.lastResort, *log.handlers, *logging.root.handlers):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # of one that writes to no file
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # a handler that writes to no file
             number = handler.stream.fileno()  # type: ignore[attr-defined]
             if number in (1, 2):
                 own[number] = own.get(number) or os.fdopen(os.dup(number), "w", errors="backslashreplace")

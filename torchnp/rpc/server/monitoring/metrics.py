@@ -1,4 +1,4 @@
-"""Counts for Prometheus at ``/metrics`` of a port of its own; nothing in them is computed from a value."""
+"""Prometheus metrics at ``/metrics`` on a separate port; no metric is computed from tensor values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BYTES = (("received", "Bytes of frames of sessions that came."), ("sent", "Byte
 
 
 class Observed(Protocol):
-    """What the metrics are read from: a server."""
+    """Parts of a server that the metrics are read from."""
 
     service: Any
     counters: Any
@@ -32,7 +32,7 @@ class Observed(Protocol):
 
 
 class _Collector:
-    """What Prometheus asks for, looked up when it asks."""
+    """Prometheus collector that reads the server's state on each scrape."""
 
     def __init__(self, server: Observed) -> None:
         from prometheus_client import core
@@ -41,7 +41,7 @@ class _Collector:
         self.ledger = Ledger(server.service.ledger.path) if server.service.ledger is not None else None
 
     def collect(self) -> Iterator[Any]:
-        """All numbers by now."""
+        """Yield all metric families with their current values."""
         core, server = self.core, self.server
         totals = server.counters.totals()
         yield core.GaugeMetricFamily("torchnp_open_sessions", "Sessions by now.", len(server.sessions))
@@ -72,7 +72,7 @@ class _Collector:
         try:
             accounts = ledger.accounts()
         except LedgerError:
-            return  # the rest is told all the same, and the log tells of the ledger
+            return  # the other metrics are still reported, and the log tells of ledger errors
         for account in accounts:
             key = [account.dataset, "(all)" if account.client == EVERYBODY else account.client]
             budget.add_metric(key, account.epsilon if account.limit is not None else 0.0)
@@ -82,21 +82,21 @@ class _Collector:
 
 
 def check_installed() -> None:
-    """ValueError unless the package for it is installed."""
+    """Raise ValueError unless prometheus_client is installed."""
     if said := lacking("metrics", "prometheus_client"):
         raise ValueError(f"metrics {said}")
 
 
 @contextlib.contextmanager
 def serving(server: Observed, host: str, port: int) -> Iterator[int]:
-    """Serve a server's numbers from a thread as long as the block runs; gives the port.
+    """Serve a server's metrics from a thread while the block runs; yields the port.
 
     Raises
     ------
     ValueError
-        The package for it is not installed.
+        prometheus_client is not installed.
     OSError
-        The port cannot be had.
+        The port cannot be bound.
     """
     check_installed()
     from prometheus_client import CollectorRegistry, start_http_server

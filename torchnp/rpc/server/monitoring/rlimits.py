@@ -1,4 +1,4 @@
-"""The address space of a server's processes: how much there is, and a bound on it; and on their time of a processor."""
+"""Limits on the address space and the CPU time of a server's processes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from torchnp.rpc.server.monitoring.event_log import note
 
-# What a server needs to serve anybody: its threads, and the libraries that kernels load when they need them.
+# Address space that any server needs: for its threads, and for libraries that kernels load on demand.
 HEADROOM = 512 << 20
-KEPT = 32 << 20  # bytes that a process frees and keeps
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt
+KEPT = 32 << 20  # freed bytes that a process keeps
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt
 
 
 def this_machines() -> int | None:
-    """Bytes of memory that this machine has; None where the system does not tell."""
+    """This machine's memory in bytes; None if the system does not report it."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -28,7 +28,7 @@ def this_machines() -> int | None:
 
 
 def taken() -> int:
-    """Bytes of address space that this process has; 0 where the system does not tell."""
+    """This process's address space in bytes; 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError, AttributeError):
@@ -36,9 +36,9 @@ def taken() -> int:
 
 
 def keep_memory() -> None:
-    """Have this process keep what it frees, where the C library can.
+    """Let this process keep freed memory, if the C library supports it.
 
-    To take pages from the system and give them back for each result takes longer than most operators.
+    Taking pages from the system and returning them for each result takes longer than most operators.
     """
     with contextlib.suppress(AttributeError, OSError):
         libc = ctypes.CDLL(None)
@@ -47,9 +47,9 @@ def keep_memory() -> None:
 
 
 def limit_processor(seconds: float) -> None:
-    """Have the system end this process, by SIGXCPU, when it has taken so many seconds of a processor, rounded up.
+    """Have the system end this process, by SIGXCPU, after so many seconds of CPU time, rounded up.
 
-    A process counts its own time from its beginning, and no operator, however long it is in C, can put the end off.
+    CPU time counts from the start of the process. No operator can delay the end, however long it stays in C code.
     """
     if seconds == math.inf:
         return
@@ -57,7 +57,7 @@ def limit_processor(seconds: float) -> None:
         import resource
 
         signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the signal would leave the process's memory in a file
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the signal would dump the process's memory to a file
         whole, (_, hard) = math.ceil(seconds), resource.getrlimit(resource.RLIMIT_CPU)
         hard = whole + 1 if hard < 0 else min(hard, whole + 1)
         resource.setrlimit(resource.RLIMIT_CPU, (min(whole, hard), hard))
@@ -66,14 +66,14 @@ def limit_processor(seconds: float) -> None:
 
 
 def limit_memory(limit: int) -> None:
-    """Bound the address space of this process, where the system can.
+    """Limit the address space of this process, if the system supports it.
 
-    Without a bound a huge allocation succeeds on paper, and the system kills the process when it is used.
+    Without a limit, a huge allocation succeeds at first, and the system kills the process when it touches the memory.
 
     Raises
     ------
     ValueError
-        So little would be left that no client could be served.
+        The limit leaves too little to serve any client.
     """
     least = taken() + HEADROOM
     if limit < least:
@@ -85,7 +85,7 @@ def limit_memory(limit: int) -> None:
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        least = min(n for n in (limit, soft, hard) if n >= 0)  # no limit is a number below 0
+        least = min(n for n in (limit, soft, hard) if n >= 0)  # "no limit" is a negative number
         resource.setrlimit(resource.RLIMIT_AS, (least, hard))
     except (ImportError, AttributeError, ValueError, OSError) as error:
         note(logging.WARNING, "memory not bounded", error=type(error).__name__)

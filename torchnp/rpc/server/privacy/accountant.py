@@ -1,9 +1,9 @@
-"""What a release costs: zero-concentrated differential privacy, and what it means as (epsilon, delta).
+"""Privacy cost of releases: zero-concentrated differential privacy (zCDP), and its conversion to (epsilon, delta).
 
 A mechanism is rho-zCDP if its Rényi divergence of every order a > 1 between neighbours is at most a * rho. Gaussian
 noise, continuous or discrete, of standard deviation sigma on a sum of L2 sensitivity D has rho = D**2 / (2 sigma**2),
-and the rhos of releases add up, however each was chosen after the others (Bun and Steinke 2016; Canonne, Kamath and
-Steinke 2020). Rhos are exact fractions, and where a number has to be rounded it is rounded against the spender.
+and the rhos of releases add up, even if each is chosen after seeing the others (Bun and Steinke 2016; Canonne, Kamath
+and Steinke 2020). Rhos are exact fractions. Where a number has to be rounded, it is rounded against the spender.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-UNIT = Fraction(1, 1 << 40)  # what a ledger counts in
+UNIT = Fraction(1, 1 << 40)  # rho of one ledger unit
 
-# Every conversion below is a sum of terms that are each right to a few units in the last place of 2**-53.
+# Bounds the float error of the conversions below: sums of terms, each accurate to a few times 2**-53.
 _ROUNDING = 2.0**-44
 
 
 def gaussian_rho(sensitivity: Fraction | float, sigma: Fraction | float) -> Fraction:
-    """The zCDP parameter of Gaussian noise, exactly.
+    """Exact zCDP parameter of Gaussian noise.
 
     Parameters
     ----------
     sensitivity : Fraction or float
-        The most that the noised value can change in L2 norm between neighbours.
+        Largest change of the value, before noise, in L2 norm between neighbours.
     sigma : Fraction or float
         Standard deviation of the noise, above 0.
     """
@@ -36,8 +36,8 @@ def epsilon_of(rho: Fraction | float, delta: float) -> float:
     """The epsilon that rho-zCDP guarantees at a delta; never below the least that the proof gives.
 
     The bound of Canonne, Kamath and Steinke (2020, Proposition 12) holds for every order a > 1:
-    ``a * rho + log(1 / (a * delta)) / (a - 1) + log(1 - 1 / a)``. The order is searched for, and the search need not
-    be right for the bound to hold; what float arithmetic can be off by is added.
+    ``a * rho + log(1 / (a * delta)) / (a - 1) + log(1 - 1 / a)``. A search finds a good order; the bound holds even if
+    the search misses the best one. The possible float error is added.
     """
     _check_delta(delta)
     if not 0 <= rho < math.inf:
@@ -86,7 +86,7 @@ def rho_of(epsilon: float, delta: float) -> Fraction:
 
 
 def sigma_of(rho: Fraction | float, sensitivity: Fraction | float) -> float:
-    """The least sigma whose noise on that sensitivity costs at most rho, rounded up."""
+    """The least sigma with which noise for a sensitivity costs at most rho, rounded up."""
     if not rho > 0:
         raise ValueError(f"rho is above 0, not {rho}")
     square = Fraction(sensitivity) ** 2 / (2 * Fraction(rho))
@@ -112,6 +112,6 @@ def _check_delta(delta: float) -> None:
 
 
 def _up(exact: Fraction) -> float:
-    """The least float that is no less than a fraction."""
-    near = exact.numerator / exact.denominator  # int division is rounded correctly
+    """Round a fraction up to a float."""
+    near = exact.numerator / exact.denominator  # true division of ints is rounded correctly
     return near if Fraction(near) >= exact else math.nextafter(near, math.inf)

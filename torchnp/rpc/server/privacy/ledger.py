@@ -1,11 +1,11 @@
-"""The ledger of an owner's server: budgets, what was spent of them, and the noised results, in one SQLite file.
+"""Privacy ledger: budgets, spending and noised results of an owner's datasets, in one SQLite file.
 
-A release reserves first: its debit is committed to disk before anything is drawn. Then the noise is drawn, the noised
-result is stored under the key that the client chose, and only then it is sent. So a client that asks again with that key
-gets the same bytes, nothing is drawn or debited twice, and a crash at any point leaves the debit.
+A release first reserves its cost: the debit is committed to disk before anything is drawn. Then the noise is drawn, the
+noised result is stored under a key that the client chose, and only then is it sent. So a retry with the same key gets
+the same bytes, nothing is drawn or debited twice, and a crash after the debit does not undo it.
 
-Entries are appended and never changed. Each holds the SHA-256 of itself and of the entry before, so that the last hash,
-written down elsewhere, vouches for all entries.
+Entries are append-only. Each holds a SHA-256 over itself and the previous hash, so the last hash, written down
+elsewhere, vouches for all entries.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from torchnp.rpc.server.privacy import accountant
 from torchnp.rpc.server.privacy.ledger_schema import EVERYBODY as EVERYBODY
 from torchnp.rpc.server.privacy.ledger_schema import TOLD, check_totals, total_of, upgrade
 
-KEPT = 64  # results of a client that can be asked for again
-MAX_PAYLOAD = 64 << 20  # bytes of one result, and of all results of a client that are kept
-MAX_RELEASES = 1 << 20  # of a dataset to one client: entries are never deleted
-MAX_UNITS = 1 << 62  # of a budget: SQLite's integers have 64 bits
+KEPT = 64  # stored results per client that can be fetched again
+MAX_PAYLOAD = 64 << 20  # bytes of one result, and of all stored results of a client
+MAX_RELEASES = 1 << 20  # releases of a dataset to one client: entries are never deleted
+MAX_UNITS = 1 << 62  # units of a budget: SQLite's integers have 64 bits
 BUSY_SECONDS = 10.0
 ORIGIN = "0" * 64
 
@@ -42,19 +42,19 @@ class LedgerEntry:
     Attributes
     ----------
     seq : int
-        From 1 on, without gaps.
+        Sequence number, from 1, without gaps.
     time : float
         Seconds since 1970.
     kind : str
         ``"grant"``, ``"revoke"``, ``"budget"``, ``"freeze"``, ``"thaw"``, ``"debit"`` or ``"result"``.
     client, dataset, key : str
-        Whose, of what, and the client's key of a release.
+        Client, dataset, and the client's key of a release.
     units : int
-        A budget or a cost, in units of rho (`accountant.UNIT`).
+        Budget or cost, in units of rho (`accountant.UNIT`).
     body : str
-        The rest as JSON: epsilon and delta of a budget, the parameters of a release, the digest of a result.
+        Other fields as JSON: epsilon and delta of a budget, parameters of a release, digest of a result.
     hash : str
-        SHA-256 of the entry before and of this one.
+        SHA-256 over the previous entry's hash and this entry.
     """
 
     seq: int
@@ -68,7 +68,7 @@ class LedgerEntry:
     hash: str
 
     def digest(self, before: str) -> str:
-        """What `hash` has to be after an entry with that hash."""
+        """Compute `hash` for an entry that follows one with the hash ``before``."""
         text = json.dumps(
             [before, self.seq, self.time, self.kind, self.client, self.dataset, self.key, self.units, self.body]
         )
@@ -77,7 +77,7 @@ class LedgerEntry:
 
 @dataclasses.dataclass(frozen=True)
 class BudgetAccount:
-    """A budget and what was spent of it, in units of rho; `limit` is None where none was given."""
+    """A budget and its spending, in units of rho; `limit` is None if no budget was granted."""
 
     client: str
     dataset: str
@@ -96,19 +96,19 @@ class BudgetAccount:
 
 
 class Ledger:
-    """The ledger in a file, which several processes may use.
+    """Ledger in a SQLite file that several processes may use.
 
     Parameters
     ----------
     path : str or Path
-        The file; its directory also holds SQLite's own two beside it.
+        The file; SQLite keeps two more files beside it.
     create : bool
-        Whether to make the file if there is none.
+        Whether to create the file if it does not exist.
 
     Raises
     ------
     LedgerError
-        There is no such file, or it is no ledger.
+        The file does not exist, or is not a ledger.
     """
 
     def __init__(self, path: str | Path, create: bool = False) -> None:
@@ -125,12 +125,12 @@ class Ledger:
     # ------------------------------------------------------------ the file
 
     def _connection(self) -> sqlite3.Connection:
-        """This process's connection: one that was opened before a fork must not be used after it."""
+        """This process's own connection: SQLite connections must not be used across a fork."""
         if self._process != os.getpid():
-            self._inherited, self._db = self._db, None  # not closed here: that would close it for its own process
+            self._inherited, self._db = self._db, None  # not closed: that would close the parent's too
         if self._db is None:
             if not self.path.exists():
-                os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))  # results are the clients'
+                os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))  # results belong to the clients
             db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=FULL")
@@ -148,14 +148,14 @@ class Ledger:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that is on disk when the block has ended, and has not happened if it raised."""
+        """Run the block in a transaction: on disk when the block ends, rolled back if it raises."""
         with self._reading() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
                 db.execute("COMMIT")
             finally:
-                if db.in_transaction:  # something was raised
+                if db.in_transaction:  # the block or the COMMIT raised
                     db.execute("ROLLBACK")
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ class Ledger:
     # ------------------------------------------------------------ the owner
 
     def set_budget(self, dataset: str, epsilon: float, delta: float, client: str = EVERYBODY) -> LedgerEntry:
-        """Give a dataset a budget, of one client or of everybody together; it replaces the one before, not the spend."""
+        """Set a dataset's budget for one client or for all together; replaces the old budget, not the spending."""
         _check_name("dataset", dataset)
         _check_name("client", client)
         units = accountant.units_down(accountant.rho_of(epsilon, delta))
@@ -178,7 +178,7 @@ class Ledger:
             return _append(db, kind, client, dataset, "", units, {"epsilon": epsilon, "delta": delta})
 
     def revoke(self, client: str, dataset: str) -> LedgerEntry:
-        """Take a client's budget away; what it spent stays spent."""
+        """Revoke a client's budget; its spending stays recorded."""
         with self._writing() as db:
             if _limit(db, client, dataset) is None:
                 raise LedgerError(f"{client!r} has no budget of {dataset!r}")
@@ -191,7 +191,7 @@ class Ledger:
             return _append(db, "freeze" if on else "thaw", EVERYBODY, dataset, "", 0, {})
 
     def learn(self, datasets: Iterable[str]) -> None:
-        """Note the names of datasets that are served, so that the owner's commands know them."""
+        """Record the names of served datasets, so that the owner's commands know them."""
         with self._reading() as db:
             new = set(datasets) - {name for (name,) in db.execute("SELECT name FROM datasets")}
         if new:
@@ -199,7 +199,7 @@ class Ledger:
                 db.executemany("INSERT OR IGNORE INTO datasets VALUES (?)", [(name,) for name in sorted(new)])
 
     def datasets(self) -> set[str]:
-        """The names that have been served, or were ever given a budget."""
+        """Names of all datasets that were ever served or given a budget."""
         with self._reading() as db:
             found = db.execute(
                 f"SELECT name FROM datasets UNION SELECT dataset FROM entries WHERE kind IN {TOLD} "
@@ -208,7 +208,7 @@ class Ledger:
             return {name for (name,) in found}
 
     def accounts(self) -> list[BudgetAccount]:
-        """Every budget that was ever given: of each dataset, and of each client and dataset."""
+        """Accounts of every budget ever given: for each dataset, and for each client and dataset."""
         with self._reading() as db:
             found = db.execute(
                 f"SELECT DISTINCT dataset, client FROM entries WHERE kind IN {TOLD} AND kind IN ('budget', 'grant') "
@@ -227,7 +227,7 @@ class Ledger:
             return int(db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
 
     def entries(self) -> Iterator[LedgerEntry]:
-        """All entries, the oldest first."""
+        """Iterate over all entries, oldest first."""
         last = 0
         while True:
             with self._reading() as db:
@@ -238,17 +238,17 @@ class Ledger:
             last = page[-1][0]
 
     def verify(self, head: str | None = None) -> str:
-        """Look whether the entries are what was written, and give the hash of the last.
+        """Verify entries, totals and stored results; returns the hash of the last entry.
 
         Parameters
         ----------
         head : str, optional
-            A hash that was written down before: the entry with it has to be there still.
+            A hash noted earlier; an entry with it must still exist.
 
         Raises
         ------
         LedgerError
-            They are not.
+            Something was changed or is missing.
         """
         before, seen = ORIGIN, head is None or head == ORIGIN
         limits: dict[tuple[str, str], int] = {}
@@ -285,28 +285,29 @@ class Ledger:
     def reserve(
         self, client: str, dataset: str, key: str, units: int, terms: dict[str, Any], nbytes: int = 0
     ) -> bytes | None:
-        """Debit a release that is about to be drawn; None says that it may be, bytes are its stored result.
+        """Debit a release before it is drawn; returns None if it may be drawn, or its result if it is already stored.
 
         Parameters
         ----------
         client, dataset : str
-            Who pays of what.
+            Client that pays, and dataset whose budget is charged.
         key : str
-            The client's own for this release: the same key never pays twice.
+            The client's key for this release; the same key never pays twice.
         units : int
-            The cost, of which there is at least one.
+            Cost; at least one unit is charged.
         terms : dict
-            The public parameters of the release; a key cannot be used again with others.
+            Public parameters of the release; a key cannot be reused with other parameters.
         nbytes : int
-            Of the result that will be stored.
+            Size of the result to be stored.
 
         Raises
         ------
         BudgetError
-            It is more than what is left, or there is no budget; nothing was spent.
+            There is no budget, too little of it is left, the dataset is frozen, or the client has had too many
+            releases; nothing was spent.
         PrivacyError
-            The result is larger than what is stored; nothing was spent. Or the key belongs to another release, or to one
-            that was interrupted.
+            The result is too large to store; nothing was spent. Or the key belongs to another release, or to one
+            that was interrupted or whose result is no longer kept.
         LedgerError
             The file cannot be written; nothing was spent.
         """
@@ -335,7 +336,7 @@ class Ledger:
             return None
 
     def keep(self, client: str, dataset: str, key: str, payload: bytes) -> None:
-        """Store the noised result of a reserved release; the oldest of the client's beyond `KEPT` and `MAX_PAYLOAD` go."""
+        """Store the noised result of a reserved release; evict the client's oldest beyond `KEPT` and `MAX_PAYLOAD`."""
         with self._writing() as db:
             digest = hashlib.sha256(payload).hexdigest()
             entry = _append(db, "result", client, dataset, key, 0, {"sha256": digest})
@@ -368,7 +369,7 @@ def _append(
 
 
 def _limit(db: sqlite3.Connection, client: str, dataset: str) -> tuple[int, str] | None:
-    """The budget that holds, in units and with its terms."""
+    """The current budget, as units and JSON terms; None if there is none."""
     found = db.execute(
         f"SELECT kind, units, body FROM entries WHERE kind IN {TOLD} AND kind NOT IN ('freeze', 'thaw') AND dataset = ? "
         "AND client = ? ORDER BY seq DESC LIMIT 1",
@@ -425,7 +426,7 @@ def _stored(db: sqlite3.Connection, client: str, key: str, same: bool) -> bytes:
 def _replay(
     entry: LedgerEntry, limits: dict[tuple[str, str], int], spent: dict[tuple[str, str], tuple[int, int]]
 ) -> None:
-    """Follow the budgets through an entry; LedgerError for a debit that went over one."""
+    """Apply an entry to the replayed budgets; raises LedgerError for a debit that exceeds one."""
     place = (entry.client, entry.dataset)
     if entry.kind in ("grant", "budget"):
         limits[place] = entry.units

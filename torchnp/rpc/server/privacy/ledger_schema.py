@@ -1,4 +1,4 @@
-"""The tables of a ledger's SQLite file, and the totals that SQLite keeps of its debits."""
+"""SQLite schema of the ledger, with triggers that keep totals of its debits."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from torchnp.rpc.exceptions import LedgerError
 
-EVERYBODY = "*"  # the client of what holds for all of them together
-VERSION = 1  # of the tables, as PRAGMA user_version; 0 had no totals
+EVERYBODY = "*"  # client name of entries that apply to all clients together
+VERSION = 1  # schema version, as PRAGMA user_version; 0 had no totals
 
-# The kinds of what the owner says; SQLite uses the index of these where a query has the very same words.
+# Kinds of the owner's entries. SQLite uses their partial index only if a query contains exactly this text.
 TOLD = "('budget', 'grant', 'revoke', 'freeze', 'thaw')"
 
 _TABLES = f"""
@@ -42,28 +42,28 @@ INSERT INTO totals SELECT dataset, '*', SUM(units), COUNT(*) FROM entries WHERE 
 
 
 def upgrade(db: sqlite3.Connection) -> None:
-    """Make the tables that are not there; the totals of a ledger from before there were any are its entries' sums."""
+    """Create missing tables; for a ledger older than the totals, compute these from its entries."""
     if db.execute("PRAGMA user_version").fetchone()[0] >= VERSION:
         return
     try:
         db.executescript(f"BEGIN IMMEDIATE; {_TABLES} {_TOTALS} PRAGMA user_version = {VERSION}; COMMIT;")
     finally:
-        if db.in_transaction:  # something was raised
+        if db.in_transaction:  # the script raised
             db.execute("ROLLBACK")
 
 
 def total_of(db: sqlite3.Connection, client: str, dataset: str) -> tuple[int, int]:
-    """The units that a client has spent of a dataset, and how many releases it has had."""
+    """Units that a client has spent of a dataset, and the number of its releases."""
     found = db.execute("SELECT units, releases FROM totals WHERE dataset = ? AND client = ?", (dataset, client))
     return found.fetchone() or (0, 0)
 
 
 def check_totals(db: sqlite3.Connection, head: str, sums: Mapping[tuple[str, str], tuple[int, int]]) -> None:
-    """LedgerError unless the totals are these sums, by client and dataset, of the entries up to a hash.
+    """Raise LedgerError unless the totals equal ``sums``, by client and dataset, of the entries up to ``head``, a hash.
 
-    Where entries have come since, the totals are of more than the sums, and no less.
+    If entries were added after ``head``, the totals may exceed the sums, but never fall below them.
     """
-    db.execute("BEGIN")  # one state of the file
+    db.execute("BEGIN")  # read one consistent snapshot
     try:
         last = db.execute("SELECT hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
         rows = db.execute("SELECT client, dataset, units, releases FROM totals").fetchall()

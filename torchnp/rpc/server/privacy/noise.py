@@ -1,7 +1,7 @@
-"""Exact samples of the discrete Gaussian, drawn by the thousand, from the entropy of the operating system alone.
+"""Exact vectorized sampling of the discrete Gaussian, using only the operating system's entropy.
 
 The distribution on the integers has P(n) proportional to exp(-n**2 / (2 sigma**2)), sigma = p / q. The method is
-Karney's (2016), with rationals in place of deviates of many digits. Every n >= 0 is ``n / sigma = k + x`` for one integer
+Karney's (2016), with rationals in place of multi-digit deviates. Every n >= 0 is ``n / sigma = k + x`` for one integer
 k and one x = r / p in [0, 1), and ``exp(-(k + x)**2 / 2) = exp(-k**2 / 2) * exp(-x * (2 k + x) / 2)``. So:
 
 1. k is drawn with weight exp(-k**2 / 2): a distribution that does not depend on sigma;
@@ -9,11 +9,11 @@ k and one x = r / p in [0, 1), and ``exp(-(k + x)**2 / 2) = exp(-k**2 / 2) * exp
 3. n is kept with probability exp(-x * (2 k + x) / 2);
 4. a sign is drawn, and minus zero rejected.
 
-The samples are exact, though they are drawn with 64-bit integers. Steps 1 and 3 compare a uniform real U, of which the
-first bits were drawn, with a real number c, of which integer arithmetic gives bounds. If all U with these bits lie
-on one side of the bounds, so does U, and the comparison is decided. If not, which happens about once in 2**25, more bits
-of U are drawn and c is computed to more digits, until it is decided (`_k_of`, `_below_exp`). No floating-point number takes part.
-How many proposals a sample took says nothing about the sample, as proposals are independent.
+The samples are exact, though they are drawn with 64-bit integers. Steps 1 and 3 compare a uniform real U, whose first
+bits were drawn, with a real number c, which integer arithmetic bounds. If all U with these bits lie on one side of the
+bounds, the comparison is decided. Otherwise, about once in 2**25, more bits of U are drawn and c is computed to more
+digits until it is decided (`_k_of`, `_below_exp`). No floating-point arithmetic is used. The number of proposals that
+a sample took reveals nothing about the sample, as proposals are independent.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ import secrets
 
 import numpy as np
 
-MAX_TERM = 1 << 32  # of sigma's numerator and denominator: products of the two and of k fit in 64 bits
-BLOCK = 1 << 15  # proposals at a time: they stay in the processor's cache
+MAX_TERM = 1 << 32  # limit of sigma's numerator and denominator: products of both with k fit in 64 bits
+BLOCK = 1 << 15  # proposals per batch: they stay in the CPU cache
 
-_K = 15  # the tables end there; a larger k is drawn once in 2**180
-_X = 28  # bits after the point of x and of the exponent
-_U = 31  # bits of the uniform of step 3, and after the point of its threshold
+_K = 15  # largest k in the tables; a larger k is drawn once in 2**180
+_X = 28  # fractional bits of x and of the exponent
+_U = 31  # bits of the uniform in step 3, and fractional bits of its threshold
 
 
 def discrete_gaussian(size: int, numerator: int, denominator: int = 1) -> np.ndarray:
-    """Independent samples of the discrete Gaussian with sigma = numerator / denominator.
+    """Draw independent samples of the discrete Gaussian with sigma = numerator / denominator.
 
     Parameters
     ----------
     size : int
-        How many.
+        Number of samples.
     numerator, denominator : int
-        From 1 to 2**32, after what they have in common is taken out.
+        From 1 to 2**32 in lowest terms.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def discrete_gaussian(size: int, numerator: int, denominator: int = 1) -> np.nda
 
 
 def _proposals(count: int, p: int, q: int) -> np.ndarray:
-    """The samples that come of so many proposals."""
+    """Make ``count`` proposals and return the accepted samples."""
     wide = np.frombuffer(os.urandom(16 * count), np.uint64).reshape(2, count)
     k, proposed = _draw_k(wide[0])
     spread = -(-p // q)
@@ -88,9 +88,9 @@ def _proposals(count: int, p: int, q: int) -> np.ndarray:
 
 @functools.cache
 def _k_bounds() -> np.ndarray:
-    """``floor(2**63 * sum(exp(-i**2 / 2), i <= k))`` for each k of the table; the whole sum is below 2.
+    """``floor(2**63 * sum(exp(-i**2 / 2), i <= k))`` for each k of the table; the infinite sum is below 2.
 
-    The sums that are left out, and these, have their floors in common with the last one (a test computes it).
+    All longer partial sums have the same floor as the last one here (a test checks this).
     """
     total, floors = 0, []
     for k in range(_K + 1):
@@ -100,7 +100,7 @@ def _k_bounds() -> np.ndarray:
 
 
 def _draw_k(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The k of each uniform 64-bit word, and which words are no rejections."""
+    """Map each uniform 64-bit word to its k; also returns which words are accepted."""
     bounds = _k_bounds()
     k = np.searchsorted(bounds, words, side="right")
     kept = k <= _K
@@ -111,7 +111,7 @@ def _draw_k(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _k_of(word: int, bits: int) -> int:
-    """The k of a uniform real that begins with these bits, -1 for a rejection; draws more bits as it needs them."""
+    """The k of a uniform real that begins with these bits, or -1 if rejected; draws more bits as needed."""
     while True:
         word, bits = (word << 64) | secrets.randbits(64), bits + 64
         low = high = 0
@@ -124,7 +124,7 @@ def _k_of(word: int, bits: int) -> int:
             decided = word >= high
             if not decided:
                 break
-        # exp(-k**2 / 2) for k >= bits is below 2**-(bits**2 / 2), all of these together below one unit.
+        # For k >= bits, exp(-k**2 / 2) is below 2**-(bits**2 / 2), and the sum of all these is below one unit.
         if decided and word >= high + 1:
             return -1
 
@@ -134,7 +134,7 @@ def _k_of(word: int, bits: int) -> int:
 
 @functools.cache
 def _exp_tables() -> tuple[np.ndarray, np.ndarray]:
-    """``floor(2**31 * exp(-i / 2**8))`` and ``floor(2**31 * exp(-i / 2**18))``: what the exponent's upper bits give."""
+    """``floor(2**31 * exp(-i / 2**8))`` and ``floor(2**31 * exp(-i / 2**18))``, for the exponent's upper bits."""
     coarse = [_exp_bounds(i, 1 << 8, _U + 64)[0] >> 64 for i in range((_K + 1) << 8)]
     fine = [_exp_bounds(i, 1 << 18, _U + 64)[0] >> 64 for i in range(1 << 10)]
     return np.array(coarse, np.int64), np.array(fine, np.int64)
@@ -143,9 +143,9 @@ def _exp_tables() -> tuple[np.ndarray, np.ndarray]:
 def _threshold_bounds(k: np.ndarray, r: np.ndarray, p: int) -> tuple[np.ndarray, np.ndarray]:
     """Integers with ``low <= 2**31 * exp(-x * (2 k + x) / 2) <= high``, where x = r / p.
 
-    In units of 2**-28, x is off by less than 1, and the exponent, whose slope is k + x, by less than k + 3, always towards
-    0: in units of 2**-31 the threshold falls by less than 8 (k + 3). The tables are off by less than 1 each, their
-    product's floor by 1, and the last factor, 1 - d for exp(-d) with d < 2**-18, by 2**-37 and a floor.
+    In units of 2**-28, x is off by less than 1, and the exponent, whose slope is k + x, by less than k + 3, always
+    towards 0. So in units of 2**-31, the threshold falls by less than 8 (k + 3). Each table is off by less than 1, the
+    floor of their product by 1, and the last factor, 1 - d for exp(-d) with d < 2**-18, by 2**-37 and a floor.
     """
     coarse, fine = _exp_tables()
     inside = k <= _K
@@ -158,7 +158,7 @@ def _threshold_bounds(k: np.ndarray, r: np.ndarray, p: int) -> tuple[np.ndarray,
 
 
 def _below_exp(u: int, bits: int, a: int, b: int) -> bool:
-    """Whether a uniform real that begins with these bits is below exp(-a / b); draws more bits as it needs them."""
+    """Whether a uniform real that begins with these bits is below exp(-a / b); draws more bits as needed."""
     while True:
         u, bits = (u << 64) | secrets.randbits(64), bits + 64
         low, high = _exp_bounds(a, b, bits)
@@ -172,7 +172,7 @@ def _below_exp(u: int, bits: int, a: int, b: int) -> bool:
 def _exp_bounds(a: int, b: int, bits: int) -> tuple[int, int]:
     """Integers with ``low <= 2**bits * exp(-a / b) <= high``, for ``a / b`` up to 10**9.
 
-    The decimal module's division and exp are rounded correctly, to at least 20 digits more than are asked for here.
+    The decimal module rounds division and exp correctly, to at least 20 more digits than this result needs.
     """
     if a == 0:
         return 1 << bits, 1 << bits

@@ -1,12 +1,12 @@
-"""A noised sum or mean of clipped rows: what it costs, and how it is made.
+"""Noised sums and means of clipped rows: their cost, and how they are computed.
 
-Two datasets are neighbours if they have the same shape and differ in one row. Rows are clipped to an L2 norm of C, so one
-row changes their sum by at most 2 C. For exact noise the rows go to the integers: in units of g, a power of two about a
-million times smaller than the noise, each row is rounded to integers whose norm, computed in integers, is at most
-``floor(C / g)``. The sum is exact, and so is its sensitivity; the noise is a discrete Gaussian of a whole number of units.
-What comes out is a function of that noised integer alone. Rows with a nan or an infinity count as zeros.
+Two datasets are neighbours if they have the same shape and differ in one row. Rows are clipped to an L2 norm of C, so
+one row changes their sum by at most 2 C. For exact noise, rows are rounded to a lattice: in units of g, a power of two
+about a million times smaller than the noise, each row becomes integers whose norm, computed in integers, is at most
+``floor(C / g)``. So the sum and its sensitivity are exact, and the noise is a discrete Gaussian with a whole number of
+units as sigma. The result is a function of that noised integer alone. Rows with a nan or an infinity count as zeros.
 
-All that a release costs and shows but its values follows from its `Release`, in which there is nothing private.
+The cost and everything visible of a release, except its values, follow from its `Release`, which is entirely public.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ from torchnp.rpc.server.privacy.noise import discrete_gaussian
 from torchnp.rpc.server.privacy.row_labels import Mixed, Rows
 from torchnp.rpc.wire import dtype_of
 
-FINE = 20  # bits of sigma below its first one
-WIDEST = 1 << 31  # units of the clip: sums of 2**31 rows fit in 64 bits
-BLOCK = 1 << 18  # elements that are clipped at a time
+FINE = 20  # bits of sigma in lattice units, after its leading bit
+WIDEST = 1 << 31  # largest clip in units: sums of 2**31 rows fit in 64 bits
+BLOCK = 1 << 18  # elements clipped per batch
 REDUCTIONS = ("sum", "mean")
-SMALLEST, LARGEST = 1e-140, 1e140  # of a clip, and of noise: their squares are float64 too
-MOST_EPSILON = 1e6  # with which there is as good as no privacy
+SMALLEST, LARGEST = 1e-140, 1e140  # range of clip and sigma: their squares fit float64 too
+MOST_EPSILON = 1e6  # practically no privacy
 
 
 @dataclass(frozen=True)
 class Release:
-    """The public parameters of a release.
+    """Public parameters of a release.
 
     Attributes
     ----------
     dataset : str
-        Whose budget pays.
+        Dataset whose budget pays.
     reduce : str
         ``"sum"`` or ``"mean"``.
     rows : int
-        How many are summed.
+        Number of rows that are summed.
     dim : int
-        The dimension that indexes them.
+        Dimension that indexes rows.
     shape, dtype : tuple, str
-        Of the result.
+        Shape and dtype of the result.
     clip : float
-        The norm that rows are clipped to.
+        L2 norm that rows are clipped to.
     exponent : int
-        The unit is 2**exponent.
+        The lattice unit is 2**exponent.
     bound, noise : int
-        The norm of a row and the standard deviation of the noise of the sum, in units.
+        Largest norm of a row, and standard deviation of the noise on the sum, in units.
     """
 
     dataset: str
@@ -70,7 +70,7 @@ class Release:
 
     @property
     def rho(self) -> Fraction:
-        """What it costs."""
+        """Cost of the release, in zCDP."""
         return accountant.gaussian_rho(Fraction(2 * self.bound), Fraction(self.noise))
 
     @property
@@ -80,7 +80,7 @@ class Release:
         return sigma / self.rows if self.reduce == "mean" else sigma
 
     def terms(self) -> dict[str, Any]:
-        """What the ledger keeps, and what a key of the client's stands for."""
+        """Parameters that the ledger records; a client's key is bound to them."""
         return {
             "reduce": self.reduce, "rows": self.rows, "dim": self.dim, "shape": list(self.shape), "dtype": self.dtype,
             "clip": self.clip, "exponent": self.exponent, "bound": self.bound, "noise": self.noise,
@@ -96,21 +96,21 @@ def plan(
     epsilon: float | None,
     delta: float,
 ) -> Release:
-    """The release that a client asks for; looks at no value.
+    """Compute the parameters of the release that a client requests, without looking at any value.
 
     Parameters
     ----------
     label, array : Label, ndarray
-        Of the tensor.
+        Label and values of the tensor.
     reduce, clip : str, float
-        ``"sum"`` or ``"mean"`` of rows of at most that norm.
+        ``"sum"`` or ``"mean"``, and the L2 norm that rows are clipped to.
     sigma, epsilon : float or None
-        Standard deviation of the noise in the result, or what the release alone may cost at ``delta``.
+        Standard deviation of the noise in the result, or the largest cost of this release alone at ``delta``.
 
     Raises
     ------
     PrivacyError
-        It cannot be, and why.
+        The release is refused; the message says why.
     """
     dim, dataset = _check(label, array, reduce)
     _check_terms(clip, sigma, epsilon)
@@ -144,7 +144,7 @@ def plan(
 
 
 def _check_terms(clip: float, sigma: float | None, epsilon: float | None) -> None:
-    """PrivacyError for numbers that are none of a release, or with which arithmetic could leave the range of float64."""
+    """Raise PrivacyError for parameters that are invalid or whose arithmetic could leave the range of float64."""
     if not 0 < clip < math.inf:
         raise PrivacyError(f"clip is a norm above 0, not {clip}")
     if (sigma is None) == (epsilon is None):
@@ -183,7 +183,7 @@ def _check(label: Rows | Mixed | None, array: np.ndarray, reduce: str) -> tuple[
 
 
 def draw(array: np.ndarray, release: Release) -> np.ndarray:
-    """The noised sum or mean; fresh noise each time."""
+    """Compute the noised sum or mean, with fresh noise each time."""
     rows = np.moveaxis(array, release.dim, 0)
     width = math.prod(release.shape)
     total = np.zeros(width, np.int64)
@@ -200,9 +200,9 @@ def draw(array: np.ndarray, release: Release) -> np.ndarray:
 
 
 def lattice_rows(rows: np.ndarray, release: Release) -> np.ndarray:
-    """Clipped rows in units, int64, each of norm at most ``release.bound``: that is looked at in integers.
+    """Clip rows and round them to int64 units, each of norm at most ``release.bound``, checked in integers.
 
-    What is done to a row depends on nothing but the row, and all rows take the same steps.
+    The result for a row depends only on that row, and all rows take the same steps.
     """
     bound = release.bound
     with np.errstate(all="ignore"):
@@ -210,7 +210,7 @@ def lattice_rows(rows: np.ndarray, release: Release) -> np.ndarray:
         rows = np.where(usable, rows, 0.0)
         largest = np.abs(rows).max(1, keepdims=True, initial=0.0)
         scaled = np.where(largest > 0, rows / largest, 0.0)
-        norm = np.sqrt((scaled * scaled).sum(1, keepdims=True))  # of a row whose largest entry is 1
+        norm = np.sqrt((scaled * scaled).sum(1, keepdims=True))  # of the scaled row, whose largest entry is 1
         length = np.minimum(np.ldexp(largest, -release.exponent), bound / np.maximum(norm, 1.0))
         exact = np.nan_to_num(scaled * length, nan=0.0, posinf=0.0, neginf=0.0)
     nearest = np.clip(np.rint(exact), -bound, bound).astype(np.int64)
@@ -219,7 +219,7 @@ def lattice_rows(rows: np.ndarray, release: Release) -> np.ndarray:
 
 
 def _within(rows: np.ndarray, bound: int) -> np.ndarray:
-    """Whether the integer norm of each row is at most the bound, itself at most 2**31; in exact arithmetic."""
+    """Whether the norm of each integer row is at most the bound (at most 2**31), in exact arithmetic."""
     squares = (rows * rows).astype(np.uint64)  # at most 2**62
     low = (squares & np.uint64(2**31 - 1)).sum(1, keepdims=True)
     high = (squares >> np.uint64(31)).sum(1, keepdims=True) + (low >> np.uint64(31))

@@ -1,12 +1,12 @@
-"""Arrays of an owner's rows that cannot be asked for a value, and on which no row meets another.
+"""Opaque arrays of an owner's rows: kernels cannot read their values, and no row affects another.
 
-A `RowArray` stands for an array in the kernels that keep a row label. It is no ndarray, and has no way to one: what is not
-written here (truth, numbers, places of what is not zero, masks, NumPy's other functions) raises `Unlabelled`. So a kernel
-takes the same steps whatever the values are. The operations that are here look at shapes and dtypes alone, and each follows
-the dimension of the rows, and refuses to sum, scan or broadcast over it: place i of a result has seen row i only.
+Kernels that keep a row label get a `RowArray` in place of an array. It is no ndarray and cannot become one: operations
+not defined here (truth value, numbers, nonzero, masks, other NumPy functions) raise `Unlabelled`. So a kernel takes the
+same steps whatever the values are. The operations here look only at shapes and dtypes. Each tracks the row dimension
+and refuses to sum, scan or broadcast over it, so index i of a result depends on row i only.
 
-Bits are meant, not mathematics. Arithmetic is done by ufuncs that IEEE 754 defines for each element alone; other functions
-get arguments from their plain range only (`smooth`), as vector code may treat a whole vector otherwise for one of its elements.
+This holds for bits, not just mathematically. Arithmetic uses ufuncs that IEEE 754 defines elementwise. Other functions
+get only arguments in their plain range (`smooth`), as vector code may treat a whole vector differently for one element.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DTYPES = frozenset([dt.bool_, *dt.INTS, *dt.FLOATS, dt.complex64, dt.complex128]
 
 
 class Unlabelled(TypeError):
-    """What was asked for would let one row act on another, or is not among the operations on rows."""
+    """The operation would let one row affect another, or is not defined on rows."""
 
 
 def _refused(*args: Any, **kwargs: Any) -> Any:
@@ -32,14 +32,14 @@ def _refused(*args: Any, **kwargs: Any) -> Any:
 
 
 class RowArray(NDArrayOperatorsMixin):
-    """An array one of whose dimensions indexes rows.
+    """Opaque array with one dimension that indexes rows.
 
     Attributes
     ----------
     axis : int
-        That dimension, from 0 on.
+        The row dimension, non-negative.
     shape, ndim, dtype
-        As an array's.
+        As of an ndarray.
     """
 
     __slots__ = ("__axis", "__values")
@@ -78,13 +78,13 @@ class RowArray(NDArrayOperatorsMixin):
         return _product(*inputs) if ufunc is np.matmul else _elementwise(ufunc, inputs)
 
 
-# What only this module and `torchnp.rpc.server.privacy.row_calls` call: the latter with what a kernel has given.
+# Only this module, `row_calls` and `row_moves` call this; no kernel does.
 def values_of(x: Any) -> np.ndarray:
-    """The values of rows, or a public array itself."""
+    """The values of a RowArray, or a public array itself."""
     return x._RowArray__values if type(x) is RowArray else np.asarray(x)  # type: ignore[attr-defined]
 
 
-# Each element of the result follows from the elements in its place, by a rule that leaves no bit open but a nan's.
+# Elementwise ufuncs (and matmul) whose result is defined to the bit, except for the bits of a nan.
 EXACT = frozenset([
     np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.absolute, np.sqrt, np.square, np.sign,
     np.rint, np.floor, np.ceil, np.trunc, np.fmod, np.floor_divide, np.remainder, np.maximum, np.minimum, np.fmax, np.fmin,
@@ -102,7 +102,7 @@ def _complex(inputs: Sequence[Any]) -> bool:
     return any(x.dtype.kind == "c" if hasattr(x, "dtype") else isinstance(x, complex) for x in inputs)
 
 
-# They fail, or trap, on integers that are zero: `quotient` is for these.
+# These fail or trap on integer zeros; use `quotient` for integers.
 _WHOLE = frozenset([np.floor_divide, np.remainder, np.fmod])
 
 
@@ -114,7 +114,7 @@ def _elementwise(ufunc: Callable[..., Any], inputs: Sequence[Any]) -> RowArray:
 
 
 def _made(out: np.ndarray, inputs: Sequence[Any]) -> RowArray:
-    """What stands elementwise for its operands: their rows are at one place from the right, and were not broadcast."""
+    """Wrap an elementwise result; row dimensions, counted from the right, must agree and not be broadcast."""
     facts = {(x.axis - x.ndim, x.shape[x.axis]) for x in inputs if type(x) is RowArray}
     if len(facts) != 1:
         raise Unlabelled("rows at several places")
@@ -125,7 +125,7 @@ def _made(out: np.ndarray, inputs: Sequence[Any]) -> RowArray:
 
 
 def _product(a: Any, b: Any) -> RowArray:
-    """A product of matrices, or of batches of them, whose rows are not summed over."""
+    """Product of matrices or batches of matrices that does not sum over rows."""
     if a.ndim < 2 or b.ndim < 2:
         raise Unlabelled("a product of vectors")
     places = set()
@@ -134,7 +134,7 @@ def _product(a: Any, b: Any) -> RowArray:
             if (place := x.axis - x.ndim) == summed:
                 raise Unlabelled("rows are summed over")
             places.add((place, x.shape[x.axis]))
-    if len(places) != 1:  # rows with rows of a matrix, or with others of a batch
+    if len(places) != 1:  # rows of one operand meet other rows of the other
         raise Unlabelled("rows meet rows")
     ((place, n),) = places
     if place >= -2 and type(a) is type(b):
@@ -145,23 +145,23 @@ def _product(a: Any, b: Any) -> RowArray:
     return RowArray(out, out.ndim + place)
 
 
-# ---------------------------------------------------------------- operations that are no ufunc
+# ---------------------------------------------------------------- operations that are not ufuncs
 
 
 def where(condition: Any, one: Any, other: Any) -> Any:
-    """One of two in each place."""
+    """Elementwise choice between two operands, like `numpy.where`."""
     operands = (condition, one, other)
     out = np.where(*map(values_of, operands))
     return _made(out, operands) if any(type(x) is RowArray for x in operands) else out
 
 
 def like(value: Any, x: RowArray) -> RowArray:
-    """Public values, or a number, as rows of the shape of others."""
+    """Broadcast public values or a number to a RowArray shaped like ``x``."""
     return RowArray(np.broadcast_to(value, x.shape), x.axis)
 
 
 def plain(value: Any, dtype: np.dtype) -> np.ndarray:
-    """A public array or number in a dtype."""
+    """Convert a public array or number to a dtype."""
     array = np.asarray(value)
     if array.dtype.kind == "c" and not dt.is_complex(dtype) and dtype != dt.bool_:
         array = array.real
@@ -169,7 +169,7 @@ def plain(value: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def to(x: Any, dtype: np.dtype) -> Any:
-    """In another dtype. What has no place in an integer (nan, what is too large) is the least one, as processors give."""
+    """Convert to a dtype. A float that is nan or out of int64 range first becomes the least int64, as CPUs give it."""
     if type(x) is not RowArray:
         return plain(x, dtype)
     if x.dtype == dtype:
@@ -194,7 +194,7 @@ def _whole(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def canonical(x: RowArray) -> RowArray:
-    """The same with one nan: which operand's bits a nan has is for the processor to say, and for vectors otherwise than for rest."""
+    """Replace all nans by one: the CPU decides whose bits a nan takes, and vector code and its tail may differ."""
     array = values_of(x)
     if dt.is_complex(array.dtype):
         parts = np.ascontiguousarray(array)[..., None].view(dt.to_real(array.dtype))
@@ -206,7 +206,7 @@ def canonical(x: RowArray) -> RowArray:
 
 
 def _over(x: RowArray, axes: Sequence[int], keepdims: bool) -> tuple[tuple[int, ...], int]:
-    """Axes from 0 on, which are not the rows', and the rows' afterwards."""
+    """Normalize reduced axes, refusing the row axis; also returns the row axis after the reduction."""
     along = tuple(sorted({a % x.ndim for a in axes}))
     if x.axis in along or not along:
         raise Unlabelled("rows are summed over")
@@ -217,7 +217,7 @@ _REDUCE = frozenset([np.add, np.multiply, np.maximum, np.minimum, np.logical_and
 
 
 def reduce(ufunc: np.ufunc, x: RowArray, axes: Sequence[int], keepdims: bool = False) -> RowArray:
-    """A reduction along other dimensions than the rows'."""
+    """Reduce along dimensions other than the rows'."""
     along, axis = _over(x, axes, keepdims)
     if ufunc not in _REDUCE or (_complex([x]) and ufunc not in (np.add, np.multiply)):
         raise Unlabelled(f"a reduction by {ufunc.__name__}")
@@ -226,7 +226,7 @@ def reduce(ufunc: np.ufunc, x: RowArray, axes: Sequence[int], keepdims: bool = F
 
 
 def scan(ufunc: np.ufunc, x: RowArray, axis: int) -> RowArray:
-    """Running sums or products along another dimension than the rows'."""
+    """Cumulative sum or product along a dimension other than the rows'."""
     (along,), _ = _over(x, [axis], True)
     if ufunc not in (np.add, np.multiply):
         raise Unlabelled(f"a scan by {ufunc.__name__}")
@@ -239,21 +239,21 @@ def _ordered(x: RowArray) -> None:
 
 
 def first_largest(x: RowArray, axis: int, keepdims: bool) -> RowArray:
-    """The place of the first largest element, a nan being larger than all, along another dimension than the rows'."""
+    """Index of the first largest element along a dimension other than the rows'; nan is larger than all."""
     (along,), rows = _over(x, [axis], keepdims)
     _ordered(x)
     return RowArray(np.argmax(values_of(x), axis=along, keepdims=keepdims), rows)
 
 
 def order(x: RowArray, axis: int) -> RowArray:
-    """The places of the elements in ascending order, equal ones in the order in which they stand."""
+    """Indices of a stable ascending sort along a dimension other than the rows'."""
     (along,), _ = _over(x, [axis], True)
     _ordered(x)
     return RowArray(np.argsort(values_of(x), axis=along, kind="stable"), x.axis)
 
 
 def piece(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
-    """A part along another dimension than the rows'."""
+    """Slice along a dimension other than the rows'."""
     at = (slice(None),) * (axis % x.ndim) + (slice(start, stop, step),)
     if type(x) is not RowArray:
         return x[at]
@@ -262,13 +262,13 @@ def piece(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
 
 
 def backwards(x: RowArray, axis: int) -> RowArray:
-    """In the reverse order along another dimension than the rows'."""
+    """Reverse along a dimension other than the rows'."""
     (along,), _ = _over(x, [axis], True)
     return RowArray(np.flip(values_of(x), along), x.axis)
 
 
 def join(parts: Sequence[RowArray], axis: int) -> RowArray:
-    """Side by side along another dimension than the rows'."""
+    """Concatenate along a dimension other than the rows'."""
     for x in parts:
         _over(x, [axis], True)
     return _made_alike(np.concatenate([values_of(x) for x in parts], axis), parts)
@@ -281,23 +281,23 @@ def _made_alike(out: np.ndarray, parts: Sequence[RowArray]) -> RowArray:
 
 
 def insert(x: Any, axis: int) -> Any:
-    """With one more dimension, of size 1, at a place from 0 on."""
+    """Insert a dimension of size 1 at a non-negative axis."""
     if type(x) is not RowArray:
         return np.expand_dims(x, axis)
     return RowArray(np.expand_dims(values_of(x), axis), x.axis + (axis <= x.axis))
 
 
 def drop(x: RowArray, axis: int) -> RowArray:
-    """Without a dimension of size 1."""
+    """Remove a dimension of size 1."""
     (along,), rows = _over(x, [axis], False)
     return RowArray(np.squeeze(values_of(x), along), rows)
 
 
-# ---------------------------------------------------------------- values at places
+# ---------------------------------------------------------------- indexing
 
 
 def lookup(table: np.ndarray, index: RowArray, axis: int) -> RowArray:
-    """Parts of a public table at places that the rows say; zeros where there is no such place."""
+    """Take entries of a public table at indices that rows hold; zeros where an index is out of range."""
     if type(table) is RowArray or index.dtype not in (dt.int32, dt.int64):
         raise Unlabelled("rows are looked up in rows")
     axis %= table.ndim
@@ -311,7 +311,7 @@ def lookup(table: np.ndarray, index: RowArray, axis: int) -> RowArray:
 
 
 def _at(index: Any, operands: Sequence[Any], axis: int) -> tuple[np.ndarray, int]:
-    """Places along ``axis``, and the dimension of the rows, which is another one unless it is the places' alone."""
+    """Indices along ``axis``, and the row dimension; it may equal ``axis`` only if the index alone has rows."""
     if any(x.ndim != index.ndim for x in operands) or index.dtype not in (dt.int32, dt.int64) or not index.ndim:
         raise Unlabelled("places of another number of dimensions")
     rows = {(x.axis, x.shape[x.axis]) for x in (index, *operands) if type(x) is RowArray}
@@ -324,7 +324,7 @@ def _at(index: Any, operands: Sequence[Any], axis: int) -> tuple[np.ndarray, int
 
 
 def gather(x: Any, axis: int, index: Any) -> RowArray:
-    """The elements at places along a dimension; zeros where there is no such place."""
+    """Gather elements by index along a dimension; zeros where an index is out of range."""
     axis %= x.ndim
     places, dim = _at(index, [x], axis)
     size = x.shape[axis]
@@ -337,7 +337,7 @@ def gather(x: Any, axis: int, index: Any) -> RowArray:
 
 
 def scatter(x: Any, axis: int, index: Any, source: Any, add: bool) -> RowArray:
-    """A copy with the elements of ``source`` put, or added, at places along a dimension; nothing where there is no such place."""
+    """Copy of ``x`` with ``source`` written or added at indices along a dimension; out-of-range ones are ignored."""
     axis %= x.ndim
     source = (
         source if type(source) is RowArray else np.broadcast_to(source, index.shape) if not np.ndim(source) else source
@@ -366,7 +366,7 @@ def scatter(x: Any, axis: int, index: Any, source: Any, add: bool) -> RowArray:
 
 # ---------------------------------------------------------------- functions that no standard defines to the bit
 
-# For each: the plain range by dtype of what the library is asked for, and what stands below and above it.
+# By dtype: exp's largest and smallest plain arguments, the least normal number, and the power of 2 that log scales by.
 _LARGEST = {dt.float32: 88.722, dt.float64: 709.78}
 _SMALLEST = {dt.float32: -87.3, dt.float64: -708.3}
 _NORMAL = {dt.float32: 2.0**-126, dt.float64: 2.0**-1022}
@@ -374,9 +374,9 @@ _LIFT = {dt.float32: 26, dt.float64: 54}
 
 
 def smooth(name: str, x: Any) -> Any:
-    """exp, expm1, log, log1p or tanh of float32 or float64, of rows or of a public array.
+    """Apply exp, expm1, log, log1p or tanh to float32 or float64 rows or a public array.
 
-    The library sees a number of its plain range in every place; what is outside is replaced before and put back after.
+    The library sees only numbers in its plain range. Others are replaced before the call, their results set after it.
     """
     if x.dtype not in _LARGEST:
         raise Unlabelled(f"{name} of {x.dtype}")
@@ -434,12 +434,12 @@ _SMOOTH = {"exp": _exp, "expm1": _expm1, "log": _log, "log1p": _log1p, "tanh": _
 
 
 def quotient(x: Any, y: Any, rest: bool) -> RowArray:
-    """Floor quotient, or its rest, of integers of one dtype; 0 where the divisor is 0."""
+    """Floor quotient, or remainder, of integers of one dtype; 0 where the divisor is 0."""
     a, b = values_of(x), values_of(y)
     if a.dtype != b.dtype or a.dtype.kind not in "iu":
         raise Unlabelled("a quotient of other than integers of one dtype")
     divisor = np.where((b == 0) | (b == b.dtype.type(-1 if b.dtype.kind == "i" else 0)), b.dtype.type(1), b)
-    # The least integer by -1 is no integer: negated as it wraps.
+    # The least integer divided by -1 overflows; negation wraps instead.
     minus = (b == -1) if b.dtype.kind == "i" else np.zeros((), bool)
     if rest:
         out = np.where(minus | (b == 0), a.dtype.type(0), np.remainder(a, divisor))

@@ -1,6 +1,6 @@
-"""A call on an owner's rows: the labels of its results, and the results, by kernels that see no value.
+"""Calls on an owner's rows: labels of the results, then the results, by kernels that see no value.
 
-Both run the same kernel: the labels, which are decided first, on zeros of the same shapes and dtypes.
+Both run the same kernel. The labels come first, from a run on zeros of the same shapes and dtypes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp.core.registry import FAILURES
-from torchnp.rpc.server.privacy import row_kernels, row_losses, row_moves, row_reductions  # the last two fill the list
+from torchnp.rpc.server.privacy import row_kernels, row_losses, row_moves, row_reductions  # 2nd and 4th fill KERNELS
 from torchnp.rpc.server.privacy.row_array import RowArray, Unlabelled, canonical, to, values_of
 from torchnp.rpc.server.privacy.row_kernels import KERNELS, STORED, Results
 from torchnp.rpc.server.privacy.row_labels import Label, Mixed, Rows, common
@@ -21,16 +21,16 @@ RAISED = (*FAILURES, AssertionError, AttributeError)
 
 
 class Shaped(NamedTuple):
-    """What is known of a result before it is made."""
+    """Shape and dtype of a result, known before it is computed."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
 
 
 def functional(schema: Any) -> str:
-    """The overload on the list that computes what an overload does; ``""`` if there is none.
+    """Name of the listed functional overload that computes what a schema does; ``""`` if there is none.
 
-    That of an operator in place, which writes its first argument and nothing else, is the one without the underscore.
+    An in-place operator that writes only its first argument maps to the overload without the underscore.
     """
     written = [a for a in schema.args if a.is_write]
     name = schema.name
@@ -46,7 +46,7 @@ def functional(schema: Any) -> str:
 
 
 def rule(schema: Any) -> str:
-    """By which rule an overload keeps a row label, in words; ``""`` if it never does."""
+    """Rule by which an overload keeps a row label, in words; ``""`` if it never does."""
     found = []
     if moving := row_moves.moved(schema):
         found.append(f"{row_moves.MOVE} ({', '.join(moving)})")
@@ -56,7 +56,7 @@ def rule(schema: Any) -> str:
 
 
 def labels(call: Any, results: Sequence[Shaped]) -> list[Label]:
-    """The labels of the results of an operator on private data, or of the target of one in place; looks at no private value."""
+    """Labels of an operator's results, or of an in-place operator's target, without looking at a private value."""
     given = given_labels(call)
     mixed: list[Label] = [Mixed(_mixed_by(given, call.row.name))] * len(results)
     rows = common(given)
@@ -68,13 +68,13 @@ def labels(call: Any, results: Sequence[Shaped]) -> list[Label]:
         found = _computed(call, given, [np.zeros(e.array.shape, e.array.dtype) for e in call.entries], results)
     except MemoryError:
         raise
-    except RAISED:  # by what the kernel is not made for; no value was there to bring it about
+    except RAISED:  # the kernel does not support the call; no private value can have caused this
         return mixed
     return [Rows(rows.dataset, f.axis, rows.order) if f is not None else m for f, m in zip(found, mixed)]
 
 
 def values(call: Any, results: Sequence[Shaped], made: Sequence[Label]) -> list[np.ndarray | None]:
-    """The results themselves; None where one is not labelled as was found before."""
+    """Compute the results; None where a result's label differs from the one found before."""
     given = given_labels(call)
     with np.errstate(all="ignore"):
         if _moves(call, given):
@@ -87,7 +87,7 @@ def values(call: Any, results: Sequence[Shaped], made: Sequence[Label]) -> list[
 
 
 def given_labels(call: Any) -> list[Label]:
-    """The labels of a call's objects. A tensor without elements has no values that could be an owner's."""
+    """Labels of a call's objects. An empty tensor that is `Mixed` counts as public, as it has no values."""
     labels = [e.label for e in call.entries]
     return [None if isinstance(x, Mixed) and not e.array.size else x for x, e in zip(labels, call.entries)]
 
@@ -97,7 +97,7 @@ def _mixed_by(given: Sequence[Label], name: str) -> str:
 
 
 def _moves(call: Any, given: Sequence[Label]) -> bool:
-    """Whether the call moves rows; else it is computed with them, as where they are the places."""
+    """Whether the call moves rows; if not (for example, if rows are the indices), it computes with them."""
     moving = call.row.moved
     return bool(moving) and not any(
         isinstance(label, Rows) and name not in moving for name, label in zip(call.names, given)
@@ -107,7 +107,7 @@ def _moves(call: Any, given: Sequence[Label]) -> bool:
 def _computed(
     call: Any, given: Sequence[Label], arrays: Sequence[np.ndarray], results: Sequence[Shaped]
 ) -> list[RowArray | None]:
-    """What the kernel on the list gives for arrays in the place of the call's objects."""
+    """Run the listed kernel with arrays in place of the call's objects."""
     row = call.row
     if not row.by_rows:
         raise Unlabelled(f"{row.name} is not on the list")

@@ -1,8 +1,8 @@
-"""The list of kernels that keep a row label, and those that work element by element.
+"""Registry of kernels that keep a row label, and the elementwise ones among them.
 
-Each is written in the operations of `torchnp.rpc.server.privacy.row_array` and is called with the schema's parameters by name: rows
-as `RowArray`, public tensors as arrays. It gives one result for each of the schema's, None for one that has no rows.
-Shapes and dtypes of results are those of the table's kernel, which has refused by then whatever torch refuses.
+Each uses the operations of `torchnp.rpc.server.privacy.row_array` and is called with the schema's parameters by name:
+rows as `RowArray`, public tensors as arrays. It returns one value for each result of the schema, None for one without
+rows. Shapes and dtypes of results come from the table's kernel, which runs first and refuses what torch refuses.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Value = Any  # a RowArray, a public array or a number
 
 
 class Results:
-    """What a kernel knows of its results: their dtypes."""
+    """Dtypes of a kernel's results."""
 
     def __init__(self, dtypes: list[np.dtype]) -> None:
         self.dtypes = dtypes
         self.dtype = dtypes[0]
 
     def alike(self, *operands: Value) -> list[Any]:
-        """Operands in the dtype that torch promotes them to, half types in float32."""
+        """Promote operands as torch does, half types to float32."""
         together = dt.opmath(dt.result_type(*map(_without_values, operands)))
         return [to(x, together) for x in operands]
 
     def computed(self, *operands: Value) -> list[Any]:
-        """Operands in the dtype that torch computes in: promoted, and floating point if the result is."""
+        """Convert operands to torch's compute dtype: promoted, and floating point or complex if the result is."""
         together = dt.result_type(*map(_without_values, operands))
         if dt.is_inexact(self.dtype):
             together = dt.promote_types(together, self.dtype)
@@ -47,7 +47,7 @@ def _without_values(x: Value) -> Any:
 
 
 class RowKernel(NamedTuple):
-    """A kernel that keeps a row label: what is called, the rule in words, and the parameters that it takes."""
+    """A kernel that keeps a row label: its function, its rule in words, and its parameter names."""
 
     function: Callable[..., Any]
     rule: str
@@ -57,12 +57,12 @@ class RowKernel(NamedTuple):
 EACH = "elementwise: all rows at the same place from the right"
 KERNELS: dict[str, RowKernel] = {}
 
-# They say how a result is stored, which follows from the result that was foreseen.
+# Parameters that only affect how a result is stored; the predicted result already determines that.
 STORED = frozenset(["dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy", "out_dtype"])
 
 
 def rows(*names: str, rule: str = EACH) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Put a function on the list, under the functional overloads that it computes."""
+    """Register a function under the functional overloads that it computes."""
 
     def put(function: Callable[..., Any]) -> Callable[..., Any]:
         takes = frozenset(list(inspect.signature(function).parameters)[1:])
@@ -75,7 +75,7 @@ def rows(*names: str, rule: str = EACH) -> Callable[[Callable[..., Any]], Callab
 
 
 def unreduced(reduction: int) -> None:
-    """Refuse a loss that is summed over rows."""
+    """Refuse a loss with a reduction, which would sum over rows."""
     if reduction != 0:
         raise Unlabelled("a loss that is summed over rows")
 
@@ -112,7 +112,7 @@ def _ratio(t: Value, above: tuple[float, ...], below: tuple[float, ...]) -> Valu
 
 
 def erf(x: RowArray) -> RowArray:
-    """The error function, by fdlibm's rational functions; computed in float64."""
+    """The error function, by fdlibm's rational approximations in float64."""
     wide = to(x, dt.float64)
     size = np.absolute(wide)
     square = np.minimum(size, 6.0) * np.minimum(size, 6.0)
@@ -125,7 +125,7 @@ def erf(x: RowArray) -> RowArray:
     return to(where(size >= 6.0, np.copysign(1.0, wide), where(np.isnan(wide), wide, out)), x.dtype)
 
 
-# ---------------------------------------------------------------- of one tensor
+# ---------------------------------------------------------------- unary operators
 
 
 def _one(name: str, function: Callable[[Any], Any]) -> None:
@@ -221,7 +221,7 @@ def nan_to_num(r: Results, self: Value, nan: Any = None, posinf: Any = None, neg
     return where(np.isnan(x), real(0.0 if nan is None else nan), out)
 
 
-# ---------------------------------------------------------------- of two tensors and more
+# ---------------------------------------------------------------- operators on two or more tensors
 
 
 @rows("add.Tensor", "add.Scalar")
@@ -261,7 +261,7 @@ def div(r: Results, self: Value, other: Value, rounding_mode: str | None = None)
 
 
 def _toward_zero(a: Value, b: Value) -> Value:
-    """The integer quotient, its fraction cut off: one more than the floor where that is negative and inexact."""
+    """Truncated integer quotient: the floor plus 1 where the floor is negative and inexact."""
     floor, rest = quotient(a, b, rest=False), quotient(a, b, rest=True)
     return where((rest != 0) & (floor < 0), floor + to(1, floor.dtype), floor)
 
@@ -304,7 +304,7 @@ for _name, _ufunc in {"and": np.logical_and, "or": np.logical_or, "xor": np.logi
 
 @rows("pow.Tensor_Scalar")
 def power(r: Results, self: Value, exponent: Any) -> Value:
-    """Whole exponents by products, others by exp and log in float64."""
+    """Integer exponents up to 64 by products, 0.5 by sqrt, others by exp and log in float64."""
     (x,) = r.computed(self)
     if x.dtype == dt.bool_ or x.dtype.kind == "c" or isinstance(exponent, complex):
         raise Unlabelled("powers of complex numbers")

@@ -1,14 +1,14 @@
-"""Which dimension of a private tensor indexes an owner's rows.
+"""Row labels: which dimension of a private tensor indexes an owner's rows.
 
-A tensor is labelled ``Rows(dataset, dim)`` if the bits at place i along ``dim`` depend on public values and on one row of
-the dataset, and no two places depend on the same row. Then one row of the dataset changes one row of the tensor, and a
-noised sum of clipped rows can be published. All other private tensors are `Mixed`.
+A tensor is labelled ``Rows(dataset, dim)`` if the bits at index i along ``dim`` depend only on public values and on one
+row of the dataset, and no two indices depend on the same row. Then one row of the dataset changes only one row of the
+tensor, and a noised sum of clipped rows can be published. All other private tensors are `Mixed`.
 
-Labels follow from the operators, the shapes and the public values, and so are public themselves. An operator keeps a label
-if it is on one of two lists, and everything else mixes:
+Labels follow from operators, shapes and public values, so they are public themselves. An operator keeps a label if it
+is on one of two lists; all other operators produce `Mixed`:
 
-- `torchnp.rpc.server.privacy.row_kernels`: kernels that run on arrays which cannot be asked for a value.
-- `torchnp.rpc.server.privacy.row_moves`: what moves elements and computes nothing.
+- `torchnp.rpc.server.privacy.row_kernels`: kernels that run on arrays whose values they cannot query.
+- `torchnp.rpc.server.privacy.row_moves`: operators that move elements and compute nothing.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The label of a tensor whose dimension ``dim`` indexes rows of a dataset.
+    """Label of a tensor whose dimension ``dim`` indexes rows of a dataset.
 
     Attributes
     ----------
     dataset : str
-        Whose budget pays.
+        Dataset whose budget pays.
     dim : int
-        From 0 on.
+        Non-negative dimension.
     order : bytes
-        The row that each place depends on, as int64, -1 for none; empty if place i depends on row i.
+        The row that each index depends on, as int64, -1 for none; empty if index i depends on row i.
     """
 
     dataset: str
@@ -40,7 +40,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """The label of a tensor whose values may depend on all rows; ``by`` is the operator that brought it about."""
+    """Label of a tensor whose values may depend on all rows; ``by`` is the operator that mixed them."""
 
     by: str
 
@@ -49,17 +49,17 @@ Label = Rows | Mixed | None  # None is public
 
 
 def dataset_of(name: str) -> str:
-    """Whose rows an owner's array has, and whose budget pays: ``digits`` for ``digits.x`` and ``digits.y``."""
+    """Dataset that an owner's array belongs to, whose budget pays: ``digits`` for ``digits.x`` and ``digits.y``."""
     return name.partition(".")[0]
 
 
 def of_dataset(name: str, array: np.ndarray) -> Label:
-    """The label of an owner's array: its first dimension indexes rows."""
+    """Label of an owner's array: its first dimension indexes rows."""
     return Rows(dataset_of(name), 0) if array.ndim else Mixed("open")
 
 
 def common(labels: Iterable[Label]) -> Rows | None:
-    """The dataset and the order of the rows that all labels have in common; None if there is no such, or one is mixed."""
+    """Dataset and row order shared by all private labels; None if they differ, one is mixed, or all are public."""
     found: set[tuple[str, bytes]] = set()
     for label in labels:
         if isinstance(label, Mixed):

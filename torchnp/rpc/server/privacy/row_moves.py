@@ -1,8 +1,8 @@
-"""Operators that move elements of rows and compute nothing: which row stands where afterwards is found by experiment.
+"""Operators that only move elements: an experiment finds where each row ends up.
 
-The table's kernel runs on the numbers of the elements, never on their values: elements of public tensors have numbers too,
-tensors that say where things go (`index`, `repeats`) are passed as they are and have to be public, and 0 is what the
-operator fills in. The results' numbers tell the row of each place. Values are then taken by these numbers.
+The table's kernel runs on element numbers, never on values. Elements of public tensors are numbered too. Tensors that
+say where elements go (`index`, `repeats`) are passed as they are and must be public. 0 stands for what the operator
+fills in. The numbers in the results tell the row of each element. Values are then taken by these numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torchnp.rpc.server.privacy.row_array import DTYPES, RowArray, Unlabelled, c
 from torchnp.rpc.server.privacy.row_labels import Label, Mixed, Rows
 
 MOVE = "moves elements: each row as a whole, and once"
-# The parameters whose elements move. All other tensors are passed as they are.
+# The parameters whose elements move; all other tensors are passed as they are.
 _SELF, _TENSORS, _GRADIENT, _INTO = ("self",), ("tensors",), ("grad_output",), ("self", "src")
 _MOVED: dict[str, tuple[str, ...]] = {
     "_unsafe_view": _SELF, "reshape": _SELF, "_reshape_copy": _SELF, "repeat": _SELF, "tile": _SELF, "flip": _SELF,
@@ -32,7 +32,7 @@ _OVERLOADS: dict[str, tuple[str, ...]] = {
     "repeat_interleave.self_int": _SELF, "index.Tensor": _SELF,
 }  # fmt: skip
 _FILL = "value"
-# Views, and with "_copy" after their names the same as copies; others (of sparse and nested tensors, of conjugates) mix.
+# Views, and with the suffix "_copy" the copying variants. Others (sparse and nested tensors, conjugates) mix.
 _VIEWS = frozenset([
     "alias", "broadcast_to", "chunk", "contiguous", "detach", "diagonal", "dsplit", "expand", "expand_as", "flatten",
     "hsplit", "imag", "lift_fresh", "linalg_diagonal", "mT", "moveaxis", "movedim", "narrow", "numpy_T", "permute",
@@ -40,14 +40,14 @@ _VIEWS = frozenset([
     "squeeze", "swapaxes", "swapdims", "t", "tensor_split", "transpose", "unbind", "unflatten", "unfold", "unsqueeze",
     "view", "view_as", "view_as_real", "vsplit",
 ])  # fmt: skip
-# Places in memory say nothing of rows: the numbers of the rows lie in a memory of their own.
+# These depend on the bytes in memory, and the array of row numbers has a memory layout of its own.
 _LOOKS_AT_BYTES = frozenset(["view.dtype", "view_copy.dtype"])
-# Views of the parts of complex numbers, whose dimensions stay where they are.
+# Views of the parts of complex numbers; they leave all dimensions in place.
 _OF_PARTS = frozenset(["real", "imag", "view_as_real"])
 
 
 def moved(schema: Any) -> tuple[str, ...]:
-    """The parameters of an overload whose elements move; none if it is no such operator."""
+    """Parameters of an overload whose elements move; empty if the overload does not just move elements."""
     name = schema.name.partition("::")[2]
     if schema.namespace != "aten" or name in _LOOKS_AT_BYTES or "nondeterministic_seeded" in schema.tags:
         return ()
@@ -62,17 +62,17 @@ def moved(schema: Any) -> tuple[str, ...]:
 
 
 def labels(call: Any, given: Sequence[Label], rows: Rows, results: Sequence[Any]) -> list[Label]:
-    """The labels of the results.
+    """Compute the labels of the results.
 
     Parameters
     ----------
-    call : Call
+    call : Invocation
     given : sequence of Label
-        Of its objects.
+        Labels of the call's objects.
     rows : Rows
-        What the labels have in common.
+        The dataset and row order that the labels share.
     results : sequence
-        The shape and dtype of each.
+        Shape and dtype of each result.
     """
     shapes = [tuple(r.shape) for r in results]
     mixed: list[Label] = [Mixed(call.row.name)] * len(shapes)
@@ -90,7 +90,7 @@ def labels(call: Any, given: Sequence[Label], rows: Rows, results: Sequence[Any]
 
 
 def values(call: Any, given: Sequence[Label], dtypes: Sequence[np.dtype]) -> list[np.ndarray | None]:
-    """The results themselves; None for one without dimensions, which has no rows."""
+    """Compute the results; None for a 0-d result, which has no rows."""
     numbers, parts, start = [], [], 1
     for name, entry, label in zip(call.names, call.entries, given):
         if name not in call.row.moved:
@@ -110,23 +110,23 @@ def values(call: Any, given: Sequence[Label], dtypes: Sequence[np.dtype]) -> lis
 
 
 def _moved(call: Any, given: Sequence[Label], numbers: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What the kernel makes of numbers in the place of what moves."""
+    """Run the kernel with numbers in place of the elements that move."""
     row = call.row
     arrays = []
     for name, entry, label, own in zip(call.names, call.entries, given, numbers):
         if name not in row.moved and label is not None:
             raise Unlabelled(f"{name} says where rows go")
         arrays.append(own if name in row.moved else entry.array)
-    return call.plainly(arrays, {_FILL: 0})  # a fill is no row's
+    return call.plainly(arrays, {_FILL: 0})  # a fill belongs to no row
 
 
 def _compact(array: np.ndarray) -> np.ndarray:
-    """An array with one element where it has the same one many times."""
+    """Collapse expanded dimensions (stride 0) to size 1."""
     return array[tuple(slice(1) if s == 0 and n > 1 else slice(None) for n, s in zip(array.shape, array.strides))]
 
 
 def _rows_of(array: np.ndarray, label: Label) -> np.ndarray:
-    """The number of the row that each element is of, from 1 on; 0 in a public tensor."""
+    """Row number of each element, counted from 1; 0 for a public tensor."""
     if not isinstance(label, Rows):
         return np.broadcast_to(np.int64(0), array.shape)
     n = array.shape[label.dim]
@@ -137,7 +137,7 @@ def _rows_of(array: np.ndarray, label: Label) -> np.ndarray:
 
 
 def _followed(dataset: str, numbers: np.ndarray, first: int) -> Rows | None:
-    """The label of a tensor in whose places there are the numbers of the rows that they depend on."""
+    """Label of a tensor, from the row number that each element depends on; None if no dimension indexes rows."""
     if not numbers.size:
         return None
     for dim in sorted(range(numbers.ndim), key=lambda d: d != first):

@@ -1,5 +1,4 @@
-"""Kernels that keep a row label: reductions and scans along other dimensions than the rows', normalization, products of
-matrices, and values at places that the rows say."""
+"""Kernels that keep a row label: non-row reductions and scans, normalization, matrix products, indexing."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ LOOKUP = "each row looks up its own places, along another dimension or in a publ
 
 
 def _dims(dim: Any) -> list[int]:
-    """The dimensions of a reduction; of all of them, the rows' is one."""
+    """List the dimensions of a reduction; refuses a full reduction, as that includes the row dimension."""
     dims = [] if dim is None else dim if isinstance(dim, list) else [dim]
     if not dims:
         raise Unlabelled("a reduction of all dimensions")
@@ -80,7 +79,7 @@ def count_nonzero(r: Results, self: Value, dim: Any) -> Value:
 
 
 def _upside_down(x: Value) -> Value:
-    """In the reverse order of size, nan the largest as before."""
+    """Reverse the order of values; nan stays the largest."""
     if x.dtype == dt.bool_:
         return np.logical_not(x)
     return np.invert(x) if x.dtype.kind in "iu" else -x
@@ -196,7 +195,7 @@ def argsort(r: Results, self: Value, dim: int = -1, descending: bool = False, st
 
 
 def _halves_wider(x: Value) -> list[Value]:
-    """Half types as float32, whose order is theirs."""
+    """Convert half types to float32, which preserves their order."""
     return [to(x, dt.opmath(x.dtype))]
 
 
@@ -212,7 +211,7 @@ def topk(
 
 
 def _from_largest(x: Value, dim: int) -> Value:
-    """Less the largest along a dimension, where that is finite."""
+    """Subtract the largest value along a dimension."""
     largest = ra.reduce(np.maximum, x, [dim], True)
     return x - largest
 
@@ -348,7 +347,7 @@ def addr(r: Results, self: Value, vec1: Value, vec2: Value, beta: Any = 1, alpha
     return _plus(self, outer(r, vec1, vec2), beta, alpha)
 
 
-# ---------------------------------------------------------------- values at places
+# ---------------------------------------------------------------- indexing
 
 
 @rows("gather", rule=LOOKUP)

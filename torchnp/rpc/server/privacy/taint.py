@@ -1,11 +1,11 @@
-"""The one gate between private values and what a client may learn.
+"""Taint tracking: the one gate between private values and what a client may learn.
 
-A buffer is public while all that was written to it came from the client or was computed from that alone; owners'
-datasets are not, nor is anything that an operator computed with them. `release` lets out exact values of public ones
-only. `predict_outcome` decides what an operator on private data tells: whether it fails, with which text, and the shapes,
-strides and bytes of its results. It runs the kernel on stand-ins that have everything of the arguments but their
-values, so nothing that it tells can depend on a private value. Where the kernel then does otherwise with the values
-themselves, `held` gives zeros, and that it did stays on the server.
+A buffer is public while everything written to it came from the client or was computed from that alone. Owners' datasets
+are private, and so is anything computed with them. `release` returns exact values of public buffers only.
+`predict_outcome` decides what an operator on private data discloses: whether it fails, the error text, and the shapes,
+strides and bytes of its results. It runs the kernel on stand-ins that match the arguments in everything but values, so
+the disclosure cannot depend on a private value. If the kernel then behaves differently on the real values, `held` gives
+zeros, and the difference stays on the server.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import PrivacyError, RPCError
 from torchnp.rpc.server.session.object_store import StoredObject, root_of
 
-# What a client's frame can bring about. MemoryError: it asked for too much, and what was made for it is dropped.
-# RecursionError, a RuntimeError: it nested too deeply, and the stack is unwound. All else is the process's.
+# Errors that a client's frame can cause. MemoryError: it asked for too much, and what was allocated is dropped.
+# RecursionError, a RuntimeError: it nested too deeply, and the stack is unwound. All others are faults of the process.
 RAISED = (*FAILURES, AssertionError, ImportError, MemoryError, Warning, RPCError)
 
 
 def release(entry: StoredObject) -> np.ndarray:
-    """The exact values of an object.
+    """Return the exact values of a public object.
 
     Raises
     ------
     PrivacyError
-        The object is an owner's data or was computed from it.
+        The object is an owner's data, or was computed from it.
     """
     if entry.array is None or entry.buffer is None:
         raise ValueError("a failed object has no values")
@@ -44,11 +44,11 @@ def release(entry: StoredObject) -> np.ndarray:
     return entry.array
 
 
-# ---------------------------------------------------------------- what an operator on private data tells
+# ---------------------------------------------------------------- what an operator on private data discloses
 
 
 class Fresh(NamedTuple):
-    """The memory of a result: its shape, dtype, strides in bytes, and bytes in all."""
+    """Predicted layout of a result: shape, dtype, strides in bytes, and total bytes."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -60,17 +60,17 @@ class Fresh(NamedTuple):
 
 
 class Disclosure(NamedTuple):
-    """What an operator tells: an error, or the memory of its results."""
+    """What an operator discloses: an error, or the layouts of its results."""
 
     problem: Exception | None
     results: list[Fresh]
-    seconds: float = 0.0  # that the kernel takes on stand-ins
+    seconds: float = 0.0  # time of the kernel on stand-ins
 
 
 def facts(op: wire.Op, given: dict[str, Any], entries: Sequence[StoredObject], whole: bool) -> tuple:
-    """All that the client knows of a call; calls that agree in it have the same `Outcome`.
+    """Cache key of everything that the client knows about a call; calls with equal facts have the same `Disclosure`.
 
-    ``given`` are the arguments of its frame by name.
+    ``given`` holds the arguments of the frame by name.
     """
     known: list[Any] = [op.index, op.count]
     for name, a in given.items():
@@ -105,7 +105,7 @@ def _fact(arg: Any) -> Any:
 
 
 def _place(entry: StoredObject) -> tuple[np.ndarray, int, int]:
-    """The array that an object's memory begins with, the byte in it where the object starts, and how long it is."""
+    """The array that owns an object's memory, the object's byte offset in it, and the memory's total bytes."""
     array = base = entry.array
     assert array is not None and base is not None
     while isinstance(base.base, np.ndarray):
@@ -120,25 +120,25 @@ def predict_outcome(
     run: Callable[[list[np.ndarray]], list[np.ndarray]],
     shown: Sequence[StoredObject] = (),
 ) -> Disclosure:
-    """What a call tells, whatever the values.
+    """Determine what a call discloses, independently of the values.
 
     Parameters
     ----------
-    entries : sequence of Entry
-        The objects among the arguments.
+    entries : sequence of StoredObject
+        Objects among the arguments.
     whole : bool
         Whether the operator sees the memory around its arguments.
     run : callable
-        Calls the kernel with other arrays in their place, and gives its results as the client expects them laid out.
-    shown : sequence of Entry
-        Public objects whose values decide shapes: they stand for themselves.
+        Calls the kernel with other arrays in their place; returns its results in the layout that the client expects.
+    shown : sequence of StoredObject
+        Public objects whose values decide shapes; they are passed as they are.
 
     Returns
     -------
-    Outcome
-        Of the first stand-ins that the operator works on: zeros are no divisor and ones no index. Where it fails on
-        all of them, as it does where shapes or dtypes do not fit, the error of the first. An error too where it gives
-        an object another shape: whether it came so far with the values could be seen ever after.
+    Disclosure
+        From the first stand-ins that the operator accepts: zeros may be bad divisors and ones bad indices. If it fails
+        on all stand-ins, as with unfitting shapes or dtypes, the error of the first. Also an error if the operator
+        resizes an object: the shape would show forever whether it got that far with the real values.
     """
     problem: Exception | None = None
     for number, pattern in _PATTERNS:
@@ -156,7 +156,7 @@ def predict_outcome(
                 )
             fresh = [_fresh(r) for r in results]
             del results
-            # The first call of a kernel may load what it needs.
+            # The kernel is timed twice, as its first call may load what it needs.
             return Disclosure(
                 None, fresh, min(first, _timed(run, _stand_ins(entries, whole, number, pattern, shown))[1])
             )
@@ -164,7 +164,7 @@ def predict_outcome(
 
 
 def _alone(error: Exception) -> Exception:
-    """The error without its frames, and those of errors before it, which have arrays in them."""
+    """Strip an error's traceback, cause and context, whose frames hold arrays."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
@@ -181,7 +181,7 @@ def _timed(
 
 
 def _zeros(array: np.ndarray) -> None:
-    pass  # as it was made
+    pass  # stand-ins are allocated as zeros
 
 
 def _ones(array: np.ndarray) -> None:
@@ -196,7 +196,7 @@ def _eyes(array: np.ndarray) -> None:
         array[..., i, i] = 1
 
 
-# How stand-ins of floating point numbers and of all others are filled, in the order in which they are tried.
+# Fill functions for stand-ins, as (floating point or complex, all other dtypes), in the order in which they are tried.
 _PATTERNS = ((_zeros, _zeros), (_ones, _ones), (_eyes, _zeros), (_ones, _zeros), (_zeros, _ones))
 
 
@@ -214,7 +214,7 @@ def _stand_ins(
         array = entry.array
         assert array is not None
         if any(entry is e for e in shown):
-            made.append(array)  # which no kernel writes: it is public, and no target
+            made.append(array)  # no kernel writes it: it is public, and not a target
             continue
         if shared:
             base, start, nbytes = _place(entry)
@@ -228,7 +228,7 @@ def _stand_ins(
 
 
 def _extent(array: np.ndarray) -> int:
-    """Bytes from the first to the last of an array."""
+    """Bytes from the first to the last element of an array."""
     if not array.size:
         return 0
     return array.itemsize + sum((n - 1) * s for n, s in zip(array.shape, array.strides))
@@ -239,9 +239,9 @@ def _fresh(array: np.ndarray) -> Fresh:
 
 
 def held(array: np.ndarray | None, fresh: Fresh, own: bool) -> np.ndarray:
-    """A result in the memory that was foreseen for it; zeros if the kernel gave none, or another one.
+    """Put a result into its predicted layout; zeros if the kernel gave none, or one of another shape or dtype.
 
-    ``own`` says that the array's memory is as long as was foreseen, and nobody else's.
+    ``own`` says that the array's memory has the predicted size and is not shared.
     """
     if array is None or array.shape != fresh.shape or array.dtype != fresh.dtype:
         return fresh.zeros()
@@ -253,14 +253,14 @@ def held(array: np.ndarray | None, fresh: Fresh, own: bool) -> np.ndarray:
 
 
 def locked(array: np.ndarray) -> np.ndarray:
-    """The array, which nobody can write through what this gives."""
+    """Read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def substitute(arg: Any, arrays: Iterator[np.ndarray]) -> Any:
-    """An argument of a frame as a kernel takes it, with arrays in the order of its handles."""
+    """Convert a frame's argument to what a kernel takes, replacing its handles by arrays in order."""
     kind = type(arg)
     if kind is wire.Handle:
         return next(arrays)

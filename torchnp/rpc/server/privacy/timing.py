@@ -1,14 +1,15 @@
-"""When replies about private data come: on a schedule that follows from what the client knows.
+"""Timing of replies about private data: a schedule that depends only on what the client knows.
 
-How long a kernel takes goes by the values too (a greatest common divisor, a sort, numbers next to zero, rows that fail), and
-a client who sees when a reply comes must not learn them. So an operator on private data has a time that is foreseen: that of
-the kernel on stand-ins of the same shapes, which `privacy.predict_outcome` runs anyway. A frame's reply comes after twice the times of
-its operators, rounded up to the bucket, however long they really took.
+A kernel's run time depends on values too (a greatest common divisor, a sort, numbers close to zero, rows that fail),
+and reply times must not reveal them. So an operator on private data has a predicted time: that of the kernel on
+stand-ins of the same shapes, which `taint.predict_outcome` runs anyway. The reply to a frame comes after twice the
+predicted times of its operators, rounded up to the bucket, however long they really took.
 
-Where they took longer, the schedule was wrong, and that tells something. The reply then comes after 2, 4, 8 ... times as long,
-and the client has used up one of `TRUST` such cases; one is forgiven every `REGAIN` seconds. Whoever has none left waits
-twice as long for everything, and twice as long again for each more, until nothing is late. A client, with all its sessions,
-learns no more from time than when these few replies were late (predictive mitigation: Askarov, Zhang and Myers, 2010).
+If they took longer, the schedule was wrong, and that reveals something. The reply then comes after 2, 4, 8 ... times as
+long, and the client has used up one of `TRUST` such cases; it regains one every `REGAIN` seconds. A client with none
+left waits twice as long for everything, doubled again for each further case, until nothing is late. So a client, over
+all its sessions, learns no more from time than when these few replies were late (predictive mitigation: Askarov, Zhang
+and Myers, 2010).
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ import time
 import zlib
 from collections import Counter
 
-SLACK = 2.0  # times what was foreseen: what else the machine does takes some
+SLACK = 2.0  # factor on predicted times, as other work on the machine takes time too
 TRUST = 4
 REGAIN = 60.0  # seconds
-OFTEN = 3  # times in a session that an operator is late before it is foreseen to take longer
-MOST = 20  # doublings
-PLACES = 256  # of clients, by a hash of their names: two of one place share what they have used up
+OFTEN = 3  # late runs of an operator in a session before its predicted time is raised
+MOST = 20  # largest number of doublings
+PLACES = 256  # slots for clients, by a hash of their names: clients in one slot share their late replies
 
 
 class Late:
-    """How often replies to each client were late, in memory that all processes of a server share."""
+    """Counts of late replies per client, in memory that all processes of a server share."""
 
     def __init__(self) -> None:
         self._shared = memoryview(mmap.mmap(-1, 16 * PLACES)).cast("d")
@@ -39,24 +40,24 @@ class Late:
         return place, max(0.0, used - (time.monotonic() - since) / REGAIN)
 
     def doublings(self, client: str) -> int:
-        """How often the times of a client's operators are doubled."""
+        """How many times the wait for a client's operators is doubled."""
         return min(MOST, max(0, math.ceil(self._used(client)[1] - TRUST)))
 
     def add(self, client: str) -> None:
-        """One more reply was late."""
+        """Count one more late reply."""
         place, used = self._used(client)
         self._shared[place], self._shared[place + 1] = used + 1, time.monotonic()
 
 
 class Pace:
-    """The schedule of one session.
+    """Reply schedule of one session.
 
     Parameters
     ----------
     bucket : float
-        Seconds, of which every wait is a multiple; 0 for no schedule.
+        Reply times are multiples of this many seconds; 0 for no schedule.
     late : Late
-        What the clients have used up.
+        Late replies of all clients.
     """
 
     def __init__(self, bucket: float, late: Late) -> None:
@@ -66,12 +67,12 @@ class Pace:
         self._times: Counter[str] = Counter()
 
     def ran(self, name: str, foreseen: float, took: float) -> None:
-        """An operator of the frame met private data, and took some seconds where others were foreseen."""
+        """Record an operator of this frame that met private data, with its predicted and actual seconds."""
         if self._bucket:
             self._ran.append((name, max(foreseen, 1e-6), took))
 
     def wait(self, client: str) -> tuple[float, bool]:
-        """How many seconds the reply to the frame waits from now, and whether it is late."""
+        """Seconds that the reply to the frame must still wait, and whether it is late."""
         ran, self._ran = self._ran, []
         if not ran:
             return 0.0, False

@@ -1,8 +1,8 @@
-"""A process for each client: what one of them asks for, however long or large, is no other's concern.
+"""Fork server with one worker process per session, so that no client's requests, however long or large, affect others.
 
-A nursery, forked before the server has any threads, forks a worker for each client when the server says so, and tells
-when one has ended. A worker has its client's frames at one end of a socket pair, an address space of its own, a clock
-that ends it when an operator takes too long, and a bound on the time of a processor that it takes in all.
+The nursery, forked before the server has any threads, forks a worker for each session on request, and reports when one
+has ended. A worker receives its client's frames through a socket pair. It has its own address space, a clock that ends
+it when an operator takes too long, and a limit on its total CPU time.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from torchnp.rpc.server.session.protocol import Connection
 from torchnp.rpc.server.session.service import Service
 from torchnp.threads import set_num_threads
 
-STEP = 16 << 20  # bytes by which a worker asks for its part of the budget
-FRAME_SECONDS = 60.0  # that a frame may take once it has begun
+STEP = 16 << 20  # granularity, in bytes, of a worker's share of the budget
+FRAME_SECONDS = 60.0  # time for the rest of a frame once it has begun
 _OPEN, _KILL, _TELL, _ENDED = range(4)
-_HEAD = struct.Struct(">BIiI")  # what, the session's slot, exit status, length of the text that follows
+_HEAD = struct.Struct(">BIiI")  # command, session slot, exit status, length of the text that follows
 
 
 class Budget:
-    """Bytes that all sessions may hold together, in memory that all processes share.
+    """Shared byte budget of all sessions, in memory that all processes share.
 
-    Each session has a slot: what it may hold by now, and the operator that it is at.
+    Each session has a slot with the bytes reserved for it and the operator that it is running.
     """
 
     def __init__(self, total: int | None, slots: int) -> None:
         self.total = total
         self._shared = memoryview(mmap.mmap(-1, 16 * slots)).cast("Q")
         self._slots = slots
-        self._lock = tempfile.TemporaryFile()  # noqa: SIM115  (a lock on it ends with the process that has it)
+        self._lock = tempfile.TemporaryFile()  # noqa: SIM115  (a lock on it ends with the process that holds it)
 
     def raise_to(self, slot: int, nbytes: int) -> int:
-        """Have a session hold so much; what it may hold from now on.
+        """Reserve at least ``nbytes`` for a session; returns what it may hold from now on.
 
         Raises
         ------
         QuotaError
-            All sessions together would hold too much.
+            All sessions together would exceed the budget.
         """
         import fcntl
 
@@ -78,19 +78,19 @@ class Budget:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
 
     def reserved(self) -> int:
-        """Bytes that all sessions together may hold by now."""
+        """Bytes reserved for all sessions together."""
         return sum(self._shared[: self._slots])
 
     def free(self, slot: int) -> None:
-        """Nobody has the slot any more."""
+        """Release a session's slot."""
         self._shared[slot] = self._shared[self._slots + slot] = 0
 
     def at(self, slot: int, number: int) -> None:
-        """Say which operator a session is at; 0 for none."""
+        """Set which operator a session is running; 0 for none."""
         self._shared[self._slots + slot] = number
 
     def where(self, slot: int) -> int:
-        """The operator that a session was at."""
+        """Get the operator that a session was running; 0 for none."""
         return self._shared[self._slots + slot]
 
     def fileno(self) -> int:
@@ -98,16 +98,16 @@ class Budget:
 
 
 class Nursery:
-    """The process that forks workers, as the server sees it.
+    """Server-side handle of the nursery, the process that forks workers.
 
     Parameters
     ----------
     service : Service
-        What workers offer; they share its memory.
+        Service that the workers offer; they share its memory.
     budget : Budget
-        What all of them may hold.
+        Shared byte budget of the workers.
     counters : Counters
-        A row for each slot.
+        Counters with a row for each slot.
     """
 
     def __init__(self, service: Service, budget: Budget, counters: Counters) -> None:
@@ -117,7 +117,7 @@ class Nursery:
         self._heard = bytearray()
         with (
             warnings.catch_warnings()
-        ):  # of threads, which a server in a thread of a program has; no worker needs theirs
+        ):  # forking with threads warns; a server in a program's thread has some, but no worker needs them
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if not self.pid:
@@ -133,24 +133,24 @@ class Nursery:
         self.control.setblocking(False)
 
     def open(self, slot: int, client: socket.socket, peer: str, name: str) -> None:
-        """Have a worker started for the frames of a client, who has a name, that come out of a socket."""
+        """Start a worker for the client ``name``, whose frames arrive on a socket."""
         text = f"{peer[:200]}\n{name}".encode()
         socket.send_fds(self.control, [_HEAD.pack(_OPEN, slot, 0, len(text)) + text], [client.fileno()])
 
     def tell(self, tokens: Sequence[Token]) -> None:
-        """Have workers that are started from now on know the holders of these tokens."""
+        """Replace the tokens known to workers that are started from now on."""
         text = msgspec.msgpack.encode(list(tokens))
         self.control.setblocking(True)
         self.control.sendall(_HEAD.pack(_TELL, 0, 0, len(text)) + text)
         self.control.setblocking(False)
 
     def kill(self, slot: int) -> None:
-        """Have a worker ended, whatever it is doing."""
+        """Kill a worker, whatever it is doing."""
         with contextlib.suppress(OSError):
             self.control.send(_HEAD.pack(_KILL, slot, 0, 0))
 
     def ended(self) -> Iterator[tuple[int, int]]:
-        """The slots of workers that have ended, and their exit codes (negative: the signal); EOFError without a nursery."""
+        """Yield slot and exit code (negative: signal) of ended workers; EOFError if the nursery has ended."""
         part = self.control.recv(1 << 16)
         if not part:
             raise EOFError("the nursery has ended")
@@ -161,14 +161,14 @@ class Nursery:
             yield slot, status
 
     def end(self) -> None:
-        """End all workers and the nursery at once: they are a group of processes, and need not get to run for it."""
+        """Kill all workers and the nursery at once: they are one process group and need not run to be killed."""
         try:
             os.killpg(self.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # it has not made its group yet, so it has no workers
+        except (ProcessLookupError, PermissionError):  # the nursery has no group yet, so it has no workers
             os.kill(self.pid, signal.SIGKILL)
 
     def close(self, seconds: float = 1.0) -> None:
-        """Wait for the end of the nursery, which ends all workers."""
+        """Wait until the nursery has ended, which ends all workers; kill it after ``seconds``."""
         self.control.close()
         end = time.monotonic() + seconds
         with contextlib.suppress(ChildProcessError):
@@ -181,10 +181,10 @@ class Nursery:
 
 
 def _let_go_of_all_but(*kept: int) -> None:
-    """Let go of the server's files: a socket stays open while any process has it.
+    """Replace inherited files but ``kept`` and 0 to 2 by the null device: a socket stays open while any process has it.
 
-    A library may go on with what it had open before the fork, as gRPC does at each further one. It finds the null device in
-    the place of files, and never something else that was opened since; what it wakes itself with (an eventfd, an epoll) stays.
+    A library may use what it had open before the fork, as gRPC does at each further fork. It then finds the null device
+    in place of its files, never one opened since. What it wakes itself with (an eventfd, an epoll) stays open.
     """
     null = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/dev/fd"):
@@ -196,19 +196,19 @@ def _let_go_of_all_but(*kept: int) -> None:
 
 
 class _Children:
-    """The nursery's own side: forks, ends and buries workers until the server closes its end."""
+    """Main loop of the nursery process: forks, kills and reaps workers until the server closes its end."""
 
     def __init__(
         self, control: socket.socket, service: Service, budget: Budget, counters: Counters, files: list[int]
     ) -> None:
         self.control, self.service, self.budget, self.counters = control, service, budget, counters
-        self.files = files  # of the log
+        self.files = files  # file descriptors of the log
         self.pids: dict[int, int] = {}
         self.heard = bytearray()
         self.sockets: list[int] = []
 
     def run(self) -> None:
-        os.setsid()  # what a terminal sends is for the server to act on
+        os.setsid()  # signals from a terminal go to the server only
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         read, write = os.pipe()
@@ -271,7 +271,7 @@ class _Children:
                 connection = Connection(self.service, peer, name, self.counters.row(slot))
                 _work(socket.socket(fileno=fd), connection, self.budget, slot)
                 code = 0
-            except (OSError, EOFError):  # the client or the server has left
+            except (OSError, EOFError):  # the client or the server is gone
                 code = 0
             finally:
                 logging.shutdown()
@@ -285,17 +285,17 @@ class _Children:
 
 
 class Clock:
-    """Ends this process when an operator takes longer than some seconds, at most a 64th more."""
+    """Watchdog that ends this process when an operator exceeds its time limit, at most 1/64 of the limit late."""
 
     def __init__(self, budget: Budget, slot: int, seconds: float) -> None:
         self._budget, self._slot, self._seconds = budget, slot, seconds
-        self._wound = -1.0  # until when the system's timer leaves an operator that long
+        self._wound = -1.0  # until then, the running timer still leaves an operator its full time
 
     def start(self, number: int) -> None:
-        """Another operator begins; it is said which."""
+        """Note which operator begins, and give it its full time."""
         self._budget.at(self._slot, number)
         now = time.monotonic()
-        if now > self._wound:  # the timer of the system costs more than an operator
+        if now > self._wound:  # not for each operator: setting the system's timer costs more than an operator
             signal.setitimer(signal.ITIMER_REAL, self._seconds * (65 / 64))
             self._wound = now + self._seconds / 64
 
@@ -305,14 +305,14 @@ class Clock:
 
 
 def _work(client: socket.socket, connection: Connection, budget: Budget, slot: int) -> None:
-    """Serve one client that has been greeted, until it leaves."""
+    """Serve one authenticated client until it leaves."""
     limits = connection.rights.limits
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a kernel in the middle of a loop of NumPy's
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a kernel even inside a NumPy loop
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        score.write("1000")  # where the machine has no memory left, this process goes, and not the server
-    gc.freeze()  # what the server has made is here for good: nobody looks through it for garbage
+        score.write("1000")  # if the machine runs out of memory, kill this process, not the server
+    gc.freeze()  # objects inherited from the server live forever: exclude them from garbage collection
     keep_memory()
-    set_num_threads(1)  # clients share the processors by processes
+    set_num_threads(1)  # clients share the CPUs by processes
     limit_processor(limits.cpu_seconds)
     limit_memory(min(taken() + 2 * limits.max_bytes + HEADROOM, 1 << 62))
     connection.known = True
@@ -340,7 +340,7 @@ def _work(client: socket.socket, connection: Connection, budget: Budget, slot: i
         for reply in replies:
             client.sendall(wire.lengthened(reply))
     connection.close()
-    client.shutdown(socket.SHUT_WR)  # a socket that is closed with unread data takes the last words with it
+    client.shutdown(socket.SHUT_WR)  # closing a socket with unread data would discard the last replies
     client.settimeout(FRAME_SECONDS)
     with contextlib.suppress(TimeoutError):
         while client.recv(1 << 16):
@@ -348,9 +348,9 @@ def _work(client: socket.socket, connection: Connection, budget: Budget, slot: i
 
 
 def _frame(client: socket.socket, frames: Any, memory: memoryview, idle: float) -> memoryview | None:
-    """The next frame, which lies in some memory, or None at the end of the stream.
+    """Read the next frame into ``memory``; None at the end of the stream.
 
-    A length over the limit is refused before it is read.
+    A frame over the length limit is refused before it is read.
     """
     client.settimeout(idle)
     try:

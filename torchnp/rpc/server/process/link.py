@@ -1,7 +1,7 @@
-"""A session as it outlives its connections: frames on their way between a client and its worker, each applied once.
+"""Link between a client and its worker that survives reconnects; each frame is applied exactly once.
 
-Frames of the client wait here until the worker takes them, and replies until the client says that it has them. Both are
-bounded by the window, so that this side always reads, and a client or worker that is slow fills nobody's memory.
+The client's frames wait here until the worker takes them, and replies until the client acknowledges them. The window
+bounds both, so this side can always read, and a slow client or worker cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.wire.framing import ByteStream
 from torchnp.rpc.wire.outbox import Outbox
 
-TELL = wire.WINDOW // 4  # cost of frames after which the sender is told that they were taken
+TELL = wire.WINDOW // 4  # cost of taken frames after which the client gets a CREDIT
 
 
 class ClientStream(Protocol):
-    """A connection with a client."""
+    """Message stream of a connection with a client."""
 
     async def read(self, limit: int = wire.MAX_MESSAGE) -> wire.Bytes | None:
-        """The next message, at most so long; None at the end."""
+        """Read the next message, of at most ``limit`` bytes; None at the end."""
 
     async def write(self, messages: list[bytes]) -> None:
-        """Send messages; waits while the client does not read."""
+        """Send messages, waiting while the client does not read."""
 
     async def close(self, last: bytes = b"") -> None:
-        """Say a last message, if there is one, and close."""
+        """Send a last message, if there is one, and close."""
 
 
 class Link:
-    """What lies between the connections of a client, one after the other, and its worker.
+    """Queues between a client's successive connections and its worker.
 
     Parameters
     ----------
     worker : ByteStream
-        The worker's frames.
+        Stream of frames to and from the worker.
 
     Attributes
     ----------
     due : int
-        The number of the client's next frame.
+        Number of the next frame expected from the client.
     taken : int
-        The number of the next frame that the worker takes.
+        Number of the next frame that the worker will take.
     gone : Event
         Set when the client has left for good.
     """
@@ -57,15 +57,15 @@ class Link:
         self._inbox: deque[wire.Bytes] = deque()
         self._inbox_cost = self._unacked_bytes = 0
         self._outbox = Outbox("the client")
-        self._to_send = 1  # the number of the next frame to be sent on this connection
-        self._over = False  # whether the last frame is kept
+        self._to_send = 1  # number of the next frame to send on this connection
+        self._over = False  # whether the last frame is in the outbox
         self._mail, self._room, self._news = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._talking: asyncio.Task | None = None
 
     # ------------------------------------------------------------ the worker's side
 
     async def feed(self) -> None:
-        """Give the worker what comes for it."""
+        """Pass the client's frames on to the worker."""
         with contextlib.suppress(OSError):
             while True:
                 while not self._inbox:
@@ -82,7 +82,7 @@ class Link:
                     self._news.set()
 
     async def fetch(self) -> None:
-        """Keep what the worker says for the client; ends when the worker has."""
+        """Queue the worker's frames for the client; returns when the worker ends."""
         with contextlib.suppress(OSError):
             while (frame := await self._worker.read()) is not None:
                 while self._outbox.cost > wire.WINDOW:
@@ -91,22 +91,22 @@ class Link:
                 self.keep(frame)
 
     async def finish(self) -> None:
-        """Tell the worker that nothing more comes, once it has taken what did."""
+        """Signal the end of input to the worker, once it has taken all frames."""
         while self._inbox:
             await asyncio.sleep(0.01)
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Tell the worker that nothing more comes."""
+        """Signal the end of input to the worker."""
         self._worker.end()
 
     def keep(self, frame: wire.Bytes) -> None:
-        """Keep a frame for the client until it says that it has it."""
+        """Queue a frame for the client until it acknowledges it."""
         self._outbox.add(frame)
         self._news.set()
 
     def end(self) -> None:
-        """Nothing more is to be said; connections end when all has been."""
+        """Mark the outbox as complete; connections end once all of it is sent."""
         self._over = True
         self._news.set()
         self._worker.transport.close()
@@ -115,31 +115,31 @@ class Link:
 
     @property
     def attached(self) -> bool:
-        """Whether there is a connection."""
+        """Whether the client is connected."""
         return self._talking is not None
 
     async def talk(self, stream: ClientStream, due: int, first: list[bytes]) -> bool:
-        """Carry frames over a connection, the only one from now on; whether the session is over when it ends.
+        """Carry frames over a connection, which replaces any other; returns whether the session is over at its end.
 
         Parameters
         ----------
-        stream : Stream
+        stream : ClientStream
         due : int
-            The number of the frame that the client waits for.
+            Number of the frame that the client expects next.
         first : list of bytes
-            Messages to begin with.
+            Messages to send first.
 
         Raises
         ------
         ProtocolError
-            The client said something that it may not.
+            The client violated the protocol.
         """
         if self._talking is not None:
             self._talking.cancel()
         self._has(due)
         self._to_send = due
         task = self._talking = asyncio.current_task()
-        self._unacked_bytes = 0  # the ticket has told
+        self._unacked_bytes = 0  # the ticket has just told the client
         self._news.set()
         both = [asyncio.ensure_future(c) for c in (self._transmit(stream, first), self._receive(stream))]
         try:
@@ -189,10 +189,10 @@ class Link:
                 self.due += 1
                 self._inbox.append(frame)
                 self._mail.set()
-            # What came before is not applied again.
+            # A frame that came before is not applied again.
         return False
 
     def _has(self, due: int) -> None:
-        """Forget what the client says that it has."""
+        """Drop the frames that the client acknowledges."""
         self._outbox.forget(due, self._to_send)
         self._room.set()

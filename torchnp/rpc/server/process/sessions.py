@@ -1,4 +1,4 @@
-"""The sessions of a server, each with a process that computes, from the first connection to the last."""
+"""Life cycle of a server's sessions, each with its own worker process, across reconnects."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.wire.framing import ByteStream
 
 LINGER_SECONDS = 2.0
-# Why a session ended, by the signal that ended its process. At the hard limit of a processor the system kills.
+# Why a session ended, by the signal that ended its process. At the hard CPU limit the system sends SIGKILL.
 _REASONS: dict[int, str] = {signal.SIGALRM: "time", signal.SIGXCPU: "cpu"}
 
 
 @dataclass
 class LiveSession:
-    """A session that is here, with a connection or without."""
+    """A live session, connected or not."""
 
     link: Link
     slot: int
@@ -40,7 +40,7 @@ class LiveSession:
     revoked: bool = False
     life: asyncio.Task | None = None
     timer: asyncio.TimerHandle | None = None
-    lost_at: float = 0.0  # where there is a timer
+    lost_at: float = 0.0  # valid while there is a timer
 
 
 class Sessions:
@@ -49,9 +49,9 @@ class Sessions:
     Parameters
     ----------
     service : Service
-        What is offered.
+        The service that sessions offer.
     max_clients : int
-        Sessions at a time; one more is refused with a reason.
+        Concurrent sessions; further ones are refused with a reason.
     max_memory : int, optional
         Bytes that all sessions may hold together.
     """
@@ -61,23 +61,23 @@ class Sessions:
             raise ValueError(f"max_clients is at least 1, not {max_clients!r}")
         self.service, self.max_clients = service, max_clients
         self.budget = Budget(max_memory, max_clients)
-        self.counters = Counters(max_clients + 1)  # one for each worker, and this process's own
+        self.counters = Counters(max_clients + 1)  # a row for each worker, and one for this process
         self.count = self.counters.row(max_clients)
-        self.sessions: dict[int, asyncio.Future[int]] = {}  # by slot, the exit code of its worker
-        self._names: dict[int, str] = {}  # whose they are
+        self.sessions: dict[int, asyncio.Future[int]] = {}  # by slot, the future exit code of the worker
+        self._names: dict[int, str] = {}  # by slot, the client's name
         self._nursery: Nursery | None = None
         self._stopping = False
-        self._instance = secrets.token_hex(4)  # tells a session of a server that was started again from one that ended
-        self._held: dict[bytes, LiveSession] = {}  # by a digest of what each is resumed with, the oldest first
-        self._living: dict[int, LiveSession] = {}  # by slot, those whose worker has not been buried
+        self._instance = secrets.token_hex(4)  # distinguishes a session lost by a server restart from one that ended
+        self._held: dict[bytes, LiveSession] = {}  # by a digest of its resume token, oldest first
+        self._living: dict[int, LiveSession] = {}  # by slot, sessions whose worker is not yet cleaned up
 
     def fork(self) -> None:
-        """Make the process that workers come from, which is best done while there are no threads."""
+        """Start the nursery, if there is none; best done while there are no threads."""
         if self._nursery is None:
             self._nursery = Nursery(self.service, self.budget, self.counters)
 
     def _reap(self, stop: asyncio.Event) -> None:
-        """Free the slots of workers that have ended."""
+        """Record the exit codes of workers that have ended; set ``stop`` if the nursery has."""
         assert self._nursery is not None
         try:
             for slot, status in self._nursery.ended():
@@ -90,7 +90,7 @@ class Sessions:
     # ------------------------------------------------------------ for a client
 
     async def _session(self, hello: wire.Hello, peer: str, rights: Rights) -> tuple[LiveSession | None, bytes]:
-        """A new session, or the one that a client comes back to; where there is none, the frame that says why."""
+        """Open a session or find the one to resume; if there is none, return the frame that says why."""
         if hello.resume:
             return self._resumed(hello.resume, peer, rights)
         slot = await self._slot(rights)
@@ -119,7 +119,7 @@ class Sessions:
         return held, b""
 
     async def _carry(self, stream: ClientStream, held: LiveSession, due: int, welcome: bytes) -> bytes:
-        """Carry a session's frames over a connection; the last message of the connection."""
+        """Carry a session's frames over a connection; returns the last message for it."""
         if held.timer is not None:
             held.timer.cancel()
             held.timer = None
@@ -149,20 +149,20 @@ class Sessions:
             "no values any more"
         )
 
-    # ------------------------------------------------------------ places
+    # ------------------------------------------------------------ slots
 
     def _place(self, rights: Rights) -> int | None:
-        """A free slot, if one may be had."""
+        """A free slot, if there is one that the client may have."""
         if self._has_all(rights):
             return None
         return next((i for i in range(self.max_clients) if i not in self.sessions), None)
 
     def _has_all(self, rights: Rights) -> bool:
-        """Whether a client has as many sessions as its token gives."""
+        """Whether a client has as many sessions as its token allows."""
         return list(self._names.values()).count(rights.client) == rights.max_clients
 
     async def _slot(self, rights: Rights) -> int | None:
-        """A free slot; where there is none, that of a session that is ending, or has been without a connection for longest."""
+        """A free slot, or else that of a session that is ending, or of the one disconnected for longest."""
         slot = self._place(rights)
         if slot is None and (leaving := [h for h in self._in_the_way(rights) if h.ending or h.link.gone.is_set()]):
             await self._left(leaving)
@@ -179,17 +179,17 @@ class Sessions:
         return slot
 
     def _in_the_way(self, rights: Rights) -> list[LiveSession]:
-        """The sessions whose end would make a place for a client: its own, where it has all that its token gives."""
+        """Sessions whose end would free a slot for a client: only its own if it has all that its token allows."""
         own = self._has_all(rights)
         return [h for h in self._living.values() if not own or h.rights.client == rights.client]
 
     async def _left(self, some: list[LiveSession]) -> None:
-        """Wait for the end of one of some sessions."""
+        """Wait until one of some sessions has ended, for at most `LINGER_SECONDS`."""
         lives = [h.life for h in some if h.life is not None]
         await asyncio.wait(lives, timeout=LINGER_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 
     async def _free(self, slot: int, ended: asyncio.Future[int]) -> None:
-        """End a worker, and give its slot to the next."""
+        """Kill a worker if it still runs, and free its slot."""
         if not ended.done() and self._nursery is not None and not self._stopping:
             self._nursery.kill(slot)
             with contextlib.suppress(TimeoutError):
@@ -207,11 +207,11 @@ class Sessions:
         try:
             ours, theirs = socket.socketpair()
             with theirs:
-                ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, wire.CHUNK)  # a tensor's part goes in few pieces
+                ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, wire.CHUNK)  # so that a chunk takes few writes
                 _, worker = await asyncio.get_running_loop().connect_accepted_socket(ByteStream, ours)
                 link = Link(worker)
                 self._nursery.open(slot, theirs, peer, rights.client)
-        except OSError as error:  # of a process that has no more files to open
+        except OSError as error:  # this process is out of file descriptors
             del self.sessions[slot], self._names[slot]
             note(logging.ERROR, "no session", peer, client=rights.client, error=error.strerror)
             raise
@@ -224,13 +224,13 @@ class Sessions:
         self._held.pop(_digest(held.resume), None)
 
     async def _live(self, held: LiveSession) -> None:
-        """A session from its beginning to the end of its worker."""
+        """Run a session from its start to the end of its worker."""
         link, ended = held.link, self.sessions[held.slot]
         fetching, feeding, gone = (asyncio.ensure_future(c) for c in (link.fetch(), link.feed(), link.gone.wait()))
         try:
             await asyncio.wait([fetching, gone], return_when=asyncio.FIRST_COMPLETED)
             held.ending = True
-            if gone.done():  # what it sent last may still be worked on
+            if gone.done():  # the worker may still be handling the client's last frames
                 self._forget(held)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LINGER_SECONDS):
@@ -240,12 +240,12 @@ class Sessions:
                     note(logging.INFO, "session closed", held.peer, client=held.rights.client, reason="left")
             else:
                 feeding.cancel()
-                link.hang_up()  # the worker reads what is left, and goes
+                link.hang_up()  # the worker reads what is left, and exits
                 with contextlib.suppress(TimeoutError):
                     status = await asyncio.wait_for(asyncio.shield(ended), LINGER_SECONDS)
                     if last := self._why(status, held):
                         link.keep(last)
-                # A client that has no connection now hears of it when it comes back.
+                # A client that is disconnected now is told when it comes back.
                 asyncio.get_running_loop().call_later(held.rights.limits.lease_seconds, self._forget, held)
         finally:
             for task in (fetching, feeding, gone):
@@ -254,7 +254,7 @@ class Sessions:
             await self._free(held.slot, ended)
 
     def _why(self, status: int, held: LiveSession) -> bytes:
-        """What a client is told of a worker that did not end by itself."""
+        """The frame that tells a client why its worker was ended; empty if it ended by itself."""
         if not status:
             return b""
         if held.revoked:
@@ -278,5 +278,5 @@ class Sessions:
 
 
 def _digest(resume: str) -> bytes:
-    """What a session is found by: how long that takes tells nothing of the secret."""
+    """Key of a session by its resume token, hashed so that lookup time reveals nothing of the secret."""
     return hashlib.sha256(resume.encode(errors="replace")).digest()

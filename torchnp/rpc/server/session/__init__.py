@@ -1,4 +1,4 @@
-"""One session: frames in, arguments checked, kernels run, objects stored, replies out.
+"""One session: decode frames, check arguments, run kernels, store objects, send replies.
 
 Imports `torchnp.rpc.wire`, `torchnp.rpc.server.privacy`, `torchnp.rpc.server.config` and `torchnp.rpc.server.monitoring`. No torch.
 """

@@ -1,7 +1,7 @@
-"""The arguments of a frame against the operator's schema, before any kernel sees them.
+"""Check a frame's arguments against the operator's schema, before any kernel sees them.
 
-A kernel trusts its arguments: where the schema says int, an array would do its arithmetic in wrapping int64. So the
-kinds of all values are compared with the schema first. What was found good is remembered by the kinds alone.
+A kernel trusts its arguments: where the schema says int, an array would compute in wrapping int64. So the kinds of all
+values are first compared with the schema. Combinations of kinds that passed are cached.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Kind = type | frozenset[type]
 MOST = 2**63 - 1
 _INTS = frozenset({int})
 END = "end"
-REMEMBERED = 16 << 20  # bytes of patterns of all operators; a client that makes up more pays for each look
+REMEMBERED = 16 << 20  # cache bytes for all operators; once they are used up, new combinations are checked each time
 
 
 class Huge:
-    """The kind of an integer that is no int64."""
+    """Kind of an integer beyond int64."""
 
 
 _NUMBERS = frozenset({bool, int, float, Complex, Huge})
@@ -38,16 +38,16 @@ _TAKES: dict[str, frozenset[type]] = {
     "Layout": frozenset({str, int}),
     "Device": frozenset({str}),
     "MemoryFormat": frozenset({str, int}),
-}  # what else there is (generators, storages, streams) cannot be sent
+}  # other types (generators, storages, streams) cannot be sent
 _LIST = re.compile(r"(.*)\[(\d*)\]$")
 _SPOKEN: dict[type, str] = {Handle: "Tensor", Complex: "complex", Dtype: "dtype", Huge: "int beyond 64 bits"}
 
 
 def kind_of(value: Any) -> Kind:
-    """What a value of a frame is: its type, or the types of a list's items."""
+    """Kind of a value in a frame: its type, or the set of its items' kinds for a list."""
     kind = type(value)
     if kind is int:
-        return Huge if value > MOST else kind  # frames have no integer below -2**63
+        return Huge if value > MOST else kind  # frames cannot hold integers below -2**63
     if kind is Ints:
         return _INTS
     if kind is Items:
@@ -56,7 +56,7 @@ def kind_of(value: Any) -> Kind:
 
 
 def takes(type_: str, kind: Kind) -> bool:
-    """Whether a value of that kind may stand where the schema has that type."""
+    """Whether a parameter of a schema type accepts a value of a kind."""
     if type_[-1] == "?":
         return kind is type(None) or takes(type_[:-1], kind)
     if found := _LIST.match(type_):
@@ -70,15 +70,15 @@ Good = dict[Any, Any]
 
 
 def checker(schema: Schema, room: Room | None = None) -> tuple[Callable[[list, dict[str, Any]], str | None], Good]:
-    """What looks at the arguments of a frame, and what it has found good, as long as there is room.
+    """Make an argument checker for a schema, and its cache of accepted types, filled while there is room.
 
     Returns
     -------
     problem : callable
-        Says in torch's words what is wrong with arguments by position and by name, or None.
+        Takes positional and keyword arguments; returns torch's error text, or None if they fit.
     good : dict
-        Leads by the type of each argument in turn to ``END`` where arguments by position alone were good that say no
-        more than their types, but for integers of 64 bits or less.
+        Trie over argument types, with ``END`` where a purely positional call with these types was accepted. It covers
+        no lists of `Items` and no integers beyond 64 bits, as their types do not tell all.
     """
     wrong, room = _comparison(schema), room or Room(REMEMBERED)
     good: set[tuple] = set()
@@ -90,7 +90,7 @@ def checker(schema: Schema, room: Room | None = None) -> tuple[Callable[[list, d
         if kinds in good:
             return None
         words = wrong([*map(kind_of, args)], {name: kind_of(x) for name, x in kwargs.items()})
-        if words is None and room.take(size_of(kinds) + 256 * len(kinds)):  # a level of paths for each
+        if words is None and room.take(size_of(kinds) + 256 * len(kinds)):  # for a level of the trie each
             good.add(kinds)
             types = [*map(type, args)]
             if not kwargs and Items not in types and Huge not in kinds:
@@ -104,7 +104,7 @@ def checker(schema: Schema, room: Room | None = None) -> tuple[Callable[[list, d
 
 
 def _comparison(schema: Schema) -> Callable[[list[Kind], dict[str, Kind]], str | None]:
-    """The same of the kinds of the arguments, by position and by name."""
+    """Make the uncached check, which takes the kinds of positional and keyword arguments."""
     by_name = {a.name: a for a in schema.args}
     positional = [a for a in schema.args if not a.kwonly]
     required = [

@@ -1,4 +1,4 @@
-"""A server's arrays, laid out as the client believes that they are."""
+"""Give the server's arrays the memory layout that the client expects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchnp.rpc.exceptions import ProtocolError
 
 
 def shaped(raw: np.ndarray, data: wire.Data) -> np.ndarray:
-    """The tensor in a buffer, its dimensions in the order that they have in the client's memory."""
+    """View an uploaded buffer as a tensor, with the dimension order of the client's memory; makes bools 0 or 1."""
     dtype = wire.dtype_of(data.dtype)
     if dtype == np.bool_:
         np.not_equal(raw, 0, out=raw.view(np.bool_))
@@ -19,9 +19,9 @@ def shaped(raw: np.ndarray, data: wire.Data) -> np.ndarray:
 
 
 def laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
-    """The array with the strides (in elements) that the client believes it has; None means C order.
+    """Give an array the strides (in elements) that the client expects; None means C order.
 
-    Its memory holds its elements and nothing else but zeros: ``as_strided`` reaches all of it, and counts from its start.
+    Its memory holds only its elements and zeros, as ``as_strided`` can reach all of it and counts from its start.
     """
     alone = array.base is None or _alone(array)
     if strides is None:
@@ -39,7 +39,7 @@ def laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
 
 
 def _alone(array: np.ndarray) -> bool:
-    """Whether the memory that an array lies in is its elements': a kernel's own may hold what was freed before."""
+    """Whether an array's memory holds nothing but its elements; a kernel's buffer may hold freed data beside them."""
     root = array
     while isinstance(root.base, np.ndarray):
         root = root.base

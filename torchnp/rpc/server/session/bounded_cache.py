@@ -1,4 +1,4 @@
-"""What a session's process remembers beside objects, within a number of bytes."""
+"""Caches of a session's process, bounded by bytes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Value = TypeVar("Value")
 
 
 class Room:
-    """Bytes that are left for something that is never forgotten."""
+    """Remaining bytes for a cache that never evicts."""
 
     def __init__(self, nbytes: int) -> None:
         self.left = nbytes
 
     def take(self, nbytes: int) -> bool:
-        """Take so many, if there are; whether there were."""
+        """Take ``nbytes`` if that many are left; returns whether they were."""
         if nbytes > self.left:
             return False
         self.left -= nbytes
@@ -26,12 +26,12 @@ class Room:
 
 
 class BoundedCache(Generic[Value]):
-    """Values by key, of so many bytes together; where there would be more, all are forgotten.
+    """Cache of values by key with a byte limit; everything is evicted when it would be exceeded.
 
     Parameters
     ----------
     most : int
-        Bytes of keys and values, about. One that takes more than a quarter is not kept.
+        Approximate limit in bytes of keys and values. An entry of more than a quarter of it is not kept.
     """
 
     def __init__(self, most: int = CACHE_BYTES) -> None:
@@ -42,11 +42,11 @@ class BoundedCache(Generic[Value]):
         return len(self._values)
 
     def get(self, key: Any) -> Value | None:
-        """The value of a key, or None."""
+        """Value of a key, or None."""
         return self._values.get(key)
 
     def keep(self, key: Any, value: Value) -> None:
-        """Remember a value under a new key."""
+        """Store a value under a new key."""
         nbytes = size_of(key) + size_of(value)
         if nbytes > self.most // 4:
             return
@@ -58,7 +58,7 @@ class BoundedCache(Generic[Value]):
 
 
 def size_of(value: Any) -> int:
-    """Bytes of memory that a value takes, about: of nested tuples and lists, texts, labels and errors."""
+    """Approximate bytes of memory of a value: nested tuples and lists, texts, labels or errors."""
     if isinstance(value, (tuple, list, frozenset)):
         return 80 + sum(8 + size_of(x) for x in value)
     if isinstance(value, (str, bytes)):

@@ -1,4 +1,4 @@
-"""What of an error's text a client is told: no names of the server's files."""
+"""Sanitize error texts for clients: no names of the server's files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 MAX_TEXT = 8192  # characters
 
-# A quoted name, whatever is in it, and a bare one; what follows a word, a colon or a slash is none (and/or, tcp://HOST).
+# A quoted path with any characters, or a bare one. No path starts after a word, colon or slash (and/or, tcp://HOST).
 _PATHS = re.compile(r"""(?P<quote>['"])/[^'"\n]*(?P=quote)|(?<![\w.:/])/(?:[\w.+~@%=-]+/)*[\w.+~@%=-]+/?""")
 
 
 def error_text(error: object) -> str:
-    """The text of an error, or a text, as a client is told it.
+    """Sanitize an error or a text for a client.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def error_text(error: object) -> str:
     Returns
     -------
     str
-        At most `MAX_TEXT` characters, with ``<file>`` in the place of absolute paths.
+        The first `MAX_TEXT` characters, with ``<file>`` in place of absolute paths.
     """
     text = str(error)[:MAX_TEXT]
     return _PATHS.sub("<file>", text) if "/" in text else text

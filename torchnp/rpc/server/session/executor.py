@@ -1,4 +1,4 @@
-"""One operator at a time: its arguments, the gate, the kernel and its results."""
+"""Execute operators one at a time: bind arguments, apply the privacy gate, run the kernel, store results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from torchnp.rpc.server.session.overload_info import Served
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.wire import Handle, Ints
 
-# What a kernel is given for an argument that is no object and does not stand for itself.
+# Conversions of wire arguments, other than handles, to what a kernel takes.
 _MADE_OF: dict[type, Callable[[Any], Any]] = {
     Ints: lambda arg: arg.items.copy(),
     wire.Dtype: lambda arg: wire.dtype_of(arg.name),
@@ -37,7 +37,7 @@ _MADE_OF: dict[type, Callable[[Any], Any]] = {
 
 
 class Refusal(RuntimeError):
-    """What the server itself does not do; its text tells no values."""
+    """The server, not the kernel, refuses an operator; the text contains no values."""
 
 
 class Executor:
@@ -46,13 +46,13 @@ class Executor:
     Attributes
     ----------
     pace : Pace
-        Is told how long operators on private data took, and says when the reply is due.
+        Records how long operators on private data took, and decides when the reply is due.
     """
 
     def __init__(self, service: Service, store: ObjectStore, rights: Rights, count: Count) -> None:
         self.service, self.store, self.rights, self.count = service, store, rights, count
         self.pace = Pace(service.bucket, service.late)
-        self._generator = Generator()  # seeded for each operator: no operator moves another's numbers
+        self._generator = Generator()  # reseeded for each random operator, so no operator affects another's numbers
         self._rows: dict[int, Served] = {}
         self._foreseen: BoundedCache[Disclosure] = BoundedCache()
         self._labels: BoundedCache[tuple[list[row_labels.Label], float]] = BoundedCache()
@@ -64,16 +64,16 @@ class Executor:
         failed: Callable[[Failure], object],
         watch: Callable[[int], None] | None = None,
     ) -> None:
-        """Run operators in their order.
+        """Run operators in order.
 
         Parameters
         ----------
         seq : int
-            Sequence number of the first.
+            Sequence number of the first operator.
         failed : callable
-            Is told of each failure that is the first on its way: not of an operator of whose inputs one had failed.
+            Called with each original failure, not for operators with failed inputs.
         watch : callable, optional
-            Is told of each operator before it runs, by its number in the table, counted from 1.
+            Called before each operator with its number in the table, counted from 1.
         """
         rows, store, quickly = self._rows, self.store, self._fast_path
         for number, op in enumerate(ops, seq):
@@ -107,7 +107,7 @@ class Executor:
                 failed(self._failed(op, row, error, number))
 
     def _slow_path(self, op: wire.Op, row: Served, seq: int) -> Failure | None:
-        """Run an operator; the failure if it is the first on its way, None if it worked or an input had failed."""
+        """Run an operator with all checks; returns its failure, or None if it worked or an input had failed."""
         call = self._bound(op, row)
         public = True
         for entry in call.entries:
@@ -139,7 +139,7 @@ class Executor:
         return None if problem is None else self._failed(op, row, problem, seq)
 
     def _bound(self, op: wire.Op, row: Served) -> Invocation:
-        """The call that a frame asks for: from here on, nothing looks at where in the frame an argument was."""
+        """Bind a frame's arguments to parameter names; later code does not see their position in the frame."""
         given = row.bound(op)
         names: list[str] = []
         entries: list[StoredObject] = []
@@ -151,9 +151,9 @@ class Executor:
         return Invocation(op, row, given, names, entries, targets, values)
 
     def _fast_path(self, op: wire.Op, row: Served) -> list | None:
-        """Arguments as a kernel takes them; None if they have to be looked at more closely.
+        """Convert arguments to what a kernel takes; None if the call needs the slow path.
 
-        They were found good before, and the objects among them are public and have not failed.
+        Requires argument types that passed the check before, and public objects that have not failed.
         """
         allowed = self.rights.allowed
         if allowed is not None and op.index not in allowed:
@@ -177,20 +177,20 @@ class Executor:
                 elif kind in _MADE_OF:
                     arg = _MADE_OF[kind](arg)
                 values.append(arg)
-        except KeyError:  # arguments of these types, or such an object, have not been met
+        except KeyError:  # these types have not been checked yet, or there is no such object
             return None
         return values if END in good else None
 
     def _failed(self, op: wire.Op, row: Served, problem: Exception, seq: int) -> Failure:
         failure = _failure(row, problem, seq)
         call = self._bound(op, row)
-        # What makes and writes nothing is a check: of what it was asked about, and of all that was made with that.
+        # An operator without results or writes is a check; it poisons its inputs and the siblings of these.
         checked = [] if row.returns or row.written else [e for x in call.entries for e in (x, *self._siblings(x))]
         self._poison(op, call.targets + checked, self.store.remembered(failure))
         return failure
 
     def _join(self, call: Invocation) -> None:
-        """Let objects that one operator made or wrote know of each other."""
+        """Link the objects that one operator made or wrote as siblings."""
         written = [_ids(call.given[name]) for name in call.row.written if name in call.given]
         ids = (*itertools.chain(*written), *range(call.op.first, call.op.first + call.op.count))
         for i in ids:
@@ -200,7 +200,7 @@ class Executor:
         return [self.store.entries[i] for i in entry.siblings if i in self.store.entries]
 
     def _value(self, arg: Any, entries: list[StoredObject]) -> Any:
-        """An argument as a kernel takes it; the objects in it join ``entries``."""
+        """Convert an argument to what a kernel takes; appends its objects to ``entries``."""
         kind = type(arg)
         if kind is wire.Handle:
             entry = self.store.get(arg.id)
@@ -211,7 +211,7 @@ class Executor:
         return _MADE_OF[kind](arg) if kind in _MADE_OF else arg
 
     def _check(self, call: Invocation) -> None:
-        """What the server refuses whatever the values are, before a kernel sees them."""
+        """Refuse writes to datasets, too large results, and shapes, offsets or times that would depend on values."""
         row, values = call.row, call.values
         for entry in call.targets:
             if entry.buffer is not None and entry.buffer.readonly:
@@ -234,11 +234,11 @@ class Executor:
             self.store.check_bytes(int(max(repeats.sum(dtype=np.float64), 0)) * each)
 
     def _check_size(self, call: Invocation, name: str) -> None:
-        """QuotaError where an argument alone says that too much would be made."""
+        """Raise QuotaError if an argument alone shows that too much would be allocated."""
         size, of = call.values.get(name), 1
         sizes: list[Any] = size if isinstance(size, list) else [size]
         if not sizes or not all(type(n) is int and n >= 0 for n in sizes):
-            return  # for the kernel to refuse
+            return  # the kernel refuses these
         if call.row.name == "aten::repeat":
             of = call.values["self"].size
         self.store.check_bytes(math.prod(sizes) * of)
@@ -246,7 +246,7 @@ class Executor:
             raise Refusal(f"{sizes[0]:,} pieces are more than the {wire.MAX_ITEMS:,} results that an operator may have")
 
     def _seeded(self, op: wire.Op) -> Generator:
-        """What an operator draws from; the client knows its key, so that the numbers tell of no values."""
+        """Generator for an operator, seeded by its key; the client knows the key, so the numbers reveal no values."""
         if op.key is not None:
             self._generator.manual_seed(op.key)
         return self._generator
@@ -254,12 +254,12 @@ class Executor:
     # ------------------------------------------------------------ private data
 
     def _run_on_private(self, call: Invocation) -> Exception | None:
-        """Run an operator on private data: what of it can be seen is decided before the kernel meets a value.
+        """Run an operator on private data; what it discloses is decided before a kernel sees a value.
 
         Returns
         -------
         Exception or None
-            Why the operator fails, whatever the values are.
+            The operator's error, which does not depend on values.
         """
         op, row, entries, store = call.op, call.row, call.entries, self.store
         facts = taint.facts(op, call.given, entries, row.whole)
@@ -269,7 +269,7 @@ class Executor:
             for id_, (array, view) in enumerate(made, op.first):
                 store.put(id_, array, False, view=view, rows=rows[id_ - op.first])
             return None
-        # No kernel writes a public buffer that its schema does not mark: it would keep private values and stay public.
+        # Lock public buffers that are not targets: one that a kernel wrote would hold private values but stay public.
         free = [not e.buffer.public or any(e is t for t in call.targets) for e in entries]  # type: ignore[union-attr]
 
         def guarded(arrays: Iterable[Any]) -> Iterator[Any]:
@@ -288,11 +288,11 @@ class Executor:
         store.check_bytes(sum(f.nbytes for f in outcome.results))
         store.check_objects(len(outcome.results))
         results = [row_calls.Shaped(f.shape, f.dtype) for f in outcome.results]
-        if call.targets and not results:  # in place: what it writes
+        if call.targets and not results:  # in-place: the targets are the results
             results = [row_calls.Shaped(e.array.shape, e.array.dtype) for e in call.targets]  # type: ignore[union-attr]
         rows, seconds = self._label(call, facts, results)
-        # A target whose places depended each on the one row that its label says, and do so still, is as before, and so are
-        # its views. All others are private from here on, and mixed.
+        # If an in-place operator keeps the row label of its target, the target and its views stay as they are.
+        # Otherwise, all targets become private and mixed.
         stays = (
             not outcome.results
             and rows == [e.label for e in call.targets if isinstance(e.label, row_labels.Rows)] != []
@@ -315,10 +315,10 @@ class Executor:
         return None
 
     def _write_rows(self, call: Invocation, results: list[row_calls.Shaped], rows: list[row_labels.Label]) -> None:
-        """What an operator in place that keeps a row label writes."""
+        """Write the target of an in-place operator that keeps a row label."""
         try:
             (found,) = call.by_rows(results, rows)
-        except RAISED:  # no memory: no value tells
+        except RAISED:  # out of memory, which does not depend on values
             found = None
         if found is None:
             call.clear()
@@ -328,7 +328,7 @@ class Executor:
     def _on_values(
         self, call: Invocation, outcome: Disclosure, results: list[row_calls.Shaped], rows: list[row_labels.Label]
     ) -> list[Any]:
-        """The results: those with a row label by kernels that see no value, and others by the table's, or None where it fails."""
+        """Results: row-labelled ones by kernels that see no value, others by the table's kernel; None if that fails."""
         found: list[Any] = [None] * len(outcome.results)
         labelled = [isinstance(label, row_labels.Rows) for label in rows]
         if not labelled or not all(labelled):
@@ -339,7 +339,7 @@ class Executor:
         if any(labelled):
             try:
                 by_row = call.by_rows(results, rows)
-            except RAISED:  # no memory: no value tells
+            except RAISED:  # out of memory, which does not depend on values
                 by_row = [None] * len(results)
             found = [x if label else y for label, x, y in zip(labelled, by_row, found)]
         return found
@@ -347,9 +347,9 @@ class Executor:
     def _label(
         self, call: Invocation, facts: tuple, results: list[row_calls.Shaped]
     ) -> tuple[list[row_labels.Label], float]:
-        """The labels of the results, and the seconds that it took to find them without a value.
+        """Labels of the results, and the seconds that it took to find them without private values.
 
-        They depend on what the client knows; where rows move, on public places too.
+        Labels depend on what the client knows. If rows move, they depend on public indices too, and are not cached.
         """
         given = [e.label for e in call.entries]
         key = (*facts, *given)
@@ -373,7 +373,7 @@ class Executor:
                 self.store.put(id_, array, True, view=view)
 
     def _poison(self, op: wire.Op, targets: list[StoredObject], failure: Failure) -> None:
-        """Results have failed, and so has whatever should have been written: its views must not be believed."""
+        """Mark an operator's results as failed, and poison the buffers that it should have written, for all views."""
         for i in range(op.first, op.first + op.count):
             self.store.delete(i, i)
             self.store.put_failure(i, failure)
@@ -384,7 +384,7 @@ class Executor:
 
 
 def _ids(arg: Any) -> list[int]:
-    """The ids of the objects in an argument."""
+    """Ids of the objects in an argument."""
     return [x.id for x in (arg.items if isinstance(arg, wire.Items) else (arg,)) if type(x) is wire.Handle]
 
 

@@ -1,4 +1,4 @@
-"""A call of an operator: what came, the objects that it is about, and the results that the client is waiting for."""
+"""Invocation of an operator: its arguments, the objects among them, and the results that the client expects."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from torchnp.rpc.server.session.overload_info import Served
 
 
 class Invocation(msgspec.Struct, eq=False):
-    """One operator with its arguments, each under the name of its parameter, however the frame had them.
+    """One operator call with its arguments by parameter name, whether the frame sent them by position or by name.
 
     Attributes
     ----------
     given : dict
-        What the frame says for each parameter, in the schema's order.
+        The frame's argument for each parameter, in the schema's order.
     names : list of str
-        The parameter that each object stands for.
-    entries : list of Entry
+        The parameter that each object belongs to.
+    entries : list of StoredObject
         The objects, in the same order.
-    targets : list of Entry
-        Those that the operator writes.
+    targets : list of StoredObject
+        Objects that the operator writes.
     values : dict
-        As a kernel takes them: arrays in the place of handles.
+        The arguments as a kernel takes them: arrays in place of handles.
     """
 
     op: wire.Op
@@ -46,18 +46,18 @@ class Invocation(msgspec.Struct, eq=False):
     values: dict[str, Any] = {}
 
     def named(self, arrays: Iterable[Any]) -> dict[str, Any]:
-        """The arguments with arrays in the place of the objects, in their order."""
+        """The arguments by name, with arrays in place of the objects, in their order."""
         left = iter(arrays)
         return {name: substitute(a, left) for name, a in self.given.items()}
 
     def on(self, arrays: Iterable[Any], targets: bool = False) -> Invocation:
-        """The same call with other arrays in the place of its objects, in their order."""
+        """The same call with other arrays in place of its objects, in their order."""
         return Invocation(
             self.op, self.row, self.given, self.names, self.entries, self.targets if targets else [], self.named(arrays)
         )
 
     def run(self, generator: Generator) -> Any:
-        """What the kernel gives, drawing from the generator if it draws."""
+        """Run the kernel, with the generator if it is random; returns its raw output."""
         row = self.row
         if row.finite:
             _check_finite(self.values.values())
@@ -79,22 +79,22 @@ class Invocation(msgspec.Struct, eq=False):
             entry.array.fill(0)  # type: ignore[union-attr]
 
     def results(self, generator: Generator) -> list[tuple[np.ndarray, bool]]:
-        """`results` of what the kernel gives."""
+        """Run the kernel; returns its `results`."""
         return results(self.op, self.row, self.run(generator))
 
     def picked(self, out: Any) -> list[Any]:
-        """Of what a kernel gives for each result of the schema, what the client wants."""
+        """Select the results that the client wants from a kernel's raw output."""
         return [value for value, _, _ in _picked(self.op, self.row, out)]
 
     def plainly(self, arrays: Sequence[np.ndarray], instead: dict[str, Any]) -> list[np.ndarray]:
-        """What the kernel gives for other arrays, which are no objects of the session, and other values of parameters."""
+        """Run the kernel on arrays outside the session, with the parameter values in ``instead``; drops ``dtype``."""
         values = self.named(arrays)
         values = {name: instead.get(name, value) for name, value in values.items() if name != "dtype"}
         out = Invocation(self.op, self.row, self.given, [], [], [], values).run(Generator(0))
         return [_array(a) for a in self.picked(out)]
 
     def by_rows(self, results: Sequence[row_calls.Shaped], labels: Sequence[Label]) -> list[np.ndarray | None]:
-        """The results that have a row label, by the kernels that keep it; None for all others."""
+        """Compute the results that have a row label, by the kernels that keep it; None for all others."""
         return row_calls.values(self, results, labels)
 
 
@@ -107,7 +107,7 @@ def _check_finite(values: Iterable[Any]) -> None:
 
 
 def results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]:
-    """The tensors that a kernel gave, laid out as the client expects them, and whether each is a view."""
+    """A kernel's tensors in the layout that the client expects, and whether each is a view."""
     made = []
     for array, view, strides in _picked(op, row, out):
         if type(array) is not np.ndarray:
@@ -121,7 +121,7 @@ def results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]
 
 
 def _picked(op: wire.Op, row: Served, out: Any) -> list[tuple[Any, bool, Any]]:
-    """The tensors that a kernel gave and the client wants, whether each is a view, and its strides there."""
+    """The kernel results that the client wants, whether each is a view, and its expected strides."""
     fresh: list[tuple[Any, bool, Any]] = []
     for i, view in row.returns:
         value = out if row.single else out[i]
@@ -150,7 +150,7 @@ _default_in_use = threading.Lock()
 
 @contextlib.contextmanager
 def _as_default(generator: Generator) -> Iterator[None]:
-    """Let overloads that have no generator argument draw from a session's generator."""
+    """Let overloads without a generator argument draw from a session's generator."""
     with _default_in_use:
         own, default_generator.__dict__ = default_generator.__dict__, generator.__dict__
         try:

@@ -1,7 +1,7 @@
-"""What a session holds on the server: arrays by id, and the buffers that they share.
+"""Object store of a session: arrays by id, and the buffers that they share.
 
-Bytes, privacy and poison belong to the buffer, not to the array: views of one buffer cost nothing, and what is
-written through one of them is in all.
+Bytes, privacy and poison belong to the buffer, not to the array: further views of a buffer cost nothing, and a write
+through one view shows in all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torchnp.rpc.server.privacy.row_labels import Label, Mixed, Rows
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an object has no value: the earliest operator that failed on the way to it."""
+    """Why an object has no value: the earliest failed operator that it depends on."""
 
     seq: int
     kind: str
@@ -29,10 +29,10 @@ class Failure:
     op: str
 
 
-SPARE = 256 << 20  # bytes that a session keeps of a shared budget without using them
-FAILURE_BYTES = 16 << 20  # of the texts of failures that a session's objects keep whole
-SHORT = 100  # characters that are kept of others
-OVERRUN = 1 << 16  # failed objects over the limit: a client learns of its quota only at the next reply
+SPARE = 256 << 20  # unused bytes of a shared budget that a session may keep
+FAILURE_BYTES = 16 << 20  # total length of failure texts that a session stores in full
+SHORT = 100  # characters stored of failure texts after that
+OVERRUN = 1 << 16  # failed objects allowed over the limit: a client learns of its quota only at the next reply
 
 
 class Buffer(msgspec.Struct, eq=False, gc=False):
@@ -41,15 +41,15 @@ class Buffer(msgspec.Struct, eq=False, gc=False):
     Attributes
     ----------
     public : bool
-        Whether everything that was ever written here came from the client itself.
+        Whether everything ever written here came from the client or was computed from that alone.
     readonly : str
         Name of the owner's dataset that lives here, or "".
     users : int
-        How many objects view it.
+        Number of objects that view it.
     poison : Failure or None
-        An operator that should have written here failed.
+        Failure of an operator that should have written here.
     mixed : str
-        An operator that wrote here and left no row to itself, or "".
+        Operator that wrote here and mixed the rows, or "".
     """
 
     root: object
@@ -64,7 +64,7 @@ class Buffer(msgspec.Struct, eq=False, gc=False):
 class StoredObject(msgspec.Struct, eq=False, gc=False):
     """One object: an array, or the failure that stands in its place.
 
-    ``siblings`` are the ids of what the same operator made or wrote, if there is more than this object.
+    ``siblings`` are the ids of all objects that the same operator made or wrote, if there are others than this one.
     """
 
     array: np.ndarray | None
@@ -75,7 +75,7 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
 
     @property
     def label(self) -> Label:
-        """Which dimension indexes an owner's rows; None if the values are public."""
+        """Row label; None if the values are public."""
         if self.buffer is None or self.buffer.public:
             return None
         if self.buffer.mixed or self.rows is None:
@@ -88,7 +88,7 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
 
 
 def root_of(array: np.ndarray) -> tuple[object, int]:
-    """The object that owns an array's memory, and its bytes; follows every kind of base."""
+    """The object that owns an array's memory, and its bytes; follows all kinds of base."""
     owner: object = array
     nbytes, base = array.nbytes, array.base
     while base is not None:
@@ -97,7 +97,7 @@ def root_of(array: np.ndarray) -> tuple[object, int]:
             nbytes = owner.nbytes
         base = getattr(owner, "base", None)
         if base is None and type(owner) is not np.ndarray:
-            base = getattr(owner, "owner", None)  # of a window that a kernel has on all bytes of an array
+            base = getattr(owner, "owner", None)  # a kernel's window on all bytes of an array
     return owner, nbytes
 
 
@@ -110,31 +110,31 @@ class ObjectStore:
         self.buffers: dict[int, Buffer] = {}
         self.nbytes = 0
         self.last_id = -1
-        self._orders: dict[bytes, list] = {}  # of labels: the one copy of each, and how many objects have it
+        self._orders: dict[bytes, list] = {}  # row orders of labels, each kept once with its use count
         self._failure_bytes = 0
-        # Where sessions share a budget: asks it for room for so many bytes, and gives how many there are then.
+        # If sessions share a budget: requests room for so many bytes in total, and returns the bytes then granted.
         self.grow: Callable[[int], int] | None = None
-        self._granted = 0  # bytes, up to which nothing need be asked
+        self._granted = 0  # bytes that may be used without asking
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def get(self, id_: int) -> StoredObject:
-        """The object of an id; ProtocolError if there is none."""
+        """Get an object by its id; ProtocolError if there is none."""
         try:
             return self.entries[id_]
         except KeyError:
             raise ProtocolError(f"there is no object {id_} in this session") from None
 
     def claim(self, first: int, count: int) -> None:
-        """Take new ids; ProtocolError unless all are above every id taken before."""
+        """Claim new ids; ProtocolError unless all are above every id claimed before."""
         if first <= self.last_id:
             raise ProtocolError(f"object id {first} was used before; ids are never used again")
         if count:
             self.last_id = first + count - 1
 
     def check_bytes(self, nbytes: int) -> None:
-        """QuotaError if so many more bytes are over the limit."""
+        """Raise QuotaError if so many more bytes would exceed the limit."""
         if self.nbytes + nbytes <= self._granted:
             return
         if self.nbytes + nbytes > self.limits.max_bytes:
@@ -145,33 +145,33 @@ class ObjectStore:
         self._ask(self.nbytes + nbytes)
 
     def _ask(self, nbytes: int) -> None:
-        """Have room for so many bytes, and no more than a session may hold."""
+        """Get room for so many bytes in total, up to the session's limit."""
         most = self.limits.max_bytes
         self._granted = most if self.grow is None else min(most, self.grow(nbytes))
 
     def check_objects(self, count: int = 1) -> None:
-        """QuotaError if so many more objects are over the limit."""
+        """Raise QuotaError if so many more objects would exceed the limit."""
         if len(self.entries) + count > self.limits.max_objects:
             raise QuotaError(f"the session holds {len(self.entries):,} objects, as many as the server allows")
 
     def zeros(self, nbytes: int) -> np.ndarray:
-        """Memory that the limits have room for, of zeros: nobody meets here what was freed before.
+        """Allocate zeroed memory within the limits, so that no freed data shows in it.
 
         Raises
         ------
         QuotaError
-            The session has no room for it.
+            The session's limit would be exceeded.
         MemoryError
-            The server has not.
+            The server is out of memory.
         """
         self.check_bytes(nbytes)
         try:
             return np.zeros(nbytes, np.uint8)
-        except ValueError:  # of a number that no address has
+        except ValueError:  # more bytes than can be addressed
             raise MemoryError("the server is out of memory") from None
 
     def is_new(self, array: np.ndarray, nbytes: int) -> bool:
-        """Whether the array's memory has so many bytes, and no object of the session lies in it."""
+        """Whether an array's memory has exactly ``nbytes``, and no object of the session uses it."""
         owner, found = root_of(array)
         return found == nbytes and id(owner) not in self.buffers
 
@@ -183,23 +183,23 @@ class ObjectStore:
         Parameters
         ----------
         rows : Label
-            Of a private array.
+            Row label of a private array.
         view : bool
-            Whether the array may share memory with others of the session; if not and it does, a copy is stored.
+            Whether the array may share memory with other objects of the session; if not and it does, a copy is stored.
         """
         if len(self.entries) >= self.limits.max_objects:
             self.check_objects()
         owner: Any = array.base
-        if type(owner) is np.ndarray and owner.base is None:  # as most views are
+        if type(owner) is np.ndarray and owner.base is None:  # true for most views
             nbytes = owner.nbytes
         else:
             owner, nbytes = root_of(array)
         buffer = self.buffers.get(id(owner))
         if buffer is not None and not view:
-            array = array.copy(order="K")  # in the order that the client believes
+            array = array.copy(order="K")  # keeps the layout that the client expects
             owner, nbytes, buffer = array, array.nbytes, None
         if buffer is not None or readonly:
-            nbytes = 0  # an owner's dataset is there anyway
+            nbytes = 0  # a shared buffer is already counted; an owner's dataset is not the session's
         if rows is not None:
             rows = self._with_order(rows, nbytes)
         elif self.nbytes + nbytes > self._granted:
@@ -211,17 +211,17 @@ class ObjectStore:
             buffer.users += 1
             if not public:
                 buffer.public = False
-        # An array that does not own its memory cannot be resized, so no kernel can pull it from under its views.
+        # An array that does not own its memory cannot be resized, so no kernel can free the memory under its views.
         entry = self.entries[id_] = StoredObject(array.view() if owner is array else array, buffer, None, rows)
         return entry
 
     def _with_order(self, rows: Label, nbytes: int) -> Label:
-        """A label of an object that is stored with so many bytes: equal orders of rows are kept once, and counted.
+        """Deduplicate the row order of a label of an object with ``nbytes``, and count its uses.
 
         Raises
         ------
         QuotaError
-            There is no room for both, and nothing was counted.
+            There is no room for the object and the order; nothing was counted.
         """
         if type(rows) is not Rows or not rows.order:
             self.check_bytes(nbytes)
@@ -235,7 +235,7 @@ class ObjectStore:
         return rows if rows.order is held[0] else Rows(rows.dataset, rows.dim, held[0])
 
     def _without_order(self, rows: Label) -> None:
-        """An object with a label is there no more."""
+        """Release the row order of a deleted object's label."""
         if type(rows) is Rows and rows.order:
             held = self._orders[rows.order]
             held[1] -= 1
@@ -244,7 +244,7 @@ class ObjectStore:
                 self.nbytes -= len(rows.order)
 
     def add(self, id_: int, array: np.ndarray) -> None:
-        """Store a public array that owns its memory under a claimed id: `put`, where nothing is to be considered."""
+        """Store a public array that owns its memory under a claimed id: a fast path of `put`."""
         nbytes, entries = array.nbytes, self.entries
         held, buffer = self.nbytes + nbytes, Buffer(array, nbytes, True, "", 1)
         if (
@@ -258,20 +258,20 @@ class ObjectStore:
             self.put(id_, array, True, view=False)
 
     def remembered(self, failure: Failure) -> Failure:
-        """A new failure as objects keep it: without most of its text, where there have been many long ones."""
+        """A new failure as objects store it: with a shortened text if there have been many long ones."""
         self._failure_bytes += len(failure.text)
         if self._failure_bytes <= FAILURE_BYTES or len(failure.text) <= SHORT:
             return failure
         return replace(failure, text=f"{failure.text[:SHORT]}...")
 
     def put_failure(self, id_: int, failure: Failure) -> None:
-        """Store a failure in the place of an array; ProtocolError from a client that goes on far over its quota."""
+        """Store a failure in place of an array; ProtocolError if the client is already far over its quota."""
         if len(self.entries) >= self.limits.max_objects + OVERRUN:
             raise ProtocolError(f"the session went on for {OVERRUN:,} objects after its quota was used up")
         self.entries[id_] = StoredObject(None, None, failure)
 
     def delete(self, low: int, high: int) -> None:
-        """Forget the objects of an inclusive range of ids, those that exist."""
+        """Delete the existing objects in an inclusive range of ids."""
         entries, buffers = self.entries, self.buffers
         high = min(high, self.last_id)
         ids: Iterable[int] = range(low, high + 1)

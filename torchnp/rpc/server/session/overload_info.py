@@ -1,4 +1,4 @@
-"""What a server has to know about an overload to run it."""
+"""Facts about an overload that the server needs to run it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torchnp.rpc.server.privacy.row_moves import moved
 from torchnp.rpc.server.session.arguments import checker
 from torchnp.rpc.server.session.bounded_cache import Room
 
-# They see the memory around their arguments.
+# Operators that see the memory around their arguments.
 _WHOLE = (
     "as_strided", "_reshape_alias", "slice_inverse", "_lazy_clone", "copy_strided", "set", "_has_same_storage_numel",
 )  # fmt: skip
-# What kernels write, as torch's do, although the schema does not say so.
+# Arguments that kernels write, as torch's do, although the schema does not mark them.
 _STATISTICS = ("running_mean", "running_var")
 _UNMARKED = {"_copy_from_and_resize": ("dst",), "_copy_from": ("dst",), "instance_norm": _STATISTICS} | {
     f"{prefix}batch_norm{suffix}": _STATISTICS
@@ -23,12 +23,12 @@ _UNMARKED = {"_copy_from_and_resize": ("dst",), "_copy_from": ("dst",), "instanc
         ("", "_gather_stats"), ("", "_gather_stats_with_counts"),
     )
 }  # fmt: skip
-# Lengths and shapes of results, and how many results there are.
+# Arguments that give the number of results, or lengths and shapes of results.
 _PIECES = frozenset(["sections", "chunks"])
 _SIZES = _PIECES | {
     "size", "repeats", "output_size", "n", "m", "steps", "window_length", "num_classes", "num_weights", "total_length",
 }  # fmt: skip
-# Arguments whose values say how results are shaped, where views lie, or how long the kernel runs.
+# Arguments whose values determine shapes of results, offsets of views, or the kernel's run time.
 _REVEALING = {
     "aten::where": "condition", "aten::narrow.Tensor": "start",
     "aten::tensor_split.tensor_indices_or_sections": "tensor_indices_or_sections",
@@ -38,7 +38,7 @@ _REVEALING = {
 
 
 class Served:
-    """What the server has to know about an overload to run it."""
+    """Facts about an overload that the server needs to run it."""
 
     __slots__ = (
         "by_rows", "checked", "empty", "finite", "fresh", "generator", "good", "masks", "moved", "name", "one", "plain",
@@ -50,22 +50,22 @@ class Served:
         self.name, self.run = name, kernel
         self.problem, self.good = checker(schema, room)
         unmarked = _UNMARKED.get(schema.base, ())
-        # The parameters that it writes.
+        # Parameters that the operator writes.
         self.written = frozenset(a.name for a in schema.args if a.is_write or a.name in unmarked)
         self.schema, self.positional = schema, tuple(a for a in schema.args if not a.kwonly)
-        # How it keeps a row label: the kernel on the list that does, and the parameters whose elements it moves.
+        # How it keeps a row label: the listed kernel, if any, and the parameters whose elements it moves.
         self.by_rows, self.moved = functional(schema), frozenset(moved(schema))
         self.single = len(schema.returns) == 1
-        # Where results are that are no written arguments, and whether each is a view.
+        # Indices of results that are not written arguments, and whether each is a view.
         unsafe = schema.base in wire.UNSAFE_VIEWS and not schema.mutates
         self.returns = tuple((i, unsafe or r.alias is not None) for i, r in enumerate(schema.returns) if not r.is_write)
         self.generator = any(a.type.startswith("Generator") for a in schema.args)
         self.random = self.generator or "nondeterministic_seeded" in schema.tags
-        # Fresh memory may hold what another session freed: of results, and of the out= that they are written into.
+        # Uninitialized results, also in out=, may hold what another session freed, so the server zeroes them.
         self.empty = schema.base.lstrip("_").startswith(("empty", "new_empty"))
-        # Arguments that say how much is made; `expand` and other views make nothing, whatever theirs say.
+        # Arguments that say how much is allocated; `expand` and other views allocate nothing, whatever theirs say.
         named = [a.name for a in schema.args if a.name in _SIZES and "Tensor" not in a.type]
-        named = [] if "constrain_range" in schema.base else named  # which makes nothing of its size
+        named = [] if "constrain_range" in schema.base else named  # its size allocates nothing
         self.sized = tuple(name for name in named if not schema.is_view or name in _PIECES)
         self.finite = "svd" in schema.base or "pinv" in schema.base
         self.masks = schema.base in ("index", "_unsafe_index")
@@ -73,20 +73,20 @@ class Served:
         self.revealing = next((a.name for a in schema.args if a.name == telling and a.is_tensor), None)
         self.checked = bool(self.sized or self.masks or self.revealing)
         self.whole = schema.base.startswith(_WHOLE)
-        # `to` computes with the values, all other views look at shapes alone.
+        # `to` and `_autocast*` may compute with values; all other views look at shapes only.
         self.views = unsafe or (schema.is_view and not schema.base.startswith(("to", "_autocast")))
-        # Nothing is to be seen to before and after the call; and it gives one tensor, new or a view, and no more.
+        # `plain`: needs no work before or after the call. `one`: also returns exactly one tensor, fresh or a view.
         self.plain = not (self.random or self.finite or self.empty)
         self.one = self.plain and self.single and len(self.returns) == 1 and schema.returns[0].type == "Tensor"
         self.view = self.one and self.returns[0][1]
         self.fresh = self.one and not self.view
-        # How many results it has that are such a tensor, or none beside what it writes; -1 for all others.
+        # Result count for the fast path: 1 for such a tensor, 0 if it only writes arguments; -1 for the slow path.
         self.quick = int(self.one) if self.plain and not self.checked and (self.one or not self.returns) else -1
 
     def bound(self, op: wire.Op) -> dict[str, Any]:
-        """What a frame says for each parameter, by its name and in the schema's order, however it was sent.
+        """Map parameter names to a frame's arguments, in the schema's order, however they were sent.
 
-        What the schema has no place for is left out: `problem` tells of it.
+        Arguments that the schema does not have are left out; `problem` reports them.
         """
         given = {a.name: value for a, value in zip(self.positional, op.args)}
         if not op.kwargs:
@@ -95,7 +95,7 @@ class Served:
         return {a.name: given[a.name] for a in self.schema.args if a.name in given}
 
     def arguments(self, values: dict[str, Any]) -> tuple[list, dict[str, Any]]:
-        """Arguments by name as the kernel is called with them: by position as far as its schema has positions."""
+        """Split arguments by name into positional and keyword-only ones, as the kernel is called."""
         last = max((i for i, a in enumerate(self.positional, 1) if a.name in values), default=0)
         args = [values.get(a.name, a.default) for a in self.positional[:last]]
         return args, {a.name: values[a.name] for a in self.schema.args if a.kwonly and a.name in values}

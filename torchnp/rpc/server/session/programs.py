@@ -1,4 +1,4 @@
-"""The programs of a session: it names them by their hash, and nobody else's are among them."""
+"""Programs defined in a session, named by their hash; sessions do not share them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchnp.rpc.wire.programs import StoredProgram, hash_of
 
 
 class Programs:
-    """What a session has defined, of `wire.MAX_PROGRAMS` bytes at most."""
+    """The programs of a session, of at most `wire.MAX_PROGRAMS` bytes together."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[StoredProgram, int]] = {}
@@ -22,12 +22,12 @@ class Programs:
         return self._first is not None
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Drop all programs."""
         self._known.clear()
         self._nbytes, self._first, self._raw = 0, None, bytearray()
 
     def take(self, chunk: wire.Define) -> None:
-        """Take a chunk, after the last of which the program is known; ProtocolError for what is no program's."""
+        """Take a chunk; the last one defines the program. Raises ProtocolError for an invalid chunk or program."""
         if self._first is None:
             if chunk.offset:
                 raise ProtocolError("a chunk came without its beginning")
@@ -49,13 +49,13 @@ class Programs:
             self._nbytes += first.size
 
     def get(self, name: str) -> StoredProgram:
-        """The program of a hash; ProtocolError if there is none."""
+        """Get a program by its hash; ProtocolError if there is none."""
         try:
             return self._known[name][0]
         except KeyError:
             raise ProtocolError(f"there is no program {name[:8]} in this session") from None
 
     def forget(self, name: str) -> None:
-        """Forget a program; ProtocolError if there is none."""
+        """Drop a program; ProtocolError if there is none."""
         self.get(name)
         self._nbytes -= self._known.pop(name)[1]

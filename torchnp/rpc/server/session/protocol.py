@@ -1,4 +1,4 @@
-"""What the server does with frames, whatever carries them: the frames, their sequence and the replies of one client."""
+"""Transport-independent protocol of one client: frames, their sequence, and replies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torchnp.rpc.server.session.programs import Programs
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.session.uploads import Uploads
 
-MOST_FAILURES = 1024  # that are told of one call of a program
+MOST_FAILURES = 1024  # failures reported for one call of a program
 
 
 def last_word(kind: str, text: object) -> bytes:
@@ -35,7 +35,7 @@ def last_word(kind: str, text: object) -> bytes:
 def greet(
     service: Service, hello: Any, peer: str, count: Count, names: Collection[str] = ()
 ) -> tuple[Rights | None, bytes]:
-    """What a client may do by its first frame and the names of its certificate, None for nothing, and the answer."""
+    """Check a client's first frame and certificate names; returns its rights, or None if refused, and the reply."""
     if type(hello) is not wire.Hello:
         raise ProtocolError("the first frame is a HELLO")
     rights = service.admits(hello.token, names)
@@ -63,25 +63,25 @@ def greet(
 
 
 class Connection:
-    """One client: its store and its place in the sequence.
+    """One client's session: its store and its sequence number.
 
-    `handle` takes a frame and gives the replies; after a fatal one `closed` is true and nothing more is taken.
+    `handle` takes a frame and returns the replies. After a fatal one, `closed` is true and further frames are ignored.
     """
 
     def __init__(
         self, service: Service, peer: str = "client", client: str | None = None, count: Count | None = None
     ) -> None:
         self.service, self.peer = service, peer
-        # What one is before its HELLO makes no difference: it can do nothing.
+        # Before the HELLO, the choice of rights does not matter: the client can do nothing.
         self.rights = service.clients[client] if client is not None else next(iter(service.clients.values()))
         self.count = Counters(1).row(0) if count is None else count
         self.store = ObjectStore(self.rights.limits)
         self.closed = False
         self.known = False
         self.seq = 0
-        # Where operators have a deadline: called with the number of each, counted from 1, before it runs.
+        # If operators have a deadline: called before each with its number in the table, counted from 1.
         self.watch: Callable[[int], None] | None = None
-        self.rest: Callable[[], None] | None = None  # called when no operator runs any more and a reply waits
+        self.rest: Callable[[], None] | None = None  # called when all operators are done but the reply must wait
         self.uploads = Uploads(self.store)
         self.programs = Programs()
         self.executor = Executor(service, self.store, self.rights, self.count)
@@ -99,7 +99,7 @@ class Connection:
         }
 
     def close(self) -> None:
-        """Forget everything that the client stored; does nothing the second time."""
+        """Drop everything that the client stored; may be called again."""
         if self.known and not self.closed:
             note(logging.INFO, "session closed", self.peer, client=self.rights.client)
         self.closed = True
@@ -108,7 +108,7 @@ class Connection:
         self.programs.clear()
 
     def handle(self, frame: wire.Bytes) -> Iterable[bytes]:
-        """Act on a frame and return the frames to send back; nothing that a frame can bring about is raised."""
+        """Handle a frame and return the reply frames; errors that a frame can cause become replies."""
         if self.closed:
             return []
         self.count("received", len(frame))
@@ -122,7 +122,7 @@ class Connection:
         return self._sent(replies)
 
     def _sent(self, replies: Iterable[bytes]) -> Iterable[bytes]:
-        """The replies, counted; those of a large tensor are made as they are taken."""
+        """Count the bytes of replies; chunks of a tensor are encoded lazily."""
         if isinstance(replies, list):
             self.count("sent", sum(map(len, replies)))
             return replies
@@ -158,13 +158,13 @@ class Connection:
             return self.end("protocol", f"internal error of the server: {name}")
 
     def refuse(self, error: ProtocolError) -> list[bytes]:
-        """Close the session over something that the protocol does not allow."""
+        """Close the session after a protocol violation."""
         self.count("protocol")
         note(logging.WARNING, "protocol error", self.peer, client=self.rights.client, at=place_of(error))
         return self.end("protocol", error)
 
     def end(self, kind: str, text: object) -> list[bytes]:
-        """Close the session, and say why in its last frame."""
+        """Close the session; returns its last frame, which says why."""
         self.close()
         return [last_word(kind, text)]
 
@@ -185,7 +185,7 @@ class Connection:
         return wire.encode(wire.Ack(self.seq))
 
     def _report(self, failure: Failure) -> bytes:
-        """The frame that tells of a failure. The log tells that it was, and not its text, in which there may be values."""
+        """Encode a failure as a frame. The log records the failure without its text, which may contain values."""
         self.count("failures")
         if failure.kind == "quota":
             self.count("quota")
@@ -243,7 +243,7 @@ class Connection:
                 self._check_release()
                 start = time.perf_counter()
                 array = gate.release_rows(self.service.ledger, self.rights.client, entry, request)
-                took = time.perf_counter() - start  # of which next to nothing goes by the values
+                took = time.perf_counter() - start  # hardly depends on the values
                 self.executor.pace.ran("publish", took, took)
         except (PrivacyError, LedgerError) as error:
             return self._unreleased(error, request.request)
@@ -266,7 +266,7 @@ class Connection:
     def _unreleased(self, error: Exception, request: int) -> list[bytes]:
         kind, text = gate.kind_of(error), str(error)
         self.count(kind)
-        if kind == "ledger":  # its text has the file's name, which is for the owner alone
+        if kind == "ledger":  # the text contains the file name, which only the owner may see
             note(logging.ERROR, "ledger fails", self.peer, client=self.rights.client, error=text)
             text = "the server's ledger cannot be used, so nothing was released: its owner finds the reason in the server's log"
         note(logging.INFO, "release refused", self.peer, client=self.rights.client, reason=kind)
@@ -311,7 +311,7 @@ class Connection:
         replies: list[bytes] = []
         for ops, dropped in program.bound(request):
             self._run(ops, replies)
-            del replies[MOST_FAILURES:]  # of a frame that is much shorter than what it may bring about
+            del replies[MOST_FAILURES:]  # a short frame could cause far more replies
             for id_ in dropped:
                 self.store.delete(id_, id_)
         replies.append(self._ack())
@@ -323,7 +323,7 @@ def _failed(failure: Failure, request: int = 0) -> bytes:
 
 
 def _results(request: int, array: np.ndarray) -> Iterator[bytes]:
-    """The chunks of an array in C order, one at a time: a client that reads slowly holds no second copy here."""
+    """Yield an array in C order, chunk by chunk, so that a slow client causes no second copy here."""
     name = torchnp.dtypes.dtype_name(array.dtype)
     shape = list(array.shape)
     for offset, part in wire.chunks(wire.as_bytes(array)):

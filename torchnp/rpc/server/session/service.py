@@ -1,4 +1,4 @@
-"""What a server offers: operators, the owner's datasets, and on what terms."""
+"""Service of a server: operators, the owner's datasets, and the clients' rights to them."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from torchnp.rpc.wire import Agreement, agreement
 
 
 class Service:
-    """The table, the owner's datasets, who may use them, and the limits of a server.
+    """Operator table, datasets, clients and limits of a server.
 
     Parameters
     ----------
     table : mapping, optional
-        Full overload names to kernels; torchnp's table by default.
+        Kernels by full overload name; torchnp's table by default.
     datasets : mapping of str to array, optional
-        Arrays that clients can compute with and not read or write.
+        Arrays that clients can compute with but not read or write.
     token : str, optional
-        What clients have to present who have none of their own; they are ``client`` in the ledger.
+        Shared token of clients that have none of their own; the ledger calls them ``client``.
     limits : Limits
-        What one session may hold and do.
+        Limits of one session.
     bucket : float
-        Seconds of which the wait for a reply to a frame that met private data is a multiple; 0 for no such rule.
+        Replies to frames that met private data come at multiples of this many seconds; 0 for at once.
     ledger : str or Path, optional
-        The ledger of the datasets' privacy budgets; without one only public values are published.
+        Ledger of the datasets' privacy budgets; without it, only public values are published.
     tokens : sequence of Token
         Clients with a token and rights of their own.
     allow : sequence of str, optional
-        Operators or patterns of operators that clients may use; all by default.
+        Operators or patterns that clients may use; all by default.
     """
 
     def __init__(
@@ -75,26 +75,26 @@ class Service:
         _check_rows(self.datasets)
         self.ledger = None if ledger is None else Ledger(ledger)
         if self.ledger is not None:
-            self.ledger.close()  # it is one; each process that uses it has a connection of its own
+            self.ledger.close()  # this only checked the file; each process opens its own connection
         self._allow, self.tokens = allow, Tokens(())
-        self.open = token is None and not tokens  # whether anybody may come in
+        self.open = token is None and not tokens  # whether anybody is admitted
         self.know([*([] if token is None else [everybodys(token)]), *tokens])
 
     def tell_ledger(self) -> None:
-        """Have the ledger know the names of the datasets; LedgerError where it cannot be written."""
+        """Record the names of the datasets in the ledger; LedgerError if it cannot be written."""
         if self.ledger is not None:
             self.ledger.learn(map(dataset_of, self.datasets))
             self.ledger.close()
 
     def know(self, tokens: Sequence[Token]) -> set[str]:
-        """Let in the holders of some tokens from now on, and nobody else; who is not let in any more.
+        """Replace the tokens, so only their holders are admitted; returns the names of clients whose access ended.
 
-        A server without tokens lets anybody in; once it has had some, without tokens it lets nobody in.
+        A server that never had tokens admits anybody. One that has had some, and has none now, admits nobody.
 
         Raises
         ------
         TypeError, ValueError
-            A token is none, or names what there is not; all stays as it was.
+            A token is invalid, or names something that does not exist; nothing was changed.
         """
         known = Tokens(tokens)
         is_open = self.open and not tokens
@@ -106,14 +106,14 @@ class Service:
 
     @functools.cache  # noqa: B019  (a service lives as long as its process)
     def row(self, index: int) -> Served:
-        """The row of an index in the agreed table; ProtocolError if there is none."""
+        """Get the overload at an index of the agreed table; ProtocolError if there is none."""
         if index >= len(self.agreement.names):
             raise ProtocolError(f"operator {index} is not in the agreed table of {len(self.agreement.names)}")
         name = self.agreement.names[index]
         return Served(name, self.agreement.table[name], self.agreement.schemas[name], self._room)
 
     def summary(self) -> str:
-        """What is offered to whom, a line each."""
+        """Summarize operators, datasets and clients, one per line."""
         lines = [f"operators: {len(self.agreement.names)}"]
         lines += [
             f"dataset {name}: {dtypes.dtype_name(a.dtype)} {tuple(a.shape)}, {a.nbytes:,} bytes"
@@ -142,13 +142,13 @@ class Service:
         )
 
     def admits(self, token: str, names: Collection[str] = ()) -> Rights | None:
-        """The rights of whoever presents a token and a certificate of some names; None if nobody is known by them."""
+        """Rights of the client with this token and these certificate names; None if no client matches."""
         name = ANYBODY if self.open else self.tokens.holder(token, names)
         return None if name is None else self.clients[name]
 
 
 def _check_rows(datasets: Mapping[str, np.ndarray]) -> None:
-    """ValueError unless ``digits.x`` and ``digits.y`` have the same number of rows: row i of both is one person's."""
+    """Raise ValueError unless ``digits.x`` and ``digits.y`` have equally many rows: row i of both is one person's."""
     rows: dict[str, int] = {}
     for name, array in datasets.items():
         n = array.shape[0] if array.ndim else 0
@@ -165,11 +165,11 @@ def _readonly(name: Any, value: Any) -> np.ndarray:
             f"the dataset {name!r} of dtype {array.dtype}: names are strings, and arrays have a dtype of torch's"
         )
     if root_of(array)[1] != array.nbytes or not (array.flags.c_contiguous or array.flags.f_contiguous):
-        array = array.copy()  # as_strided reaches all memory that an array is a part of
+        array = array.copy()  # as_strided could reach memory around the array
     if not array.size:
         array = array.view()
         array.flags.writeable = False
         return array
-    # The owner's own array stays writable: no window on this one leads back to it.
+    # The owner's own array stays writable, but nothing reachable from this one can write it.
     memory = np.frombuffer(array.ravel(order="K").view(np.uint8).data.toreadonly(), np.uint8)
     return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)

@@ -1,4 +1,4 @@
-"""Tensors that a client sends, chunk by chunk, into memory that the session's books have counted."""
+"""Tensors that a client uploads in chunks, into memory that is checked against the session's limits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torchnp.rpc.server.session.object_store import ObjectStore
 
 
 class Uploads:
-    """The tensor that is on its way into a session; there is one at a time."""
+    """The upload in progress of a session; there is at most one."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.store = store
         self._first: wire.Data | None = None
-        self._target: np.ndarray | None = None  # None where there is no room: the chunks are taken and dropped
+        self._target: np.ndarray | None = None  # None if there is no room: chunks are read and dropped
         self._problem: Exception | None = None
         self._size = self._done = 0
 
@@ -28,16 +28,16 @@ class Uploads:
         return self._first is not None
 
     def clear(self) -> None:
-        """Forget what came so far."""
+        """Drop the upload in progress."""
         self._first = self._target = self._problem = None
 
     def take(self, chunk: wire.Data) -> bool:
-        """Take a chunk; whether it was the last, after which the tensor is in the store.
+        """Take a chunk; returns whether it was the last, after which the tensor is in the store.
 
         Raises
         ------
         ProtocolError
-            The chunk does not fit to what came before.
+            The chunk is malformed, or does not follow the chunks before.
         QuotaError, MemoryError
             It was the last chunk of a tensor that there is no room for.
         """

@@ -1,4 +1,4 @@
-"""How clients reach a server: listening, TLS, gRPC, and limits on strangers.
+"""Transports of a server: listening, TLS, gRPC, and limits on unauthenticated clients.
 
 Imports `torchnp.rpc.wire` and the other rooms of `torchnp.rpc.server`. No torch.
 """

@@ -1,4 +1,4 @@
-"""What strangers may do before they have said who they are: how many connections wait, and how soon wrong tokens are told."""
+"""Limits on unauthenticated clients: the number of their connections, and per-host backoff after wrong tokens."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import ipaddress
 import time
 from collections import Counter
 
-MAX_STRANGERS = 128  # connections, and calls of gRPC, that have not said who they are; of more, the oldest goes
-MAX_OF_HOST = 64  # of them from one host
-FIRST_DELAY, LAST_DELAY = 0.1, 3.0  # seconds before a wrong token is told to a host that has had others
+MAX_STRANGERS = 128  # unauthenticated connections and gRPC calls; beyond this, the oldest is cancelled
+MAX_OF_HOST = 64  # the same, from one host
+FIRST_DELAY, LAST_DELAY = 0.1, 3.0  # seconds before a wrong token is refused, for a host that has sent others
 FORGIVEN_SECONDS = 60.0
-MAX_DELAYED = 64  # refusals that wait at a time; of more, each is told at once
+MAX_DELAYED = 64  # refusals that wait at a time; further ones are sent at once
 MAX_DELAYED_OF_HOST = 16
-MAX_HOSTS = 4096  # whose wrong tokens are counted
+MAX_HOSTS = 4096  # hosts whose wrong tokens are counted
 
 
 def host_of(address: str) -> str:
-    """What connections from an address are counted under: IPv4 as it is, IPv6 by its network of 64 bits."""
+    """Key that connections from an address are counted under: the IPv4 address, or the IPv6 /64 network."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:  # of a client that has left
+    except ValueError:  # the client has already left
         return address
     if ip.version == 4:
         return str(ip)
@@ -30,16 +30,16 @@ def host_of(address: str) -> str:
 
 
 class Strangers:
-    """The tasks of connections that have not said who they are."""
+    """Tasks of unauthenticated connections."""
 
     def __init__(self) -> None:
-        self._hosts: dict[asyncio.Future, str] = {}  # the oldest first
+        self._hosts: dict[asyncio.Future, str] = {}  # oldest first
 
     def __len__(self) -> int:
         return len(self._hosts)
 
     def add(self, task: asyncio.Future, host: str) -> None:
-        """Count one more. Where there are too many, the oldest of that host, or of the host that has most, is cancelled."""
+        """Add a task. If there are too many, cancel the oldest of this host, or of the host that has most."""
         self._hosts[task] = host
         task.add_done_callback(self.forget)
         counts = Counter(self._hosts.values())
@@ -52,24 +52,24 @@ class Strangers:
         oldest.cancel()
 
     def spoke(self, task: asyncio.Future) -> None:
-        """Something has come from it: those that have been silent since go first."""
+        """Note that bytes came: a task moves to the back, so silent ones are cancelled first."""
         if task in self._hosts:
             self._hosts[task] = self._hosts.pop(task)
 
     def forget(self, task: asyncio.Future) -> None:
-        """It has ended, or said who it is."""
+        """Remove a task that has ended or authenticated."""
         self._hosts.pop(task, None)
 
 
 class Refusals:
-    """How soon a wrong token is told: later after others from the same host. A right one never waits."""
+    """Per-host backoff after wrong tokens; a right token never waits."""
 
     def __init__(self) -> None:
-        self._wrong: dict[str, tuple[int, float]] = {}  # how many, and when the last was; the latest last
+        self._wrong: dict[str, tuple[int, float]] = {}  # count and time of the last one; latest host last
         self._delayed: Counter[str] = Counter()
 
     async def wait(self, host: str) -> None:
-        """Wait until a wrong token from a host may be told."""
+        """Wait until the refusal of a wrong token may be sent to a host."""
         now = time.monotonic()
         before, last = self._wrong.pop(host, (0, now))
         if now - last > FORGIVEN_SECONDS:
@@ -84,4 +84,4 @@ class Refusals:
             await asyncio.sleep(min(FIRST_DELAY * 2 ** min(before - 1, 10), LAST_DELAY))
         finally:
             self._delayed[host] -= 1
-            self._delayed += Counter()  # drops those of none
+            self._delayed += Counter()  # drops hosts with a count of 0

@@ -1,4 +1,4 @@
-"""The server over gRPC: one method, a stream of messages each way, and the health service; no generated code."""
+"""gRPC transport of the server: one bidirectional-streaming method and the health service; no generated code."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from torchnp.rpc.server.transports.auth_throttle import Strangers, host_of
 from torchnp.rpc.server.transports.listen import Listener, ServerCertificates
 from torchnp.rpc.server.transports.relay import Inner, Relay
 
-MAX_STREAMS = 16  # calls on one connection at a time
+MAX_STREAMS = 16  # concurrent calls on one connection
 MAX_WATCHES, MAX_WATCHES_OF_HOST = 32, 8
-WATCH_SECONDS = 600.0  # after which a watch ends; whoever goes on to watch calls again
-LINGER_SECONDS = 2.0  # that a client has to take what is said last
+WATCH_SECONDS = 600.0  # a health watch ends after this time; clients may call again
+LINGER_SECONDS = 2.0  # time that a client has to receive the last message
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", wire.MAX_MESSAGE),
@@ -31,28 +31,28 @@ _OPTIONS = [
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 30_000),
 ]
-# grpc.health.v1: a request has a name in field 1, an answer a status.
+# grpc.health.v1: field 1 is the service name in requests, and the status in replies.
 _SERVING, _NOT_SERVING, _UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
 
 
 class GrpcPort:
-    """A port that sessions come in by.
+    """Listening gRPC port.
 
     Parameters
     ----------
     host, port : str, int
-        Where to listen; port 0 takes a free one.
-    certificates : Certificates, optional
-        Without them nothing is encrypted.
+        Address to listen on; port 0 picks a free one.
+    certificates : ServerCertificates, optional
+        Certificates for TLS; without them, nothing is encrypted.
     strangers : Strangers
-        Where connections count on which nobody is known.
+        Registry of unauthenticated connections.
     seconds : float
-        For which one may be such.
+        How long a connection may stay unauthenticated.
 
     Raises
     ------
     OSError
-        The port cannot be had.
+        The port cannot be bound.
     """
 
     def __init__(
@@ -79,9 +79,7 @@ class GrpcPort:
         self._stopping = asyncio.Event()
 
     async def start(self, talk: Callable[[ClientStream, Relay, str, set[str]], Awaitable[None]]) -> None:
-        """Let clients in: ``talk`` is called with the stream and the connection of each, the token of its metadata, and
-        the names of its certificate.
-        """
+        """Start serving; calls ``talk`` with each client's stream, relay, metadata token and certificate names."""
 
         async def session(_: object, context: grpc.aio.ServicerContext) -> None:
             said = dict(context.invocation_metadata() or ()).get("authorization", "")
@@ -106,12 +104,12 @@ class GrpcPort:
         await self._listener.start(self._arrived)
 
     def close(self) -> None:
-        """Say that no session is to be had any more."""
+        """Stop accepting connections, and report NOT_SERVING to health checks."""
         self._listener.close()
         self._stopping.set()
 
     async def closed(self) -> None:
-        """Wait until all is closed."""
+        """Stop the gRPC server, and close all connections."""
         await self._server.stop(0.5)
         for task in self._relays:
             task.cancel()
@@ -129,11 +127,11 @@ class GrpcPort:
         relay.spoke = lambda: self._strangers.spoke(task)
         self._relays.add(task)
         task.add_done_callback(self._relays.discard)
-        task.add_done_callback(lambda _: connection.close())  # of one that was cancelled before it began
+        task.add_done_callback(lambda _: connection.close())  # in case the task is cancelled before it begins
         self._strangers.add(task, host)
 
     async def _carry(self, connection: socket.socket, relay: Relay) -> None:
-        """Carry a connection's bytes, as long as somebody is known on it, and not much longer."""
+        """Carry a connection's bytes; ends it after it was unauthenticated for too long."""
         task = asyncio.current_task()
         assert task is not None
         with contextlib.suppress(OSError, TimeoutError):
@@ -175,11 +173,11 @@ class GrpcPort:
         finally:
             relay.let_go()
             self._watches[relay.host] -= 1
-            self._watches += Counter()  # drops those of none
+            self._watches += Counter()  # drops hosts with a count of 0
 
 
 class _Stream:
-    """Messages over a call."""
+    """`ClientStream` over a gRPC call."""
 
     def __init__(self, context: grpc.aio.ServicerContext, relay: Relay) -> None:
         self._context, self._relay = context, relay
@@ -205,5 +203,5 @@ class _Stream:
                 try:
                     async with asyncio.timeout(LINGER_SECONDS):
                         await self.write([last])
-                except TimeoutError:  # a client that takes nothing has no use for its connection
+                except TimeoutError:  # the client does not read, so its connection is useless
                     self._relay.end()

@@ -1,4 +1,4 @@
-"""Connections to a server's port: each is looked at before TLS begins, so that both sides hear what is wrong."""
+"""Accept connections; each is checked for TLS by its first byte, so that both sides get a clear error on a mismatch."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pathlib import Path
 from torchnp.rpc.exceptions import AuthenticationError, ProtocolError
 from torchnp.rpc.wire.framing import ByteStream
 
-_HANDSHAKE = b"\x16"  # what the first byte of TLS is, and of no frame
+_HANDSHAKE = b"\x16"  # first byte of TLS, and of no frame
 
 
 @dataclass(frozen=True)
 class ServerCertificates:
-    """What a server of TLS needs.
+    """Certificate files of a TLS server.
 
     Parameters
     ----------
     cert, key : str or Path
-        PEM files of the server's certificate, with those between it and its authority, and of its key.
+        PEM files of the server's certificate with its intermediates, and of its key.
     client_ca : str or Path, optional
-        A PEM file of the authorities of clients; without a certificate of theirs nobody is let in.
+        PEM file of certificate authorities; only clients with a certificate from one of them are admitted.
 
     Raises
     ------
     ValueError
-        A file is not given, not there, or not what it should be.
+        A file is not given, does not exist, or is invalid.
     """
 
     cert: str | Path | None
@@ -41,7 +41,7 @@ class ServerCertificates:
         self.context()
 
     def context(self) -> ssl.SSLContext:
-        """For connections over TCP."""
+        """SSL context for connections over TCP."""
         cert, key, ca = self.cert, self.key, self.client_ca
         if cert is None or key is None:
             raise ValueError(
@@ -52,11 +52,11 @@ class ServerCertificates:
         _loaded(lambda: context.load_cert_chain(cert, key), f"the certificate {cert} and the key {key}")
         if ca is not None:
             _loaded(lambda: context.load_verify_locations(ca), f"the authorities of clients {ca}")
-            context.verify_mode = ssl.CERT_OPTIONAL  # who has none is told so in a frame
+            context.verify_mode = ssl.CERT_OPTIONAL  # a client without one is refused with a frame
         return context
 
     def contents(self) -> tuple[bytes, bytes, bytes | None]:
-        """What is in the files."""
+        """Contents of the files: certificate, key, client authorities."""
         assert self.cert is not None and self.key is not None
         ca = None if self.client_ca is None else Path(self.client_ca).read_bytes()
         return Path(self.cert).read_bytes(), Path(self.key).read_bytes(), ca
@@ -71,17 +71,17 @@ def _loaded(load: Callable[[], None], what: str) -> None:
 
 
 class Listener:
-    """A port that connections are taken from.
+    """Listening TCP port.
 
     Parameters
     ----------
     host, port : str, int
-        Where to listen; port 0 takes a free one.
+        Address to listen on; port 0 picks a free one.
 
     Raises
     ------
     OSError
-        The port cannot be had.
+        The port cannot be bound.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -92,36 +92,36 @@ class Listener:
         self.port: int = self._socket.getsockname()[1]
 
     async def start(self, arrived: Callable[[socket.socket, tuple], None]) -> None:
-        """Have a function called with each connection, and the address that it comes from."""
+        """Start calling a function with each accepted connection and its remote address."""
         self._accepting = asyncio.ensure_future(self._accept(arrived))
 
     async def _accept(self, arrived: Callable[[socket.socket, tuple], None]) -> None:
         while True:
             try:
                 arrived(*await asyncio.get_running_loop().sock_accept(self._socket))
-            except OSError:  # it has left again, or this process has no more files to open
+            except OSError:  # the client has already left, or this process is out of file descriptors
                 await asyncio.sleep(0.02)
 
     def close(self) -> None:
-        """Take no more."""
+        """Stop accepting connections."""
         self._accepting.cancel()
         self._socket.close()
 
     async def closed(self) -> None:
-        """Wait until all is closed."""
+        """Do nothing: `close` closes at once; `GrpcPort` has the same interface and waits here."""
 
 
 async def opened(connection: socket.socket, tls: ssl.SSLContext | None, seconds: float, linger: float) -> ByteStream:
-    """The messages of a connection, after the handshake of TLS where there is one.
+    """Open the message stream of a connection, after the TLS handshake if TLS is used.
 
     Raises
     ------
     ProtocolError
-        One side speaks TLS and the other does not.
+        Only one side uses TLS.
     AuthenticationError
-        The client has no certificate, or a wrong one.
+        The TLS handshake failed, for example because of a wrong client certificate.
     OSError, TimeoutError
-        The client has left, or says nothing.
+        The client has left, or sends nothing.
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(seconds):
@@ -146,7 +146,7 @@ async def opened(connection: socket.socket, tls: ssl.SSLContext | None, seconds:
 
 
 def names_of(stream: ByteStream) -> frozenset[str] | None:
-    """The names of the certificate that the client has shown, common and alternative; None where it has shown none."""
+    """Common and alternative names of the client's certificate; None if it presented none."""
     shown = stream.transport.get_extra_info("peercert")
     if not shown:
         return None
@@ -155,7 +155,7 @@ def names_of(stream: ByteStream) -> frozenset[str] | None:
 
 
 async def _peek(connection: socket.socket) -> bytes:
-    """The first byte of a connection, which stays there; empty where there is none to come."""
+    """Wait for the first byte of a connection and return it without consuming it; empty at end of stream."""
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
     while True:
         with contextlib.suppress(BlockingIOError):

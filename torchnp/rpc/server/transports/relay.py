@@ -1,7 +1,7 @@
-"""Connections that this process takes and hands on, byte by byte, to a server of gRPC behind a socket of its own.
+"""Relay that accepts connections and forwards their bytes to the gRPC server on an internal socket.
 
-gRPC's core takes connections without a word to Python: how many, from where, and how long they say nothing cannot be told
-to it. So they are taken here, by the same rules as those over TCP.
+gRPC's core accepts connections without telling Python, and cannot limit their number, origin or silence. So this module
+accepts them, by the same rules as those over TCP.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from pathlib import Path
 
 from torchnp.rpc.wire.keepalive import keep_alive
 
-BUFFERED = 1 << 20  # bytes that wait for a side that does not take them
-EARLY_BYTES = 1 << 16  # that come over a connection nobody is known on: handshakes, and first frames
+BUFFERED = 1 << 20  # bytes buffered for a side that does not read
+EARLY_BYTES = 1 << 16  # bytes allowed on an unauthenticated connection: handshakes and first frames
 
 
 class Relay:
-    """A client's connection.
+    """State of a relayed client connection.
 
     Attributes
     ----------
     host : str
-        What it is counted under.
+        Key that the connection is counted under.
     peer : str
         Its address and port.
     """
 
     def __init__(self, host: str, peer: str) -> None:
         self.host, self.peer = host, peer
-        self.spoke: Callable[[], object] = lambda: None  # called at the first bytes on it while nobody is known
-        self._held = 0  # sessions and watches on it
+        self.spoke: Callable[[], object] = lambda: None  # called at the first bytes while unauthenticated
+        self._held = 0  # sessions and health watches on the connection
         self._early = 0
         self._known, self._over = asyncio.Event(), asyncio.Event()
         self._unknown = asyncio.Event()
         self._unknown.set()
 
     def hold(self) -> None:
-        """Something on it may go on."""
+        """Count a session or watch that keeps the connection alive."""
         self._held += 1
         self._known.set()
         self._unknown.clear()
 
     def let_go(self) -> None:
-        """It has ended."""
+        """Uncount a session or watch that has ended."""
         self._held -= 1
         if not self._held:
             self._early = 0
@@ -57,7 +57,7 @@ class Relay:
             self._unknown.set()
 
     def came(self, nbytes: int) -> None:
-        """So many bytes have come from the client."""
+        """Count bytes from the client; ends an unauthenticated connection after `EARLY_BYTES`."""
         if not self._held:
             if not self._early:
                 self.spoke()
@@ -66,15 +66,15 @@ class Relay:
                 self.end()
 
     def end(self) -> None:
-        """One side has left."""
+        """Mark the connection as over."""
         self._over.set()
 
     async def known(self) -> bool:
-        """Wait until something is held on it; False where it ends before."""
+        """Wait until something holds the connection; False if it ends first."""
         return await self._either(self._known) and not self._over.is_set()
 
     async def unknown(self) -> bool:
-        """Wait until nothing is held on it any more; False where it ends before."""
+        """Wait until nothing holds the connection any more; False if it ends first."""
         return await self._either(self._unknown) and not self._over.is_set()
 
     async def _either(self, event: asyncio.Event) -> bool:
@@ -88,7 +88,7 @@ class Relay:
 
 
 class _Pipe(asyncio.Protocol):
-    """One side of a relay: what comes in goes out on the other, no faster than that takes it."""
+    """One side of a relay: forwards its input to the other side, with backpressure."""
 
     transport: asyncio.Transport
 
@@ -123,12 +123,12 @@ class _Pipe(asyncio.Protocol):
 
 
 class Inner:
-    """The socket that the server of gRPC listens on, in a folder that nobody else may enter.
+    """Unix socket path for the gRPC server, in a private folder, and the relays to it.
 
     Attributes
     ----------
     path : str
-        Its name.
+        Path of the socket.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Inner:
         self._relays: dict[str, Relay] = {}
 
     def relay_of(self, peer: str) -> Relay | None:
-        """The relay of a connection, by the name that its near end has here."""
+        """Get a connection's relay by the socket name of its near end."""
         return self._relays.get(Path(peer).name)
 
     def close(self) -> None:
@@ -146,12 +146,12 @@ class Inner:
 
     @contextlib.asynccontextmanager
     async def carry(self, connection: socket.socket, relay: Relay, linger: float) -> AsyncIterator[None]:
-        """Carry bytes between a client and the server of gRPC, for the time of a block.
+        """Relay bytes between a client and the gRPC server while the block runs.
 
         Raises
         ------
         OSError
-            The server of gRPC takes no more connections.
+            The gRPC server accepts no more connections.
         """
         loop = asyncio.get_running_loop()
         number = f"c{next(self._numbers)}"
@@ -166,7 +166,7 @@ class Inner:
             try:
                 await loop.sock_connect(near, self.path)
             finally:
-                os.unlink(self._folder / number)  # the name stays
+                os.unlink(self._folder / number)  # the socket keeps its name
             for end, is_client in ((connection, True), (near, False)):
                 _, pipe = await loop.connect_accepted_socket(lambda c=is_client: _Pipe(relay, c), end)  # type: ignore[misc]
                 pipes.append(pipe)
@@ -177,7 +177,7 @@ class Inner:
         finally:
             del self._relays[number]
             for pipe in pipes:
-                pipe.transport.close()  # what was said last still goes out
+                pipe.transport.close()  # buffered bytes are still sent
                 loop.call_later(linger, pipe.transport.abort)
             for end in (connection, near)[len(pipes) :]:
                 end.close()

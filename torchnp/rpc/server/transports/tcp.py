@@ -1,4 +1,4 @@
-"""The server over TCP: asyncio lets clients in, and a process for each computes; no torch."""
+"""The server: asyncio accepts clients over TCP, TLS or gRPC, and a process for each session computes; no torch."""
 
 from __future__ import annotations
 
@@ -36,32 +36,33 @@ from torchnp.rpc.wire.keepalive import keep_alive
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HELLO_SECONDS = 10.0
-STOP_SECONDS = 2.0  # that clients have to hear that the server stops
+STOP_SECONDS = 2.0  # time for telling clients that the server stops
 _STOPPED = "the server has been stopped: the session's handles have no values any more"
 
 
 class Server(Sessions):
-    """Listens, and gives each connection a session of its own.
+    """Listens for clients, and opens or resumes a session for each connection.
 
     Parameters
     ----------
     service : Service
-        What is offered.
+        The service that sessions offer.
     host, port : str, int
-        Where to listen; port 0 takes a free one.
+        Address to listen on; port 0 picks a free one.
     max_clients : int
-        Sessions at a time; one more is refused with a reason.
+        Concurrent sessions; further ones are refused with a reason.
     max_memory : int, optional
         Bytes that all sessions may hold together.
-    tls : Certificates, optional
-        The server's, and whose it takes from clients; without them nothing is encrypted.
+    tls : ServerCertificates, optional
+        The server's certificate, and the authorities of clients; without it, nothing is encrypted.
     grpc : bool
-        Whether to listen for calls of gRPC in place of plain TCP.
+        Whether to speak gRPC in place of plain TCP or TLS.
 
     Raises
     ------
-    ValueError
-        The host is not loopback and there is no token, the port is not between 0 and 65535, or gRPC is not installed.
+    TypeError, ValueError
+        The host is not loopback and there is no token, the port is invalid, gRPC is not installed, or a client is known
+        by a certificate but there are no client authorities.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Server(Sessions):
         self._thread: threading.Thread | None = None
 
     def invitation(self) -> str:
-        """Where the server listens and how to connect, in one line."""
+        """One line that says where the server listens and how to connect."""
         host = socket.gethostname() if self.host in ("", "0.0.0.0", "::") else self.host
         scheme = ("grpcs" if self.tls else "grpc") if self.grpc else ("tls" if self.tls else "tcp")
         address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
@@ -106,7 +107,7 @@ class Server(Sessions):
     # ------------------------------------------------------------ running
 
     async def run(self, ready: Any = None, stop: asyncio.Event | None = None) -> None:
-        """Serve until ``stop`` is set; ``ready`` is called when the port is open."""
+        """Serve until ``stop`` is set; calls ``ready`` when the port is open."""
         stop = stop or asyncio.Event()
         self.service.tell_ledger()
         self.fork()
@@ -125,13 +126,13 @@ class Server(Sessions):
             finally:
                 loop.remove_reader(nursery.control)
                 self._stopping = True
-                nursery.end()  # what workers do now is lost, and takes time from those who are told so
+                nursery.end()  # work in progress is lost anyway, and would slow down telling the clients
                 listener.close()
                 lives = [held.life for held in self._living.values() if held.life is not None]
                 for task in (*self._clients, *lives):
                     task.cancel()
                 if tasks := [*self._clients, *lives]:
-                    await asyncio.wait(tasks, timeout=STOP_SECONDS)  # a client that does not read is not waited for
+                    await asyncio.wait(tasks, timeout=STOP_SECONDS)  # do not wait for clients that do not read
                 await listener.closed()
                 note(logging.INFO, "stopped")
         finally:
@@ -150,7 +151,7 @@ class Server(Sessions):
 
             try:
                 asyncio.run(main())
-            except (OSError, *FAILURES) as error:  # of a port that is taken, or no port
+            except (OSError, *FAILURES) as error:  # for example, the port is taken
                 if ready.done():
                     raise
                 ready.set_exception(error)
@@ -166,12 +167,12 @@ class Server(Sessions):
             self._thread.join(10)
 
     def know(self, tokens: Sequence[Token]) -> None:
-        """Let in the holders of some tokens from now on, and nobody else; the sessions of others end.
+        """Replace the tokens, so only their holders are admitted; sessions of all other clients end.
 
         Raises
         ------
         TypeError, ValueError
-            A token is none, or names what there is not; all stays as it was.
+            A token is invalid, or names something that does not exist; nothing was changed.
         """
         _check_certificates(tokens, self.certificates)
         gone = self.service.know(tokens)
@@ -191,7 +192,7 @@ class Server(Sessions):
             await listener.start(self._arrived)
             return listener
         from torchnp.rpc.server.transports.grpc_transport import (
-            GrpcPort,  # loads gRPC, whose threads no worker may have
+            GrpcPort,  # imported late: it loads gRPC, whose threads no worker may have
         )
 
         port = GrpcPort(self.host, self.port, self.certificates, self._strangers, HELLO_SECONDS)
@@ -202,13 +203,13 @@ class Server(Sessions):
         self._meet(asyncio.ensure_future(self._client(connection)), host_of(address[0]))
 
     def _meet(self, task: asyncio.Task, host: str) -> None:
-        """Keep count of a connection that has not said who it is."""
+        """Register the task of an unauthenticated connection."""
         self._clients.add(task)
         task.add_done_callback(self._clients.discard)
         self._strangers.add(task, host)
 
     async def _caller(self, stream: ClientStream, relay: Any, token: str, names: Collection[str]) -> None:
-        """Talk to a client that calls over gRPC."""
+        """Serve a client that calls over gRPC."""
         task = asyncio.current_task()
         assert task is not None
         self._meet(task, relay.host)
@@ -262,7 +263,7 @@ class Server(Sessions):
         names: Collection[str] = (),
         known: Callable[[], object] = lambda: None,
     ) -> None:
-        """Let a client in that says what it should, and carry its frames; what is said last, if it is ours to say."""
+        """Authenticate a client, carry its session's frames, and close the stream with a last message, if any."""
         last, held = b"", None
         try:
             async with asyncio.timeout(HELLO_SECONDS):
@@ -292,7 +293,7 @@ class Server(Sessions):
             await stream.close(last)
 
     async def _greet(self, hello: Any, host: str, peer: str, names: Collection[str]) -> tuple[Rights | None, bytes]:
-        """What a client may do, and the answer to it; whoever tries tokens waits for the answer."""
+        """Rights of a client, or None, and the reply; a reply to a wrong token is delayed by the host's backoff."""
         rights, reply = greet(self.service, hello, peer, self.count, names)
         if rights is None and self.service.admits(hello.token, names) is None:
             await self._refusals.wait(host)
@@ -305,7 +306,7 @@ def _check_certificates(tokens: Iterable[Token], tls: ServerCertificates | None)
 
 
 def _message(frame: bytes, held: LiveSession | None) -> bytes:
-    """The message of a frame that ends a connection; the first of all is bare."""
+    """Encode the last frame of a connection as a message; before there is a session, frames are not numbered."""
     return frame if held is None else wire.numbered(0, frame)
 
 
@@ -331,36 +332,37 @@ def serve(
     check: bool = False,
     reread: Callable[[], Sequence[Token]] | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` and how to connect when clients can.
+    """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` and how to connect once the port is open.
 
     Parameters
     ----------
     host, port : str, int
-        Where to listen; port 0 takes a free one.
+        Address to listen on; port 0 picks a free one.
     token : str, optional
-        What clients have to present who have none of their own; every host but loopback needs some token.
+        Shared token of clients that have none of their own; every host but loopback needs some token.
     datasets, ledger : mapping of str to array, str or Path
-        Arrays that clients can compute with, and the ledger of their budgets; without it only public values are published.
+        Arrays that clients can compute with, and the ledger of their budgets; without a ledger, only public values are
+        published.
     limits, bucket : Limits, float
-        Of one session; seconds, of which the time of each reply to what met an owner's data is a multiple.
+        Limits of one session; replies about an owner's data come at multiples of ``bucket`` seconds.
     max_clients, max_memory : int, int or None
-        Sessions at a time; bytes that all of them may hold together, and of address space that each process may have.
+        Concurrent sessions; bytes that all of them may hold together, and that limit each process's address space.
     table : mapping, optional
         Kernels by full overload name, in place of torchnp's table.
     tokens, allow : sequence of Token, sequence of str
         Clients with a token and rights of their own; operators, or patterns as ``aten::add*``, that clients may use.
     metrics : (str, int), optional
-        Host and port where Prometheus finds counts, at ``/metrics``; port 0 takes a free one.
+        Host and port for Prometheus metrics at ``/metrics``; port 0 picks a free one.
     tls_cert, tls_key, tls_client_ca : str or Path, optional
-        PEM files of a certificate and its key, to encrypt everything, and of the authorities that clients' have to be of.
+        PEM files of the server's certificate and key, for TLS, and of the authorities for required client certificates.
     grpc, check, reread : bool, bool, callable or None
-        Whether to speak gRPC; whether to look if all this can be, print what would be served, and return; what gives all
-        tokens anew at each SIGHUP: others are not let in any more, and their sessions end.
+        Whether to speak gRPC; whether to only validate the arguments, print what would be served, and return; function
+        called at each SIGHUP that returns all tokens anew, after which sessions of other clients end.
 
     Raises
     ------
-    ValueError, OSError
-        An argument is not what it should be, as a host that is not loopback without a token; the port cannot be had.
+    TypeError, ValueError, OSError
+        An argument is invalid, such as a host that is not loopback without a token; or the port cannot be bound.
     """
     tls = None if tls_cert is tls_key is tls_client_ca is None else ServerCertificates(tls_cert, tls_key, tls_client_ca)
     service = Service(table, datasets, token, limits, bucket, ledger, tokens, allow)
@@ -374,7 +376,7 @@ def serve(
 def _reread(server: Server, reread: Callable[[], Sequence[Token]]) -> None:
     try:
         server.know(reread())
-    except (ValueError, TypeError, OSError) as error:  # its text is about what the owner wrote
+    except (ValueError, TypeError, OSError) as error:  # the text is about the owner's configuration, so it is logged
         note(logging.ERROR, "tokens stay as they were", error=error)
 
 
