@@ -14,7 +14,7 @@ from torchnp.rpc.server.startup import serve_with
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``torchnp serve`` on a free port; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="torchnp.rpc.server.transports.tcp", description="Run the operators of remote tensors."
+        prog="python -m torchnp.rpc.server", description="Run the operators of remote tensors."
     )
     add_options(parser, port=0)
     try:

@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from torchnp import rpc
+from torchnp.rpc.client.tensor import shape_inference
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -429,3 +430,12 @@ def test_refusals_have_a_reason(session, reason):
     with pytest.raises((rpc.RPCError, NotImplementedError)) as caught:
         REFUSED[reason](session.send(torch.ones(3)))
     assert caught.value.reason == reason
+
+
+def test_equal_specs_are_one_object_while_one_is_alive():
+    """Programs compare what they return by the specs' identity, after any number of other shapes."""
+    first, count = shape_inference.spec_of(torch.empty(3, 4, device="meta")), len(shape_inference._SPECS)
+    for n in range(shape_inference.MAX_CACHED + 10):
+        shape_inference.spec_of(torch.empty(n, device="meta"))
+    assert shape_inference.spec_of(torch.empty(3, 4, device="meta")) is first
+    assert len(shape_inference._SPECS) <= count + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -42,9 +43,9 @@ RANGES = frozenset(("linspace", "logspace"))
 
 
 class TensorSpec:
-    """Sizes, strides, storage offset and dtype of a tensor; `spec_of` interns specs, so identity means equality."""
+    """Sizes, strides, storage offset and dtype of a tensor; `spec_of` interns specs, so identity means equality while one is alive."""
 
-    __slots__ = ("contiguous", "dtype", "offset", "size", "stride")
+    __slots__ = ("__weakref__", "contiguous", "dtype", "offset", "size", "stride")
 
     def __init__(self, size: tuple, stride: tuple, offset: int, dtype: torch.dtype) -> None:
         self.size, self.stride, self.offset, self.dtype = size, stride, offset, dtype
@@ -90,7 +91,7 @@ def _of_a_convolution(shape: tuple, given: Callable[[int], Any], place: int) -> 
     return strides_of_result(shape, *map(given, range(9)))
 
 
-_SPECS: dict[tuple, TensorSpec] = {}
+_SPECS: WeakValueDictionary[tuple, TensorSpec] = WeakValueDictionary()
 
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
@@ -98,8 +99,6 @@ def spec_of(tensor: torch.Tensor) -> TensorSpec:
     key = (tensor.size(), tensor.stride(), int(tensor.storage_offset()), tensor.dtype)
     spec = _SPECS.get(key)
     if spec is None:
-        if len(_SPECS) > MAX_CACHED:
-            _SPECS.clear()
         spec = _SPECS[key] = TensorSpec(*key)
     return spec
 
