@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torchnp.random import Generator, default_generator, manual_seed
     from torchnp.runtime import load
     from torchnp.threads import get_num_threads, set_num_threads
-    from torchnp.typed import aten, prims  # a stub, which is for type checkers and editors alone
+    from torchnp.typed import aten, prims  # a stub for type checkers and editors only
 
 __version__ = "0.1.0"
 __all__ = [
@@ -64,14 +64,14 @@ def __getattr__(name: str) -> Any:
         return _library(name)
     module = importlib.import_module(home)
     found = getattr(module, name)
-    # `import torchnp.table` binds the submodule to this name: put the object in its place.
+    # Cache the object: later accesses do not come here.
     globals()[name] = found
     return found
 
 
 def _library(name: str) -> Any:
-    """The operators of another library, of which a package has rows or some were declared: ``torchnp.torchvision``."""
-    # A module of this package is asked for here before it is imported.
+    """The operators of another library with rows, declared here or by a package: ``torchnp.torchvision``."""
+    # Python asks here for this package's own modules too, before they are imported.
     own = name.startswith("_") or importlib.util.find_spec(f"torchnp.{name}") is not None
     if not own and importlib.import_module("torchnp.core.libraries").import_rows(name):
         return importlib.import_module("torchnp.core.table").namespace(name)
@@ -79,5 +79,5 @@ def _library(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    modules = ("compiler", "device", "differences", "dtypes", "interop", "rpc")  # those that were imported
+    modules = ("compiler", "device", "differences", "dtypes", "interop", "rpc")  # listed once imported
     return sorted({*__all__, *(name for name in globals() if name.startswith("__") or name in modules)})

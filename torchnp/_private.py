@@ -1,4 +1,4 @@
-"""The only module that touches what NumPy and SciPy keep to themselves: each with a public way, should it go."""
+"""All uses of NumPy's and SciPy's private names, each with a public fallback or a clear error if it disappears."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ndarray = np.ndarray
 
 # ---------------------------------------------------------------- NumPy's error state
 
-# np.errstate costs 1 us a call. NumPy keeps its error state in a context variable, which two calls set and restore in
-# 0.2 us: token = enter(); leave(token).
+# np.errstate costs 1 us per call. NumPy keeps its error state in a context variable; setting and restoring it directly
+# takes 0.2 us: token = enter(); leave(token).
 
 
 def quiet_state(umath: Any) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
-    """How to enter and leave a state without floating point warnings, with NumPy's variable if it is still there."""
+    """Functions that enter and leave a state without floating point warnings; use NumPy's variable if it exists."""
     state = getattr(umath, "_extobj_contextvar", None)
     if not isinstance(state, contextvars.ContextVar):
         return _enter_errstate, _leave_errstate
@@ -46,15 +46,15 @@ enter_quiet, leave_quiet = quiet_state(getattr(getattr(np, "_core", None), "umat
 
 @functools.cache
 def add_rows_of() -> Callable[[ndarray, ndarray, ndarray], None]:
-    """A loop that adds ``rows[i]`` to ``out[index[i]]`` one after the other: SciPy's, or NumPy's if that has gone."""
+    """A loop that adds ``rows[i]`` to ``out[index[i]]`` in order: SciPy's, or NumPy's if SciPy's is missing."""
     try:
         from scipy.sparse._sparsetools import csc_matvecs
     except ImportError:
         return add_rows_at
 
     def add(out: ndarray, index: ndarray, rows: ndarray) -> None:
-        # A product with the sparse matrix that has a one at (index[i], i).
-        # Complex numbers are added by parts: times a complex one, nan and infinities would spread to the other part.
+        # Multiply by the sparse matrix with ones at (index[i], i).
+        # Complex numbers are added by parts: a complex factor would spread nan and infinities to the other part.
         real = out.real.dtype
         n, m, width = len(out), len(index), out.shape[1] * (out.itemsize // real.itemsize)
         ends, places = np.arange(m + 1, dtype=np.int64), index.astype(np.int64, copy=False)
@@ -65,7 +65,7 @@ def add_rows_of() -> Callable[[ndarray, ndarray, ndarray], None]:
 
 
 def add_rows_at(out: ndarray, index: ndarray, rows: ndarray) -> None:
-    """The same with NumPy's own ``ufunc.at``, which takes ten times as long."""
+    """The same loop with NumPy's ``ufunc.at``, which takes ten times as long."""
     np.add.at(out, index, rows.reshape(len(index), out.shape[1]))
 
 
@@ -83,7 +83,7 @@ def seed_engine(engine: np.random.MT19937, seed: int) -> None:
 
 
 def sobol_directions(dimension: int, bits: int) -> ndarray:
-    """The direction numbers of Joe and Kuo, which SciPy has of all places; no public call gives the last of them."""
+    """Joe and Kuo's direction numbers from SciPy; no public call returns the last of them."""
     import scipy
     from scipy.stats.qmc import Sobol
 

@@ -1,4 +1,4 @@
-"""The threads of NumPy's matrix products, which are those of its BLAS library, and torchnp's own: never both at once."""
+"""Keep BLAS's threads, which NumPy's matrix products use, and torchnp's own threads from running at the same time."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Part = TypeVar("Part")
 
 
 class _Limit:
-    """The number of threads of BLAS, which is the process's: the first who asks sets it, the last who leaves restores it."""
+    """A process-wide limit on BLAS threads: the first caller to enter sets it, the last to leave restores it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.inside = 0
-        self.modules = 0  # that were imported when the libraries were looked for
+        self.modules = 0  # number of imported modules at the last search for BLAS libraries
         self.libraries: list[Any] = []
         self.before: list[int] = []
 
     def enter(self) -> None:
         with self.lock:
             if not self.inside:
-                if self.modules != len(sys.modules):  # one of which may have brought a BLAS of its own, as SciPy's do
+                if self.modules != len(sys.modules):  # a new module may have loaded its own BLAS, as SciPy's do
                     self.modules = len(sys.modules)
                     self.libraries = ThreadpoolController().select(user_api="blas").lib_controllers
                 self.before = [library.num_threads for library in self.libraries]
@@ -39,13 +39,13 @@ class _Limit:
 
     def leave(self) -> None:
         with self.lock:
-            self.inside = max(self.inside - 1, 0)  # of a fork inside the child has none
+            self.inside = max(self.inside - 1, 0)  # already 0 in a child forked inside the limit
             if not self.inside:
                 for library, number in zip(self.libraries, self.before):
                     library.set_num_threads(number)
 
     def forget(self) -> None:
-        """After a fork the child has none of those inside."""
+        """Reset after a fork: none of the threads inside exist in the child."""
         self.lock = threading.Lock()
         if self.inside:
             self.inside = 1
@@ -59,7 +59,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Have matrix products use one thread each, in the whole process; who changes their number meanwhile has it undone."""
+    """Limit matrix products to one thread, process-wide; on exit, any change made meanwhile is overwritten."""
     _limit.enter()
     try:
         yield
@@ -68,11 +68,11 @@ def one_thread() -> Iterator[None]:
 
 
 def limit_blas_if_threaded() -> AbstractContextManager[None]:
-    """`one_thread`, where torchnp has several: BLAS's look out for more work for some 30 ms, and keep these waiting."""
+    """`one_thread` if torchnp uses several threads: idle BLAS threads spin for some 30 ms and would delay torchnp's."""
     return one_thread() if get_num_threads() > 1 else nullcontext()
 
 
 def share_products(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
-    """`threads.share` of parts that have matrix products in them, each of which stays in its part's thread."""
-    with limit_blas_if_threaded():  # for a single part, too
+    """`threads.share` for parts with matrix products, each of which stays on its part's thread."""
+    with limit_blas_if_threaded():  # even for a single part
         share(work, parts)

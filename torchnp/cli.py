@@ -16,15 +16,15 @@ from torchnp.core.optional_deps import lacking
 from torchnp.rpc.server.config.options import add_options
 from torchnp.rpc.server.owner import add_owner_commands
 
-# The table and everything large is loaded by the command that needs it, where an interrupt is met.
+# Commands load the table and other large modules themselves, where interrupts are handled.
 
 
 class UsageError(Exception):
-    """Something the user can mend; printed without a traceback."""
+    """An error that the user can fix; printed without a traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
         if argv[:1] == ["conform"]:
@@ -41,20 +41,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of a pipe has left: nothing more to say, at exit neither
+    except BrokenPipeError:  # the pipe's reader has left: write nothing more, also not at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0 if argv[0] in ("ops", "explain", "differences") else 1  # the others had not come to their verdict
+        return 0 if argv[0] in ("ops", "explain", "differences") else 1  # the others did not reach their verdict
 
 
 def _names_last(argv: list[str]) -> list[str]:
-    """The command with its options first, so that ``-x`` is what is asked for."""
+    """Reorder the command: options first, so that ``-x`` is read as a name to explain."""
     options = [a for a in argv[1:] if a in ("-h", "--help", "--json")]
     names = [a for a in argv[1:] if a not in (*options, "--")]
     return [argv[0], *options, *(["--", *names] if names else [])]
 
 
 def _versions() -> str:
-    """What a report of a fault has to name."""
+    """The versions that a bug report must name."""
     return f"torchnp {torchnp.__version__} (NumPy {np.__version__}, Python {platform.python_version()})"
 
 
@@ -105,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--epsilon", type=float, default=3.0, help="the budget of --private (default: %(default)s)")
     sub.add_argument("--delta", type=float, default=1e-5, help="at which it holds (default: %(default)s)")
     sub.add_argument("--steps", type=int, default=40, help="steps it is spread over (default: %(default)s)")
-    # Its options are the harness's own, which imports torch: see `conform`.
+    # The harness, which imports torch, parses this command's options: see `conform`.
     command("conform", lambda args: None, "Judge a backend, ours or yours: is each operator what torch says it is?")
     return top
 
@@ -142,7 +142,7 @@ def add_differences(sub: argparse.ArgumentParser) -> None:
 
 
 def differences(args: argparse.Namespace) -> int:
-    """``torchnp differences``: a line for each, or JSON."""
+    """``torchnp differences``: one line per difference, or JSON."""
     from torchnp.lookup import explain_command
 
     return _found(explain_command.differences, args)
@@ -156,7 +156,7 @@ def ops(args: argparse.Namespace) -> int:
 
 
 def explain(args: argparse.Namespace) -> int:
-    """``torchnp explain``: what is known under a name that people have for something."""
+    """``torchnp explain``: explain a name as users write it."""
     from torchnp.lookup import explain_command
 
     return _found(explain_command.explain, args)
@@ -225,7 +225,7 @@ def _of_program(act: Callable[[argparse.Namespace], int], args: argparse.Namespa
         raise
     except OSError as error:
         raise UsageError(f"{error.filename or args.program}: {error.strerror or error}") from error
-    except (ValueError, RuntimeError, IndexError, TypeError) as error:  # of the file, the arrays or a kernel
+    except (ValueError, RuntimeError, IndexError, TypeError) as error:  # from the file, the arrays or a kernel
         raise UsageError(str(error)) from error
 
 

@@ -1,7 +1,7 @@
-"""The main job end to end: one classifier, trained on torch, on the table in process, and on a remote server.
+"""End-to-end demo: one classifier, trained by torch, by the table in process, and by a remote server.
 
-The data are the 1,797 handwritten digits that scikit-learn ships. All three runs start from one seed, see the same
-batches and draw the same dropout masks, so their losses can be compared step by step.
+The data are the 1,797 handwritten digits that scikit-learn ships. All three runs use the same seed, batches and dropout
+masks, so their losses can be compared step by step.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from torchnp.rpc.server.config.tokens import new_token
 ACCURACY = 0.95  # a plain torch run reaches 0.98 to 0.99 in 8 epochs
 ENOUGH_EPOCHS = 8
 FIRST_STEPS = 20
-LOSS_DIFFERENCE = 1e-4  # relative; rounding differences grow with every step, so the first ones are judged
+LOSS_DIFFERENCE = 1e-4  # relative; rounding differences grow with every step, so only the first steps are judged
 
 
 @dataclass
 class DemoData:
-    """Images of shape (N, 1, 8, 8), float32 in [0, 1]; labels int64; one order of training images per epoch."""
+    """Images of shape (N, 1, 8, 8), float32 in [0, 1]; int64 labels; one order of the training images per epoch."""
 
     x: torch.Tensor
     y: torch.Tensor
@@ -49,7 +49,7 @@ class DemoData:
 
 @dataclass
 class TrainingRun:
-    """What one training run gave."""
+    """The results of one training run."""
 
     name: str
     accuracy: float = 0.0
@@ -62,13 +62,13 @@ class TrainingRun:
     trips_per_step: float | None = None
 
     def statuses(self) -> dict[str, int]:
-        """Distinct aten overloads run, by status (the optimizers also mark their steps for torch's profiler)."""
+        """Number of distinct aten overloads run, by status; excludes the optimizers' marks for torch's profiler."""
         names = [name for name in self.overloads if name.startswith("aten::")]
         return dict(Counter(map(torchnp.table.status, names)))
 
 
 def load(epochs: int, seed: int) -> DemoData:
-    """The digits, a quarter held back for the test, and the order of every epoch."""
+    """Load the digits, with a quarter held out for the test, and the order of every epoch."""
     digits = load_digits()
     x = torch.tensor(digits.images, dtype=torch.float32).div_(16).unsqueeze(1)
     y = torch.tensor(digits.target, dtype=torch.int64)
@@ -79,10 +79,10 @@ def load(epochs: int, seed: int) -> DemoData:
 
 
 def build(seed: int) -> nn.Module:
-    """Two convolutions with batch norm, and two linear layers with dropout: 0.98 of the test digits.
+    """Two convolutions with batch norm and two linear layers with dropout: 98 % test accuracy.
 
-    The convolutions have no bias: batch norm takes it out again, its gradient is rounding noise about zero, and Adam
-    would make whole steps of that noise.
+    The convolutions have no bias: batch norm would cancel it, its gradient would be rounding noise around zero, and
+    Adam would turn that noise into full steps.
     """
     torch.manual_seed(seed)
     return nn.Sequential(
@@ -101,13 +101,13 @@ def optimizer_of(name: str, model: nn.Module) -> torch.optim.Optimizer:
 def train(
     model: nn.Module, optimizer: torch.optim.Optimizer, data: DemoData, batch_size: int, on_step: Callable[[], None]
 ) -> Iterator[list[torch.Tensor]]:
-    """Train, and give the losses of each epoch as tensors; the same code for all three runs."""
+    """Train, yielding the losses of each epoch as tensors; all three runs use this code."""
     model.train()
     for order in data.orders:
         losses = []
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
-            torch.manual_seed(torch.initial_seed() + 1)  # the first mask after a seed is torch's on handles as well
+            torch.manual_seed(torch.initial_seed() + 1)  # the first mask after seeding is torch's for handles too
             loss = F.cross_entropy(model(data.x[chosen]), data.y[chosen])
             optimizer.zero_grad()
             loss.backward()
@@ -119,7 +119,7 @@ def train(
 
 @torch.no_grad()
 def test(model: nn.Module, data: DemoData) -> torch.Tensor:
-    """Share of the test images that get their label, a 0-d tensor."""
+    """Test accuracy, a 0-d tensor."""
     model.eval()
     return (model(data.test_x).argmax(1) == data.test_y).float().mean()
 
@@ -183,13 +183,13 @@ def run_remote(
 
 
 def publish(handle: Any) -> torch.Tensor:
-    """The value of a handle: the one call that waits for the server."""
+    """The value of a handle; this is the only call that waits for the server."""
     return handle.publish()
 
 
 @contextmanager
 def server(*options: str) -> Iterator[tuple[str, str]]:
-    """A server in a process of its own, on a free port of the loopback address: its address and token."""
+    """Run a server in its own process, on a free loopback port; yield its address and token."""
     token = new_token()
     command = [sys.executable, "-m", "torchnp", "serve", "--port", "0", "--token", token, "--log-level", "WARNING"]
     process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
@@ -204,11 +204,11 @@ def server(*options: str) -> Iterator[tuple[str, str]]:
         process.wait(timeout=10)
 
 
-# ---------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------- output
 
 
 def run(epochs: int = 8, batch_size: int = 64, seed: int = 0, optimizer: str = "adam") -> int:
-    """Run all three, print the table; exit status 1 when a bound is missed."""
+    """Run all three and print the table; the exit status is 1 if a run fails or misses a bound."""
     console = Console()
     data = load(epochs, seed)
     steps = epochs * -(-len(data.y) // batch_size)
@@ -227,7 +227,7 @@ def run(epochs: int = 8, batch_size: int = 64, seed: int = 0, optimizer: str = "
         for name, job in jobs:
             task = progress.add_task(name, total=steps)
             model = build(seed)
-            torch.manual_seed(seed)  # the stream of the dropout masks
+            torch.manual_seed(seed)  # for the dropout masks
             try:
                 found = job(data, model, optimizer, batch_size, lambda: progress.advance(task))
             except (*FAILURES, AssertionError, OSError, rpc.RPCError) as error:
@@ -259,7 +259,7 @@ def difference(run: TrainingRun, reference: TrainingRun, steps: int | None = Non
 
 
 def misses(runs: list[TrainingRun], trained: bool = True) -> list[str]:
-    """What did not hold, in words; the accuracy is judged of models that were trained long enough."""
+    """Describe the missed bounds; accuracy is judged only if ``trained`` (enough epochs)."""
     found = []
     for run in runs:
         if trained and run.accuracy < ACCURACY:

@@ -1,7 +1,7 @@
-"""Training on data that never leaves its owner: per-sample gradients on a server, clipped, summed and noised there.
+"""Private training on data that never leaves its owner: the server clips, sums and noises per-sample gradients.
 
 The owner's process holds the training digits and a ledger with a privacy budget. The client has the model and the test
-digits; each step it sends the weights, has the gradient of every image computed, and gets their noised mean.
+digits. In each step it sends the weights, lets the server compute every image's gradient, and gets their noised mean.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from torchnp.demo import DemoData, load, server
 from torchnp.rpc.server.privacy import accountant
 from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
 
-CLIENT = "client"  # the name of whoever has the server's one token
+CLIENT = "client"  # the client that holds the server's only token
 DATASET = "digits"
 CLIP = 1.0
 RATE, MOMENTUM = 2.0, 0.5
-OPEN_RATE = 0.4  # of gradients that nobody clips: they are several times as long
+OPEN_RATE = 0.4  # learning rate for unclipped gradients, which are several times longer
 EVERY = 5  # steps between two lines of the table
 ACCURACY = 0.85  # at epsilon 3 runs reach 0.91 to 0.93
 ENOUGH_EPSILON = 3.0
@@ -38,7 +38,7 @@ ENOUGH_EPSILON = 3.0
 
 @dataclass
 class Curve:
-    """What one run gave: step, epsilon spent and test accuracy, from before the first step to after the last."""
+    """One run's results: step, epsilon spent and test accuracy, from before the first step to after the last."""
 
     steps: list[int] = field(default_factory=list)
     epsilons: list[float] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Curve:
 
 
 def build(seed: int) -> nn.Module:
-    """Images to ten scores, 2,410 parameters."""
+    """Build the model from images to ten scores, with 2,410 parameters."""
     torch.manual_seed(seed)
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
 
@@ -73,7 +73,7 @@ class Descent:
 
 
 def per_sample_gradients(model: nn.Module, weights: dict, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The gradient of each image's loss as a row, shape (images, parameters); of handles as of tensors."""
+    """Each image's gradient as a row, shape (images, parameters); works on handles and tensors."""
 
     def loss(weights: dict, image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(functional_call(model, weights, (image[None],)), label[None])
@@ -83,7 +83,7 @@ def per_sample_gradients(model: nn.Module, weights: dict, x: torch.Tensor, y: to
 
 
 def train_openly(data: DemoData, seed: int, steps: int) -> Curve:
-    """The same training on the images themselves: no clipping, no noise."""
+    """Train on the images directly, without clipping or noise."""
     model, curve = build(seed), Curve()
     descent = Descent(model, OPEN_RATE)
     for step in range(steps + 1):
@@ -97,7 +97,7 @@ def train_openly(data: DemoData, seed: int, steps: int) -> Curve:
 
 
 def train_privately(session: rpc.Session, data: DemoData, seed: int, sigma: float) -> Curve:
-    """Train until the budget does not pay for another step."""
+    """Train until the budget does not cover another step."""
     model, curve = build(seed), Curve()
     descent = Descent(model, RATE)
     x, y = session.dataset(f"{DATASET}.x"), session.dataset(f"{DATASET}.y")
@@ -127,12 +127,12 @@ def _note(curve: Curve, step: int, epsilon: float, accuracy: float) -> None:
 
 
 def noise_for(steps: int, images: int, epsilon: float, delta: float) -> float:
-    """The noise of the mean gradient with which a budget pays for so many steps."""
+    """The mean gradient's noise at which a budget covers the given number of steps."""
     return accountant.sigma_of(accountant.rho_of(epsilon, delta) / steps, 2 * CLIP) / images
 
 
 def run(epsilon: float, delta: float, steps: int, seed: int) -> int:
-    """Train both ways, print the table; exit status 1 when something went wrong."""
+    """Train both ways and print the table; the exit status is 1 on an error or a missed bound."""
     console = Console()
     data = load(0, seed)
     images = len(data.y)
@@ -166,7 +166,7 @@ def run(epsilon: float, delta: float, steps: int, seed: int) -> int:
 
 
 def _owner(directory: Path, data: DemoData, epsilon: float, delta: float) -> tuple[Ledger, list[str]]:
-    """What an owner does before the server starts: the files, the budgets, and the options of ``torchnp serve``."""
+    """Do the owner's setup: data files and budgets; return the ledger and the options of ``torchnp serve``."""
     options = []
     for name, tensor in ((f"{DATASET}.x", data.x), (f"{DATASET}.y", data.y)):
         np.save(directory / f"{name}.npy", tensor.numpy())
@@ -178,7 +178,7 @@ def _owner(directory: Path, data: DemoData, epsilon: float, delta: float) -> tup
 
 
 def table_of(private: Curve, openly: Curve) -> Table:
-    """Epsilon and accuracy, step by step."""
+    """A table of epsilon and accuracy by step."""
     grid = Table(box=None, header_style="bold")
     for name in ("step", "epsilon spent", "accuracy", "without privacy"):
         grid.add_column(name, justify="right")
@@ -188,7 +188,7 @@ def table_of(private: Curve, openly: Curve) -> Table:
 
 
 def misses(private: Curve, epsilon: float, spent: float) -> list[str]:
-    """What did not hold, in words."""
+    """Describe the missed bounds."""
     found = []
     if not spent <= epsilon or math.isclose(spent, 0):
         found.append(f"epsilon {spent:g} was spent of {epsilon:g}")

@@ -1,10 +1,10 @@
-"""The form of a difference between NumPy and torch, and how it is run; the rows are in `torchnp.catalogue`.
+"""The `Difference` class for differences between NumPy and torch, and `run`; the rows are in `torchnp.catalogue`.
 
-A `Difference` holds one expression for torch, one for NumPy and one for the kernel of this package, and the values
-that the first two gave when it was written down. `run` evaluates them again; the tests check that both values still
-hold, that they differ, and that the kernel gives torch's.
+A `Difference` holds one expression each for torch, NumPy and this package's kernel, and the recorded values of the
+first two. `run` evaluates the expressions again; the tests check that both values still hold, that they differ, and
+that the kernel's value is torch's.
 
-Expressions see ``torch``, ``np``, ``scipy``, ``aten`` (`torchnp.aten`) and ``table`` (`torchnp.table`).
+Expressions can use ``torch``, ``np``, ``scipy``, ``ml_dtypes``, ``torchnp``, ``aten`` and ``table``.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Difference:
     torch, numpy, kernel : str
         Python expressions of the same intent.
     torch_value, numpy_value : str
-        What the first two give, as `show` prints it.
+        The values of the first two, as `show` prints them.
     why : str
-        What to do when moving code from one to the other.
+        Advice for moving code from one to the other.
     in_numpy, in_torch : str
-        Expressions of NumPy that give torch's value, and of torch that give NumPy's; ``""`` where there is no short one.
+        NumPy expression with torch's value, and torch expression with NumPy's; ``""`` if there is no short one.
     array_api : str
-        The array API standard's spelling of the operation, ``""`` where it has none; ``xp`` is the namespace.
+        The array API standard's spelling of the operation; ``""`` if it has none. ``xp`` is the namespace.
     where : str
-        The versions of a library that differ, as in ``"numpy<2.5"``; in others its value is torch's. ``""`` is all.
+        The library versions that differ, as in ``"numpy<2.5"``; other versions give torch's value. ``""`` means all.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Difference:
         )
 
     def holds(self) -> bool:
-        """Whether the library that is installed is one of those that differ."""
+        """Whether the installed library version is one that differs."""
         if not self.where:
             return True
         library, since, version = re.split("(>=|<)", self.where)
@@ -78,7 +78,7 @@ class Difference:
 
 
 def show(value: Any) -> str:
-    """A result as text, alike for tensors, arrays and numbers: ``float32[2] [1, 2.5]``."""
+    """A result as text, in one format for tensors and arrays: ``float32[2] [1, 2.5]``."""
     if isinstance(value, Exception):
         words = str(value).partition("\n")[0]
         return f"{_public(type(value))}: {words}"
@@ -110,7 +110,7 @@ def _numbers(values: Any, digits: int) -> str:
 
 
 def evaluate(expression: str, **names: Any) -> str:
-    """The value of an expression as `show` prints it; an exception counts as a value."""
+    """Evaluate an expression and `show` its value; an exception counts as a value."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -119,16 +119,16 @@ def evaluate(expression: str, **names: Any) -> str:
             return show(error)
 
 
-# What a refusal of dtypes speaks of, in any of torch's wordings.
+# Words that mark an error message about dtypes, in any of torch's wordings.
 _OF_DTYPES = re.compile(
     r"(?i)d?types?\b|not implemented for|floating|complex|bool|integ|\b(long|float|double|half|byte)\b"
 )
-# Of these NumPy refuses some calls and computes others: an axis of a 0-d array, a number out of range.
+# In these differences NumPy refuses some calls and computes others: an axis of a 0-d array, a number out of range.
 _NUMPY_VARIES = ("zero-dim-axis", "number-wraps", "fill-overflow")
 
 
 def shows(difference: Difference, torch_value: str, numpy_value: str) -> bool:
-    """Whether two values part in the manner of a difference: both raise where its own do, and for a reason of its kind."""
+    """Whether two values differ in a difference's manner: they raise where its own do, for the same kind of reason."""
     refused = ["Error:" in v for v in (torch_value, numpy_value)]
     own = ["Error:" in v for v in (difference.torch_value, difference.numpy_value)]
     if refused[0] != own[0] or (refused[1] != own[1] and difference.id not in _NUMPY_VARIES):
@@ -137,13 +137,13 @@ def shows(difference: Difference, torch_value: str, numpy_value: str) -> bool:
     of_shapes_too = difference.id == "prims-no-promotion"
     if own[0] and _OF_DTYPES.search(words[0]) and not _OF_DTYPES.search(words[1]) and not of_shapes_too:
         return False
-    # A tuple of one array beside that array shows how results are packed, and nothing else.
+    # A one-array tuple beside that array only shows how results are packed.
     packed = re.fullmatch(r"\((.*)\)", torch_value)
     return not (packed and packed[1] == numpy_value and difference.torch_value[:1] != "(")
 
 
 def run(difference: Difference, which: Iterable[str] = ("torch", "numpy", "kernel")) -> dict[str, str]:
-    """Evaluate a difference's expressions, by their fields' names; without torch's ``which`` needs no torch."""
+    """Evaluate a difference's expressions, by field name; needs torch only if ``which`` includes torch expressions."""
     import torchnp
 
     names: dict[str, Any] = {"np": np, "aten": torchnp.aten, "table": torchnp.table, "torchnp": torchnp}
@@ -154,7 +154,7 @@ def run(difference: Difference, which: Iterable[str] = ("torch", "numpy", "kerne
     with contextlib.suppress(ImportError):
         import scipy
 
-        names["scipy"] = scipy  # its modules are loaded when an expression names them
+        names["scipy"] = scipy  # submodules load when an expression names them
     if {"torch", "in_torch"} & {*which}:
         import torch
 

@@ -51,7 +51,7 @@ _SCALAR_NAMES = {
     float8_e4m3fn: "Float8_e4m3fn", float8_e4m3fnuz: "Float8_e4m3fnuz", float8_e5m2: "Float8_e5m2",
     float8_e5m2fnuz: "Float8_e5m2fnuz", float8_e8m0fnu: "Float8_e8m0fnu",
 }  # fmt: skip
-# Integers as C++ spells them in messages: as the compiler prints a type, as it prints it demangled, as the source has it.
+# C++ names of integers in messages, in three spellings: the compiler's, the demangled one, and the source's.
 _C_INTEGERS = {
     "long int": {
         uint8: "unsigned char", int8: "signed char", int16: "short int", int32: "int", int64: "long int",
@@ -78,7 +78,7 @@ _CATEGORY = {dt: 3 if dt in COMPLEXES else 2 if dt in FLOATS + FLOAT8S else 0 if
 
 
 def as_dtype(dtype: Any) -> np.dtype:
-    """Return the ``np.dtype`` of a NumPy dtype, an ml_dtypes or Python type, or torch's own or its name as a string."""
+    """Return the ``np.dtype`` for a NumPy dtype, an ml_dtypes or Python type, a torch dtype or its name."""
     if type(dtype).__module__ == "torch":
         dtype = str(dtype)
     if type(dtype) is str:
@@ -104,9 +104,9 @@ def scalar_name(dtype: np.dtype) -> str:
 
 
 def c_name(dtype: np.dtype, integers: str = "long int") -> str:
-    """A dtype as C++ spells its type in some messages: ``"long int"``, ``"c10::BFloat16"``.
+    """A dtype's C++ type as some messages spell it: ``"long int"``, ``"c10::BFloat16"``.
 
-    ``integers`` is the spelling of int64 where that message has it: ``"long int"``, ``"long"`` or ``"int64_t"``.
+    ``integers`` selects the spelling by that of int64: ``"long int"``, ``"long"`` or ``"int64_t"``.
     """
     return _C_NAMES.get(dtype) or _C_INTEGERS[integers].get(dtype) or f"c10::{scalar_name(dtype)}"
 
@@ -150,7 +150,7 @@ def is_half(dtype: np.dtype) -> bool:
 
 
 def has_infinity(dtype: np.dtype) -> bool:
-    """Whether a floating dtype has infinities: most float8s have none."""
+    """Whether a floating dtype has infinities; of the float8s, only float8_e5m2 does."""
     return dtype not in FLOAT8S or dtype == float8_e5m2
 
 
@@ -180,12 +180,12 @@ def set_default_dtype(dtype: Any) -> None:
     Parameters
     ----------
     dtype : dtype, str or torch.dtype
-        A floating point one.
+        A floating point dtype.
 
     Raises
     ------
     TypeError
-        It is not, or it is a float8.
+        The dtype is not floating point, or is a float8.
     """
     global _default
     new = as_dtype(dtype)
@@ -240,22 +240,22 @@ def number_dtype(number: Any) -> np.dtype:
 
 
 def promote_types(a: Any, b: Any) -> np.dtype:
-    """The smallest dtype that torch promotes both to; both operands count alike, as in `torch.promote_types`.
+    """The smallest dtype that torch promotes both to, with equal weight, as in `torch.promote_types`.
 
     Parameters
     ----------
     a, b : dtype, str or torch.dtype
-        ml_dtypes' types, and torch's names such as ``"bfloat16"``, are dtypes too.
+        ml_dtypes' types, and torch's names such as ``"bfloat16"``, are accepted too.
 
     Returns
     -------
     numpy.dtype
-        torch's table of promotions; NumPy's differs, as in int64 with float32, which is float32 here.
+        The dtype by torch's table; NumPy's differs, as for int64 with float32, which gives float32 here.
 
     Raises
     ------
     TypeError
-        One of them is no dtype of torch's.
+        One of them is not a torch dtype.
     RuntimeError
         For the pairs that torch does not promote: float8 with anything else, and uint16/32/64 with
         other integers, bool or complex.
@@ -296,10 +296,10 @@ del _a, _b
 
 
 def _demote(stronger: np.dtype, weaker: np.dtype) -> np.dtype:
-    """Combine a strong tier's dtype with a weaker tier's: the weaker counts only by a higher category."""
+    """Combine a strong tier's dtype with a weaker tier's, which counts only if its category is higher."""
     if _CATEGORY[weaker] <= _CATEGORY[stronger]:
         return stronger
-    # A number or 0-d tensor of a higher category brings its own dtype, except that a complex one keeps
+    # A number or 0-d tensor of a higher category decides the dtype, except that a complex one keeps
     # the precision of a floating tensor.
     if is_complex(weaker):
         return to_complex(stronger) if is_floating(stronger) else weaker
@@ -310,17 +310,17 @@ def result_type(*operands: Any) -> np.dtype:
     """torch's result dtype of arrays (dimensioned or 0-d) and Python numbers, as `torch.result_type`.
 
     A Python float, or a 0-d float tensor, beside an integer tensor gives its own dtype (the default dtype for
-    a number); beside a float tensor it has no say.
+    a number); beside a float tensor it does not count.
 
     Parameters
     ----------
     *operands : ndarray or number
-        In any number and order; only dtypes and the number of dimensions count.
+        Any number, in any order; only dtypes and the number of dimensions matter.
 
     Returns
     -------
     numpy.dtype
-        That of the arrays with dimensions, raised by a 0-d array or a number of a higher category alone.
+        The dtype of the arrays with dimensions, raised only by a 0-d array or number of a higher category.
 
     Raises
     ------
@@ -352,17 +352,17 @@ def can_cast(source: Any, target: Any) -> bool:
     Parameters
     ----------
     source, target : dtype, str or torch.dtype
-        The result's dtype, and that of the tensor that is written.
+        The result's dtype, and the written tensor's.
 
     Returns
     -------
     bool
-        False where a category would be lost: complex to real, floats to integers, anything to bool.
+        False if a category would be lost: complex to real, floats to integers, anything else to bool.
 
     Raises
     ------
     TypeError
-        One of them is no dtype of torch's.
+        One of them is not a torch dtype.
     """
     source, target = as_dtype(source), as_dtype(target)
     if is_complex(source) and not is_complex(target):
@@ -376,12 +376,12 @@ def can_cast(source: Any, target: Any) -> bool:
 
 
 def cast(x: ndarray, dtype: np.dtype) -> ndarray:
-    """Convert values as torch does; ``x`` itself when it has the dtype already.
+    """Convert values as torch does; return ``x`` itself if it already has the dtype.
 
-    Integers wrap; complex to real drops the imaginary part; float64 and integers reach the half types
-    and float8s by way of float32 (two roundings, as c10::Half does); float8_e4m3fn saturates.
-    A float that does not fit an integer type, or NaN, gives what x86's instruction for one number does, on every
-    processor: `float_to_integer`. torch has the same there, except where its vectors convert to uint32 and uint64.
+    Integers wrap; complex to real drops the imaginary part; float64 and integers reach the half types and float8s
+    through float32 (two roundings, as in c10::Half); float8_e4m3fn saturates.
+    A float that does not fit an integer type, or NaN, gives the result of x86's scalar instruction on every processor:
+    `float_to_integer`. torch agrees on x86, except where its vector code converts to uint32 and uint64.
     """
     source = x.dtype
     if source is dtype:
@@ -391,7 +391,7 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
     if source == dtype:
         return x
     if dtype == bool_:
-        return np.asarray(x != 0)  # of a 0-d array a scalar
+        return np.asarray(x != 0)  # comparing a 0-d array gives a scalar
     if _CATEGORY[source] == 3 and _CATEGORY[dtype] != 3:
         x = x.astype(complex64).real if source == complex32 else x.real
         return cast(x, dtype)
@@ -412,9 +412,9 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
     return x.astype(dtype, copy=False)
 
 
-# Of which torch makes 0 where an integer is asked for.
+# Dtypes whose NaN torch converts to integer 0.
 _NAN_IS_ZERO = (float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu)
-# Floats that NumPy converts as torch does; float64 reaches a half type by way of float32.
+# Floats that NumPy converts as torch does; float64 reaches a half type through float32.
 _PLAINLY = frozenset((a, b) for a in FLOATS for b in FLOATS if a is not b and not (a is float64 and b in HALVES))
 
 

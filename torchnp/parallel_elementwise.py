@@ -1,4 +1,4 @@
-"""Elementwise functions of large tensors, by parts on all threads."""
+"""Elementwise functions of large arrays, split into parts for all threads."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ Function = Callable[..., Any]
 
 
 def by_parts(function: Function, *operands: Any, out: ndarray | None = None) -> Any:
-    """``function(*operands)``, each element of which is computed from those in its place.
+    """Compute an elementwise ``function(*operands)`` by parts.
 
     Parameters
     ----------
     function : callable
-        Of arrays and numbers, which broadcast. A ufunc writes each part of the result where it belongs; what makes arrays
-        in between pays where these are few, or take long.
+        Takes arrays and numbers, which broadcast. A ufunc writes each part directly into the result; for a function
+        with intermediate arrays, parts pay if these are few, or slow to compute.
     *operands : ndarray or number
-        Arrays with the sizes of the result have one order in memory and no gaps; else the function is called once.
+        Arrays of the result's shape must be dense, with equal strides; otherwise the function is called once.
     out : ndarray, optional
-        Where a ufunc writes; it may be one of the operands, and shares memory with no part of another.
+        Where a ufunc writes; it may be one of the operands, but must not otherwise overlap any.
 
     Returns
     -------
     ndarray
-        The very result of the function (of a nan, its sign may differ), in its operands' order.
+        Exactly the function's result (the sign of a nan may differ), laid out like the operands.
     """
     arrays = [x for x in operands if isinstance(x, ndarray)]
     try:
         shape = np.broadcast_shapes(*(x.shape for x in arrays))
     except ValueError:
-        shape = None  # which the function refuses in its own words
+        shape = None  # the function itself raises the error
     whole = [x for x in (*arrays, out) if x is not None and x.shape == shape]
     strides = whole[0].strides if whole else ()
     order = sorted(range(len(strides)), key=lambda d: (-strides[d], d))
@@ -53,7 +53,7 @@ def by_parts(function: Function, *operands: Any, out: ndarray | None = None) -> 
 def _in_order(
     function: Function, operands: list[Any], n: int, step: int, whole: ndarray, order: list[int], out: ndarray | None
 ) -> ndarray:
-    """By parts of the first of the dimensions, which are those of ``whole`` as they lie in memory, or one for all."""
+    """Compute by parts of the outermost dimension of ``whole`` in memory order, or of all dimensions flattened."""
     turned = whole.transpose(order)
     target_shape = turned.shape if n < turned.size else (n,)
     cut = [isinstance(x, ndarray) and x.ndim == len(target_shape) and len(x) == n for x in operands]
@@ -73,7 +73,7 @@ def _in_order(
     else:
 
         def steps(part: slice) -> None:
-            for strip in within(part, max(PIECE * n // whole.size // 2, 1)):  # what lies between is kept in cache
+            for strip in within(part, max(PIECE * n // whole.size // 2, 1)):  # intermediates stay in cache
                 target[strip] = function(*of(strip))
 
         share(steps, blocks(n, step))
@@ -81,7 +81,7 @@ def _in_order(
 
 
 def _flat(x: Any, shape: Any, order: list[int]) -> Any:
-    """What has the result's sizes as one run of memory; one element without dimensions; a number as it is."""
+    """Flatten an array of the result's shape in memory order; make a one-element array 0-d; keep a number."""
     if not isinstance(x, ndarray):
         return x
     return x.transpose(order).reshape(-1) if x.shape == shape else x.reshape(())

@@ -1,8 +1,8 @@
 """torch's CPU random engine: the same words, the same order, the same cached normals.
 
-torch's generator is the Mersenne Twister that NumPy also has, seeded in the legacy way. Everything that torch's CPU
-kernels draw is made of its 32-bit words, and of 64-bit words that are two of them, high word first. A `Generator`
-here consumes them exactly as torch does, so that long mixed sequences of operators stay in step with torch's.
+torch's generator is the Mersenne Twister that NumPy also has, seeded in the legacy way. torch's CPU kernels draw only
+its 32-bit words, and 64-bit words made of two of them, high word first. A `Generator` here consumes them exactly as
+torch does, so that long mixed sequences of operators stay in step with torch's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEFAULT_SEED = 67280421310721  # c10's default_rng_seed_val
 TILE = 1 << 15  # values per pass: the intermediates stay in cache
 
 _LOW_24, _TO_UNIT_24 = np.uint32(0xFFFFFF), np.float32(2.0**-24)
-_HIGH_21, _WORD, _TO_UNIT_53 = np.uint64(0x1FFFFF), np.uint64(32), np.float64(2.0**-53)  # of the word drawn first
+_HIGH_21, _WORD, _TO_UNIT_53 = np.uint64(0x1FFFFF), np.uint64(32), np.float64(2.0**-53)  # 21 bits of the first word
 
 # CPUGeneratorImplState, the struct behind torch.get_rng_state()
 _LEGACY_STATE = np.dtype(
@@ -69,7 +69,7 @@ class Generator:
     Raises
     ------
     RuntimeError
-        The device is another one, or the seed is no integer.
+        The device is not the CPU, or the seed is not an integer.
     ValueError
         The seed is out of range.
     """
@@ -103,7 +103,7 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Restart the stream from a seed of the operating system and return that seed."""
+        """Restart the stream from an operating system seed and return that seed."""
         value = int.from_bytes(os.urandom(8), "little") & (2**53 - 1)
         self.manual_seed(value)
         return value
@@ -191,7 +191,7 @@ class Generator:
         if self._engine is None:  # numpy.random is imported on the first draw
             self._engine = np.random.MT19937(0)
             self._integers = np.random.Generator(self._engine).integers
-            # the engine's own words and its position: its `state` property takes 30 us each way
+            # direct access to the engine's words and position: its `state` property takes 30 us each way
             words = (ctypes.c_uint32 * 625).from_address(self._engine.ctypes.state_address)
             self._memory = np.frombuffer(memoryview(words), np.uint32)
         return self._engine
@@ -201,7 +201,7 @@ class Generator:
         bits = self._bits()
         if n:
             self._fresh = False
-        if n < 512:  # random_raw costs less per call, integers less per word
+        if n < 512:  # random_raw is cheaper per call, integers is cheaper per word
             return bits.random_raw(n).astype(np.uint32)
         return self._integers(0, 1 << 32, n, np.uint32)
 
@@ -219,7 +219,7 @@ class Generator:
         return self._tiled(self._few_uniform64, n, np.float64)
 
     def below(self, p: float, n: int) -> np.ndarray:
-        """`n` bools, each true with probability `p`: uniform64() < p, without the floats."""
+        """`n` bools, each true with probability `p`: uniform64() < p, computed on integers."""
         bound = np.uint64(math.ceil(p * 2.0**53))
         return self._tiled(lambda few: self._few_random53(few) < bound, n, np.bool_)
 
@@ -234,7 +234,7 @@ class Generator:
     def _few_uniform32(self, n: int) -> np.ndarray:
         words = self.random32(n)
         words &= _LOW_24
-        out = words.view(np.int32).astype(np.float32)  # int32 has a conversion instruction where uint32 has none
+        out = words.view(np.int32).astype(np.float32)  # processors convert int32 to float directly, but not uint32
         out *= _TO_UNIT_24
         return out
 
@@ -253,7 +253,7 @@ class Generator:
 
     @contextmanager
     def one_by_one(self, expected: int) -> Iterator[Callable[[], float]]:
-        """A function that draws single uniform64 values, for samplers whose need of words depends on their values."""
+        """A function that draws single uniform64 values, for samplers whose number of draws depends on the values."""
         with self._lock:
             bits = self._bits()
             before, fresh, taken = self._memory.copy(), self._fresh, 0
@@ -267,14 +267,14 @@ class Generator:
 
             try:
                 yield draws().__next__
-            finally:  # leave the engine where the last value that was used leaves it
+            finally:  # leave the engine just behind the last used value
                 self._memory[:], self._fresh = before, fresh
                 if taken:
                     bits.random_raw(2 * taken, output=False)
                     self._fresh = False
 
     def normal_of(self, uniform: Callable[[], float]) -> float:
-        """The next of the normals that `normal64` draws one at a time, of what `one_by_one` gives."""
+        """The next normal of `normal64`'s stream, from the draw function of `one_by_one`."""
         if self._next_double is not None:
             value, self._next_double = self._next_double, None
             return value
@@ -286,10 +286,10 @@ class Generator:
     # normals -----------------------------------------------------------------------------------------------------
 
     def normal64(self, n: int, exact: bool = True) -> np.ndarray:
-        """`n` standard normals in float64, one at a time with the second of each pair kept for the next call.
+        """`n` standard normals in float64; a pair's unused second value is kept for the next call.
 
-        `exact` asks for the C library's last bit; NumPy's vector functions are faster and equal after rounding to
-        float32.
+        `exact` matches the C library to the last bit; otherwise NumPy's vector functions are faster, and equal after
+        rounding to float32.
         """
         out = np.empty(n, np.float64)
         with self._lock:
@@ -339,7 +339,7 @@ default_generator.seed()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator, which all random operators draw from that are given none, as `torch.manual_seed`.
+    """Seed the default generator, which random operators use if given none, as `torch.manual_seed` does.
 
     Parameters
     ----------
@@ -349,7 +349,7 @@ def manual_seed(seed: int) -> Generator:
     Returns
     -------
     Generator
-        The default generator: its streams are then those of torch's CPU generator, value for value.
+        The default generator: its streams then equal those of torch's CPU generator, value for value.
 
     Raises
     ------

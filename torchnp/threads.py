@@ -1,7 +1,7 @@
-"""Threads for large arrays: parts of one operator's work, each on a core of its own.
+"""Threads for large arrays: split one operator's work into parts, each on its own core.
 
-NumPy's functions let go of Python's lock while they compute, so that parts of a large array pay from `LARGE` elements on.
-Results do not depend on the number of threads: parts are cut the same way for any, and each element is computed alone.
+NumPy's functions release Python's lock while they compute, so threads pay from `LARGE` elements on. Results do not
+depend on the number of threads: parts are cut the same way for any number, and each element is computed alone.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from typing import TypeVar
 from torchnp._private import enter_quiet
 
 Part = TypeVar("Part")
-LARGE = 1 << 20  # elements from which on handing over a part, some 100 us, is worth its while
+LARGE = 1 << 20  # elements from which on handing over a part, which costs some 100 us, pays
 PIECE = 1 << 18  # elements of a part; with fewer, threads wait for Python's lock more than they compute
-FEW = 4  # processors, among which a thread that wakes up may not be given one that is free
+FEW = 4  # up to so many processors, Linux may wake a thread on one that is not free
 _current = getattr(ctypes.CDLL(None), "sched_getcpu", None) if hasattr(os, "sched_setaffinity") else None
 
 
 class _Threads:
-    """The threads beside the caller's, started when they are first needed."""
+    """The worker threads beside the caller's, started on first use."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.inside = threading.local()  # its `at_work`: whether this thread works on a part
+        self.inside = threading.local()  # its `at_work`: whether this thread is working on a part
         self.pool: ThreadPoolExecutor | None = None
         self.number = cores()
-        self.members: list[int] = []  # the system's numbers of the threads
-        self.room = -1  # the processor that is left to the caller
+        self.members: list[int] = []  # native ids of the worker threads
+        self.room = -1  # the processor that is reserved for the caller
 
     def start(self) -> ThreadPoolExecutor:
         with self.lock:
@@ -42,20 +42,20 @@ class _Threads:
             return self.pool
 
     def join(self) -> None:
-        """What a thread does first."""
+        """Initialize a worker thread."""
         enter_quiet()
         self.members.append(threading.get_native_id())
-        self.room = -1  # it has to be told, too
+        self.room = -1  # so that the next `make_room` includes this thread
 
     def make_room(self) -> None:
-        """Keep the threads off the caller's processor: of few, Linux wakes them there, and one waits for the other."""
+        """Keep workers off the caller's processor: with few processors, Linux wakes them there, and one waits."""
         if _current is None or not 1 < self.number <= FEW:
             return
         here = _current()
         if here != self.room and (elsewhere := os.sched_getaffinity(0) - {here}):
             self.room = here
             for thread in self.members:
-                with contextlib.suppress(OSError):  # it has ended
+                with contextlib.suppress(OSError):  # the thread has ended
                     os.sched_setaffinity(thread, elsewhere)
 
 
@@ -65,20 +65,20 @@ def cores() -> int:
 
 
 def get_num_threads() -> int:
-    """The number of threads that an operator on large arrays uses, the caller's among them.
+    """The number of threads that an operator on large arrays uses, including the caller's.
 
     Returns
     -------
     int
-        At first the number of processors that the process may use. NumPy's matrix products go by the settings of their
-        BLAS library instead, such as the environment variable ``OPENBLAS_NUM_THREADS``; only the convolutions of programs
-        use these threads, with BLAS on one meanwhile.
+        By default, the number of processors that the process may use. NumPy's matrix products follow the settings of
+        their BLAS library instead, such as the environment variable ``OPENBLAS_NUM_THREADS``; only the convolutions of
+        programs use these threads, with BLAS limited to one meanwhile.
     """
     return _threads.number
 
 
 def set_num_threads(n: int) -> None:
-    """Set the number of threads that an operator on large arrays uses; its results do not depend on it.
+    """Set the number of threads that an operator on large arrays uses; results do not depend on it.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def set_num_threads(n: int) -> None:
     Raises
     ------
     RuntimeError
-        ``n`` is no positive integer.
+        ``n`` is not a positive integer.
     """
     if type(n) is not int:
         raise RuntimeError(f"set_num_threads expects an int, but got {type(n).__name__}")
@@ -101,27 +101,27 @@ def set_num_threads(n: int) -> None:
 
 
 def piece(n: int) -> int:
-    """The elements of a part of ``n``: four times `PIECE` of the largest, whose threads then seldom ask the system for pages
-    of memory side by side.
+    """The part size for ``n`` elements: up to four times `PIECE` for the largest arrays, whose threads then rarely ask
+    the system for memory pages at the same time.
     """
     return min(max(PIECE, n >> 4), 4 * PIECE)
 
 
 def blocks(n: int, size: int) -> Iterator[slice]:
-    """``range(n)`` cut into slices of ``size``; the last may be shorter."""
+    """Cut ``range(n)`` into slices of ``size``; the last may be shorter."""
     return within(slice(0, n), size)
 
 
 def within(piece: slice, size: int) -> Iterator[slice]:
-    """A slice cut into slices of ``size``; the last may be shorter."""
+    """Cut a slice into slices of ``size``; the last may be shorter."""
     for start in range(piece.start, piece.stop, size):
         yield slice(start, min(start + size, piece.stop))
 
 
 def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
-    """``work(part)`` for each part, on all threads: whoever is done takes the next.
+    """Run ``work(part)`` for each part on all threads; a thread that finishes a part takes the next.
 
-    An error ends the work; it is raised when no thread works on a part any more.
+    An error stops the work; it is raised once all threads have stopped.
     """
     given = list(parts)
     more = min(_threads.number, len(given)) - 1
@@ -129,15 +129,15 @@ def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
         for part in given:
             work(part)
         return
-    left = iter(given)  # a step of a list's iterator is one step of Python's: no two threads get the same part
+    left = iter(given)  # a list iterator's step is atomic in Python: no two threads get the same part
 
     def run() -> None:
-        _threads.inside.at_work = True  # what a part shares in turn stays in its thread
+        _threads.inside.at_work = True  # nested calls of `share` stay on this thread
         try:
             for part in left:
                 work(part)
         finally:
-            for _ in left:  # after an error nobody has more to do
+            for _ in left:  # after an error, drop the remaining parts
                 pass
             _threads.inside.at_work = False
 
@@ -145,12 +145,12 @@ def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
     _threads.make_room()
     others: list[Future[None]] = []
     try:
-        with contextlib.suppress(RuntimeError):  # the pool was shut down meanwhile, or the interpreter ends
+        with contextlib.suppress(RuntimeError):  # the pool or the interpreter is shutting down
             for _ in range(more):
                 others.append(pool.submit(run))
         run()
     finally:
-        # What has not begun finds nothing left to do.
+        # Workers that have not started have nothing left to do.
         errors = [f.exception() for f in others if not f.cancel()]
     for error in errors:
         if error is not None:
@@ -158,7 +158,7 @@ def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
 
 
 def _forget() -> None:
-    """After a fork the child has none of the threads."""
+    """Reset after a fork: the child has no worker threads."""
     number = _threads.number
     _threads.__init__()  # type: ignore[misc]
     _threads.number = number

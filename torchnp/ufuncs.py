@@ -1,4 +1,4 @@
-"""NumPy's ufuncs, kept from memory that they write wrongly; ``scripts/check_ufuncs.py`` finds what has to be here."""
+"""Workarounds for NumPy ufuncs that write some strided outputs wrongly; ``scripts/check_ufuncs.py`` finds them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 ndarray = np.ndarray
 
-# NumPy 2.4 steps wrongly through some outputs whose elements are apart: negative where the inputs' are 4 or 8 apart,
-# the predicates of floats always.
+# NumPy 2.4 steps wrongly through some strided outputs: negative if the inputs' elements are 4 or 8 apart, the float
+# predicates always.
 _WRONG_APART = frozenset({np.negative, np.isfinite, np.isinf, np.isnan, np.signbit})
 
 
 def trusted(ufunc: np.ufunc) -> Callable[..., Any]:
-    """The ufunc, by way of contiguous memory where it cannot be trusted to write an output of any strides."""
+    """The ufunc, or, if it may write strided outputs wrongly, a wrapper that writes them through contiguous memory."""
     return functools.partial(_by_way, ufunc) if ufunc in _WRONG_APART else ufunc
 
 

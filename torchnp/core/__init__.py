@@ -1,4 +1,4 @@
-"""The table of operators and what it is made of: schemas, the registry of kernels, checks, torch's error messages.
+"""The operator table and its parts: schemas, the kernel registry, argument checks, torch's error messages.
 
 Imports `torchnp.layout`, `torchnp.derived` and, when the table is first read, `torchnp.kernels`.
 """

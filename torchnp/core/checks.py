@@ -1,4 +1,4 @@
-"""What kernels look at before they compute; the words of what they refuse are in `torchnp.core.errors`."""
+"""Checks that kernels make before they compute; the error messages are in `torchnp.core.errors`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check(condition: Any, message: str | Exception, exc: type[Exception] = Runti
 
 
 def warn(message: str) -> None:
-    """A warning of torch's (TORCH_WARN)."""
+    """Issue a torch warning (TORCH_WARN)."""
     warnings.warn(message, UserWarning, stacklevel=3)
 
 
@@ -46,25 +46,25 @@ def warn(message: str) -> None:
 
 
 def refuse(kernel: str, dtype: np.dtype, lacking: Collection[np.dtype]) -> None:
-    """Raise torch's error of a dtype for which its CPU kernel has no code."""
+    """Raise torch's error if the dtype is one that its CPU kernel lacks."""
     if dtype in lacking:
         raise not_implemented(kernel, dtype)
 
 
 def require(kernel: str, dtype: np.dtype, takes: Collection[np.dtype]) -> None:
-    """Raise torch's error of a dtype that is none of those for which its CPU kernel has code."""
+    """Raise torch's error unless its CPU kernel supports the dtype."""
     if dtype not in takes:
         raise not_implemented(kernel, dtype)
 
 
 def refuse_elements(kernel: str, x: ndarray, lacking: Collection[np.dtype]) -> None:
-    """`refuse` the dtype of a tensor, unless it is empty: that never gets to the kernel."""
+    """`refuse` a tensor's dtype, unless the tensor is empty: an empty one never reaches the kernel."""
     if x.dtype in lacking and x.size:
         raise not_implemented(kernel, x.dtype)
 
 
 def check_type(expected: np.dtype, *operands: ndarray | None) -> None:
-    """Raise torch's error for the first operand that is given and has not the dtype that a kernel reads it as."""
+    """Raise torch's error for the first given operand that does not have the expected dtype."""
     for x in operands:
         if x is not None and x.dtype != expected:
             raise expected_type(expected, x.dtype)
@@ -74,7 +74,7 @@ def check_type(expected: np.dtype, *operands: ndarray | None) -> None:
 
 
 def dim_of(x: ndarray, dim: int) -> int:
-    """`wrap_dim` where torch asks for the size of the dimension: a 0-d tensor has none."""
+    """`wrap_dim` for code that asks for the dimension's size: a 0-d tensor is refused."""
     if not x.ndim:
         raise no_dimensions(dim)
     return wrap_dim(dim, x.ndim)
@@ -119,7 +119,7 @@ def ntuple(x: int | Sequence[int], n: int) -> tuple[int, ...]:
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The common shape, or torch's error where the sizes do not fit."""
+    """The broadcast shape; torch's error if the sizes do not fit."""
     result: list[int] = []
     for shape in shapes:
         if len(shape) > len(result):
@@ -135,7 +135,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_shape(x: ndarray, shape: Sequence[int], first: int = 0) -> None:
-    """Raise torch's error unless a gradient has the shape of what it is the gradient of, from a first dimension on."""
+    """Raise torch's error unless a gradient has its tensor's number of dimensions, and its sizes from ``first`` on."""
     if x.ndim == len(shape) and x.shape[first:] == tuple(shape[first:]):
         return
     d = next((d for d in range(first, len(shape)) if x.ndim != len(shape) or x.shape[d] != shape[d]), 0)
@@ -145,7 +145,7 @@ def check_shape(x: ndarray, shape: Sequence[int], first: int = 0) -> None:
 
 
 def check_filled(x: ndarray, expected: str, found: str, first: int = 1, end: str = "") -> None:
-    """Raise torch's error for a dimension of no elements beside the batch, for which it takes the first."""
+    """Raise torch's error for an empty non-batch dimension; by default the first dimension is the batch."""
     for d in range(first, x.ndim):
         words = f"to have non-zero size for non-batch dimensions, but {found}"
         check(x.shape[d], f"{expected} {words}{shape_text(x.shape)} with dimension {d} being empty{end}")
@@ -162,7 +162,7 @@ def check_expand(x: ndarray, shape: Sequence[int]) -> None:
 
 
 def check_fits(x: ndarray, target: ndarray) -> None:
-    """Raise torch's error unless ``x`` broadcasts to what it is written into."""
+    """Raise torch's error unless ``x`` broadcasts to the target that it is written into."""
     if x.shape != target.shape:
         shape = broadcast_shapes(target.shape, x.shape)
         check(shape == target.shape, output_shape(target.shape, shape))
@@ -176,7 +176,7 @@ def check_matrices(a: ndarray, b: ndarray) -> None:
 
 
 def expanded(x: ndarray, shape: tuple[int, ...]) -> ndarray:
-    """``x`` broadcast to ``shape``, or torch's error of expand."""
+    """``x`` broadcast to ``shape``, or torch's error for ``expand``."""
     if x.shape == shape:
         return x
     check_expand(x, shape)
@@ -196,11 +196,11 @@ def check_single(x: ndarray) -> None:
     check(x.ndim <= 1 and x.size == 1, words)
 
 
-# ---------------------------------------------------------------- what Python asks before it calls torch
+# ---------------------------------------------------------------- checks of torch's Python layer
 
 
 def check_strides(shape: Sequence[int], stride: Sequence[int]) -> None:
-    """Raise torch's error unless memory of these strides can be had."""
+    """Raise torch's error unless memory with these strides can be allocated."""
     words = f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(stride)})"
     check(len(shape) == len(stride), words)
     words = f"Storage size calculation overflowed with sizes={shape_text(shape)} and strides={shape_text(stride)}"
@@ -208,14 +208,14 @@ def check_strides(shape: Sequence[int], stride: Sequence[int]) -> None:
 
 
 def check_real(name: str, **given: Any) -> None:
-    """Raise the error of a method whose arguments, in their order, have to be real numbers."""
+    """Raise torch's error unless a method's arguments, given in order, are real numbers."""
     for place, (argument, value) in enumerate(given.items(), 1):
         words = f"{name}(): argument '{argument}' (position {place}) must be float, not complex"
         check(not isinstance(value, complex), words, TypeError)
 
 
 def check_normal(shape: Sequence[int], mean: Any, std: Any, dtype: np.dtype) -> None:
-    """Raise the errors of the prim that draws normal values."""
+    """Raise the errors of the prim that draws normally distributed values."""
     check(std >= 0.0, f"expected non-negative standard deviation, but got std={std}")
     check(is_inexact(dtype), f"expected a floating-point or complex dtype, but got dtype=torch.{dtype}")
     improve = "(Could this error message be improved? If so, please report an enhancement request to PyTorch.)"
@@ -227,14 +227,14 @@ def check_normal(shape: Sequence[int], mean: Any, std: Any, dtype: np.dtype) -> 
 
 
 def check_positive(name: str, values: Sequence[int]) -> None:
-    """Refuse sizes, strides or dilations of 0 and less, in the words of torch's transposed convolutions."""
+    """Refuse sizes, strides or dilations below 1, in the words of torch's transposed convolutions."""
     if min(values) <= 0:
         found = f"{',' * (name == 'dilation')} ".join(f"{name}_{a}: {v}" for a, v in zip(AXES[-len(values) :], values))
         raise RuntimeError(f"{name}{' size' * (name == 'kernel')} should be greater than zero, but got {found}")
 
 
 def check_no_dilation(dilation: Sequence[int], weight: ndarray, transposed: bool, vendor: bool) -> None:
-    """Each of torch's backends has its own words of a dilation of 0; beside one oneDNN takes all for 1, of images alone."""
+    """Refuse a dilation of 0 in each backend's words; oneDNN allows it on transposed images' axes of kernel size 1."""
     if vendor:
         check(transposed, "non-positive dilation is not supported")
         check(weight.ndim < 5, "dimensions are invalid")

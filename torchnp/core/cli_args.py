@@ -1,4 +1,4 @@
-"""``--option NAME=FILE``, which may be given several times."""
+"""Parse ``--option NAME=FILE``, which may be repeated."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 
 def named_files(option: str, texts: Iterable[str]) -> dict[str, str]:
-    """The files of an option's values, by their names.
+    """Map names to files from an option's values.
 
     Raises
     ------
     ValueError
-        A value has another form, or the name of one before it.
+        A value is malformed or repeats a name.
     """
     found: dict[str, str] = {}
     for text in texts:

@@ -1,7 +1,7 @@
-"""torch's words for what it refuses, each once: functions that give the exception for others to raise.
+"""torch's error messages, each defined once: functions that return the exception for the caller to raise.
 
-What only one kernel says stands in that kernel; what three and more say stands here, and the tests hold each line to
-torch's own.
+A message that only one kernel uses lives in that kernel; messages that three or more use live here. The tests compare
+each line with torch's own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Shape = Sequence[int]
 class MissingKernelError(RuntimeError):
     """There is no kernel for an operator: in the table, under `NumpyMode`, on the device or on a server.
 
-    `torchnp.table` raises a subclass that is a KeyError too, and a handle one that is a NotImplementedError.
+    `torchnp.table` raises a subclass that is also a KeyError; a handle raises one that is also a NotImplementedError.
     """
 
 
@@ -32,7 +32,7 @@ def shape_text(shape: Shape) -> str:
 
 
 def not_implemented(kernel: str, dtype: np.dtype) -> NotImplementedError:
-    """The error of a torch kernel that has no code for a dtype: ``"ceil" not implemented for 'Bool'``."""
+    """A torch kernel does not support a dtype: ``"ceil" not implemented for 'Bool'``."""
     return NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(dtype)}'")
 
 
@@ -47,22 +47,22 @@ def cannot_cast(result: np.dtype, target: np.dtype, spell: Callable[[np.dtype], 
 
 
 def out_dtype(expected: np.dtype, found: np.dtype) -> RuntimeError:
-    """An out is of another dtype than what is computed, or than the dtype that was asked for."""
+    """An out has another dtype than the result, or than the requested dtype."""
     return RuntimeError(f"Expected out tensor to have dtype {c_name(expected)}, but got {c_name(found)} instead")
 
 
 def expected_type(expected: np.dtype, found: np.dtype) -> RuntimeError:
-    """An operand has another dtype than a kernel reads it as."""
+    """An operand does not have the dtype that a kernel requires."""
     return RuntimeError(f"expected scalar type {scalar_name(expected)} but found {scalar_name(found)}")
 
 
 def found_dtype(found: np.dtype, expected: np.dtype) -> RuntimeError:
-    """A tensor has not the dtype of the others, which are not promoted."""
+    """A tensor's dtype differs from the others' in an op that does not promote."""
     return RuntimeError(f"Found dtype {scalar_name(found)} but expected {scalar_name(expected)}")
 
 
 def mean_of(dtype: np.dtype) -> RuntimeError:
-    """A mean of integers, which have none in their own dtype."""
+    """A mean of integers, which an integer dtype cannot hold."""
     return RuntimeError(
         "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
         f"Got: {scalar_name(dtype)}"
@@ -70,7 +70,7 @@ def mean_of(dtype: np.dtype) -> RuntimeError:
 
 
 def dense_dtype(dtype: np.dtype) -> RuntimeError:
-    """A dtype that oneDNN has not."""
+    """oneDNN does not support a dtype."""
     words = "itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input"
     return RuntimeError(words + scalar_name(dtype))
 
@@ -97,12 +97,12 @@ def expand_mismatch(wanted: int, own: int, dim: int, target: Shape, shape: Shape
     )
 
 
-# The dtypes that have a type of their own in torch's first API, as expand prints it.
+# The dtypes with their own tensor type in torch's legacy API, as expand prints it.
 _LEGACY = frozenset({"Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"})
 
 
 def tensor_type(dtype: np.dtype) -> str:
-    """The type of a tensor as torch's messages of whole calls have it."""
+    """A tensor's type as torch prints it in messages that spell out the whole call."""
     name = scalar_name(dtype)
     return f"torch.{name}Tensor" if name in _LEGACY else f"CPU{name}Type"
 
@@ -116,7 +116,7 @@ def too_few_sizes(dtype: np.dtype, shape: Shape, target: Shape) -> RuntimeError:
 
 
 def output_shape(target: Shape, result: Shape) -> RuntimeError:
-    """What is written in place has another shape than its target."""
+    """An in-place result has another shape than its target."""
     return RuntimeError(
         f"output with shape {shape_text(target)} doesn't match the broadcast shape {shape_text(result)}"
     )
@@ -132,7 +132,7 @@ def invalid_view(shape: Shape, numel: int) -> RuntimeError:
 
 
 def ambiguous_view(shape: Shape) -> RuntimeError:
-    """A reshape without elements that leaves one size open."""
+    """A reshape of an empty tensor that leaves a size of -1 undetermined."""
     return RuntimeError(
         f"cannot reshape tensor of 0 elements into shape {shape_text(shape)} because the unspecified dimension size "
         "-1 can be any value and is ambiguous"
@@ -140,7 +140,7 @@ def ambiguous_view(shape: Shape) -> RuntimeError:
 
 
 def batch2_mismatch(batch: int, rows: int, found: Shape) -> RuntimeError:
-    """The second operand of a batched product has other leading sizes."""
+    """The second operand of a batched product does not match the first's sizes."""
     return RuntimeError(
         f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {rows}] but got: "
         f"[{found[0]}, {found[1]}]."
@@ -151,13 +151,13 @@ def batch2_mismatch(batch: int, rows: int, found: Shape) -> RuntimeError:
 
 
 def dim_out_of_range(dim: int, ndim: int) -> IndexError:
-    """A dimension that a tensor of ``ndim`` dimensions has not; a 0-d tensor has the dimensions 0 and -1."""
+    """A dimension is out of range for ``ndim`` dimensions; a 0-d tensor has the dimensions 0 and -1."""
     span = ndim or 1
     return IndexError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})")
 
 
 def no_dimensions(dim: int) -> IndexError:
-    """A dimension of a 0-d tensor, where torch asks for its size."""
+    """torch asks for the size of a dimension of a 0-d tensor."""
     return IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
 
 
@@ -169,7 +169,7 @@ def empty_list() -> RuntimeError:
     return RuntimeError("Tensor list must have at least one tensor.")
 
 
-# ---------------------------------------------------------------- words of a few families
+# ---------------------------------------------------------------- messages of a few families
 
 
 def multi_target() -> RuntimeError:
@@ -181,14 +181,14 @@ def unknown_reduction(reduce: Any) -> RuntimeError:
 
 
 def expected_true(condition: str) -> RuntimeError:
-    """torch's words where a condition in its code does not hold."""
+    """torch's message for a failed condition in its code."""
     improve = "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
     return RuntimeError(f"Expected {condition} to be true, but got false.  {improve}")
 
 
 # ---------------------------------------------------------------- linear algebra
 
-# What it means that an algorithm failed, by a word in its name; ``{0}`` stands for LAPACK's code.
+# Why an algorithm failed, by a word in its name; ``{0}`` stands for LAPACK's code.
 ALGORITHM_FAILED = {
     "inv": "The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.",
     "solve": "The solver failed because the input matrix is singular.",
@@ -217,14 +217,14 @@ EMPTY_FILTER = (
 
 
 def by(sizes: Shape) -> str:
-    """Sizes as torch prints them in these messages: ``2 x 3``."""
+    """Sizes as torch prints them in convolution messages: ``2 x 3``."""
     return " x ".join(map(str, sizes))
 
 
 def conv_misfit(
     input: Shape, weight: Shape, bias: Shape | None, transposed: bool, groups: int, channels: int, outputs: int
 ) -> RuntimeError:
-    """The shapes of a convolution do not go together."""
+    """The shapes of a convolution's arguments do not match."""
     shape, of_input = shape_text(weight), shape_text(input)
     wanted, found = f"expected weight to be divisible by {groups} at dimension 0", f"weight of size [{shape}] instead"
     given = f"Given groups={groups}"
@@ -244,7 +244,7 @@ def conv_misfit(
 
 
 def no_filter(sizes: Shape, weight: Shape, transposed: bool, dilated: bool) -> RuntimeError:
-    """A filter without elements, in the words of each backend."""
+    """A filter has no elements, in the words of each backend."""
     words = "kernel size should be greater than zero, but got"
     if not transposed and dilated:
         return RuntimeError(f"{words} {shape_text(sizes)}")
@@ -256,7 +256,7 @@ def no_filter(sizes: Shape, weight: Shape, transposed: bool, dilated: bool) -> R
 
 
 def no_channels(weight: Shape) -> RuntimeError:
-    """The weight of a transposed convolution makes no channels, as torch's own code sees it."""
+    """The weight of a transposed convolution yields no channels, in the words of torch's native backend."""
     if len(weight) == 5:
         return RuntimeError(f"{EMPTY_FILTER} {shape_text(weight)}")
     seen = weight if len(weight) == 4 else (*weight[:2], 1, *weight[2:])
@@ -264,13 +264,13 @@ def no_channels(weight: Shape) -> RuntimeError:
 
 
 def small_output(sizes: Shape, out: Shape) -> RuntimeError:
-    """The result of a transposed convolution has nothing in it."""
+    """The result of a transposed convolution is empty."""
     words = f"Given input size per channel: ({by(sizes)}). Calculated output size per channel: ({by(out)})."
     return RuntimeError(f"{words} Output size is too small")
 
 
 def no_primitive(name: str, kind: str = " forward propagation") -> RuntimeError:
-    """oneDNN has no code for the sizes of a convolution or a product."""
+    """oneDNN does not support the sizes of a convolution or a product."""
     return RuntimeError(
         f"could not create a primitive descriptor for the {name}{kind} primitive. Run workload with "
         "environment variable ONEDNN_VERBOSE=all to get additional diagnostic information."

@@ -14,7 +14,7 @@ EXCLUDED = Path(__file__).parent.parent / "data" / "excluded.toml"
 
 
 def reason_of(name: str) -> str | None:
-    """The reason of the first pattern that covers an overload or its op, None where none does."""
+    """The reason of the first pattern that matches an overload or its op; None if none does."""
     overload = name.partition("::")[2]
     base = overload.partition(".")[0]
     return next((why for is_one, why in _patterns() if is_one(base) or is_one(overload)), None)

@@ -1,9 +1,9 @@
-"""Quick twins: the short way that a kernel takes for its commonest cases, and what each promises.
+"""Quick twins: fast paths for a kernel's commonest cases, each with a declared accuracy.
 
-A twin takes the arguments of its body. By a look at them it knows its case and computes, or gives None, and the body
-computes. Its look takes care of all that could fail: nothing here is caught but that the quiet context is in use. It
-leaves its arguments alone, returns arrays, and is *exact* (the very result of the body: bits, strides, signs, nan) or
-declares how far it may be from it. `opinfo_tests` runs every twin against its body.
+A twin takes its body's arguments. It checks whether they are its case; if so it computes, else it returns None and the
+body computes. The check must rule out every failure: the caller catches only the error of a busy quiet context. A twin
+does not modify its arguments, returns arrays, and is *exact* (the body's result: bits, strides, signs, nan) or declares
+its largest deviation. `opinfo_tests` runs every twin against its body.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Quick:
-    """A twin and its promise."""
+    """A twin and its accuracy."""
 
     function: Function
-    ulp: float = 0.0  # units in the last place of the scale; 0 is the very result of the body
-    scale: Function | None = None  # magnitudes that the rounding is of, from the arguments; else the result's own
-    why: str = ""  # the result is as good as the body's
-    placed: bool = False  # takes only tensors that `settle.is_plain`, and gives such: nothing moves them
+    ulp: float = 0.0  # largest deviation, in units in the last place of the scale; 0: the body's exact result
+    scale: Function | None = None  # computes the magnitudes for ulp from the arguments; default: the result's own
+    why: str = ""  # why the result is as good as the body's
+    placed: bool = False  # takes and returns only tensors that `apply.is_plain`: no layout step is needed
 
 
 def exact(function: Function, placed: bool = False) -> Quick:
-    """A twin that gives the very result of its body."""
+    """A twin with exactly its body's result."""
     return Quick(function, placed=placed)
 
 
 def within(ulp: float, function: Function, why: str, scale: Function | None = None) -> Quick:
-    """A twin that rounds otherwise than its body.
+    """A twin that rounds differently from its body.
 
     Parameters
     ----------
     ulp : float
-        How far its results may be from the body's, in units in the last place of the scale.
+        Largest deviation from the body's results, in units in the last place of the scale.
     function : callable
         The twin.
     why : str
-        The reason why both answers are torch's.
+        Why both results count as torch's.
     scale : callable, optional
-        From the same arguments the magnitudes that the rounding is of, where they are not those of the result.
+        Computes the magnitudes for ``ulp`` from the same arguments, if they are not the result's.
     """
     return Quick(function, ulp, scale, why)
 
 
-# ---------------------------------------------------------------- looks that several twins have
+# ---------------------------------------------------------------- checks that several twins share
 
 
 def is_float(x: Any) -> bool:
@@ -63,12 +63,12 @@ def is_float(x: Any) -> bool:
 
 
 def is_axis(dim: Any, ndim: int) -> bool:
-    """Whether an argument is an int that names a dimension of a tensor that has dimensions."""
+    """Whether an argument is an int in range for the dimensions of a tensor that is not 0-d."""
     return type(dim) is int and -ndim <= dim < ndim
 
 
 def axes(dim: Any, ndim: int) -> tuple[int, ...] | None:
-    """A list of different dimensions as NumPy takes it, all of them where none is listed; None for anything else."""
+    """A list of distinct dimensions as NumPy's ``axis``; an empty list means all. None for anything else."""
     if type(dim) is not list and type(dim) is not tuple:
         return None
     if len(dim) == 1:
@@ -82,21 +82,21 @@ def axes(dim: Any, ndim: int) -> tuple[int, ...] | None:
     return tuple(dim) if len({d % ndim for d in dim}) == len(dim) else None
 
 
-# ---------------------------------------------------------------- which calls a twin can be asked at all
+# ---------------------------------------------------------------- calls that bind to a twin
 
 
 @dataclass(frozen=True)
 class CallSignature:
-    """How many arguments a function takes by position, and which by name."""
+    """A function's positional and keyword arguments."""
 
     positional: int
     required: int
-    places: dict[str, int]  # by name, the number of arguments by position from which on it is given already
-    keywords: frozenset[str]  # required by name
-    taken: set[tuple] = field(default_factory=set, compare=False)  # calls that bind, by their number and their names
+    places: dict[str, int]  # each name's position: more positional arguments than that already include it
+    keywords: frozenset[str]  # required keyword-only arguments
+    taken: set[tuple] = field(default_factory=set, compare=False)  # cache of calls that bind: positional count, names
 
     def takes(self, given: int, named: dict[str, Any]) -> bool:
-        """Whether a call of ``given`` arguments by position and these by name binds."""
+        """Whether a call with ``given`` positional arguments and these keywords binds."""
         call = (given, *named)
         if call in self.taken:
             return True
@@ -113,7 +113,7 @@ class CallSignature:
 
 
 def signature_of(function: Function) -> CallSignature:
-    """The `Signature` of a twin."""
+    """The `CallSignature` of a twin."""
     kinds = inspect.Parameter
     given = inspect.signature(function).parameters.values()
     positional = [p for p in given if p.kind is kinds.POSITIONAL_OR_KEYWORD]

@@ -1,8 +1,8 @@
-"""Rows for other libraries' operators: `torchnp.kernel` declares one, and the table takes it as its own.
+"""Rows for other libraries' operators: `torchnp.kernel` declares one and adds it to the table.
 
-A package names the module that declares its rows in the entry point group ``torchnp.kernels``, under the namespace of
-its operators; it is imported when that namespace is first met. Nothing here imports torch: where torch is loaded, the
-schemas that a library has registered there are read from it.
+A package names the module that declares its rows in the entry point group ``torchnp.kernels``, under its operators'
+namespace. The module is imported when that namespace is first used. Nothing here imports torch. If torch is already
+loaded, this module reads the schemas that the library has registered there.
 """
 
 from __future__ import annotations
@@ -41,34 +41,34 @@ def kernel(
 ) -> Callable[[Body], Body]:
     """Declare the NumPy function of another library's operator, as a decorator.
 
-    The function is a row of `torchnp.table` from then on, in whatever form programs run: by its name, under `NumpyMode`,
-    on the device, compiled, and in programs that `torchnp.load` reads. It takes arrays for tensors, by the schema's names,
-    order and defaults, returns new arrays, and writes to none that it is given. In-place and ``out=`` overloads are made of
-    it by rule, as for torch's own operators.
+    The function becomes a row of `torchnp.table`, and every way to run a program uses it: by name, under `NumpyMode`,
+    on the device, compiled, and in programs that `torchnp.load` reads. It takes arrays for tensors, with the schema's
+    names, order and defaults. It returns new arrays and never writes to its arguments. In-place and ``out=`` overloads
+    derive from it by rule, as for torch's own operators.
 
     Parameters
     ----------
     *names : str
-        Overloads that the function computes, by their full names (``"mylib::scale"``, ``"mylib::scale.Tensor"``).
+        Full names of the overloads that the function computes (``"mylib::scale"``, ``"mylib::scale.Tensor"``).
     schema : str or sequence of str, optional
-        Their schemas in torch's notation, and those of forms to be made of them, one a line or an item: ``"scale(Tensor
-        self, Scalar factor) -> Tensor"``. Without it they are what the library has registered with ``torch.library``, which
-        must have happened; with it, torch need not be there, and where the library has registered others, they must agree.
+        Schemas of these overloads and of the forms to derive from them, in torch's notation, one per line or item:
+        ``"scale(Tensor self, Scalar factor) -> Tensor"``. Without it, the library must have registered them with
+        ``torch.library``. With it, torch is not needed; if the library has registered schemas too, they must agree.
     like : callable, optional
         The NumPy or SciPy function that a reader would take for the same.
     tags : iterable of str, optional
-        Of torch's tags, where the schemas are given: ``"nondeterministic_seeded"`` for one that draws random numbers.
+        torch's tags for the given schemas: ``"nondeterministic_seeded"`` for an operator that draws random numbers.
 
     Returns
     -------
     decorator
-        It gives the function back unchanged.
+        Returns the function unchanged.
 
     Raises
     ------
     ValueError
-        A name has no namespace or one of torchnp's own, is declared twice, or has no schema; a schema cannot be read, or
-        is not what torch has; the function's parameters are not the schema's.
+        A name has no namespace, has one of torchnp's own, is declared twice, or has no schema; a schema is malformed or
+        differs from torch's; or the function's parameters do not match the schema.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def kernel(
 
 
 def watch(watcher: Callable[[], None]) -> None:
-    """Have a function called whenever `SCHEMAS` has changed, and at once."""
+    """Call a function now and whenever `SCHEMAS` changes."""
     with _lock:
         _watchers.append(watcher)
         watcher()
@@ -110,7 +110,7 @@ _SCHEMA = re.compile(r"(?:(\w+)::)?(\w+(?:\.\w+)?)(\(.*\) -> \S.*)")
 
 
 def _schemas_of(names: tuple[str, ...], schema: str | Sequence[str], tags: frozenset[str]) -> dict[str, Schema]:
-    """The schemas of a declaration, by name: those that are given, and those that torch has of the namespace."""
+    """The schemas of a declaration, by name: those given, and those that torch has registered in the namespace."""
     if not names or not all(isinstance(n, str) for n in names):
         raise TypeError('torchnp.kernel takes the names of overloads: @torchnp.kernel("mylib::op")')
     for name in names:
@@ -143,7 +143,7 @@ def _check_name(name: str) -> None:
 
 
 def _given_schemas(texts: list[str], space: str, tags: frozenset[str]) -> dict[str, Schema]:
-    """Schemas from their texts, in torch's own spelling; the namespace may be left out."""
+    """Parse schemas from torch's notation; the namespace is optional."""
     found: dict[str, Schema] = {}
     for text in texts:
         parts = _SCHEMA.fullmatch(re.sub(r"\s+", " ", text))
@@ -166,8 +166,8 @@ def _given_schemas(texts: list[str], space: str, tags: frozenset[str]) -> dict[s
 
 
 def _torchs_schemas(space: str) -> dict[str, Schema]:
-    """What a library has registered in torch, where that is loaded; empty where it is not."""
-    if sys.modules.get("torch") is None:  # so is one that was kept from being imported
+    """The schemas that a library has registered in torch; empty if torch is not loaded."""
+    if sys.modules.get("torch") is None:  # None also marks a module whose import was blocked
         return {}
     from torchnp.interop._private import registered_schemas
 
@@ -182,14 +182,14 @@ def _check_agreement(given: dict[str, Schema], registered: dict[str, Schema]) ->
 
 
 def check_registered(name: str, text: str) -> None:
-    """Refuse a row whose schema is not the one that its library has registered in torch since."""
+    """Raise if a row's schema differs from the one that its library has since registered in torch."""
     ours, theirs = SCHEMAS.get(name), Schema(text)
     if ours is not None and not same_call(ours, theirs):
         raise RuntimeError(f"{name}: its row is of another version of the library: {ours}, and torch has {theirs}")
 
 
 def same_call(a: Schema, b: Schema) -> bool:
-    """Whether two schemas take and write the same arguments, and give results of the same types."""
+    """Whether two schemas take and write the same arguments and return the same types."""
     mine, theirs = (
         [(x.name, _plain(x.type), x.kwonly, x.is_write, repr(x.default)) for x in s.args]
         + [(_plain(r.type), r.is_write, bool(r.alias)) for r in s.returns]
@@ -217,7 +217,7 @@ def _without_schema(name: str, texts: list[str], registered: dict[str, Schema]) 
 
 
 def misfit(body: Callable[..., Any], schema: Schema) -> str:
-    """What is wrong with a body's parameters, by its schema; "" where they fit."""
+    """How a body's parameters differ from its schema; "" if they match."""
     parameters = [*inspect.signature(body).parameters.values()]
     have, want = [p.name for p in parameters], [RESERVED.get(a.name, a.name) for a in schema.args]
     if have != want:
@@ -235,7 +235,7 @@ def misfit(body: Callable[..., Any], schema: Schema) -> str:
 
 
 def _same_default(given: Any, expected: Any) -> bool:
-    if isinstance(expected, list):  # one number stands for all of an int[2]
+    if isinstance(expected, list):  # one number fills a whole int[2]
         given = [given] * len(expected) if isinstance(given, int) else list(given)
     return bool(given == expected)
 
@@ -254,17 +254,17 @@ def _entries() -> dict[str, list[EntryPoint]]:
 
 
 def offered() -> list[str]:
-    """The namespaces that torchnp, and installed packages, have rows for."""
+    """The namespaces that torchnp and installed packages have rows for."""
     return sorted(_entries())
 
 
 def import_rows(space: str) -> bool:
-    """Import what torchnp or installed packages declare of a namespace, the first time; whether any overload of it is known.
+    """Import, once, the rows that torchnp or packages declare for a namespace; return whether any overload is known.
 
     Raises
     ------
     ImportError
-        A package's module cannot be imported, or declares no row of the namespace; nothing of it is kept then.
+        A package's module cannot be imported, or declares no row in the namespace; none of its rows are kept.
     """
     if space in OWN:
         return True
@@ -272,7 +272,7 @@ def import_rows(space: str) -> bool:
         with _lock:
             for entry in _entries()[space] if space not in _met else ():
                 _load(entry)
-            _met.add(space)  # not before: who comes from another thread waits for the rows
+            _met.add(space)  # only now, so that other threads wait for the rows
     return any(name.startswith(f"{space}::") for name in SCHEMAS)
 
 
@@ -293,7 +293,7 @@ def _load(entry: EntryPoint) -> None:
 
 
 def _forget(names: set[str]) -> None:
-    """Take back what was declared, as a package that fails half-way has its rows declared again."""
+    """Remove declared rows: a package that failed half-way declares them again on the next import."""
     for name in names:
         SCHEMAS.pop(name, None)
         REGISTERED.pop(name, None)

@@ -1,15 +1,15 @@
-"""What an installation may lack: packages of the extras in pyproject.toml, all named at once with the way to get them."""
+"""Messages for missing optional packages (the extras in pyproject.toml): name all at once, and how to get them."""
 
 from __future__ import annotations
 
 import importlib.util
 
-# Modules whose package has another name.
+# Package names that differ from the module's.
 _PACKAGES = {"sklearn": "scikit-learn", "grpc": "grpcio", "prometheus_client": "prometheus-client"}
 
 
 def lacking(extras: str, *modules: str) -> str:
-    """Which of the modules are not installed and what installs them, or "" where all are there."""
+    """Name the missing modules' packages and the command that installs them; "" if none is missing."""
     missing = [_PACKAGES.get(m, m) for m in modules if importlib.util.find_spec(m) is None]
     if not missing:
         return ""
@@ -19,6 +19,6 @@ def lacking(extras: str, *modules: str) -> str:
 
 
 def explained(error: ModuleNotFoundError, what: str, extras: str, *modules: str) -> ModuleNotFoundError:
-    """The error of an import, in the words of `lacking` if it comes from a package that is not installed."""
+    """An import error with the words of `lacking`, if a listed package is not installed; else the error itself."""
     said = lacking(extras, *modules)
     return ModuleNotFoundError(f"{what} {said}", name=error.name) if said else error

@@ -1,10 +1,10 @@
-"""Python numbers as torch takes them: the few conversions that it has, each once.
+"""torch's conversions of Python numbers, each defined once.
 
-A number in a call is one of five C++ types: bool, int64, uint64 (integers from 2**63 on), double or complex double.
-It becomes an element of a dtype in one of two ways. An op that asks its Scalar for a type gets it *checked*
-(`scalar`, `real`): a value beyond the range of the type is refused. A number that stands in a tensor's place, and a
-number that C++ converts on its own, is *cast* (`number`): integers wrap, and nothing is refused. Source: all dtypes
-times a grid of values on torch 2.13, which the tests repeat.
+A number in a call has one of five C++ types: bool, int64, uint64 (integers from 2**63 on), double or complex double.
+It becomes an element of a dtype in one of two ways. An op that converts its Scalar to a type gets it *checked*
+(`scalar`, `real`): a value beyond the type's range is refused. A number in a tensor's place, and a number that C++
+converts implicitly, is *cast* (`number`): integers wrap, and nothing is refused. Source: all dtypes times a grid of
+values on torch 2.13, which the tests repeat.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Conversion = Callable[[Any, np.dtype], ndarray]
 
 
 def too_wide(x: Any) -> OverflowError | None:
-    """The error of an integer that has no C++ type, in Python's words; None for any other number."""
+    """Python's error for an integer that fits no C++ type; None for any other number."""
     if not isinstance(x, int) or -(2**63) <= x < 2**64:
         return None
     return OverflowError("can't convert negative int to unsigned" if x < 0 else "int too big to convert")
 
 
 def _remembered(convert: Conversion) -> Conversion:
-    """A conversion whose results are kept, as read-only 0-d arrays."""
+    """Cache a conversion's results, as read-only 0-d arrays."""
 
     def make(x: Any, dtype: np.dtype) -> ndarray:
         made = np.array(convert(x.item() if isinstance(x, np.generic) else x, dtype))
@@ -47,7 +47,7 @@ def _remembered(convert: Conversion) -> Conversion:
 
     @functools.wraps(convert)
     def converted(x: Any, dtype: np.dtype) -> ndarray:
-        # 0.0 and -0.0 are equal, as parts of complex numbers too: the cache tells them apart by their text.
+        # 0.0 == -0.0, also as parts of complex numbers: the cache key includes their text to tell them apart.
         kind = type(x)
         return plain(x, dtype) if kind is int or (x and kind is not complex) else signed(str(x), x, dtype)
 
@@ -58,8 +58,8 @@ def _cast(x: Any, dtype: np.dtype) -> ndarray:
     problem = too_wide(x)
     if problem is not None:
         raise problem
-    with np.errstate(all="ignore"):  # a number too large for a float is an infinity, of which torch says nothing
-        return dt.cast(np.asarray(x), dtype).view(dtype)  # NumPy's own uint64 is C's long long by another name
+    with np.errstate(all="ignore"):  # torch silently turns a number too large for a float into an infinity
+        return dt.cast(np.asarray(x), dtype).view(dtype)  # NumPy's uint64 may be C's long long, a dtype of its own
 
 
 @_remembered
@@ -93,7 +93,7 @@ def scalar(x: Any, dtype: np.dtype) -> ndarray:
 
 
 def single(x: Any, dtype: np.dtype) -> ndarray:
-    """A number as torch fills it into a tensor of one element: to the types narrower than float it is cast."""
+    """A number as torch fills it into a one-element tensor: floating types narrower than float32 get a cast."""
     return number(real(x), dtype) if dt.is_floating(dtype) and dtype.itemsize < 4 else scalar(x, dtype)
 
 
@@ -108,13 +108,13 @@ def whole(x: Any) -> int:
 
 
 def tensor(x: Any) -> ndarray:
-    """A number that stands in a tensor's place as a 0-d array of its own dtype (a wrapped number)."""
+    """A number in a tensor's place, as a 0-d array of its own dtype (a wrapped number)."""
     return x if isinstance(x, ndarray) else number(x, dt.number_dtype(x))
 
 
 def item(x: ndarray) -> Any:
     """The element of a tensor of one element as a Python number (``Tensor.item()``)."""
-    if x.dtype.num > 255:  # one of ml_dtypes' own
+    if x.dtype.num > 255:  # an ml_dtypes dtype
         x = dt.cast(x, dt.complex64 if dt.is_complex(x.dtype) else dt.float32)
     return x.item()
 
@@ -125,7 +125,7 @@ def _fits(x: Any, dtype: np.dtype) -> bool:
         return True
     part = dt.to_real(dtype)
     if isinstance(x, complex):
-        # The imaginary part has to fit as well: 0 does not where the smallest value is above it.
+        # The imaginary part must fit as well: 0 does not if the dtype's smallest value is above 0.
         return (dt.is_complex(dtype) or x.imag == 0) and _fits(x.real, part) and _fits(x.imag, part)
     low, high = _limits(part)
     if isinstance(x, int):
@@ -145,5 +145,5 @@ def _limits(dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def each(value: Any, n: int) -> tuple[int, ...]:
-    """An argument of numbers as a tuple: one that stands alone, which torch takes in the place of a list, n times."""
+    """An ``int[n]`` argument as a tuple: torch repeats a lone number n times."""
     return (int(value),) * n if isinstance(value, (int, np.integer)) else tuple(map(int, value))

@@ -1,4 +1,4 @@
-"""Where kernel bodies are declared, and how a body becomes a kernel."""
+"""Declare kernel bodies and turn a body into a kernel."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ ndarray = np.ndarray
 Body = TypeVar("Body", bound=Callable[..., Any])
 Settle = Callable[
     [Any, tuple, dict[str, Any]], Any
-]  # gives results torch's strides: of what came out, and the arguments
+]  # takes results and arguments, returns the results with torch's strides
 
 
 def identity(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Of a row whose results are where its kernel leaves them."""
+    """Layout hook that changes nothing."""
     return out
 
 
-# What bodies raise of arguments that they cannot work with.
+# What bodies raise for arguments that they cannot handle.
 FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 # Floating point flags are not errors in torch: bodies run between enter_quiet() and leave_quiet(token).
 
-# A call inside a context that is quiet already costs a quarter of that. A context can be entered once at a time:
-# from another thread, or from within, it raises RuntimeError, and the caller takes the slower way.
+# Running a call inside this quiet context costs a quarter of that. A context can be entered only once at a time:
+# from another thread, or from within, entering raises RuntimeError, and the caller takes the slower path.
 _quiet_context = contextvars.Context()
 _quiet_context.run(enter_quiet)
 run_quiet = _quiet_context.run
 
 
 class _NotGiven:
-    """Stands for a positional argument that was not given; every attempt to use it fails."""
+    """Placeholder for a positional argument that was not given; any use of it fails."""
 
 
 NOT_GIVEN: Any = _NotGiven()
 
 
 class Kernel(Protocol):
-    """A row of the table: a plain function with what is known about it as attributes.
+    """A row of the table: a plain function with metadata as attributes.
 
     Call it with the schema's arguments: arrays for tensors, numbers for scalars. Results are arrays
     (0-d ones too), tuples of arrays for several results, and lists for ``Tensor[]``.
@@ -61,20 +61,20 @@ class Kernel(Protocol):
     like: Any  # the NumPy or SciPy function of the same purpose, or None
     differences: tuple  # where that function and torch differ
     family: str  # the module of the body
-    rule: str | None  # of a derived row: "in-place", "out", "copy", "foreach", "functional" or "mutating"
-    row: Row  # the declaration that it comes from
+    rule: str | None  # for a derived row: "in-place", "out", "copy", "foreach", "functional" or "mutating"
+    row: Row  # the declaration behind it
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a family module declares: a body and everything known about it."""
+    """A declaration in a family module: a body and its metadata."""
 
     body: Callable[..., Any]
     like: Any
     differs: tuple[str, ...]
-    make: Callable[[Callable[..., Any], Schema, Settle], Callable[..., Any]] | None  # of the kernel without it
+    make: Callable[[Callable[..., Any], Schema, Settle], Callable[..., Any]] | None  # wraps the usual kernel
     quick: Quick | None = None
     writes: WriteSpec = NOTHING
 
@@ -92,7 +92,7 @@ class Row:
 
 
 REGISTERED: dict[str, Row] = {}
-FOREACH: dict[str, str] = {}  # the op that a `_foreach_` form is made of, where it has another name
+FOREACH: dict[str, str] = {}  # the source op of a `_foreach_` form, if its name differs
 
 
 def kernel(
@@ -109,24 +109,24 @@ def kernel(
     Parameters
     ----------
     *names : str
-        Overload names (``"var.correction"``); ``aten::`` is understood.
+        Overload names (``"var.correction"``); ``aten::`` is implied.
     like : callable, optional
         The NumPy or SciPy function that a reader would take for the same.
     differs : sequence of str
-        Ids in `torchnp.differences` of what that function does otherwise.
+        Ids in `torchnp.differences` of that function's differences.
     make : callable, optional
-        Builds the kernel from the usual one and the schema, in place of the usual wrapper, where speed asks for it.
+        Builds the kernel from the usual one, the schema and the layout hook, where speed requires it.
     quick : Quick, optional
-        The short way for the commonest cases, see `torchnp.core.fast_path`.
-    writes : Writes, optional
-        What is particular about the in-place and ``out=`` forms that are made of the row.
+        The fast path for the commonest cases, see `torchnp.core.fast_path`.
+    writes : WriteSpec, optional
+        Exceptions for the in-place and ``out=`` forms derived from the row.
     foreach : str, optional
-        By which name the ``_foreach_`` form goes, where it is another one.
+        The base name of the ``_foreach_`` form, if it differs.
 
     Returns
     -------
     decorator
-        It gives the body back unchanged, so that bodies call each other as plain functions.
+        Returns the body unchanged, so that bodies call each other as plain functions.
     """
 
     def declare(body: Body) -> Body:
@@ -146,7 +146,7 @@ def kernel(
 
 
 def wrap_kernel(row: Row, schema: Schema, settle: Settle = identity) -> Callable[..., Any]:
-    """The kernel of a body: quiet floating point, arrays out, and torch's words for arguments that do not fit."""
+    """Wrap a body as a kernel: quiet floating point, arrays as results, torch's errors for mismatched arguments."""
     body: Callable[..., Any] = row.body
     if schema.args and schema.args[0].type == "Tensor[]":
         body = _of_lists(body)
@@ -164,7 +164,7 @@ def wrap_kernel(row: Row, schema: Schema, settle: Settle = identity) -> Callable
         finally:
             leave_quiet(token)
 
-    # A view computes nothing, so it needs no quiet, and gives arrays.
+    # A view computes nothing, so it needs no quiet context, and it returns arrays.
     def view(*args: Any, **kwargs: Any) -> Any:
         try:
             return body(*args, **kwargs)
@@ -176,7 +176,7 @@ def wrap_kernel(row: Row, schema: Schema, settle: Settle = identity) -> Callable
 
 
 def _of_lists(body: Callable[..., Any]) -> Callable[..., Any]:
-    """A body that refuses an array where a list of tensors stands: iterated over, it would pass for one."""
+    """Make a body refuse an array in place of a list of tensors: iterating over it would otherwise succeed."""
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         if args and type(args[0]) is ndarray:
@@ -187,7 +187,7 @@ def _of_lists(body: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[..., Any]:
-    """A body that also takes the schema's keywords that are reserved words in Python."""
+    """Make a body accept schema keywords that are reserved words in Python."""
 
     def translated(*args: Any, **kwargs: Any) -> Any:
         return body(*args, **{renamed.get(k, k): v for k, v in kwargs.items()})
@@ -196,11 +196,11 @@ def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[...
 
 
 def with_fast_path(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable[..., Any]:
-    """A kernel that asks its quick twin first, inside the quiet context."""
+    """A kernel that tries its quick twin first, inside the quiet context."""
     quick, signature = twin.function, signature_of(twin.function)
     alone, two, three = (signature.takes(n, {}) for n in (1, 2, 3))
 
-    # Parameters of their own are cheaper than a tuple to unpack; their names must not be those of a schema.
+    # Separate parameters are cheaper than unpacking a tuple; their names must not clash with a schema's.
     def kernel(_0: Any = NOT_GIVEN, _1: Any = NOT_GIVEN, _2: Any = NOT_GIVEN, *rest: Any, **named: Any) -> Any:
         try:
             if named or rest:
@@ -237,15 +237,15 @@ def _given(*positional: Any) -> list[Any]:
 
 
 def is_busy(error: RuntimeError) -> bool:
-    """Whether `run_quiet` was refused, because its context is entered already: by another thread, or further out."""
+    """Whether `run_quiet` failed because its context is already entered: by another thread, or further up the stack."""
     return str(error).startswith("cannot enter context")
 
 
 def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Raise torch's error if a failed call does not fit its schema, or its result is beyond all memory; else return.
+    """Raise torch's error if a failed call does not fit its schema, or its result's size overflows; else return.
 
-    torch checks a call against the schema before any kernel runs; here the check is made only after
-    something went wrong, because a good call should not pay for it.
+    torch checks a call against the schema before any kernel runs. Here the check runs only after a failure, so that
+    good calls do not pay for it.
     """
     for value in (*args, *kwargs.values()):
         for x in value if isinstance(value, (list, tuple)) else (value,):
@@ -261,12 +261,12 @@ def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
         raise RuntimeError(f"Storage size calculation overflowed{told}") from error
 
 
-# What NumPy says of sizes whose product is no number of bytes.
+# NumPy's messages for sizes whose product overflows.
 TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded", "iterator is too large")
 
 
 def _check_foreign(x: Any, schema: Schema) -> None:
-    """Refuse what torch's words would not help with: torch's own objects, and dtypes that torch does not have."""
+    """Refuse torch's own objects and dtypes that torch lacks, for which torch's messages would not help."""
     module, _, _ = type(x).__module__.partition(".")
     if module == "torch" and not is_torchs(x, "dtype", "layout", "device", "memory_format"):
         remedy = "a torchnp.Generator" if is_torchs(x, "Generator") else "torchnp.interop.to_numpy(x)"
@@ -284,7 +284,7 @@ _KNOWN = frozenset(ALL)
 
 
 def arrays(out: Any) -> Any:
-    """NumPy scalars among the results as 0-d arrays."""
+    """Turn NumPy scalars among the results into 0-d arrays."""
     if type(out) is tuple:
         return tuple(x if type(x) is ndarray else arrays(x) for x in out)
     if type(out) is list:

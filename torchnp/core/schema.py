@@ -1,4 +1,4 @@
-"""Operator schemas in torch's own text: parsed, classified, and matched against the arguments of a call."""
+"""Operator schemas: parse torch's own text, classify it, and match it against the arguments of a call."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Argument:
         return f"{self.type} {self.name}"
 
 
-_argument = functools.cache(Argument)  # four in five are written alike in another schema
+_argument = functools.cache(Argument)  # four in five recur verbatim in another schema
 
 
 class Return:
-    """One result of a schema: its type and, where it is a view of or the same as an argument, the alias set."""
+    """One result of a schema: its type and, if it aliases an argument, the alias set."""
 
     __slots__ = ("alias", "is_write", "name", "type")
 
@@ -83,7 +83,7 @@ def _split_after_type(text: str) -> tuple[str, str, str]:
     return text[:end], "", text[end:].strip()
 
 
-# torch prints enum defaults as numbers or names; a string with quotes is itself.
+# torch prints enum defaults as numbers or names, and string defaults in quotes.
 @functools.cache
 def _parse_default(text: str, type_: str) -> Any:
     if text in ("contiguous_format", "preserve_format", "channels_last", "Mean"):
@@ -101,7 +101,7 @@ _GROUPED = re.compile(r"""[\["]|Dict\(""")
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas that stand outside brackets and quotes."""
+    """Split at commas outside brackets and quotes."""
     if not _GROUPED.search(text):
         return text.split(", ") if text else []
     return _PART.findall(text)
@@ -118,7 +118,7 @@ class Schema:
     name : str
         Full overload name, ``"aten::add.Tensor"``; the default overload carries no suffix.
     namespace, base, overload : str
-        Its parts; ``overload`` is ``""`` for the default one.
+        Parts of the name; ``overload`` is ``""`` for the default one.
     args, returns : tuple
         `Argument` and `Return` rows.
     tags : frozenset of str
@@ -159,7 +159,7 @@ class Schema:
 
     @property
     def takes_numbers(self) -> bool:
-        """Whether torch fills the op's Tensor arguments from Python numbers when it is called by overload."""
+        """Whether torch accepts Python numbers for the op's Tensor arguments when it is called by overload."""
         return "numbers_as_tensors" in self.tags or self.name.startswith("prims::")
 
     @functools.cached_property
@@ -182,7 +182,7 @@ class Schema:
 
     @functools.cached_property
     def is_inplace(self) -> bool:
-        """Writes its first argument, by name or by keeping nothing else: ``add_``, ``__iadd__``, ``_foreach_add_``."""
+        """Writes its first argument and no other: ``add_``, ``__iadd__``, ``_foreach_add_``."""
         return self.mutates and not self.is_out and self.args[0].is_write and len(self.written) == 1
 
     def __str__(self) -> str:
@@ -194,7 +194,7 @@ class Schema:
     # ------------------------------------------------------------ calls
 
     def bind(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Arguments by name, in schema order, with defaults filled in; torch's error where they do not fit.
+        """Map argument names to values, in schema order, with defaults filled in.
 
         Raises
         ------
@@ -264,7 +264,7 @@ class Schema:
 
 
 def _is_real(x: Any) -> bool:
-    """A tensor of one real number, which torch takes for a number."""
+    """A tensor of one real number, which torch accepts as a number."""
     return type(x) is ndarray and x.size == 1 and category(x.dtype) < 3
 
 
@@ -278,7 +278,7 @@ def _is_float(x: Any) -> bool:
     return isinstance(x, (float, np.floating, np.integer)) or _is_real(x)
 
 
-_DOUBLE_LIMIT = 2**1024 - 2**970  # the integers from here on are no double
+_DOUBLE_LIMIT = 2**1024 - 2**970  # integers from here on overflow a double
 
 
 def _is_dtype(x: Any) -> bool:
@@ -286,11 +286,11 @@ def _is_dtype(x: Any) -> bool:
 
 
 def is_torchs(x: Any, *kinds: str) -> bool:
-    """Whether a value is torch's own object of one of these types, told without importing torch."""
+    """Whether a value is torch's own object of one of these types, without importing torch."""
     return type(x).__module__ == "torch" and type(x).__name__ in kinds
 
 
-_TYPES = {ndarray: "Tensor", np.dtype: "dtype"}  # types whose name is another one in torch
+_TYPES = {ndarray: "Tensor", np.dtype: "dtype"}  # types that torch names differently
 _FITS = {
     "int": _is_int,
     "SymInt": _is_int,
@@ -310,7 +310,7 @@ _LIST = re.compile(r"(.*)\[(\d*)\]$")
 
 
 def is_type(text: str) -> bool:
-    """Whether a type is one that operators' schemas have: known here, a class that a library registers, or opaque."""
+    """Whether a schema may have this type: a known type, a class that a library registers, or an opaque one."""
     base = text.rstrip("?")
     found = _LIST.match(base)
     base = found[1].rstrip("?") if found else base
@@ -318,7 +318,7 @@ def is_type(text: str) -> bool:
 
 
 def fits(value: Any, type_: str, numbers: bool = False) -> bool:
-    """Whether torch takes ``value`` for an argument of schema type ``type_``."""
+    """Whether torch accepts ``value`` for an argument of schema type ``type_``."""
     if type_[-1] == "?":
         return value is None or fits(value, type_[:-1], numbers)
     if type_ == "Tensor":
@@ -335,11 +335,11 @@ def fits(value: Any, type_: str, numbers: bool = False) -> bool:
         if isinstance(value, (list, tuple)):
             return all(fits(x, found[1]) for x in value)
         return bool(found[2]) and found[1] != "Tensor" and fits(value, found[1])
-    return True  # Storage, Stream and other opaque types: nothing to compare with
+    return True  # Storage, Stream and other opaque types cannot be checked
 
 
 def _hint(value: Any, type_: str) -> str:
-    """A line on what to pass in a tensor's place, for values that people take for tensors."""
+    """A hint on what to pass for a tensor, if the value is one that users mistake for a tensor."""
     if not type_.startswith("Tensor"):
         return ""
     values = value if isinstance(value, (list, tuple)) else (value,)
@@ -370,7 +370,7 @@ DATA = Path(__file__).parent.parent / "data" / "schemas.tsv"
 
 @functools.cache
 def load(path: Path = DATA) -> dict[str, Schema]:
-    """Every registered overload of torch's ``aten`` and ``prims`` namespaces, in torch's order of resolution."""
+    """Every registered overload of torch's ``aten`` and ``prims`` namespaces, in torch's resolution order."""
     schemas = {}
     with open(path, encoding="utf-8") as lines:
         for line in lines:

@@ -1,4 +1,4 @@
-"""The table: every overload that torch registers, and the NumPy kernel of those that are provided."""
+"""The table: every overload that torch registers, and the NumPy kernels of the provided ones."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
 
 
 class MissingOp(MissingKernelError, KeyError):
-    """A name that the table has no kernel for; the message says whether torch knows it, and what is near.
+    """The table has no kernel for a name; the message says whether torch knows it, and lists close names.
 
-    The message is made when it is read: what is near takes milliseconds to find, and ``table.get`` never asks.
+    The message is built lazily: finding close names takes milliseconds, and ``table.get`` never reads it.
     """
 
     def __init__(self, name: object, message: Callable[[], str] | str) -> None:
@@ -46,11 +46,11 @@ class MissingOp(MissingKernelError, KeyError):
 class OpTable(Mapping[str, Kernel]):
     """Read-only mapping from full overload names (``"aten::add.Tensor"``) to kernels.
 
-    It holds the overloads that are provided; `schemas` holds all that torch registers, and those of other libraries that
-    rows were declared for (`torchnp.kernel`, or a package's, imported when its namespace is first asked for). `status` tells
-    what any of them is: ``kernel`` (a body), ``derived`` (made by rule from another row), ``composite`` (torch
-    defines it through other ops; here a body that calls other kernels), ``excluded`` (not provided, for a `reason`)
-    or ``absent`` (not provided yet).
+    It holds the provided overloads. `schemas` holds all that torch registers, plus other libraries' overloads declared
+    by `torchnp.kernel`, here or in a package that is imported when its namespace is first used. `status` classifies
+    each: ``kernel`` (a body), ``derived`` (made by rule from another row), ``composite`` (torch defines it through
+    other ops; here a body that calls other kernels), ``excluded`` (not provided, for a `reason`) or ``absent`` (not
+    provided yet).
     """
 
     def __init__(self, families: ModuleType = kernels) -> None:
@@ -68,7 +68,7 @@ class OpTable(Mapping[str, Kernel]):
             rules.check_write_pattern(schema)
 
     def _take_libraries(self) -> None:
-        """Know the overloads of other libraries that are declared by now, and no others."""
+        """Replace the known overloads of other libraries by those declared now."""
         for name in [n for n in self.schemas if _space(n) not in libraries.OWN]:
             del self.schemas[name]
             self._sources.pop(name, None)
@@ -94,10 +94,10 @@ class OpTable(Mapping[str, Kernel]):
         return found
 
     def find(self, name: str) -> list[str]:
-        """The registered overloads that a name means: ``var``, ``aten::var``, ``torch.var``, ``aten.var.correction``,
+        """Find the registered overloads for a name: ``var``, ``aten::var``, ``torch.var``, ``aten.var.correction``,
         ``F.relu``, ``Tensor.add``, ``torch.linalg.det``.
 
-        An overload's name gives itself, an op's name all of its overloads, and anything else nothing.
+        An overload's name gives that overload, an op's name all of its overloads, and any other name none.
         """
         spelled = _PYTHON.sub("", name)
         if submodule := _SUBMODULE.match(spelled):
@@ -127,14 +127,14 @@ class OpTable(Mapping[str, Kernel]):
         return self.knows(name) and (name in REGISTERED or self._source(name) is not None)
 
     def knows(self, name: Any) -> bool:
-        """Whether an overload is known; a package that has rows of its namespace is imported to tell."""
+        """Whether an overload is known; imports the package that has rows for its namespace."""
         if name in self.schemas:
             return True
         space = _space(name) if isinstance(name, str) else ""
         return bool(space) and space not in libraries.OWN and libraries.import_rows(space) and name in self.schemas
 
     def _source(self, name: Any) -> tuple[str, str] | None:
-        """The rule and the row that a row is derived from; looked for when it is asked for, as that takes time."""
+        """The rule and the source row of a derived row; found on demand, because the search takes time."""
         if name not in self._sources and self.knows(name):
             self._sources[name] = rules.derivation(self.schemas[name], self.schemas, REGISTERED)
         return self._sources.get(name)
@@ -142,10 +142,10 @@ class OpTable(Mapping[str, Kernel]):
     def __repr__(self) -> str:
         return f"<torchnp.table: {len(self)} of {len(self.schemas)} overloads>"
 
-    # ------------------------------------------------------------ what is known
+    # ------------------------------------------------------------ queries
 
     def status(self, name: str) -> str:
-        """One of `STATUSES`, for any overload that torch registers, or that a library's rows were declared for."""
+        """One of `STATUSES`, for any overload that torch registers or that has declared rows."""
         if self.knows(name) and name in REGISTERED:
             return "composite" if self.schemas[name].implementation == "implicit" else "kernel"
         if name in self:
@@ -161,19 +161,19 @@ class OpTable(Mapping[str, Kernel]):
         return reason_of(name)
 
     def counts(self) -> dict[str, int]:
-        """Overloads by status; they add up to `schemas`: torch's registry, and libraries whose rows are declared."""
+        """Number of overloads by status; the total is `schemas`: torch's registry and libraries with declared rows."""
         found = Counter(map(self.status, self.schemas))
         return {status: found[status] for status in STATUSES}
 
     def close_names(self, name: str, n: int = 5) -> list[str]:
-        """The provided overloads of the op with that name and of the nearest ones, best first."""
+        """Provided overloads of the op with that name and of the ops with the closest names, best first."""
         packets: dict[str, list[str]] = {}
         for other in self._names:
             packets.setdefault(other.partition(".")[0], []).append(other)
         return [other for p in _near_packets(name, packets, n) for other in packets[p]][:n]
 
     def why_not(self, *names: str) -> str:
-        """What messages say of an overload, or of all overloads of an op, that are registered and not provided."""
+        """Explain, for messages, why an overload (or all overloads of an op) is registered but not provided."""
         why = next(filter(None, map(self.reason, names)), None)
         if any(_space(n) not in libraries.OWN for n in names):
             return "no kernel is declared for it"
@@ -219,18 +219,18 @@ class OpTable(Mapping[str, Kernel]):
         rule, source_name = found
         source = self[source_name]
         made = rules.derive(rule, self.schemas[name], source)
-        if rule != "foreach":  # its kernel is called for each tensor, and lays out what it gives
+        if rule != "foreach":  # foreach calls the source for each tensor, and the source lays out its results
             made = apply.settled(made, self.schemas[name])
         return self._attach_metadata(made, name, source.row, source_name, None, rule)
 
     def _attach_metadata(
         self, made: Callable[..., Any], name: str, row: Any, source: str | None, body: Any, rule: str | None = None
     ) -> Kernel:
-        """Write what is known about a row onto its function."""
+        """Set a row's metadata as attributes of its function."""
         schema = self.schemas[name]
-        if hasattr(made, "schema"):  # a rule that hands the source through: the row needs a function of its own
+        if hasattr(made, "schema"):  # the rule returned the source itself: the row needs its own function
             made = _forward(made)
-        # Where pickle finds the function again: torchnp.aten.add.Tensor.
+        # Pickle finds the function by this path: torchnp.aten.add.Tensor.
         made.__name__, made.__module__ = schema.base, "torchnp"
         made.__qualname__ = f"{schema.namespace}.{schema.base}.{schema.overload or 'default'}"
         made.__doc__ = f"``{source}``, {_RULE_DOC[rule]}" if rule else body.__doc__
@@ -251,24 +251,24 @@ class OpTable(Mapping[str, Kernel]):
 
 
 def _space(name: str) -> str:
-    """The namespace of a full name, "" of any other."""
+    """The namespace of a full name; "" for any other name."""
     space, colons, _ = name.partition("::")
     return space if colons else ""
 
 
 def _full_name(name: Any) -> Any:
-    """The full name of an overload that comes as torch's own object; anything else as it is."""
+    """The full name of torch's own overload object; anything else unchanged."""
     own = None if isinstance(name, str) else getattr(name, "name", None)
     return own() if callable(own) else name
 
 
-# How Python code spells an op, apart from its name.
+# Prefixes of ops in Python code.
 _PYTHON = re.compile(r"^(torch\.)?(ops\.|nn\.functional\.|F\.|Tensor\.)?")
 _SUBMODULE = re.compile(r"(linalg|special|fft)\.(\w+)$")
 
 
 def _near_packets(name: str, packets: Iterable[str], n: int) -> list[str]:
-    """The ops that a name may have meant, best first; the namespace counts, so that short names have near ones."""
+    """The ops that a name may have meant, best first; matching includes the namespace, so short names find matches."""
     packet = (name if "::" in name else f"aten::{name}").partition(".")[0]
     known = list(packets)
     near = [packet] if packet in known else []
@@ -340,12 +340,12 @@ class Namespace:
         return f"<torchnp.{self._namespace}: {len(self._packets)} ops>"
 
 
-# Types whose schema match does not depend on the value: the chosen overload can be remembered.
+# Types whose schema match does not depend on the value, so the chosen overload can be cached.
 _PLAIN = frozenset({int, float, bool, complex, type(None)}) | {np.ndarray}
 
 
 class Packet:
-    """All overloads of an op: call it to have the overload picked by schema, as ``torch.ops.aten.add`` does."""
+    """All overloads of an op: a call picks the overload by schema, as ``torch.ops.aten.add`` does."""
 
     def __init__(self, table: OpTable, name: str, names: list[str]) -> None:
         self._table, self._name, self._names = table, name, names
@@ -363,7 +363,7 @@ class Packet:
         return "\n\n".join(f"{row.schema}\n    {row.__doc__}" for row in rows)
 
     def overloads(self) -> list[str]:
-        """Names of the overloads, ``"default"`` for the one without."""
+        """Overload names; the default overload is ``"default"``."""
         return [n.partition(".")[2] or "default" for n in self._names]
 
     def __getattr__(self, overload: str) -> Kernel:
@@ -380,12 +380,12 @@ class Packet:
         return kernel
 
     def resolve(self, args: tuple, kwargs: dict[str, Any]) -> Kernel:
-        """The first overload, in torch's order, whose schema takes the arguments.
+        """The first overload, in torch's order, whose schema accepts the arguments.
 
         Raises
         ------
         RuntimeError
-            None does; the message lists why, in torch's words.
+            No schema accepts them; the message lists why, in torch's words.
         """
         problems = []
         for name in self._names:
@@ -427,7 +427,7 @@ def namespace(space: str) -> Namespace:
     Raises
     ------
     AttributeError
-        There are no rows of it.
+        The namespace has no rows.
     """
     if not libraries.import_rows(space) or space not in table.namespaces:
         raise AttributeError(f"there are no rows of the namespace {space!r}: {', '.join(sorted(table.namespaces))}")

@@ -1,4 +1,4 @@
-"""What one op's row says of its in-place and ``out=`` forms, where the rules of all ops do not say it."""
+"""Per-op exceptions to the general rules for in-place and ``out=`` forms."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from torchnp.layout.overlap import check_target, check_written_at
 
 ndarray = np.ndarray
 Bound = dict[str, Any]  # arguments by name
-Precheck = Callable[[Bound, list[ndarray]], Any]  # of the arguments and what is written
-Step = Callable[[Bound], None]  # computes with these arguments, and writes the first of them
+Precheck = Callable[[Bound, list[ndarray]], Any]  # takes the arguments and the written arrays
+Step = Callable[[Bound], None]  # computes with these arguments and writes the first
 Expanded = Callable[[Bound, ndarray, Step], None]
 
 
@@ -29,40 +29,40 @@ class WriteSpec:
     Parameters
     ----------
     inplace, out : callable, optional
-        What torch looks at before it computes: called with the arguments by name and the list of what is written.
-        That of ``out`` may change the arguments, and returns the places of the outs that torch leaves as they are.
+        Checks that torch makes before it computes; called with the arguments by name and the list of written arrays.
+        ``out`` may change the arguments, and returns the indices of the outs that torch leaves unwritten.
     expanded : callable, optional
-        How an in-place form writes a target with several elements in one place, where it does so in an order of its
-        own: called with the arguments by name, the target, and a function that writes one step of it.
+        How an in-place form writes an expanded target (several elements in one place), if it uses an order of its own;
+        called with the arguments by name, the target, and a function that writes one step of it.
     after : callable, optional
-        What torch looks at in place when it has found nothing else wrong; called as ``inplace`` is.
+        Checks that torch makes in place after all others have passed; called as ``inplace`` is.
     free : tuple of str
-        The arguments that may share memory with the target in place, as torch does not look at theirs.
+        Arguments that may share memory with the target in place, because torch does not check them.
     lists : callable, optional
-        What torch looks at first in the forms that go through lists: called with the first list, and with the others.
+        Checks that torch makes first in the list (foreach) forms; called with the first list and with the others.
     unexpanded : bool
-        In place the target is not expanded to a sum: one of another shape is refused by the sum's.
+        In place, the target is not expanded to the sum: the sum's check refuses a target of another shape.
     predicate : bool
-        The result is bool, whatever the operands are: any target holds it.
-    code_first : bool
-        Whether there is code for a dtype is looked at before the target is.
+        The result is bool for all operands, so any target can hold it.
+    dtype_before_target : bool
+        torch checks whether it has code for a dtype before it checks the target.
     memory_first : bool
-        The memory of an out is looked at before all else; of others what torch's iterator does not find comes before.
+        torch checks an out's memory before all else; for other ops, errors not found by its iterator come first.
     rounds_number : bool
-        A number beside a half precision target is rounded as that target holds it.
+        A number beside a half precision target is rounded to the target's dtype.
     resizes : bool
-        The in-place form gives its target the shape of the result.
+        The in-place form resizes its target to the result's shape.
     resizing : str
-        torch's warning where the ``out=`` form of a factory is of another size: ``{}`` stands for its shape, its size
-        and the result's, twice. Others are silent.
-    unlooked : bool
-        ``out`` looks at the memory of what is written itself.
+        torch's warning when a factory's ``out=`` has another size: ``{}`` stands for its shape, its size and, twice,
+        the result's size. Other factories resize silently.
+    skips_memory_check : bool
+        ``out`` checks the memory of the outs itself.
     vectors : bool
-        Its elementwise loop computes with vectors where memory is contiguous; of bool none does but that of a copy.
+        The elementwise loop is vectorized where memory is contiguous; for bool, only a copy's loop is.
     number_first : bool
         A half precision operand of one element is read before that loop.
     counted : str
-        torch's words where an ``out=`` list has another length: ``{}`` stands for the length it should have, and its own.
+        torch's message for an ``out=`` list of the wrong length: ``{}`` stands for the expected and the actual length.
     """
 
     inplace: Precheck | None = None
@@ -89,12 +89,12 @@ NO_VECTORS = WriteSpec(vectors=False)
 
 
 def precheck_apart(bound: Bound, targets: list[ndarray]) -> None:
-    """Refuse a target that shares any memory with the other tensors: what ops that write at indices look at."""
+    """Refuse a target that shares any memory with the other tensors, as ops that write at indices do."""
     check_written_at(targets[0], list(bound.values())[1:])
 
 
 def precheck_whole(bound: Bound, targets: list[ndarray]) -> None:
-    """Refuse a target for its memory, its shape or the result's dtype before a dtype that there is no code for."""
+    """Refuse a target for its memory, its shape or the result's dtype before torch looks for code for the dtype."""
     self, other = targets[0], bound["other"]
     check_target(self)
     if isinstance(other, ndarray):
@@ -105,15 +105,15 @@ def precheck_whole(bound: Bound, targets: list[ndarray]) -> None:
 
 
 def step_by_step(*along: tuple[tuple[str, int], ...]) -> Expanded:
-    """Write an expanded target once for each element that shares a place, in order: each sees what came before.
+    """Write an expanded target once per element that shares a place, in order: each step sees the previous writes.
 
-    That is how torch adds products. Of an empty one the target is made zero, or multiplied, which refuses it.
+    This is how torch adds products. For an empty product, the target is zeroed if beta is 0; else it is refused.
 
     Parameters
     ----------
     *along : tuple of (str, int)
-        For each dimension of the target the arguments, and the dimensions of theirs, that run along with it; without
-        any, the target is refused.
+        For each dimension of the target, the (argument, dimension) pairs that run along with it; without any, the
+        target is refused.
     """
 
     def write(bound: Bound, target: ndarray, step: Step) -> None:
@@ -138,7 +138,7 @@ def step_by_step(*along: tuple[tuple[str, int], ...]) -> Expanded:
 
 
 def resize_out(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> ndarray:
-    """Give ``out`` another shape in place, with torch's warning; the array to write, which others may stand for.
+    """Resize ``out`` in place, with torch's warning, and return the array to write, which may be another one.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def resize_out(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | 
 
 
 def copy_into(out: ndarray, value: ndarray, strides: tuple[int, ...] | None = None) -> ndarray:
-    """Copy a result into ``out``, of any dtype, resized row by row or to ``strides`` where its shape is another."""
+    """Copy a result into ``out`` of any dtype; another shape is resized, row-major or to ``strides``."""
     if out.shape != value.shape:
         resize_out(out, value.shape, strides)
     check_target(out)
@@ -167,20 +167,20 @@ def copy_into(out: ndarray, value: ndarray, strides: tuple[int, ...] | None = No
 
 
 def store(out: ndarray, value: ndarray) -> tuple[int, ...]:
-    """Write a result into the first out, which gets its shape, where a row's look computes it: the places then written."""
+    """Write a result that a row's precheck computed into the first out, resized to fit; return the written indices."""
     (out if out.shape == value.shape else resize_out(out, value.shape))[...] = cast(value, out.dtype)
     return (0,)
 
 
 def resize_owned(x: ndarray, shape: Sequence[int]) -> ndarray | None:
-    """Give an array that owns its memory another shape, row-major; one that stands for another's tells where that is now."""
+    """Resize an array that owns its memory, row-major; a stand-in for another array returns where that is now."""
     if type(x) is ndarray and not x.flags.c_contiguous:
-        x.resize(x.size, refcheck=False)  # of its own NumPy keeps columns together
+        x.resize(x.size, refcheck=False)  # else NumPy would keep column-major order
     return x.resize(shape, refcheck=False)
 
 
 def resize(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> ndarray:
-    """`resize_out` without the warning; ``strides`` in elements are for what stands for a tensor."""
+    """`resize_out` without the warning; ``strides``, in elements, apply to stand-ins for a tensor."""
     strided = getattr(out, "resize_strided", None)
     if strided is not None and strides is not None:
         return strided(shape, strides)

@@ -1,1 +1,1 @@
-"""Rows made by rule from other rows (`rules`, `forms`), and torch's rules of writing (`casts`, `targets`)."""
+"""Rows derived by rule from other rows (`rules`, `forms`), and torch's write rules (`casts`, `targets`)."""

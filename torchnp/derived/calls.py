@@ -1,4 +1,4 @@
-"""How a kernel made by rule takes its arguments and calls its source."""
+"""How a derived kernel binds its arguments and calls its source."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _SPELLED = {v: k for k, v in RESERVED.items()}
 
 
 def bind(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> Bound:
-    """The arguments of a call by the schema's names."""
+    """Bind a call's arguments to the schema's names."""
     return schema.bind(args, {_SPELLED.get(k, k): v for k, v in kwargs.items()} if kwargs else kwargs)
 
 
 def call(source: Callable[..., Any], source_schema: Schema, bound: Mapping[str, Any]) -> Any:
-    """Call a kernel with arguments by name, positional where its schema has them so."""
+    """Call a kernel with arguments by name; those positional in its schema are passed by position."""
     args, kwargs = [], {}
     first = source_schema.args[0].name if source_schema.args else ""
-    if first and first not in bound:  # the one name that may differ between a form and its source
+    if first and first not in bound:  # only the first name may differ between a form and its source
         bound = {first: next(iter(bound.values())), **bound}
     for a in source_schema.args:
         if a.kwonly:
@@ -32,7 +32,7 @@ def call(source: Callable[..., Any], source_schema: Schema, bound: Mapping[str, 
 
 
 def guarded(schema: Schema, run: Callable[[Bound], Any]) -> Callable[..., Any]:
-    """A kernel of a function that takes its arguments by name."""
+    """Make a kernel from a function of arguments by name; it runs in the quiet floating point state."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         token = enter_quiet()
@@ -45,7 +45,7 @@ def guarded(schema: Schema, run: Callable[[Bound], Any]) -> Callable[..., Any]:
 
 
 def by_name(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
-    """A source whose arguments stand in another order (``polygamma(n, self)``), or whose first has another name."""
+    """Adapt a source whose arguments have another order (``polygamma(n, self)``) or another first name."""
 
     def reordered(*args: Any, **kwargs: Any) -> Any:
         return call(source, source_schema, bind(schema, args, kwargs))

@@ -1,9 +1,8 @@
-"""torch's rules of writing: what an in-place op or an ``out=`` may write into which array, and in which words it is
-refused.
+"""torch's write rules: which result an in-place op or an ``out=`` may write into which array, and the error otherwise.
 
-For ``out=`` torch has many rules, for each op the one of the code that it is written with. The default is that of its
-elementwise loops: the result's dtype has to be castable. Overloads that torch generates from the functional form want
-the very dtype. The other cases are data: ``data/outs.tsv``, which ``scripts/make_data.py outs`` asks of torch.
+For ``out=`` torch has many rules; an op's rule depends on how torch implements it. The default is that of elementwise
+loops: the result's dtype must be castable. Overloads that torch generates from the functional form require the exact
+dtype. The other cases are data: ``data/outs.tsv``, which ``scripts/make_data.py outs`` measures on torch.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ ndarray = np.ndarray
 
 # ---------------------------------------------------------------- the rules of out=
 
-# Whether a result of dtype r goes into an out of dtype d; x is the dtype of the first input.
+# Whether a result of dtype r may be written to an out of dtype d; x is the dtype of the first input.
 ALLOWS: dict[str, Callable[[np.dtype, np.dtype, np.dtype], bool]] = {
     "cast": lambda r, d, x: can_cast(r, d),
     "same": lambda r, d, x: r == d,
@@ -50,7 +49,7 @@ ALLOWS: dict[str, Callable[[np.dtype, np.dtype, np.dtype], bool]] = {
     "flag": lambda r, d, x: d in (bool_, uint8),
     "real_out": lambda r, d, x: not is_complex(d),
     "real": lambda r, d, x: not is_complex(x),
-    # abs of a complex tensor casts what goes into a real out; else out is of the input's dtype.
+    # abs of a complex tensor casts its result to a real out; any other out must have the input's dtype.
     "modulus": lambda r, d, x: can_cast(r, d) if is_complex(x) and not is_complex(d) else d == x,
 }
 _CAST = ALLOWS["cast"]
@@ -62,16 +61,16 @@ class WriteRule(NamedTuple):
     """How one op writes an out, or its first argument."""
 
     allows: Callable[[np.dtype, np.dtype, np.dtype], bool]
-    words: str  # of the refusal; an exception class other than RuntimeError stands before a colon
+    words: str  # error message; a prefix "Class: " names an exception other than RuntimeError
     into: bool = False  # the op computes in the dtype of its out
-    flat: bool = False  # an out of as many elements keeps its shape
+    flat: bool = False  # an out with the same number of elements keeps its shape
     copies: bool = False  # the out is not resized: the result is broadcast into it
-    first: bool = False  # in place: the dtype is looked at before the shape
-    laid: bool = False  # resized, the out gets the result's strides: torch computes in it, and copies nothing there
-    sized: bool = False  # in place: torch's structured kernels have words of their own for another shape
+    first: bool = False  # in place: the dtype is checked before the shape
+    laid: bool = False  # a resized out gets the result's strides: torch computes directly in it, without a copy
+    sized: bool = False  # in place: torch's structured kernels have their own error for another shape
 
     def check(self, result: np.dtype, out: np.dtype, x: np.dtype) -> None:
-        """Raise torch's error where the dtypes of a result, its out and the first input do not fit."""
+        """Raise torch's error if the dtypes of a result, its out and the first input do not fit."""
         if not self.allows(result, out, x):
             names = {"r": scalar_name(result), "d": scalar_name(out), "rc": c_name(result), "dc": c_name(out)}
             names["i32"] = str(result == int32)
@@ -91,16 +90,16 @@ class WriteRule(NamedTuple):
 
     @property
     def of_integers(self) -> bool:
-        """Whether an op that computes in its out's dtype does so with integers: sums do, means do not."""
+        """Whether an op that computes in its out's dtype also does so for integers: sums do, means do not."""
         return self.allows in (ALLOWS["any"], ALLOWS["same"])
 
     def check_early(self, out: np.dtype, x: np.dtype) -> None:
-        """The same for an op that computes in its out's dtype, before it does."""
+        """`check` for an op that computes in its out's dtype, before it computes."""
         if is_inexact(x) and not self.allows(x, out, x):
             self.check(x if self.allows is _CAST else out, out, x)
 
     def write(self, out: ndarray, value: ndarray, x: np.dtype) -> None:
-        """Store a result in ``out=``; a wrong shape is resized, with torch's warning."""
+        """Store a result in ``out=``; resize an out of the wrong shape, with torch's warning."""
         self.check(value.dtype, out.dtype, x)
         if out.shape != value.shape:
             if self.copies:
@@ -112,7 +111,7 @@ class WriteRule(NamedTuple):
         out[...] = cast(value, out.dtype)
 
     def check_first(self, target: ndarray, value: ndarray) -> None:
-        """Raise what torch's structured kernels find wrong with a target before they look at its memory."""
+        """Raise the errors that torch's structured kernels report before they check the target's memory."""
         if self.first:
             self.check(value.dtype, target.dtype, target.dtype)
         if self.sized and value.shape != target.shape:
@@ -120,7 +119,7 @@ class WriteRule(NamedTuple):
             raise RuntimeError(f"Bad in-place call: input tensor {sizes} should match")
 
     def write_inplace(self, target: ndarray, value: ndarray) -> None:
-        """Store the result of an in-place op: the shape has to be the target's."""
+        """Store the result of an in-place op, which must have the target's shape."""
         if value.dtype is target.dtype and value.shape == target.shape:
             target[...] = value
             return
@@ -145,14 +144,14 @@ def _broadcast(value: ndarray, shape: tuple[int, ...]) -> ndarray:
 
 
 def check_fits(target: ndarray, operands: list[ndarray]) -> None:
-    """Raise torch's error where the operands of an elementwise op do not broadcast to its target."""
+    """Raise torch's error if the operands of an elementwise op do not broadcast to its target."""
     together = broadcast_shapes(*(x.shape for x in operands))
     if together != target.shape:
         raise output_shape(target.shape, together)
 
 
 def lacking(error: Exception, otherwise: np.dtype) -> np.dtype:
-    """The dtype that torch has no code for, by the words of its refusal."""
+    """The dtype that torch has no code for, parsed from its error message."""
     name = str(error).rpartition("for '")[2].rstrip("'")
     return next((d for d in ALL if scalar_name(d) == name), otherwise)
 
@@ -162,13 +161,13 @@ Spelled = tuple[str, str]
 
 
 def default_rule(schema: Schema) -> Spelled:
-    """The rule and words of a row that the data does not name."""
+    """The rule and message for a row that the data does not list."""
     return ("same", NOT_THE_SAME) if "generated" in schema.tags else ("cast", _CANNOT_CAST)
 
 
 @functools.cache
 def exceptions(path: Path = DATA) -> Mapping[str, Spelled]:
-    """Row -> rule and words: ``"neg.out"``, or ``"sort.values:indices"`` where an op has several outs."""
+    """Row -> rule and message: ``"neg.out"``, or ``"sort.values:indices"`` if an op has several outs."""
     found: dict[str, Spelled] = {}
     with open(path, encoding="utf-8") as lines:
         for line in lines:

@@ -1,13 +1,13 @@
-"""Elementwise writes into memory that an operand shares: element after element, in the order of torch's loops.
+"""Elementwise writes to memory shared with an operand: element by element, in the order of torch's loops.
 
-torch refuses operands that share memory only where both are dense. Else an element that is read after it was written has
-its new value: ``x[:, 1:] = x[:, :-1]`` fills each row with its first element, where NumPy copies the operand beforehand.
+torch refuses operands that overlap only if both are dense. Otherwise an element that is read after it was written has
+its new value: ``x[:, 1:] = x[:, :-1]`` fills each row with its first element, while NumPy copies the operand first.
 
-The order is that of TensorIterator: dimensions sorted by strides, from the innermost outwards, neighbours merged where
-all operands lie without gaps. Where the innermost dimension is contiguous most loops read `VECTOR` bytes before they
-write any, and the rest of a row element by element. The vectors are those of a processor with AVX2: others have half
-or twice as many bytes, and from 32768 elements on torch may share a call among threads. There torch promises no values,
-and these are those of one thread with AVX2, whatever processor NumPy runs on.
+The order is TensorIterator's: dimensions sorted by strides, innermost first, with neighbours merged if no operand has
+gaps. If the innermost dimension is contiguous, most loops read `VECTOR` bytes before they write any, and the rest of a
+row element by element. The vector size is AVX2's; other processors use half or twice as many bytes, and from 32768
+elements on torch may use several threads. torch promises no values in these cases; this module gives those of one
+thread with AVX2, whatever processor NumPy runs on.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from torchnp.layout.stride_rules import cloned, expanded, layout_of, order_of
 
 ndarray = np.ndarray
 InOrder = Callable[[ndarray, ndarray, Bound, Callable[[Bound], ndarray]], bool]
-Compute = Callable[[list[ndarray]], ndarray]  # from the target's elements and those of each operand, to the result
+Compute = Callable[[list[ndarray]], ndarray]  # maps the target's and each operand's elements to the result
 
 VECTOR = 64  # bytes that a vector loop reads before it writes: two vectors of AVX2
 
-# Arguments that are read element by element, beside the target, and those of which one number is read before all else.
+# Arguments read element by element beside the target, and arguments of which one number is read before all else.
 _READ = frozenset(
     ("other", "exponent", "tensor1", "tensor2", "tensors1", "end", "weight", "weights", "min", "max", "mask", "src", "values")
 )  # fmt: skip
 _NUMBERS = frozenset(("value", "scalars"))
 
 
-NARROWEST = 32  # the same with the narrowest vectors that torch is built for
+NARROWEST = 32  # `VECTOR` for the narrowest vectors that torch is built for
 GRAIN = 32768  # elements from which torch may use several threads
 
 
 def is_promised(target: ndarray, x: ndarray) -> bool:
-    """Whether torch gives a target that is written while ``x`` is read one value, with any vectors and threads."""
+    """Whether writing a target while reading ``x`` gives the same values in torch for any vector size and threads."""
     if is_same(target, x) or not has_common_element(target, x):
         return True
     run = target.itemsize
@@ -52,19 +52,19 @@ def is_promised(target: ndarray, x: ndarray) -> bool:
 
 
 def read_by_element(schema: Schema, writes: WriteSpec) -> tuple[str, ...]:
-    """The arguments that an in-place op reads element by element beside its target; none if it is not elementwise."""
+    """The arguments that an in-place op reads element by element; none if it is not elementwise."""
     names = [a.name for a in schema.args[1:] if "Tensor" in a.type and a.name not in _NUMBERS]
     return tuple(n for n in names if n not in writes.free) if _READ.issuperset(names) else ()
 
 
 def in_order(schema: Schema, rule: WriteRule, writes: WriteSpec) -> InOrder:
-    """How an in-place op writes a target that shares memory with an operand, if it is elementwise.
+    """The ordered write of an elementwise in-place op whose target shares memory with an operand.
 
     Returns
     -------
     callable
-        Of the target, the result of operands read beforehand, the arguments by name (lists hold one tensor), and what
-        computes a result of them: whether it has written, which it leaves to others where the order does not matter.
+        Takes the target, the result computed from the old operands, the arguments by name (lists hold one tensor), and
+        a function that computes a result from such arguments. Returns whether it wrote: not if order is irrelevant.
     """
     names, first = read_by_element(schema, writes), schema.args[0].name
     copies = names == ("src",)
@@ -78,8 +78,8 @@ def in_order(schema: Schema, rule: WriteRule, writes: WriteSpec) -> InOrder:
         if copies:
             return copy_in_order(target, *read.values())
         if result_type(target, *(x for name, x in read.items() if name != "mask")) != target.dtype:
-            return False  # torch computes in memory of its own
-        # What has to be converted is so before the loop.
+            return False  # torch computes in a temporary
+        # torch converts operands before the loop.
         operands = [x if name == "mask" or x.dtype == target.dtype else cloned(x) for name, x in read.items()]
 
         def compute(values: list[ndarray]) -> ndarray:
@@ -94,19 +94,19 @@ def in_order(schema: Schema, rule: WriteRule, writes: WriteSpec) -> InOrder:
 
 
 class _Loop(NamedTuple):
-    """How torch's iterator goes through a target and its operands."""
+    """torch's iteration over a target and its operands."""
 
     shape: tuple[int, ...]
     order: list[int]  # dimensions from the outermost to the innermost
-    row: int  # elements of the innermost dimension, after neighbours are merged
-    steps: list[int]  # bytes from one of them to the next: of the target, and of each operand
+    row: int  # elements of the innermost dimension, after merging
+    steps: list[int]  # byte strides along it: the target's, then each operand's
 
     def flat(self, x: ndarray) -> ndarray:
-        """The elements in the order in which they are read."""
+        """The elements in iteration order."""
         return np.broadcast_to(x, self.shape).transpose(self.order).reshape(-1)
 
     def places(self, x: ndarray, strides: Sequence[int]) -> ndarray:
-        """The addresses of the elements in that order."""
+        """The addresses of the elements in iteration order."""
         found = np.full(1, address(x), np.int64)
         for d in self.order:
             found = np.add.outer(found, np.arange(self.shape[d]) * strides[d]).reshape(-1)
@@ -132,21 +132,21 @@ def _strides(x: ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _seen_from(loop: _Loop, size: int, step: int, vectors: int) -> ndarray:
-    """For each element in order the first whose write the read of an operand does not see.
+    """For each element in order, the first element whose write its operand read does not see.
 
     Parameters
     ----------
     size : int
         Bytes of an element of the target.
     step : int
-        Bytes from one element of the operand to the next in a row.
+        Byte stride of the operand within a row.
     vectors : int
-        Bytes that are read before they are written; 0 where each element is for itself.
+        Bytes that are read before any is written; 0 if elements are processed singly.
     """
     n = int(np.prod(loop.shape))
     each = np.arange(n)
     block = vectors // size
-    # One operand may be a single number in a row: it is read once for all vectors of the row.
+    # One operand may be constant along a row: it is read once for all vectors of the row.
     rest = [s for s in loop.steps[1:] if s != size]
     if block < 2 or loop.steps[0] != size or any(rest) or len(rest) > 1 or loop.row < block:
         return each
@@ -156,7 +156,7 @@ def _seen_from(loop: _Loop, size: int, step: int, vectors: int) -> ndarray:
 
 
 def _writers(loop: _Loop, at: ndarray, read: ndarray, seen: ndarray, size: int) -> ndarray | None:
-    """For each element in order the one before it that wrote what it reads, -1 where none did; None if that is not plain."""
+    """For each element in order, the earlier element that wrote what it reads, or -1; None if elements misalign."""
     low = int(at.min())
     place = (at - low) // size
     last = np.full(int(place.max()) + 1, -1)
@@ -177,15 +177,15 @@ def write_in_order(
     Parameters
     ----------
     target : ndarray
-        What is written.
+        The array to write.
     operands : list of ndarray
-        What is read element by element, in the order of the schema; each broadcasts to the target.
+        Arrays read element by element, in schema order; each broadcasts to the target.
     compute : callable
-        Of the list of the target and the operands, flat and of one length, or 0-d where they are so: the result, flat.
+        Maps the list of target and operands, flat and of one length (0-d ones stay 0-d), to the flat result.
     reads_target : bool
         Whether the target is an operand too.
     vectors : bool
-        Whether the loop computes with vectors where memory is contiguous.
+        Whether the loop is vectorized where memory is contiguous.
     once : bool
         Whether an operand of one element is read before the loop.
     """
@@ -212,7 +212,7 @@ def write_in_order(
 
 
 def copy_in_order(target: ndarray, source: ndarray) -> bool:
-    """`write_in_order` of a copy: each element has the value at the end of its chain of copies."""
+    """`write_in_order` for a copy: each element gets the value at the start of its chain of copies."""
     found = _dependences(target, [source], False, VECTOR, False)
     if found is None:
         return False
@@ -235,7 +235,7 @@ def _operand_strides(target: ndarray, operands: list[ndarray], reads_target: boo
 def _dependences(
     target: ndarray, operands: list[ndarray], reads_target: bool, vectors: int, once: bool
 ) -> tuple[_Loop, dict[int, ndarray] | None] | None:
-    """The loop, and by operand who wrote what is read; None where nothing is read after it was written."""
+    """The loop, and per operand the writers of what it reads; None if nothing is read after it was written."""
     strides = _operand_strides(target, operands, reads_target)
     loop = _loop(target, strides)
     strides = strides[-len(operands) :]
@@ -256,7 +256,7 @@ def _dependences(
 
 
 def _reads_ahead(loop: _Loop, target: ndarray, x: ndarray, strides: Sequence[int]) -> bool:
-    """Whether each element is read before it is written: where torch goes up in memory, and what it reads lies above."""
+    """Whether each element is read before it is written: torch moves up in memory, and the operand lies above."""
     if x.dtype != target.dtype or strides != target.strides or address(x) < address(target):
         return False
     reach = 0
@@ -269,10 +269,10 @@ def _reads_ahead(loop: _Loop, target: ndarray, x: ndarray, strides: Sequence[int
 
 
 def _groups(writers: list[ndarray]) -> list[ndarray]:
-    """The elements in groups, each of which reads nothing that it writes, or that a later one does."""
+    """Split the elements into groups that read nothing written by the same or a later group."""
     n = writers[0].size
-    if len(writers) == 1:  # the lengths of chains, by doubling
-        by = np.append(writers[0], -1)  # -1 is the element behind the last
+    if len(writers) == 1:  # chain lengths, by pointer doubling
+        by = np.append(writers[0], -1)  # index -1 is the appended element
         depth = (by >= 0).astype(np.int64)
         while (by >= 0).any():
             depth = depth + depth[by]
@@ -290,7 +290,7 @@ def _groups(writers: list[ndarray]) -> list[ndarray]:
 
 
 def _one_by_one(loop: _Loop, target: ndarray, operands: list[ndarray], compute: Compute) -> None:
-    """Each element for itself: for operands of another dtype in one memory."""
+    """Write element by element: for operands of another dtype, or misaligned, in the target's memory."""
     turned = [np.broadcast_to(x, loop.shape).transpose(loop.order) for x in (target, *operands)]
     writable = target.transpose(loop.order)
     for place in np.ndindex(writable.shape):

@@ -1,4 +1,4 @@
-"""The kernels that the rules of `torchnp.derived.rules` make of a source row; those that write have modules of their own."""
+"""Makers of derived kernels, by rule of `torchnp.derived.rules`; in-place and ``out=`` forms have their own modules."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _make_foreach(
             results.append(call(source, source_schema, values))
         return results
 
-    # `_foreach_addcmul.Tensor` takes a 1-d tensor with one number per list entry.
+    # `_foreach_addcmul.Tensor` takes a 1-d tensor with one number per list item.
     unzipped = next((a.name for a in schema.args if a.type == "Tensor" and a.name == "scalars"), None)
     return guarded(schema, run)
 
@@ -55,7 +55,7 @@ def _item(values: Any, i: int) -> Any:
 
 
 def pair_arguments(schema: Schema, source: Schema) -> dict[str, str]:
-    """Foreach argument -> single-tensor argument: by name where they agree, else in order."""
+    """Map foreach arguments to single-tensor arguments: by name if possible, else in order."""
     names = {a.name for a in source.args}
     pairs = {a.name: a.name for a in schema.args if a.name in names}
     free = [a.name for a in source.args if a.name not in pairs]
@@ -66,7 +66,7 @@ def pair_arguments(schema: Schema, source: Schema) -> dict[str, str]:
 
 
 def _copied(x: ndarray) -> ndarray:
-    """A copy laid out as ``clone``'s."""
+    """A copy laid out as by ``clone``."""
     return place(x.copy("K"), preserved(*layout_of(x)))
 
 

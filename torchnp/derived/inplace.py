@@ -1,4 +1,4 @@
-"""In-place forms: what the source row gives is written into the first argument, or into each tensor of a list."""
+"""In-place forms: write the source row's result into the first argument, or into each tensor of a list."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def make_inplace(
         try:
             target = args[0] if args else kwargs[name]
             if schema.takes_numbers and isinstance(target, (int, float, complex)):
-                number, target = True, np.asarray(target)  # torch writes a tensor that it makes of the number
+                number, target = True, np.asarray(target)  # torch wraps the number in a tensor and writes that
             if 0 in target.strides and overlaps_itself(target):
                 bound = bind(schema, args, kwargs)
                 if rule.into and bound["dtype"] is None:
@@ -74,14 +74,14 @@ def make_inplace(
                 return target
             try:
                 shared = _shares(target, (*args, *kwargs.values()) if looks_at_all else looked_at(args, kwargs))
-            except RuntimeError:  # before which torch refuses what it refuses whatever the memory
+            except RuntimeError:  # torch first reports errors that do not depend on memory
                 bound = bind(schema, args, kwargs)
                 refuse_otherwise(target, bound, lambda b: call(source, schema, b), rule, writes.dtype_before_target)
                 raise
             if prepare is not None:
                 args, kwargs = prepare(target, args, kwargs)
             value = source(*args, **kwargs)
-            # Of an operand in the same memory torch may read what it has written.
+            # torch may read values that it has written if an operand shares the target's memory.
             if not (shared and ordered(target, value, bind(schema, args, kwargs), lambda b: call(source, schema, b))):
                 write(target, value, (args, kwargs))
         except FAILURES as error:
@@ -98,7 +98,7 @@ def make_inplace(
 
 
 def _looked(schema: Schema, source: Callable[..., Any], look: Precheck) -> Callable[..., Any]:
-    """The view after what torch looks at in place."""
+    """Run torch's in-place check, then return the view."""
 
     def kernel(*args: Any, **kwargs: Any) -> ndarray:
         bound = bind(schema, args, kwargs)
@@ -109,7 +109,7 @@ def _looked(schema: Schema, source: Callable[..., Any], look: Precheck) -> Calla
 
 
 def _preparation(schema: Schema, rule: WriteRule, writes: WriteSpec) -> Callable[[ndarray, tuple, dict], Given] | None:
-    """What is done before the source computes: it looks at the arguments and gives those to compute with."""
+    """A function to run before the source: it checks the arguments and returns those to compute with."""
     rounds = writes.rounds_number and schema.args[1].type == "Scalar"
     if not (rounds or rule.into or writes.inplace):
         return None
@@ -128,7 +128,7 @@ def _preparation(schema: Schema, rule: WriteRule, writes: WriteSpec) -> Callable
 
 
 def _writing(schema: Schema, rule: WriteRule, writes: WriteSpec) -> Callable[[ndarray, ndarray, Given], None]:
-    """How the result is stored."""
+    """The function that stores the result."""
 
     def write(target: ndarray, value: ndarray, given: Given) -> None:
         if writes.after is not None:
@@ -141,7 +141,7 @@ def _writing(schema: Schema, rule: WriteRule, writes: WriteSpec) -> Callable[[nd
 
 
 def _looking(schema: Schema, writes: WriteSpec) -> Callable[[tuple, dict[str, Any]], list[Any]]:
-    """What gives the arguments whose memory torch looks at."""
+    """A function that returns the arguments whose memory torch checks."""
 
     def looked_at(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         named = [x for name, x in kwargs.items() if name not in writes.free]
@@ -151,7 +151,7 @@ def _looking(schema: Schema, writes: WriteSpec) -> Callable[[tuple, dict[str, An
 
 
 def _shares(target: ndarray, arguments: Iterable[Any]) -> bool:
-    """Whether a target may share memory with an argument where torch does not look; what torch sees is refused."""
+    """Whether a target may overlap an argument unnoticed by torch; overlap that torch checks for is refused."""
     shared = False
     for x in arguments:
         if type(x) is ndarray and x is not target:
@@ -160,15 +160,15 @@ def _shares(target: ndarray, arguments: Iterable[Any]) -> bool:
 
 
 def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: WriteSpec) -> None:
-    """`_raise_sooner` for what is computed element by element."""
+    """`_raise_sooner` for elementwise ops."""
     if "pointwise" in schema.tags or [a.name for a in schema.args[1:2]] == ["other"]:
         bound = bind(schema, *given)
         numbers = [x for k, x in bound.items() if k in _PROMOTED and isinstance(x, (int, float, complex))]
         operands = [*(x for x in bound.values() if isinstance(x, ndarray)), *numbers]
-        _raise_sooner(error, np.asarray(bound[schema.args[0].name]), operands, writes)  # a number is one to write
+        _raise_sooner(error, np.asarray(bound[schema.args[0].name]), operands, writes)  # the target may be a number
 
 
-_PROMOTED = ("self", "other", "exponent")  # numbers that have a say in the dtype: alpha has none
+_PROMOTED = ("self", "other", "exponent")  # numbers that take part in promotion; alpha does not
 _LATER = (
     "ZeroDivisionError", "For integral input tensors, argument", "For non-complex input tensors", "Boolean alpha",
     "Promotion for", "Unknown Complex", "value cannot be converted",
@@ -176,7 +176,7 @@ _LATER = (
 
 
 def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes: WriteSpec) -> None:
-    """Raise what torch finds wrong with the target before it looks for code or at alpha, promotes, or divides by a zero."""
+    """Raise torch's target errors, which come before those of a missing dtype, alpha, promotion or division by zero."""
     no_code = isinstance(error, NotImplementedError) and str(error).startswith('"')
     if writes.dtype_before_target or (not no_code and not str(error).startswith(_LATER)):
         return
@@ -185,14 +185,14 @@ def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes
         computed = result_type(*operands)
         check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
     elif not writes.predicate:
-        computed = lacking(error, target.dtype)  # which the target has to hold
+        computed = lacking(error, target.dtype)  # the target must be able to hold this dtype
         check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
 
 
 def _raise_of_product(
     schema: Schema, error: Exception, rule: WriteRule, source: Callable[..., Any], writes: WriteSpec, given: Given
 ) -> None:
-    """Raise what torch finds wrong with a target that a product is added to, which it does not expand."""
+    """Raise torch's errors for a target that a product is added to; torch does not expand that target."""
     bound = bind(schema, *given)
     target = bound[schema.args[0].name]
     if str(error).startswith('"') and bound.get("dtype") is not None:
@@ -204,7 +204,7 @@ def _raise_of_product(
 
 
 def rounded(number: Any, target: ndarray) -> Any:
-    """A number as a half precision target holds it, of a float8 as often; any other takes it as it is."""
+    """A number rounded to a half precision or complex32 target, or a float8 one not of 1 element; else unchanged."""
     dtype = target.dtype
     if dtype in FLOAT8S and target.size != 1 and not isinstance(number, complex):
         return cast(np.asarray(number), dtype)[()]
@@ -219,7 +219,7 @@ def rounded(number: Any, target: ndarray) -> Any:
 def _make_inplace_list(
     schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: WriteSpec
 ) -> Callable[..., Any]:
-    # torch goes tensor by tensor, so a tensor that shares memory with an earlier one sees what was written.
+    # torch works tensor by tensor, so a tensor that shares memory with an earlier one sees its new values.
     rule = inplace_rule(schema)
     numbers = next((a.name for a in schema.args if a.name in ("scalar", "scalars")), "")
     rounds = bool(writes.rounds_number and numbers)
@@ -229,7 +229,7 @@ def _make_inplace_list(
     def run(bound: Bound) -> list[ndarray] | None:
         targets = bound[schema.args[0].name]
         check_lists(schema, bound, writes)
-        if isinstance(bound.get("scalars"), ndarray):  # numbers as they were before anything is written
+        if isinstance(bound.get("scalars"), ndarray):  # keep the numbers from before any write
             bound = bound | {"scalars": bound["scalars"].copy()}
         narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, *FLOAT8S, complex32) for t in targets)
         single = narrow or writes.inplace is not None or _one_by_one(targets, bound)
@@ -239,7 +239,7 @@ def _make_inplace_list(
 
     def write(step: Bound, narrow: bool) -> None:
         into = step[schema.args[0].name]
-        if len(into) == 1:  # else no tensor shares memory
+        if len(into) == 1:  # several tensors get here only if none share memory
             lists = {k: v for k, v in step.items() if isinstance(v, (list, tuple))}
             if writes.inplace is not None and all(len(v) == 1 for v in lists.values()):
                 writes.inplace(step | {k: v[0] for k, v in lists.items()}, into)
@@ -253,7 +253,7 @@ def _make_inplace_list(
         try:
             values = call(source, source_schema, step)
         except FAILURES as error:
-            # One of several is refused: torch has written those before it, unless the lists do not fit.
+            # torch has written the tensors before the refused one, unless the list lengths differ.
             if len(into) > 1 and all(len(x) == len(into) for x in step.values() if isinstance(x, (list, tuple))):
                 for one in _steps(into, step):
                     write(one, narrow)
@@ -270,13 +270,13 @@ def _make_inplace_list(
 
 
 def _one_by_one(targets: list[ndarray], bound: Bound) -> bool:
-    """Whether it shows that torch goes tensor by tensor: one reads what was written, or a number is refused."""
+    """Whether torch's tensor-by-tensor order is visible: a tensor reads written values, or an item is refused."""
     refused = any(isinstance(x, complex) for x in bound.get("scalars", ())) or any(map(overlaps_itself, targets))
     return refused or share_memory([x for value in bound.values() for x in tensors_of(value)])
 
 
 def _steps(targets: list[ndarray], bound: Bound) -> list[Bound]:
-    """The call with all lists as calls with lists of one."""
+    """Split a call with lists into calls with lists of one item."""
     alike = {k: v for k, v in bound.items() if isinstance(v, (list, tuple)) or k == "scalars"}
     lists = [k for k, v in alike.items() if len(v) == len(targets)]
     return [bound | {k: bound[k][i : i + 1] for k in lists} for i in range(len(targets))]
@@ -286,24 +286,24 @@ def _all_rounded(given: Any, target: ndarray) -> Any:
     return [rounded(x, target) for x in given] if isinstance(given, (list, tuple)) else rounded(given, target)
 
 
-# ---------------------------------------------------------------- straight into the target
+# ---------------------------------------------------------------- direct writes to the target
 
 _SMALL = range(-(2**7), 2**7)  # integers that every signed dtype holds
 
 
 def straight(direct: Mapping[np.dtype, Any], slow: Callable[..., Any], one: bool) -> Callable[..., Any]:
-    """An in-place kernel that lets NumPy's ufunc write into the target where nothing has to be checked or converted.
+    """An in-place kernel that lets NumPy's ufunc write to the target if nothing needs a check or conversion.
 
     Parameters
     ----------
     direct : mapping
-        The function that computes a dtype as it is; those that are ufuncs are used.
+        dtype -> the function that computes in it without conversion; only ufuncs are used.
     slow : callable
-        The kernel for all other calls; a call that fails has written nothing, and goes to it.
+        The kernel for all other calls, and for calls whose ufunc fails, which then has written nothing.
     one : bool
-        Whether the op has no other argument than its target.
+        Whether the target is the op's only argument.
     """
-    # A power of integers may fail in the middle of its work.
+    # An integer power may fail after it has written some elements.
     ufuncs = {
         d: trusted(f) for d, f in direct.items() if isinstance(f, np.ufunc) and (f is not np.power or is_inexact(d))
     }
@@ -344,17 +344,17 @@ def _large(ufunc: Callable[..., Any], target: ndarray, *others: Any) -> ndarray:
     return by_parts(ufunc, target, *operands, out=target)
 
 
-# The quiet context is in use (RuntimeError), the target is read-only or of another shape than the result (ValueError),
-# or the ufunc gives another dtype (TypeError): the slow kernel knows what to do, or what to say.
+# The quiet context is busy (RuntimeError), the target is read-only or has another shape than the result (ValueError),
+# or the ufunc's dtype differs (TypeError): the slow kernel handles the call or raises torch's error.
 _NOT_NOW = (RuntimeError, ValueError, TypeError)
 
 
 def _is_plain(target: ndarray, other: Any) -> bool:
-    """Whether a second operand needs no conversion and shares no memory with a target that owns its own."""
+    """Whether a second operand needs no conversion and shares no memory with a target that owns its memory."""
     kind = type(other)
     if kind is ndarray:
         return target.dtype is other.dtype and (other.base is None or other is target)
-    if target.dtype is float16:  # some rows do not round a number to it
+    if target.dtype is float16:  # some rows do not round a number to float16
         return False
     if kind is float:
         return target.dtype.kind == "f"

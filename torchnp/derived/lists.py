@@ -1,4 +1,4 @@
-"""What torch looks at of a call with lists before it goes through them tensor by tensor."""
+"""torch's checks of a foreach call before it processes the lists tensor by tensor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S
 
 
 def check_lists(schema: Schema, bound: dict[str, Any], writes: WriteSpec) -> None:
-    """Raise torch's error for lists of different lengths, and for lists of none."""
+    """Raise torch's error for lists of different lengths and for empty lists."""
     first, *others = (bound[a.name] for a in schema.args if a.type == "Tensor[]")
     scalars, lone = bound.get("scalars"), bound.get("other")
     if isinstance(lone, np.ndarray) and lone.ndim:
@@ -34,7 +34,7 @@ def check_lists(schema: Schema, bound: dict[str, Any], writes: WriteSpec) -> Non
 
 
 def _check_scalars(scalars: np.ndarray, length: int) -> None:
-    """Raise torch's error for a tensor that holds one number for each tensor of a list, if it is not that."""
+    """Raise torch's error unless a tensor is a valid list of scalars, one for each tensor."""
     check(scalars.flags.c_contiguous, "Expected scalars to be contiguous.")
     check(scalars.ndim == 1, f"Expected packed scalar Tensor to be of dimension 1. Got {scalars.ndim} instead.")
     refuse("convert_tensor_to_scalar_list", scalars.dtype, (*BARE_UNSIGNED, *FLOAT8S))

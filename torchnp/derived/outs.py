@@ -1,4 +1,4 @@
-"""Forms with ``out=``: what the source row gives is written there, and an out of another shape is resized."""
+"""``out=`` forms: write the source row's result into the out; resize an out of another shape."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from torchnp.layout.stride_rules import WRITTEN
 
 ndarray = np.ndarray
 
-_PLACED = frozenset({"dtype", "layout", "device", "pin_memory"})  # what out= decides for `zeros` and `rand`
+_PLACED = frozenset({"dtype", "layout", "device", "pin_memory"})  # options that out= decides for `zeros` and `rand`
 
 
 def is_factory_of(source: Schema, schema: Schema) -> bool:
-    """Whether a schema takes from its out what its source is told by options."""
+    """Whether a schema takes from its out the options that its source takes as arguments."""
     mine = [(a.name, a.type) for a in schema.args if not a.is_out]
     return mine == [(a.name, a.type) for a in source.args if a.name not in _PLACED] and len(mine) < len(source.args)
 
 
 class _Plan(NamedTuple):
-    """What is known of one ``out=`` form before it is called."""
+    """The call-independent facts about one ``out=`` form."""
 
     outs: list[Argument]
     rules: list[WriteRule]
     looks: OutMemoryChecks
-    contiguous: list[str]  # torch's words for each out that has to be contiguous
+    contiguous: list[str]  # torch's message for each out that must be contiguous, else ""
     factory: bool
     into: bool  # computes in the dtype of its out
-    skips_memory_check: bool  # its row's look looks at the memory of the outs
-    late: bool  # copies a result of its own: it looks at the memory of an out when it writes it
-    early: bool  # looks at the out's dtype before it looks for code
-    holds: bool  # so, element by element: whether it holds the result's
+    skips_memory_check: bool  # the row's precheck checks the outs' memory
+    late: bool  # copies a separate result into the out, and checks the out's memory only then
+    early: bool  # requires the out's exact dtype before it looks for code for a dtype
+    holds: bool  # likewise for castable outs: checks that the out can hold the result's dtype
     dtype_before_target: bool
     memory_first: bool
     precheck: Precheck | None
@@ -121,7 +121,7 @@ def make_out(
 def _try(
     plan: _Plan, source: Callable[..., Any], source_schema: Schema, bound: Bound, targets: list[Any], inputs: Any
 ) -> None:
-    """Do all that a call does but write: on targets of other memory."""
+    """Do everything that a call does except write, on targets in separate memory."""
     if plan.precheck:
         plan.precheck(dict(bound), [np.empty_like(t) for t in targets])
     results = _compute(plan, source, source_schema, bound, np.empty_like(targets[0]), _first(inputs))
@@ -130,12 +130,12 @@ def _try(
             rule.check(result.dtype, target.dtype, _first(inputs))
 
 
-# How torch's iterator refuses the dtype of an out, and a factorization what it is given: after it has looked at memory.
+# Errors after the memory check: of torch's iterator for an out's dtype, and of a factorization for its input.
 _OF_DTYPES = ("result type", "Found dtype", "linalg.")
 
 
 def _first(inputs: list[ndarray]) -> Any:
-    """The dtype of the first input; factories have none, and rules that do not ask for it."""
+    """The dtype of the first input; None for factories, whose rules do not use it."""
     return inputs[0].dtype if inputs else None
 
 
@@ -151,7 +151,7 @@ def _compute(
     try:
         results = call(source, source_schema, bound)
     except NotImplementedError as error:
-        # torch looks at the out before it looks for code for a dtype: '"neg_cpu" not implemented for ...'
+        # torch checks the out before it looks for code for a dtype: '"neg_cpu" not implemented for ...'
         told = bound.get("dtype") if rule.exact else None
         if (
             (plan.early or (plan.into and told is not None))
@@ -168,12 +168,12 @@ def _compute(
 
 
 def _computed_in(dtype: np.dtype, bound: Bound) -> Bound:
-    """The arguments of a call that computes in the dtype of its out: told by ``dtype``, or by the input's own."""
+    """The arguments of a call that computes in its out's dtype: passed as ``dtype``, or by casting the input."""
     for name in ("dtype", "out_dtype"):
         if name in bound:
             if bound[name] is not None:
                 return bound
-            beside = dict.fromkeys(bound.keys() & {"scale_result"})  # looked at where a dtype is given alone
+            beside = dict.fromkeys(bound.keys() & {"scale_result"})  # torch considers it only if a dtype is given
             return bound | {name: dtype} | beside
     name = next(iter(bound))
     takes = is_inexact(dtype) and category(dtype) >= category(bound[name].dtype) >= 2
@@ -181,7 +181,7 @@ def _computed_in(dtype: np.dtype, bound: Bound) -> Bound:
 
 
 def _check_results(plan: _Plan, targets: list[Any], results: tuple, inputs: list[ndarray]) -> None:
-    """Refuse outs that turn out not to fit the results' shapes."""
+    """Refuse outs for reasons that depend on the results' shapes: contiguity, and overlap after a resize."""
     for target, result, words in zip(targets, results, plan.contiguous, strict=False):
         if words and not target.flags.c_contiguous and target.shape == result.shape:
             raise RuntimeError(words)
@@ -194,7 +194,7 @@ def _write(plan: _Plan, targets: list[Any], results: tuple, inputs: list[ndarray
     for i, (target, result, rule) in enumerate(zip(targets, results, plan.rules, strict=False)):
         if i in left:
             continue
-        if result is None:  # a gradient that was not asked for
+        if result is None:  # a gradient that was not requested
             raise RuntimeError(NOT_THE_SAME.format(rc="nullptr (uninitialized)", dc=c_name(target.dtype)))
         if not isinstance(target, (list, tuple)):
             resized = plan.factory and target.shape != result.shape and not (rule.flat and target.size == result.size)
@@ -212,7 +212,7 @@ def _write(plan: _Plan, targets: list[Any], results: tuple, inputs: list[ndarray
 
 def _precheck_late(plan: _Plan, rule: WriteRule, target: ndarray, result: ndarray, inputs: list[ndarray]) -> None:
     rule.check(result.dtype, target.dtype, _first(inputs))
-    if target.shape == result.shape:  # else it is resized
+    if target.shape == result.shape:  # otherwise it is resized
         plan.looks.check(target, [], inputs)
 
 

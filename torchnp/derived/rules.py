@@ -1,7 +1,7 @@
-"""Rows made by rule from other rows: in-place, ``out=``, ``_copy``, ``_foreach_`` and functional forms.
+"""Rows derived from other rows: in-place, ``out=``, ``_copy``, ``_foreach_`` and functional forms.
 
-`derivation` reads a schema and names the rule and the row that it starts from; `derive` builds the kernel. A schema
-that writes an argument in a way that no rule covers raises when the table is built.
+`derivation` finds a schema's rule and source row; `derive` builds the kernel. `check_write_pattern` raises, when the
+table is built, for a schema that writes an argument in a way that no rule covers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torchnp.derived.outs import is_factory_of
 
 Schemas = Mapping[str, Schema]
 
-# ---------------------------------------------------------------- which row a row is made from
+# ---------------------------------------------------------------- finding the source row
 
 
 def derivation(
@@ -29,9 +29,9 @@ def derivation(
     Parameters
     ----------
     bases : mapping
-        The declared rows, by name: a source has to be one of them or derivable from one.
+        The declared rows, by name: a source must be one of them or derivable from one.
     above : tuple of str
-        The rows that wait for this one (a functional form and its mutating op name each other).
+        The rows whose search led here, to break cycles (a functional form and its mutating op name each other).
     """
     path = (*above, schema.name)
     for rule, candidates in _RULES:
@@ -42,7 +42,7 @@ def derivation(
 
 
 def _same_arguments(a: Schema, b: Schema) -> bool:
-    """Alike in names and types, out arguments aside (``out=`` overloads may turn arguments keyword-only).
+    """Whether arguments match in name and type, outs aside (``out=`` overloads may make arguments keyword-only).
 
     The first argument's name does not count: ``dropout(input)`` is ``dropout_(self)`` in place.
     """
@@ -59,7 +59,7 @@ def _packets(schemas: Schemas) -> dict[str, list[str]]:
 
 
 class _Same:
-    """Makes one registry hashable, by identity."""
+    """Wrap a registry to hash it by identity."""
 
     def __init__(self, schemas: Schemas) -> None:
         self.schemas = schemas
@@ -72,7 +72,7 @@ class _Same:
 
 
 def forget_packets() -> None:
-    """Look at the registries anew: one of them has changed."""
+    """Clear the packet index, because a registry has changed."""
     _packet_index.cache_clear()
 
 
@@ -87,7 +87,7 @@ def _packet_index(registry: _Same) -> dict[str, list[str]]:
 def _out_sources(schema: Schema, schemas: Schemas) -> list[str]:
     if not schema.is_out:
         return []
-    # Running statistics are written beside out=, but not by the forms that torch generates, whatever their schema says.
+    # Running statistics are written beside out=, except by generated forms, whatever their schema says.
     also = {a.name for a in schema.written if not a.is_out and "generated" not in schema.tags}
     packets = (schema.packet, f"{schema.packet}_functional")
     found = [s for p in packets for s in _overloads(p, schemas) if not s.is_out and {a.name for a in s.written} == also]
@@ -95,7 +95,7 @@ def _out_sources(schema: Schema, schemas: Schemas) -> list[str]:
 
 
 def _same_named(a: Schema, b: Schema) -> bool:
-    """The same arguments in another order."""
+    """Whether two schemas have the same arguments, in any order."""
     mine, theirs = ({(x.name, x.type) for x in s.args} for s in (a, b))
     return mine == theirs
 
@@ -130,7 +130,7 @@ def _foreach_sources(schema: Schema, schemas: Schemas) -> list[str]:
 
 
 def _foreach_fits(schema: Schema, source: Schema) -> bool:
-    """Every argument has a partner of its own kind: tensors of a list a tensor, numbers a number."""
+    """Whether each argument pairs with one of its kind: a tensor or list with a tensor, a number with a number."""
     pairs = pair_arguments(schema, source)
     kinds = {a.name: a.is_tensor for a in source.args}
     return len(pairs) == len(schema.args) and all(
@@ -138,7 +138,7 @@ def _foreach_fits(schema: Schema, source: Schema) -> bool:
     )
 
 
-# A foreach overload names the kind of its second operand; the single-tensor op spells it otherwise.
+# A foreach overload names the kind of its second operand; the single-tensor op uses another name.
 _FOREACH_OVERLOADS = {
     "": ("",),
     "List": ("Tensor", "", "Tensor_Tensor"),
@@ -150,7 +150,7 @@ _FOREACH_OVERLOADS = {
 
 
 def _functional_sources(schema: Schema, schemas: Schemas) -> list[str]:
-    """`resize` is made from the mutating `resize_`, `_fused_adam` from `_fused_adam_`."""
+    """Mutating sources: `resize` derives from `resize_`, `_fused_adam` from `_fused_adam_`."""
     if schema.mutates or schema.namespace == "prims":
         return []
     packets = [f"{schema.packet}_"]
@@ -161,7 +161,7 @@ def _functional_sources(schema: Schema, schemas: Schemas) -> list[str]:
 
 
 def _mutating_sources(schema: Schema, schemas: Schemas) -> list[str]:
-    """A row that writes running statistics is made from the form that returns the new ones."""
+    """Functional sources: a row that writes running statistics derives from the form that returns the new ones."""
     if not schema.mutates or schema.is_out:
         return []
     packets = (f"{schema.packet}_functional", schema.packet.removesuffix("_"))
@@ -185,11 +185,11 @@ _RULES: tuple[tuple[str, Callable[[Schema, Schemas], list[str]]], ...] = (
 )
 
 
-_WRITTEN = re.compile(r"(\w*)\((\w+)!\)")  # the type and the alias set of what a schema writes
+_WRITTEN = re.compile(r"(\w*)\((\w+)!\)")  # the type and alias set of a written argument or result
 
 
 def check_write_pattern(schema: Schema) -> None:
-    """Raise if a schema writes its arguments in a way that the rules were not made for; looks at the text alone."""
+    """Raise if a schema writes its arguments in a way that no rule covers; checks only the schema text."""
     if "!" not in schema.text:
         return
     arguments, _, returns = schema.text.rpartition(" -> ")
@@ -204,5 +204,5 @@ def check_write_pattern(schema: Schema) -> None:
 
 
 def derive(rule: str, schema: Schema, source: Kernel) -> Callable[..., Any]:
-    """The kernel that a rule makes of a source row."""
+    """Build the kernel that a rule derives from a source row."""
     return MAKERS[rule](schema, source, source.schema, source.row.writes)

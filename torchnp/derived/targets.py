@@ -1,7 +1,7 @@
-"""What torch looks for in the memory of a target or an ``out=``, and how it writes a target that is expanded.
+"""torch's memory checks of a target or an ``out=``, and its writes to expanded targets.
 
-Most in-place kernels refuse an expanded target; those that write it are data: ``data/overlaps.tsv``, which
-``scripts/make_data.py overlaps`` asks of torch.
+Most in-place kernels refuse an expanded target; those that write one are data: ``data/overlaps.tsv``, which
+``scripts/make_data.py overlaps`` measures on torch.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from torchnp.layout.overlap import OVERLAP, SELF_OVERLAP, check_apart, check_tar
 
 ndarray = np.ndarray
 
-# ---------------------------------------------------------------- what is looked for
+# ---------------------------------------------------------------- memory checks
 
 
 class OutMemoryChecks(NamedTuple):
-    """What torch looks for in the memory of one op's ``out=``."""
+    """torch's memory checks of one op's ``out=``."""
 
-    once: bool  # that no two elements are one
-    inputs: bool  # that no input overlaps it in part
-    source: bool  # that the first input is apart from it
-    copied: bool  # that the first input, where it has the shape of the result, does not overlap it in part
-    biased: bool  # that it is fit to have a bias copied into it
+    once: bool  # no two elements share a location
+    inputs: bool  # no input overlaps it partly
+    source: bool  # the first input is not the same memory
+    copied: bool  # the first input, if it has the result's shape, does not overlap it partly
+    biased: bool  # a bias can be copied into it
 
     def check(self, out: ndarray, source: list[ndarray], inputs: list[ndarray], once: bool = True) -> None:
-        """Refuse an out that shares memory as it must not; one that has to be contiguous is refused as that."""
+        """Refuse an out with forbidden overlap; ``once=False`` leaves self-overlap to the check for contiguity."""
         if self.once and once:
             check_target(out)
         for x in inputs if self.inputs else ():
@@ -44,7 +44,7 @@ class OutMemoryChecks(NamedTuple):
             raise RuntimeError(OVERLAP)
 
     def check_copied(self, out: ndarray, shape: tuple[int, ...], bound: Bound) -> None:
-        """Refuse an out of the result's shape that torch's copy refuses: of the input or the bias into the out."""
+        """Refuse an out of the result's shape if torch's copy of the input or the bias into it would fail."""
         first, bias = next(iter(bound.values())), bound.get("bias")
         if out.shape != shape:  # it is resized
             return
@@ -57,9 +57,9 @@ class OutMemoryChecks(NamedTuple):
 
 
 def memory_checks_of(schema: Schema) -> OutMemoryChecks:
-    """What torch looks for in the memory of an op's ``out=``."""
+    """torch's memory checks of an op's ``out=``."""
     kinds = exceptions_of(schema)
-    # A generated out is copied from a result of its own: torch need not look at the inputs.
+    # A generated out= form copies a separate result into the out: torch need not check the inputs.
     inputs = "looks" in kinds if "generated" in schema.tags else "blind" not in kinds
     return OutMemoryChecks("expands" not in kinds, inputs, "apart" in kinds, "copied" in kinds, "biased" in kinds)
 
@@ -72,25 +72,25 @@ KINDS = ("bool", "int", "float", "complex")
 
 @functools.cache
 def exceptions(path: Path = DATA) -> Mapping[str, frozenset[str]]:
-    """Row -> the kinds of dtypes in which torch writes an expanded target; ``"float?"``: where nothing changes.
+    """Row -> the kinds of dtypes for which torch writes an expanded target; ``"float?"``: only if nothing changes.
 
-    Of ``out=`` rows: ``"apart"`` where the out must not be the first input; ``"looks"`` and ``"blind"`` where torch
-    looks whether it overlaps an input in part, unlike the other generated rows, and does not, unlike the others;
-    ``"expands"`` where torch writes an out whose elements share memory. ``"copied"`` where it copies an input of the
-    result's shape into the out, and ``"biased"`` where it copies the bias there: a copy looks at the memory of both.
-    In place ``"itself"``: where the source is the target, which stays as it is.
+    For ``out=`` rows: ``"apart"``: the out must not be the first input. ``"looks"``: a generated row that, unlike
+    others, checks for partial overlap with inputs; ``"blind"``: another row that, unlike others, does not.
+    ``"expands"``: torch writes an out whose elements share memory. ``"copied"``: torch copies an input of the result's
+    shape into the out; ``"biased"``: it copies the bias there; a copy checks the memory of both.
+    In place, ``"itself"``: a source identical to the target leaves it unchanged.
     """
     return {name: frozenset(kinds.split(" ")) for name, kinds, *_ in _rows(path)}
 
 
 def exceptions_of(schema: Schema) -> frozenset[str]:
-    """What `exceptions` says of a row."""
+    """The entry of `exceptions` for a row."""
     return exceptions().get(f"{schema.base}.{schema.overload}".rstrip("."), frozenset())
 
 
 @functools.cache
 def contiguous_outs(path: Path = DATA) -> Mapping[str, str]:
-    """``"row:out"`` -> torch's words, of the outs that have to be contiguous."""
+    """``"row:out"`` -> torch's error message, for outs that must be contiguous."""
     pairs = ((name, *want.partition(":")) for name, _, *wants in _rows(path) for want in wants)
     return {f"{name}:{out}": words for name, out, _, words in pairs}
 
@@ -112,14 +112,14 @@ def write_expanded(
     rule: WriteRule,
     writes: WriteSpec,
 ) -> None:
-    """Write a target with expanded dimensions as torch's kernel of that op does, or refuse it.
+    """Write a target with expanded dimensions as the op's torch kernel does, or refuse it.
 
     Parameters
     ----------
     compute : callable
         Arguments by name -> result.
-    rule : Rule
-        The op's rule of writing; where it is one of its own, torch looks at the dtype first.
+    rule : WriteRule
+        The op's write rule; if it is not the default rule, torch checks the dtype first.
     """
     kinds, kind = exceptions_of(schema), KINDS[category(target.dtype)]
     if "itself" in kinds and any(is_same(target, x) for x in list(bound.values())[1:]):
@@ -137,14 +137,14 @@ def write_expanded(
         return
     after = np.array(target)
     rule.write_inplace(after, compute(bound))
-    # These write one number to some of the elements: what stays must not be written over it.
+    # Ops that get here write one number to some of the elements: unchanged elements must not overwrite it.
     changed = (_bytes(after) != _bytes(np.array(target))).any(-1)
     if kind not in kinds and changed.any():
         raise RuntimeError(SELF_OVERLAP)
     target[changed] = after[changed]
 
 
-# What torch's iterator, or the loop itself, finds when it has looked at the memory.
+# Errors that torch's iterator, or the loop itself, reports after the memory check.
 _LATE = (
     "The size of tensor",
     "output with shape",
@@ -160,12 +160,12 @@ _LATE = (
 
 
 def is_late(error: Exception, dtype_before_target: bool) -> bool:
-    """Whether torch finds an error after it has looked at memory: what is `_LATE`, or that it has no code for a dtype."""
+    """Whether torch reports an error after it has checked memory: one of `_LATE`, or a missing dtype."""
     return str(error).startswith(_LATE) or (str(error).startswith('"') and not dtype_before_target)
 
 
 def unless_late(compute: Callable[[], Any], dtype_before_target: bool, late: tuple[str, ...] = ()) -> Any:
-    """Compute, or None where that fails with what torch finds after it has looked at memory, or begins as ``late`` does."""
+    """Compute; None if it fails with an error that torch reports after its memory check, or that starts as ``late``."""
     try:
         return compute()
     except FAILURES as error:
@@ -177,7 +177,7 @@ def unless_late(compute: Callable[[], Any], dtype_before_target: bool, late: tup
 def refuse_otherwise(
     target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: WriteRule, dtype_before_target: bool
 ) -> None:
-    """Raise what torch finds before it looks at memory."""
+    """Raise the errors that torch reports before it checks memory."""
     value = unless_late(lambda: compute(bound), dtype_before_target)
     if value is not None:
         rule.check_first(target, value)

@@ -1,4 +1,4 @@
-"""Everything that joins torchnp to torch itself: conversion on shared memory, and the mode that runs torch on it."""
+"""The bridge to torch: conversion on shared memory, and the mode that runs torch programs on torchnp."""
 
 try:
     from torchnp.interop.convert import to_torch

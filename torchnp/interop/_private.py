@@ -1,6 +1,6 @@
-"""What `torchnp.interop` and the client of `torchnp.rpc` use of torch beyond its public interface, and nobody else does.
+"""All uses of torch's private names, for `torchnp.interop` and the client of `torchnp.rpc`; no other module has any.
 
-Each name is looked up by `lookup` and has a public way beside it that does the same, or an error where it is used.
+`lookup` finds each name; if it is missing, a public equivalent takes its place, or using it raises an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TORCH = "2.13"  # has all of them
 
 
 def lookup(path: str, default: Any = None) -> Any:
-    """The object at a dotted path below ``torch``, or the default where some part is missing."""
+    """The object at a dotted path below ``torch``, or the default if a part is missing."""
     found: Any = torch
     for name in path.split("."):
         outer, found = found, getattr(found, name, None)
@@ -35,7 +35,7 @@ def lookup(path: str, default: Any = None) -> Any:
 
 
 def absent(what: str) -> Callable[..., NoReturn]:
-    """In place of a name that this torch lacks: whoever calls it is told."""
+    """A stand-in for a name that this torch lacks; calling it raises an error."""
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(f"torch {torch.__version__} has no {what}, which torchnp needs here: use torch {_TORCH}")
@@ -59,11 +59,11 @@ _op_names = lookup("_C._dispatch_get_all_op_names", absent("torch._C._dispatch_g
 
 
 def registered_schemas(space: str) -> Iterator[tuple[str, str, str]]:
-    """Every overload that is registered in a namespace: its full name, its schema's text, and its tags."""
+    """Every overload registered in a namespace: its full name, schema text and tags."""
     packets = {name.partition("::")[2].partition(".")[0] for name in _op_names() if name.startswith(f"{space}::")}
     for base in sorted(packets):
         packet = getattr(getattr(torch.ops, space), base)
-        for overload in packet.overloads():  # in the order in which torch picks one
+        for overload in packet.overloads():  # in torch's resolution order
             func = getattr(packet, overload)
             yield func.name(), str(schema_of(func)), " ".join(sorted(tag.name for tag in func.tags))
 
@@ -78,7 +78,7 @@ has_kernel: Callable[[str, str], bool] = lookup(
 
 
 def is_composite(func: OpOverload) -> bool:
-    """Whether torch's CPU has no kernel for the op and computes it by other ops."""
+    """Whether torch's CPU has no kernel for the op and computes it through other ops."""
     name = func.name()
     return has_kernel(name, "CompositeImplicitAutograd") and not any(
         has_kernel(name, key) for key in ("CPU", "CompositeExplicitAutograd")
@@ -86,7 +86,7 @@ def is_composite(func: OpOverload) -> bool:
 
 
 def shaped_by_python(func: OpOverload) -> bool:
-    """Whether Python, and not the code that the CPU's kernel shares, says what the op gives on the meta device."""
+    """Whether a Python function, rather than code shared with the CPU kernel, implements the op's meta kernel."""
     return torch.DispatchKey.Meta in getattr(func, "py_kernels", ())
 
 
@@ -96,7 +96,7 @@ if lookup("ops.aten.relu.default._op_dk") is None:
 
 
 def decomposed(func: OpOverload) -> Callable[..., Any]:
-    """The function by which torch's CPU computes a composite op: ``OpOverload.decompose`` prefers what Python registers."""
+    """The composite kernel that torch's CPU runs; ``OpOverload.decompose`` would prefer a Python registration."""
     return functools.partial(_at_key(func), torch.DispatchKey.CompositeImplicitAutograd)
 
 
@@ -105,7 +105,7 @@ _of_libraries = lookup("library._impls")
 
 
 def is_python(name: str) -> bool:
-    """Whether an operator's body on the CPU is a Python function: of ``torch.library.custom_op`` or of a ``Library``."""
+    """Whether an operator's CPU body is a Python function, from ``torch.library.custom_op`` or a ``Library``."""
     if _custom is not None and name in _custom:
         return True
     if _custom is None or _of_libraries is None:
@@ -116,7 +116,7 @@ def is_python(name: str) -> bool:
 
 
 def decomposition(func: OpOverload) -> Callable[..., Any] | None:
-    """A function that computes an operator by others: torch's in Python, else its composite kernel beside the CPU's."""
+    """A function that computes an operator through others: torch's Python decomposition, else its composite kernel."""
     found = decompositions().get(func)
     if found is None and has_kernel(func.name(), "CompositeImplicitAutograd"):
         return decomposed(func)
@@ -125,7 +125,7 @@ def decomposition(func: OpOverload) -> Callable[..., Any] | None:
 
 @functools.cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """torch's own definitions of overloads by others: all, or those that exporting uses."""
+    """torch's own decompositions: all of them, or else those that export uses."""
     found = lookup("_decomp.decomposition_table")
     return torch.export.default_decompositions() if found is None else found
 
@@ -163,7 +163,7 @@ if lookup("Tensor._base") is None:
 make_handle: Callable[..., Any] = lookup("Tensor._make_wrapper_subclass", absent("Tensor._make_wrapper_subclass"))
 """A tensor of a subclass with sizes, strides and a dtype, and no memory."""
 
-# Without it a reader of the raw pointer gets null and crashes; with it, an error.
+# Without it, code that reads the raw pointer gets null and crashes; with it, an error is raised.
 forbid_pointer: Callable[[torch.Tensor], None] = lookup(
     "_C._set_throw_on_mutable_data_ptr", absent("torch._C._set_throw_on_mutable_data_ptr")
 )
@@ -194,7 +194,7 @@ _TRACERS = [] if _keys is None else [_keys.FUNCTIONAL, _keys.PROXY, _keys.FAKE]
 
 
 def is_traced() -> bool:
-    """Whether ops are recorded or faked (make_fx, export, fake tensors): such modes stand below all others."""
+    """Whether ops are traced or faked (make_fx, export, fake tensors); such modes lie below all others."""
     if not _depth():
         return False
     if _mode_at is None or not _TRACERS:
@@ -203,7 +203,7 @@ def is_traced() -> bool:
 
 
 def is_recorded() -> bool:
-    """Whether make_fx records operators: what it declines would be a constant of its graph."""
+    """Whether make_fx records operators: results that it does not record become constants of its graph."""
     return bool(_depth()) and _mode_at is not None and _keys is not None and _mode_at(_keys.PROXY) is not None
 
 
@@ -215,9 +215,9 @@ _saving_hooks = lookup("_C._autograd._top_saved_tensors_default_hooks", lambda i
 
 
 def is_observed() -> bool:
-    """Whether more than autograd's backward looks at operators.
+    """Whether anything beyond autograd's backward observes operators.
 
-    That is a mode, a transform of torch.func, forward mode, or hooks of saved tensors.
+    That is a mode, a transform of torch.func, forward-mode AD, or saved-tensor hooks.
     """
     if _depth() or _transforms() is not None or _saving_hooks(True) is not None:
         return True
@@ -228,12 +228,12 @@ _node_at_work = lookup("_C._current_autograd_node", lambda: None)
 
 
 def accumulating() -> Any:
-    """The leaf whose gradient the backward pass adds to just now, or None."""
+    """The leaf whose gradient the backward pass is accumulating now, or None."""
     return getattr(_node_at_work(), "variable", None)
 
 
 def take_for_recording(cls: type) -> bool:
-    """Have make_fx record operators on a subclass as it does on tensors; whether it did not before and does now."""
+    """Make make_fx record operators on a subclass as on tensors; return whether this changed anything."""
     home = lookup("fx.experimental.proxy_tensor")
     known = getattr(home, "HANDLED_TYPES", None)
     if known is None or cls in known:
@@ -243,7 +243,7 @@ def take_for_recording(cls: type) -> bool:
 
 
 def leave_to_python(function: Any) -> None:
-    """Have torch.compile run a function, and all that it calls, as it is; without loading torch.compile."""
+    """Make torch.compile run a function and all that it calls eagerly, without loading torch.compile."""
     function._torchdynamo_disable = True
     frames = lookup("_C._dynamo.eval_frame")
     strategy, action = (getattr(frames, name, None) for name in ("_FrameExecStrategy", "_FrameAction"))
@@ -252,7 +252,7 @@ def leave_to_python(function: Any) -> None:
 
 
 def make_state(optimizer: Any, group: dict[str, Any]) -> None:
-    """Have an optimizer make the state of a group's parameters that its first step would make."""
+    """Make an optimizer create the state of a group's parameters, as its first step would."""
     init = getattr(optimizer, "_init_group", absent("Optimizer._init_group"))
     init(group, *([] for _ in list(inspect.signature(init).parameters)[1:]))
 
@@ -271,9 +271,9 @@ _users = 0
 
 @contextmanager
 def constructors(kind: type[TorchDispatchMode]) -> Iterator[None]:
-    """Let ``Subclass(data)`` work under a mode: torch refuses a subclass made of a tensor that Python has seen."""
+    """Let ``Subclass(data)`` work under a mode: torch refuses to make a subclass of a tensor that Python has seen."""
     global _users
-    lookup("_dynamo")  # which looks at the constructor when it is imported
+    lookup("_dynamo")  # import it first: it inspects the constructor at import
 
     with _constructing:
         _users += 1
@@ -291,9 +291,9 @@ def constructors(kind: type[TorchDispatchMode]) -> Iterator[None]:
 def _new_below(kind: type[TorchDispatchMode]) -> Callable[..., Any]:
     current = lookup("utils._python_dispatch._get_current_dispatch_mode")
     pop_mode = lookup("utils._python_dispatch._pop_mode_temporarily")
-    make = torch.Tensor.__mro__[1].__new__  # the base's, written in C
+    make = torch.Tensor.__mro__[1].__new__  # the C base class's constructor
     if current is None or pop_mode is None:
-        return make  # such constructors are refused then, in torch's words
+        return make  # torch then refuses such constructors with its own error
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
         if cls is not torch.Tensor and isinstance(current(), kind):

@@ -1,6 +1,6 @@
-"""torch tensors to NumPy arrays and back, on the same memory.
+"""Convert torch tensors to NumPy arrays and back, on the same memory.
 
-The dtypes that NumPy lacks (bfloat16, complex32 and the float8s) travel as bit views onto ml_dtypes' types.
+The dtypes that NumPy lacks (bfloat16, complex32 and the float8s) pass as bit views of ml_dtypes' types.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from torchnp.layout.stride_rules import has_strides
 
 TORCH_DTYPE: dict[np.dtype, torch.dtype] = {dt: getattr(torch, str(dt)) for dt in dtypes.ALL}
 NUMPY_DTYPE: dict[torch.dtype, np.dtype] = {t: dt for dt, t in TORCH_DTYPE.items()}
-# torch's operators return a dtype as its number
+# torch's operators return a dtype as its code
 DTYPE_CODE: dict[np.dtype, int] = {dt: torch.ops.aten.promote_types.default(t, t) for dt, t in TORCH_DTYPE.items()}
 
-# What torch and NumPy both know directly; the others pass as integers of the same size.
+# Dtypes that NumPy lacks pass as integers of the same size.
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 _TO_BITS = {t: (_BITS[dt.itemsize], dt) for t, dt in NUMPY_DTYPE.items() if dt.type.__module__ != "numpy"}
 _FROM_BITS = {dt: (NUMPY_DTYPE[bits], t) for t, (bits, dt) in _TO_BITS.items()}
 NATIVE = {dt: t for dt, t in TORCH_DTYPE.items() if dt not in _FROM_BITS}
 
-# What a `running.Runner` asks of a device, with the functions below.
+# These and the functions below implement `kernel_runner.Memory` for the CPU.
 DEVICE = "cpu"
 SPOKEN = "the CPU"
 
 
 def check_index(device: torch.device) -> None:
-    """torch takes any index of the CPU."""
+    """Accept any index, as torch does for the CPU."""
 
 
 PLAIN_TENSORS = {torch.Tensor, torch.nn.Parameter, torch.nn.Buffer}
@@ -43,7 +43,7 @@ _from_numpy = torch.from_numpy
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """`torchnp.interop.to_numpy` of the CPU's tensors alone."""
+    """`torchnp.interop.to_numpy` for CPU tensors only."""
     if type(tensor) not in PLAIN_TENSORS:
         tensor = _plain(tensor)
     try:
@@ -57,14 +57,14 @@ def share(tensor: torch.Tensor) -> np.ndarray:
         tensor = tensor.detach()
     bits = _TO_BITS.get(tensor.dtype)
     array = _numpy(tensor) if bits is None else _numpy(_view(tensor, bits[0])).view(bits[1])
-    if not array.size:  # torch gives arrays without elements strides of 0
+    if not array.size:  # torch gives empty arrays strides of 0
         strides = [s * array.itemsize for s in tensor.stride()]
         return np.ndarray(array.shape, array.dtype, array, strides=strides)
     return array
 
 
 def _plain(tensor: Any) -> torch.Tensor:
-    """Drop a subclass that only decorates a tensor; refuse one that is not an ordinary tensor inside."""
+    """Strip a subclass that only decorates a tensor; refuse one that handles its own operators."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"to_numpy expects a torch.Tensor, got {type(tensor).__name__}")
     if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
@@ -77,7 +77,7 @@ def _plain(tensor: Any) -> torch.Tensor:
 
 
 def _readable(tensor: torch.Tensor) -> torch.Tensor:
-    """Resolve what keeps a tensor from being read as an array, or say clearly that it cannot be."""
+    """Resolve bits and zero tensors so that a tensor can be read as an array; raise if it cannot be."""
     if tensor.is_quantized:
         raise TypeError(f"to_numpy: a quantized tensor ({tensor.dtype}) has no array form; call dequantize() first")
     if tensor.is_nested:
@@ -94,7 +94,7 @@ def _readable(tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach()
     if is_zero(tensor):
         return torch.zeros(tensor.shape, dtype=tensor.dtype)
-    if tensor.is_conj() and tensor.dtype == torch.complex32:  # torch resolves no conjugate of this dtype
+    if tensor.is_conj() and tensor.dtype == torch.complex32:  # torch cannot resolve a conjugate of this dtype
         pairs = torch.view_as_real(tensor.conj()).clone()
         pairs.view(torch.int16)[..., 1] ^= -0x8000  # flips the sign bit of the imaginary halves
         return torch.view_as_complex(pairs)
@@ -102,16 +102,16 @@ def _readable(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def to_torch(array: np.ndarray | np.generic) -> torch.Tensor:
-    """Return a tensor on the array's memory, of the same shape and strides.
+    """Return a tensor on the array's memory, with the same shape and strides.
 
-    Nothing is copied where torch can express the array. These are copied, without a warning: read-only arrays
-    (torch tensors are always writable), negative strides, strides or addresses that are no multiple of the item
+    Nothing is copied if torch can represent the array. These are copied, without a warning: read-only arrays
+    (torch tensors are always writable), negative strides, strides or addresses that are not multiples of the item
     size, byte order other than the machine's, and NumPy scalars.
 
     Parameters
     ----------
     array : numpy.ndarray or NumPy scalar
-        Of any dtype that torch has; ml_dtypes' bfloat16, complex32 and float8s are included.
+        Of any dtype that torch has, including ml_dtypes' bfloat16, complex32 and float8s.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def to_torch(array: np.ndarray | np.generic) -> torch.Tensor:
         if dtype.newbyteorder("=") not in TORCH_DTYPE:
             raise TypeError(f"to_torch: torch has no dtype for {dtype}")
         array = array.astype(dtype.newbyteorder("="))
-    array = array.view(NUMPY_DTYPE[TORCH_DTYPE[array.dtype]])  # C's long long is int64 by another name
+    array = array.view(NUMPY_DTYPE[TORCH_DTYPE[array.dtype]])  # C's long long is another int64 dtype in NumPy
     if not array.flags.writeable or not array.flags.aligned or any(_awkward(s, array.itemsize) for s in array.strides):
         array = array.copy()
     if not array.size:
@@ -146,7 +146,7 @@ def _awkward(stride: int, itemsize: int) -> bool:
 
 
 def wrap(array: np.ndarray) -> torch.Tensor:
-    """Share a writable array without negative strides: the quick way for arrays that are known to be so."""
+    """Share an array that is known to be writable and without negative strides; the fast path of `to_torch`."""
     if not array.size:
         dtype = TORCH_DTYPE[array.dtype]
         if not has_strides(array):
@@ -161,20 +161,20 @@ def wrap(array: np.ndarray) -> torch.Tensor:
 
 
 def warn_of_complex_halves() -> None:
-    """Have torch say, once in a process, what it says of the first complex32 tensor that it makes."""
+    """Trigger torch's once-per-process warning about complex32 tensors."""
     torch.empty(0, dtype=torch.complex32)
 
 
 def address(array: np.ndarray) -> int:
-    """Where an array of some elements begins."""
+    """The address of a non-empty array."""
     if array.flags.writeable and array.dtype in NATIVE:
         return _from_numpy(array).data_ptr()  # half the time of asking NumPy
     return array.__array_interface__["data"][0]
 
 
 def as_torchs(error: Exception) -> Exception:
-    """A kernel's error in the class that torch gives it, where Python has no such class."""
-    if isinstance(error, MemoryError):  # which torch's callers tell by these words
+    """A kernel's error in torch's own exception class and words."""
+    if isinstance(error, MemoryError):  # torch's callers recognize it by these words
         return RuntimeError(f"DefaultCPUAllocator: can't allocate memory: {error}")
     if type(error) is ValueError and str(error).startswith(TOO_LARGE):
         return RuntimeError("Storage size calculation overflowed")

@@ -1,4 +1,4 @@
-"""Run torch beside a kernel, op by op, and name the first op that disagrees."""
+"""Run torch alongside each kernel, op by op, and report the first op that disagrees."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CrossCheckError(AssertionError):
         self.op, self.aspect = op, aspect
 
 
-# Results whose values torch does not fix: uninitialized memory and workspaces, and factors that are free up to sign or phase.
+# Results whose values torch does not define: undefined memory, and factors that are unique only up to sign or phase.
 _FREE_RESULTS = {
     "aten::_linalg_svd": {0, 2},
     "aten::_linalg_eigh": {1},
@@ -48,16 +48,16 @@ _FREE_RESULTS = {
 }
 
 
-# Result 1 holds positions, and among equal values torch may take any.
+# Result 1 holds positions; among equal values torch may pick any.
 _TIES = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian"})
 
 
 def compare_with_torch(
     func: Any, run: Run, args: tuple, kwargs: dict[str, Any], number: int, ties: Counter[str]
 ) -> Any:
-    """Run the kernel on the arguments and torch on copies of them; return the kernel's results.
+    """Run the kernel on the arguments and torch on copies; return the kernel's results.
 
-    Calls in which the two picked different ones of equal values are counted in ``ties``.
+    ``ties`` counts calls in which the two picked different ones of equal values.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def compare_with_torch(
     copies = _Copies()
     try:
         their_args, their_kwargs = copies.of(args), {k: copies.of(v) for k, v in kwargs.items()}
-    except (RuntimeError, TypeError, NotImplementedError):  # no plain memory to copy: the run says why
+    except (RuntimeError, TypeError, NotImplementedError):  # no plain memory to copy: the run raises the error
         return run(args, kwargs)
     generator = (find_generator(args, kwargs) or torch.default_generator) if is_random(func) else None
     theirs, refusal, after = _ask_torch(func, their_args, their_kwargs, generator)
@@ -101,7 +101,7 @@ def compare_with_torch(
 def _ask_torch(
     func: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generator | None
 ) -> tuple[Any, Exception | None, Tensor | None]:
-    """torch's results or refusal, and the state that it leaves the generator in, which is put back."""
+    """torch's results or error, and the generator state that it leaves; the earlier state is restored."""
     before = generator.get_state() if generator else None
     theirs, refusal = None, None
     try:
@@ -117,7 +117,7 @@ def _ask_torch(
 
 
 def _run_kernel(call: _Call, run: Run, args: tuple, kwargs: dict[str, Any], refusal: Exception | None) -> Any:
-    """The kernel's results, where torch has not refused; its own error, where both refuse in one class."""
+    """The kernel's results; its own error is raised if torch raised the same class, else a `CrossCheckError`."""
     try:
         ours = run(args, kwargs)
     except (OnMeta, OnSparse, Foreign):
@@ -144,7 +144,7 @@ def _packet(name: str) -> str:
 
 
 def _same_picks(func: Any, args: tuple, kwargs: dict[str, Any], expected: list[Any], got: list[Any]) -> bool:
-    """Whether two tensors of positions pick the same values; a stable sort has no choice."""
+    """Whether two position tensors pick the same values; a stable sort allows no choice."""
     names = [a.name for a in schema_of(func).arguments]
     bound = dict(zip(names, args, strict=False)) | kwargs
     x, dim = bound["self"], bound.get("dim", -1)
@@ -160,18 +160,18 @@ def _same_picks(func: Any, args: tuple, kwargs: dict[str, Any], expected: list[A
 
 
 def _in_no_order(tensors: list[Tensor]) -> bool:
-    """Whether one tensor is written while another in its memory is read, in an order that torch's vectors and threads decide."""
+    """Whether a tensor may be written while another one in its memory is read, in an order that torch does not fix."""
     tensors = [x for x in tensors if not is_zero(x)]
     held = Counter(id(x.untyped_storage()) for x in tensors)
     arrays = [to_numpy(x) for x in tensors if held[id(x.untyped_storage())] > 1]
     return any(not is_promised(a, b) for a in arrays[:_FEW] for b in arrays if a is not b)
 
 
-_FEW = 16  # of a list of tensors in one memory, so many are looked at
+_FEW = 16  # number of tensors that are compared with all others on shared storages
 
 
 class _Call:
-    """The call as an error message shows it: taken down before anything is written."""
+    """A call's description for error messages, recorded before anything is written."""
 
     def __init__(self, func: Any, args: tuple, kwargs: dict[str, Any], number: int) -> None:
         self.name, self.number = func.name(), number
@@ -198,7 +198,7 @@ def _describe(x: Any) -> str:
 
 
 class _Copies:
-    """Copies of tensors that share memory with each other as the originals do."""
+    """Copies of tensors that share memory among themselves as the originals do."""
 
     def __init__(self) -> None:
         self._storages: dict[int, Any] = {}
@@ -219,7 +219,7 @@ class _Copies:
         if is_zero(x):
             return torch.ops.aten._efficientzerotensor.default(x.size(), dtype=x.dtype)
         storage = x.untyped_storage()
-        key = id(storage)  # torch keeps one object for a storage, as long as that lives
+        key = id(storage)  # torch keeps one Python object per live storage
         if key not in self._storages:
             self._storages[key] = storage.clone()
         made = torch.empty(0, dtype=x.dtype, device=x.device)
@@ -277,7 +277,7 @@ def _compare_aliasing(call: _Call, expected: list[Any], got: list[Any], pairs: l
 
 
 def _steps(x: Tensor) -> list[int | None]:
-    """Strides, where there is more than one element to step over."""
+    """Strides, with None for dimensions of at most one element."""
     return [s if n > 1 else None for n, s in zip(x.shape, x.stride(), strict=True)]
 
 

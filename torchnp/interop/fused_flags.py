@@ -1,4 +1,4 @@
-"""The flags of the process by which torch takes fused routes: oneDNN's, flash attention, the transformer fast path."""
+"""torch's process-wide flags for fused paths: oneDNN, scaled dot product attention, the transformer fast path."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 
 
 class Flag(NamedTuple):
-    """How a flag is read and set."""
+    """A flag's getter and setter."""
 
     read: Callable[[], bool]
     write: Callable[[bool], object]
 
 
 def _enable_mkldnn(on: bool) -> None:
-    # None leaves the other flags; `enabled = on` is refused once torch's tests have frozen them
+    # None keeps the other flags; setting `enabled` fails once torch's tests have frozen the flags
     torch.backends.mkldnn.set_flags(on, None, None, None)
 
 

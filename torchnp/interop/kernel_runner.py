@@ -1,9 +1,10 @@
-"""How one torch overload is run by one kernel on shared memory: decided once, from torch's schema.
+"""Run one torch overload by one kernel on shared memory; torch's schema decides how, once.
 
 `Runner.run_of` turns an overload and its kernel into a function of the call's arguments. A runner works on the tensors
-of one device, whose memory it reaches by four functions. What the kernel returns becomes tensors in one of four ways: new memory is shared as it is; a view is rebuilt as a view on its base's own storage
-(sharing memory alone would hide it from autograd); an in-place or ``out=`` op returns the tensors that were passed;
-an op that only changes sizes and strides has them set on the tensor.
+of one device, whose memory it accesses through `Memory`. A kernel's results become tensors in one of four ways: new
+memory is shared; a view is rebuilt as a view on its base's own storage (merely sharing memory would hide it from
+autograd); an in-place or ``out=`` op returns the tensors that were passed; an op that only changes sizes and strides
+has them set on the tensor.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ class OnMeta(Exception):
 
 
 class OnSparse(Exception):
-    """An argument is sparse by coordinates, or a result is to be: torch keeps those, and computes with them."""
+    """An argument or result is sparse COO: torch keeps these tensors and computes with them."""
 
 
 class Foreign(Exception):
-    """An argument has no form as an array in CPU memory; the message says why."""
+    """An argument cannot be an array in CPU memory; the message says why."""
 
 
 class Memory(Protocol):
-    """How a device's tensors and NumPy's arrays are made of the same memory: `torchnp.interop.convert` for the CPU."""
+    """How a device's tensors and NumPy arrays share memory: `torchnp.interop.convert` for the CPU."""
 
     DEVICE: str
     """The type of the device, as ``torch.device`` has it."""
@@ -47,27 +48,27 @@ class Memory(Protocol):
     """The device in a sentence."""
 
     def check_index(self, device: torch.device) -> Any:
-        """RuntimeError where there is no device of that index."""
+        """Raise RuntimeError if there is no device with that index."""
         ...
 
     def share(self, tensor: Tensor) -> ndarray:
-        """The memory of a plain tensor of the device, quickly; TypeError or RuntimeError where there is more to do."""
+        """The memory of a plain tensor, fast; TypeError or RuntimeError if it needs `to_numpy`."""
         ...
 
     def to_numpy(self, tensor: Tensor) -> ndarray:
-        """The memory of a tensor, resolved where it has to be; TypeError or RuntimeError that say why there is none."""
+        """The memory of any tensor, resolved if necessary; TypeError or RuntimeError say why there is none."""
         ...
 
     def wrap(self, array: ndarray) -> Tensor:
-        """A tensor of the device on a writable array's memory, quickly; strides are not negative."""
+        """A tensor on a writable array's memory, fast; strides must not be negative."""
         ...
 
     def to_torch(self, array: ndarray) -> Tensor:
-        """The same for any array: what cannot be shared is copied."""
+        """`wrap` for any array; memory that cannot be shared is copied."""
         ...
 
     def address(self, array: ndarray) -> int:
-        """Where an array of some elements begins."""
+        """The address of a non-empty array."""
         ...
 
 
@@ -88,7 +89,7 @@ def _layout(layout: torch.layout) -> str:
 
 
 class _Arguments(dict[type, Callable[[Any], Any] | None]):
-    """Type of an argument -> what turns it into a kernel's argument, None where it passes as it is."""
+    """Map an argument's type to its conversion for the kernel; None passes it unchanged."""
 
     def __init__(self, tensor: Callable[[Any], Any], sequence: Callable[[Any], Any], device: Callable[[Any], Any]):
         super().__init__(
@@ -123,7 +124,7 @@ def _number(result: Any) -> Any:
     return result.item() if isinstance(result, (ndarray, np.generic)) else result
 
 
-# Results on the argument's memory that the schema does not mark, because autograd is to see new tensors.
+# Ops whose results share the argument's memory unmarked in the schema, because autograd must see new tensors.
 _UNMARKED_VIEWS = frozenset(
     f"aten::{name}"
     for name in (
@@ -137,7 +138,7 @@ _UNMARKED_VIEWS = frozenset(
 )
 
 
-# What they write gets the shape of the result.
+# Ops that resize their written arguments to the result's shape.
 _RESIZED = frozenset(
     {"aten::addbmm_", "aten::_fused_moving_avg_obs_fq_helper", "aten::fused_moving_avg_obs_fake_quant"}
 )
@@ -148,12 +149,12 @@ def _is_tensor(kind: Any) -> bool:
 
 
 class Runner:
-    """Makes the functions that run overloads by kernels, on the memory of one device.
+    """Build functions that run overloads by kernels, on the memory of one device.
 
     Parameters
     ----------
     memory : Memory
-        The device's.
+        The device's memory access.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -169,11 +170,11 @@ class Runner:
         func : OpOverload
             Its schema's alias marks decide how results are returned.
         kernel : callable
-            Of arrays, with the schema's arguments.
+            Takes arrays, with the schema's arguments.
         """
         schema = schema_of(func)
         check_registered(func.name(), str(schema))
-        from_storage = counts_from_storage(schema) or func.name() == "aten::view.dtype"  # whose errors tell the offset
+        from_storage = counts_from_storage(schema) or func.name() == "aten::view.dtype"  # its errors name the offset
         runner = _OnStorage(self.memory) if from_storage else self
         return runner._made(func, kernel, schema)
 
@@ -227,7 +228,7 @@ class Runner:
     # ------------------------------------------------------------ results
 
     def _fresh(self, result: Any) -> Any:
-        """New memory as a tensor; lists of it; numbers out of 0-d arrays are made by `_number`."""
+        """New memory as a tensor, or a list of tensors; `_number` converts 0-d arrays to numbers."""
         if type(result) is ndarray:
             if not result.flags.writeable or not all(s >= 0 for s in result.strides):
                 result = result.copy()
@@ -239,10 +240,10 @@ class Runner:
     def rebase(self, base: Tensor, array: ndarray, view: ndarray, *, certain: bool = True) -> Tensor:
         """The tensor on the storage of ``base`` that covers the memory of ``view``, a NumPy view of ``array``.
 
-        With ``certain=False`` the result may have turned out not to be a view; it is then shared as new memory.
+        With ``certain=False`` the result may not be a view; it is then shared as new memory.
         """
         if view is array and not certain:
-            return base  # contiguous(), to() and others hand their argument back when there is nothing to do
+            return base  # contiguous(), to() and others return their argument when there is nothing to do
         itemsize = view.itemsize
         strides = tuple([s // itemsize for s in view.strides])
         if view.size and array.size:
@@ -255,22 +256,22 @@ class Runner:
             start = int(base.storage_offset()) * array.itemsize
         if view.dtype == array.dtype:
             return torch.as_strided(base, view.shape, strides, start // itemsize)
-        # an empty tensor of complex32 would have torch warn, as a view does not
+        # creating an empty complex32 tensor makes torch warn; a view does not
         retyped = torch.empty(0, dtype=torch.uint8, device=base.device).view(convert.TORCH_DTYPE[view.dtype]).detach()
         return retyped.set_(base.untyped_storage(), start // itemsize, view.shape, strides)
 
     def _out(self, tensor: Tensor) -> OutArray:
-        # Memory that NumPy has seen, torch does not let grow: of an empty out there is nothing to see.
+        # torch cannot grow memory shared with NumPy, so an empty out is not shared.
         array = self._tensor(tensor if tensor.numel() else torch.empty_like(tensor))
         out = array.view(OutArray)
         out.tensor, out.again = tensor, self._tensor
         return out
 
     def _store(self, tensor: Tensor, array: ndarray) -> None:
-        """Write an array that had to be resolved for a conjugate or negative bit back through the bit."""
+        """Write back an array that was resolved because of a conjugate or negative bit."""
         tensor.copy_(self._wrap(array))
 
-    # ------------------------------------------------------------ one method per way of returning
+    # ------------------------------------------------------------ one method per kind of result
 
     def _new(self, schema: Any, kernel: Callable[..., Any]) -> Run:
         kinds = [_is_tensor(r.type) for r in schema.returns]
@@ -302,7 +303,7 @@ class Runner:
     def _view(self, func: OpOverload, kernel: Callable[..., Any], position: int, certain: bool) -> Run:
         def run(args: tuple, kwargs: dict[str, Any]) -> Any:
             base = args[position]
-            if is_zero(base):  # it has no memory that a view could share
+            if is_zero(base):  # it has no memory to share
                 base = base.clone()
                 args = (*args[:position], base, *args[position + 1 :])
             converted = self._sequence(args)
@@ -315,13 +316,13 @@ class Runner:
                 return [self.rebase(base, array, view, certain=certain) for view in out]
             wider = out.itemsize // array.itemsize
             if out.dtype != array.dtype and (marked or (wider > 1 and base.storage_offset() % wider)):
-                return func(*args, **kwargs)  # torch refuses, in its own words
+                return func(*args, **kwargs)  # torch raises its own error
             return self.rebase(base, array, out, certain=certain)
 
         return run
 
     def _strided(self, kernel: Callable[..., Any]) -> Callable[..., tuple[ndarray, ndarray]]:
-        """``as_strided`` counts from the start of the storage, not from where the tensor begins."""
+        """``as_strided`` counts from the start of the storage, not of the tensor."""
 
         def run(base: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> tuple[ndarray, ndarray]:
             flat = storage_of(physical(base), self._tensor)
@@ -383,7 +384,7 @@ class Runner:
         names = [a.name for a in schema.arguments]
         out_names = {a.name for a in schema.arguments if a.is_out}
         places = {mark: i for i in written for mark in schema.arguments[i].alias_info.before_set}
-        # Per result: the argument that it is, or what makes a tensor or number of it.
+        # Per result: the position of the argument that it is or None, and the conversion to a tensor or number.
         returns: list[tuple[int | None, Callable[[Any], Any]]] = [
             (places[next(iter(r.alias_info.before_set))], self._fresh)
             if r.alias_info is not None and r.alias_info.is_write
@@ -423,7 +424,7 @@ class Runner:
 
 
 class _OnStorage(Runner):
-    """Of operators that count from the start of a tensor's storage."""
+    """A runner for operators that count from the start of a tensor's storage."""
 
     def _tensor(self, tensor: Tensor) -> ndarray:
         return on_storage(tensor, super()._tensor)

@@ -1,4 +1,4 @@
-"""`NumpyMode`: torch programs whose every operator is computed by a NumPy kernel, on the tensors' own memory."""
+"""`NumpyMode`: run torch programs with a NumPy kernel for every operator, on the tensors' own memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from torchnp.interop.rng_sync import is_random, keep_default, on_torchs_stream
 from torchnp.interop.workspace import KEEPERS, Workspace, keeping
 from torchnp.kernels.linalg import LinAlgError
 
-# Fused routes, and the overload that each calls.
+# Fused paths, and the overload that each calls.
 _ROUTES = (
     (MKLDNN, "aten::mkldnn_rnn_layer"),
     (FASTPATH, "aten::_nested_tensor_from_mask"),
@@ -38,11 +38,11 @@ _ROUTES = (
 )
 _RUNNER = kernel_runner.Runner(convert)
 _CPU = torch.DispatchKeySet(torch.DispatchKey.CPU)
-_PASSED_NAMESPACES = frozenset({"profiler"})  # neither reads nor makes tensor values
+_PASSED_NAMESPACES = frozenset({"profiler"})  # their ops neither read nor create tensor values
 
 
 class Step:
-    """What the mode knows about one overload, and how often it was called."""
+    """How the mode runs one overload, and its call count."""
 
     __slots__ = ("calls", "name", "run", "status")
 
@@ -51,49 +51,48 @@ class Step:
 
 
 class NumpyMode(TorchDispatchMode):
-    """Compute each aten op, forward, backward and in optimizers, by `torchnp.table` instead of torch.
+    """Compute each aten op, in forward, backward and optimizers, by `torchnp.table` instead of torch.
 
-    Kernels work on the tensors' own memory. Views are views on their base's storage, in-place and ``out=`` ops
-    return the tensors that they were given, so autograd, version counters and aliasing behave as in torch. Random ops
-    continue torch's own generators: ``torch.manual_seed`` has its usual effect, and the generators end where
-    torch would have left them. torchnp's own default generator is borrowed for that while the mode is on; seeding it
-    has no effect there.
+    Kernels work on the tensors' own memory. Views are views on their base's storage, and in-place and ``out=`` ops
+    return the tensors passed to them, so autograd, version counters and aliasing behave as in torch. Random ops
+    continue torch's own generators: ``torch.manual_seed`` has its usual effect, and the generators end where torch
+    would have left them. Meanwhile the mode borrows torchnp's own default generator; seeding it has no effect.
 
-    What is not computed by a kernel:
+    These are not computed by a kernel:
 
     - torch's bookkeeping of storages and bits, which arrays do not have (``resize_``, ``set_``, the conjugate and
       negative bits, ``lift_fresh``, ...): torch does it, and `summary` lists it as ``bookkeeping``.
     - Ops on meta tensors have no values: torch runs them (``meta``).
-    - Tensors that are sparse by coordinates, as ``nn.Embedding(sparse=True)`` has for gradients, are torch's, and so
-      are the ops that take them or are asked for them (``sparse``).
-    - A composite op that reaches the mode (in inference mode) and has no kernel is taken apart into the ops that
-      torch defines it by, which are then computed; a body in Python likewise, of a ``torch.library.custom_op`` or a ``torch.library.Library``.
-    - What a tracer or fake tensors ask for (``make_fx``, ``torch.export``) is passed on to them (``traced``).
-    - Tensor subclasses that handle their own operators are asked first.
+    - Sparse COO tensors, such as the gradients of ``nn.Embedding(sparse=True)``, stay torch's, and so do the ops that
+      take or return them (``sparse``).
+    - A composite op that reaches the mode (in inference mode) and has no kernel is decomposed into the ops that torch
+      defines it by; so is a Python body of a ``torch.library.custom_op`` or a ``torch.library.Library``.
+    - Ops under a tracer or on fake tensors (``make_fx``, ``torch.export``) are passed on to it (``traced``).
+    - Tensor subclasses that handle their own operators take precedence.
 
     Other sparse, quantized, nested and mkldnn tensors and devices other than the CPU raise `MissingKernelError`, as an op
-    without a kernel does. While the mode is on, torch's default dtype is torchnp's too, and torch is kept off the
-    fused routes (oneDNN, transformer fast path, flash attention) for which the table has no kernel; these are settings
-    of the process, not of a thread. ``resize_`` to more elements than the storage of a kernel's result holds moves the
-    tensor to a storage of its own, away from the other tensors on the old one.
+    without a kernel does. While the mode is on, torchnp uses torch's default dtype, and torch does not use the fused
+    paths (oneDNN, transformer fast path, flash attention) for which the table has no kernel; these settings are
+    process-wide, not per thread. ``resize_`` beyond the storage of a kernel's result moves the tensor to its own
+    storage, away from other tensors on the old one.
 
     Parameters
     ----------
     crosscheck : bool
         Also run torch on copies of each op's inputs and raise `CrossCheckError` at the first op that disagrees in
-        dtype, shape, values (within the default tolerances of ``torch.testing``, and what rounding makes of a sum as
-        long as the op's), aliasing, or what it writes.
+        dtype, shape, values (within ``torch.testing``'s default tolerances plus the rounding error of the op's sums),
+        aliasing, or written arguments.
     fallback : bool
-        Let torch compute what has no kernel, and count it in `fallbacks`.
+        Let torch compute ops without a kernel, and count them in `fallbacks`.
     table : mapping, optional
-        Kernels by full overload name, in place of `torchnp.table`: plain functions of arrays will do.
+        Kernels by full overload name, in place of `torchnp.table`; plain functions of arrays suffice.
 
     Attributes
     ----------
     fallbacks : collections.Counter
         Calls by overload that torch computed because there was no kernel.
     ties : collections.Counter
-        Calls by overload in which a crosscheck saw the two pick different ones of equal values, as they may.
+        Calls by overload in which, under crosscheck, kernel and torch validly picked different ones of equal values.
 
     Examples
     --------
@@ -138,7 +137,7 @@ class NumpyMode(TorchDispatchMode):
     def _prepare(self) -> Callable[[], None]:
         restore_generator = keep_default()
         numpy_default, self._default_dtype = dtypes.get_default_dtype(), None
-        # a workspace is each library's own: beside torch there would be two that differ
+        # each library has its own workspace: the kernel's and torch's could not be compared
         held = {"aten::mkldnn_rnn_layer"} if self.crosscheck else set()
         closed = [flag for flag, name in _ROUTES if (name in held or name not in self.table) and flag.read()]
         for flag in closed:
@@ -259,10 +258,10 @@ class NumpyMode(TorchDispatchMode):
         )
 
     def summary(self) -> dict[str, dict[str, int]]:
-        """Distinct overloads and calls by status.
+        """Number of distinct overloads and calls by status.
 
-        The statuses are the table's (``kernel``, ``derived``, ``composite``) and ``bookkeeping``, ``taken apart``,
-        ``meta``, ``sparse``, ``traced`` and ``fallback``; those that did not occur are left out.
+        Statuses are the table's (``kernel``, ``derived``, ``composite``) and ``bookkeeping``, ``taken apart``,
+        ``meta``, ``sparse``, ``traced`` and ``fallback``; statuses that did not occur are omitted.
         """
         found: dict[str, dict[str, int]] = {}
         rows = [(s.status, s.calls) for s in self._steps.values() if s.status != "missing"]

@@ -1,4 +1,4 @@
-"""What of a tensor's memory a kernel reaches beyond the tensor: all of its storage, or more than there was."""
+"""Arrays that reach beyond a tensor: to all of its storage, or to memory that a resize adds."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Tensor = torch.Tensor
 
 
 def counts_from_storage(schema: Any) -> bool:
-    """Whether an operator of this schema, torch's or the table's, counts from the start of a tensor's storage."""
+    """Whether an operator counts from the start of a tensor's storage, by its schema (torch's or the table's)."""
     return any(a.name == "storage_offset" for a in getattr(schema, "arguments", None) or schema.args)
 
 
 def on_storage(tensor: Tensor, share: Callable[[Tensor], ndarray]) -> ndarray:
-    """The tensor's memory as an array that is a view on all of its storage, as torch's tensors are.
+    """The tensor's memory as a view of an array of its whole storage, as torch's tensors are.
 
     Parameters
     ----------
     tensor : torch.Tensor
-        A dense one.
+        A strided tensor.
     share : callable
-        From a tensor to an array on its memory.
+        Maps a tensor to an array on its memory.
     """
     whole = storage_of(tensor.detach(), share)
     if not whole.size:
@@ -37,7 +37,7 @@ def on_storage(tensor: Tensor, share: Callable[[Tensor], ndarray]) -> ndarray:
 
 
 def storage_of(tensor: Tensor, share: Callable[[Tensor], ndarray]) -> ndarray:
-    """All elements of the storage that a dense tensor lies in, conjugated or negated as the tensor's bits say."""
+    """All elements of a strided tensor's storage, conjugated or negated according to the tensor's bits."""
     length = tensor.untyped_storage().nbytes() // tensor.element_size()
     whole = torch.as_strided(physical(tensor), (length,), (1,), 0)
     if tensor.is_conj():
@@ -46,21 +46,21 @@ def storage_of(tensor: Tensor, share: Callable[[Tensor], ndarray]) -> ndarray:
 
 
 def physical(tensor: Tensor) -> Tensor:
-    """The same memory without the conjugate and negative bits."""
+    """The tensor without its conjugate and negative bits, on the same memory."""
     if tensor.is_neg():
         tensor = torch.ops.aten._neg_view.default(tensor)
     return tensor.conj() if tensor.is_conj() else tensor
 
 
 class OutArray(ndarray):
-    """The array of an ``out=`` tensor: when a kernel resizes it, the tensor is resized, and later writes go there."""
+    """The array of an ``out=`` tensor: resizing it resizes the tensor, and later writes go to the new memory."""
 
     tensor: Tensor
-    again: Callable[[Tensor], ndarray]  # the tensor's memory
+    again: Callable[[Tensor], ndarray]  # maps a tensor to its memory
     target: ndarray | None = None
 
     def resize_strided(self, shape: Any, strides: Any) -> ndarray:
-        """As `resize`, to strides in elements, which an array of its own memory cannot get."""
+        """`resize` with strides in elements, which a plain array cannot take."""
         resize(self.tensor, shape)
         self.tensor.as_strided_(shape, strides)
         self.target = self.again(physical(self.tensor))

@@ -1,6 +1,6 @@
-"""torch's generators and torchnp's, kept at the same point of the same stream.
+"""Keep torch's and torchnp's generators at the same point of the same stream.
 
-Before a random op torchnp's generator takes the state of torch's, after it torch's takes torchnp's: ops under the mode
+Before a random op, torchnp's generator takes torch's state; afterwards torch's takes torchnp's. So ops under the mode
 continue ``torch.manual_seed``'s stream and leave torch's generator where torch would have left it.
 """
 
@@ -17,7 +17,7 @@ from torchnp.interop.kernel_runner import Foreign, Run
 
 
 def on_torchs_stream(run: Run, device: str = "cpu") -> Run:
-    """A random op's run, on the stream of its generator argument or of torch's default generator."""
+    """Make a random op's run use the stream of its generator argument or of torch's default generator."""
 
     def on_stream(args: tuple, kwargs: dict[str, Any]) -> Any:
         explicit = find_generator(args, kwargs, device)
@@ -35,13 +35,13 @@ def on_torchs_stream(run: Run, device: str = "cpu") -> Run:
 
 
 def keep_default() -> Callable[[], None]:
-    """Remember the state of torchnp's own default generator; call the result to bring it back."""
+    """Save the state of torchnp's default generator; call the result to restore it."""
     state = engine.default_generator.get_state()
     return lambda: engine.set_rng_state(state)
 
 
 def find_generator(args: tuple, kwargs: dict[str, Any], device: str = "cpu") -> torch.Generator | None:
-    """The generator argument of a call, if it has one: of the CPU, or of a device whose state is the CPU's."""
+    """A call's generator argument, if any: of the CPU, or of a device with the CPU's generator state."""
     for x in (*args, *kwargs.values()):
         if isinstance(x, torch.Generator):
             if x.device.type not in ("cpu", device):

@@ -1,4 +1,4 @@
-"""Ops that torch itself runs under the mode: they act on storages, bits, versions or the parts of a sparse tensor."""
+"""Ops that torch itself runs under the mode: on storages, bits, versions or the parts of a sparse tensor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchnp.interop._private import OpOverload, schema_of
 Tensor = torch.Tensor
 Run = Callable[[tuple, dict[str, Any]], Any]
 
-# None of them computes a value.
+# None of these computes a value.
 BOOKKEEPING = frozenset(
     f"aten::{name}"
     for name in (
@@ -28,13 +28,13 @@ BOOKKEEPING = frozenset(
 
 
 def bookkeeping(func: OpOverload) -> Run:
-    """Run torch's own op; sizes may grow on memory that came from NumPy."""
+    """Run torch's own op; resizing also works for memory that came from NumPy."""
     name = func.name()
     if name in ("aten::resize_", "aten::_resize_output_"):
         return partial(_resized, func, lambda size: size)
     if name == "aten::resize_as_":
         return partial(_resized, func, lambda template: template.shape)
-    if name == "aten::_unpack_dual":  # which meets the mode in inference mode alone, where torch has no tangents
+    if name == "aten::_unpack_dual":  # it reaches the mode only in inference mode, where torch has no tangents
         return lambda args, kwargs: (args[0].detach(), None)
     return lambda args, kwargs: func(*args, **kwargs)
 
@@ -45,9 +45,9 @@ def _resized(func: Any, size_of: Callable[[Any], Any], args: tuple, kwargs: dict
 
 
 def make_room(tensor: Tensor, size: Any) -> None:
-    """Let ``tensor`` grow to a size: memory that came from NumPy is left for a storage that torch can grow.
+    """Let ``tensor`` grow to a size: move it from NumPy's memory to a storage that torch can grow.
 
-    Other tensors on the old storage keep it. Other devices than the CPU see to theirs.
+    Other tensors on the old storage keep it. Devices other than the CPU handle their own memory.
     """
     if tensor.device.type != "cpu":
         return
@@ -67,7 +67,7 @@ def resize(tensor: Tensor, size: Any) -> Tensor:
 
 
 def sparse_gradients(func: OpOverload, run: Run, by_torch: Run) -> Run:
-    """The run of an op that may be asked for a sparse gradient, which torch then makes."""
+    """Wrap the run of a gradient op: if a sparse gradient is requested, torch computes it."""
     names = [a.name for a in schema_of(func).arguments]
     place = next((i for i, name in enumerate(names) if name in ("sparse", "sparse_grad")), None)
     if place is None or "backward" not in func.name():
@@ -84,7 +84,7 @@ def sparse_gradients(func: OpOverload, run: Run, by_torch: Run) -> Run:
 
 UNINITIALIZED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
 
-# Overloads of the CPU whose result torch does not fix, and what it calls them.
+# Ops that are nondeterministic on the CPU, and their names in torch's message.
 _UNDETERMINED = {
     "put": "put_",
     "put_": "put_",
@@ -94,7 +94,7 @@ _UNDETERMINED = {
 
 
 def deterministic(func: OpOverload, run: Run) -> Run:
-    """The run of an op that does as ``torch.use_deterministic_algorithms`` asks."""
+    """Wrap the run of an op so that it respects ``torch.use_deterministic_algorithms``."""
     packet = func.name().removeprefix("aten::").partition(".")[0]
     if packet in UNINITIALIZED:
         return partial(_filled, run)
@@ -107,7 +107,7 @@ def _filled(run: Run, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 def fill_if_deterministic(made: Tensor) -> Tensor:
-    """Uninitialized memory, filled where deterministic algorithms are asked for."""
+    """Fill uninitialized memory if deterministic algorithms are enabled."""
     fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]  # a property of the module's class
     if torch.are_deterministic_algorithms_enabled() and fills:
         if made.is_floating_point() or made.is_complex():

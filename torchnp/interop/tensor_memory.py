@@ -1,4 +1,4 @@
-"""The memory of tensors as arrays, on the CPU or on a device whose memory is in this process too."""
+"""Tensors' memory as arrays, on the CPU or on a device with memory in this process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ READERS: dict[str, Callable[[torch.Tensor], np.ndarray]] = {}
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
     """Return the tensor's memory as an array of the same shape and strides.
 
-    Nothing is copied, so a write on either side is seen on the other. Expanded tensors give arrays with a stride
-    of 0, which are writable as in torch. The one exception: a tensor whose conjugate or negative bit is set (as
-    ``z.conj()`` and ``z.conj().imag`` have it) is resolved first, and so gives a copy.
+    Nothing is copied, so a write on either side is visible on the other. Expanded tensors give arrays with a stride
+    of 0, which are writable as in torch. Exceptions are tensors whose conjugate or negative bit is set (as in
+    ``z.conj()`` and ``z.conj().imag``) and forward-mode AD's zero tensors: they are resolved first, which copies.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How far a kernel's floating point result may be from torch's before a crosscheck calls it wrong."""
+"""Crosscheck tolerances: how far a kernel's floating point result may differ from torch's."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _UNSUMMED = tuple(getattr(torch.Tag, name) for name in ("pointwise", "inplace_vi
 
 
 def terms(func: Any, inputs: list[Tensor]) -> list[int]:
-    """What tells the length of an op's sums: the inputs' sizes and the longest dimension; nothing where none are made."""
+    """Data to estimate an op's sum length: longest dimension, then the inputs' sizes; empty if it sums nothing."""
     if any(tag in func.tags for tag in _UNSUMMED):
         return []
     return [max((n for x in inputs for n in x.size()), default=1), *(x.numel() for x in inputs)]
 
 
 def _length(terms: list[int], results: int) -> float:
-    """Of the sums behind each of so many results: a product of (m, k) and (k, n) to (m, n) has sums of k."""
+    """Estimated length of the sum behind each result: a product of (m, k) and (k, n) to (m, n) has sums of length k."""
     if not terms or not results:
         return 0.0
     longest, *sizes = terms
@@ -39,9 +39,9 @@ def _length(terms: list[int], results: int) -> float:
 
 
 class ErrorBounds(NamedTuple):
-    """Relative and absolute tolerance, and what rounding may add to a result beside others of its size.
+    """Relative and absolute tolerance, and the rounding error of sums, relative to the results' typical size.
 
-    A sum of n terms in any order is off by about sqrt(n) roundings of its largest parts, however small it comes out.
+    A sum of n terms in any order is off by about sqrt(n) roundings of its largest parts, however small the result.
     """
 
     rtol: float
@@ -58,7 +58,7 @@ class ErrorBounds(NamedTuple):
         size = size[size.isfinite()]
         half = expected.dtype in _HALVES
         epsilon = torch.finfo(torch.float32 if half else expected.dtype).eps
-        # half types are rounded between the parts of a sum too
+        # half types are also rounded between the parts of a sum
         share = 2 * epsilon * math.sqrt(length) + (4 * torch.finfo(expected.dtype).eps if half else 0.0)
         return cls(rtol, atol, share * float(size.square().mean().sqrt()) if size.numel() else 0.0)
 
@@ -72,7 +72,7 @@ class ErrorBounds(NamedTuple):
         return torch.isclose(g, e, rtol=self.rtol, atol=self.atol + self.rounding, equal_nan=True)
 
     def broken_by(self, expected: Tensor, got: Tensor) -> str:
-        """How many values are beyond the limits, and the worst of them."""
+        """Describe how many values exceed the bounds, and the worst."""
         e, g = _wide(expected), _wide(got)
         wrong = ~self._near(e, g)
         absolute = torch.where(wrong, (g - e).abs(), 0.0)
@@ -89,7 +89,7 @@ class ErrorBounds(NamedTuple):
 
 
 def _plain(x: Tensor) -> Tensor:
-    """Resolved, and wide enough to be subtracted."""
+    """The values with conjugate and negative bits resolved, wide enough for subtraction."""
     x = x.detach().resolve_conj().resolve_neg()
     if x.is_complex():
         return x.to(torch.complex128)

@@ -1,4 +1,4 @@
-"""What a layer of oneDNN keeps for its gradient: a tensor without memory, whose reader is the table's kernel and not torch's."""
+"""Stand-in for the workspace of oneDNN's RNN layer: a tensor without memory, which only the table's kernel reads."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ KEEPERS = frozenset({_FORWARD, f"{_FORWARD}.out", _BACKWARD, f"{_BACKWARD}.out"}
 
 
 class Workspace(torch.Tensor):
-    """In place of oneDNN's workspace, which is opaque memory that torch's own gradient reads without a look.
+    """A stand-in for oneDNN's workspace, which is opaque memory that torch's own gradient reads unchecked.
 
-    It is known to Python alone: the gradient of a layer that ran under the mode is computed by the kernel, which runs the layer
-    again, also where the mode is off by then. Nothing else can be done with it but passing it on.
+    It exists only in Python. The kernel computes the gradient of a layer that ran under the mode, by running the layer
+    again, even if the mode is off by then. A workspace can only be passed on to the gradient.
     """
 
     __torch_function__ = no_torch_function
@@ -30,7 +30,7 @@ class Workspace(torch.Tensor):
 
     @classmethod
     def made(cls, backward: Run) -> Any:
-        """One whose gradient is computed by a function of the arguments of ``mkldnn_rnn_layer_backward``."""
+        """A workspace whose gradient ``backward`` computes from the arguments of ``mkldnn_rnn_layer_backward``."""
         workspace = make_handle(cls, (0,), dtype=torch.uint8)
         forbid_pointer(workspace)
         workspace._backward = backward
@@ -51,7 +51,7 @@ class Workspace(torch.Tensor):
         )
 
     def untyped_storage(self) -> NoReturn:
-        """Raises: there is no memory."""
+        """Raise RuntimeError: there is no memory."""
         raise RuntimeError("the workspace of an LSTM's layer that ran under NumpyMode has no memory")
 
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
@@ -62,7 +62,7 @@ class Workspace(torch.Tensor):
 
 
 def keeping(func: OpOverload, run: Run, table: Mapping[str, Callable[..., Any]]) -> Run:
-    """The run of an op of `KEEPERS`, from that of its kernel, and the table that has the kernel of the gradient."""
+    """Wrap the kernel's run of an op in `KEEPERS`; ``table`` provides the gradient's kernel."""
     if func.name() == _FORWARD:
         gradient = torch.ops.aten.mkldnn_rnn_layer_backward.default
         kernel = table.get(_BACKWARD) or torchnp.table[_BACKWARD]
@@ -70,7 +70,7 @@ def keeping(func: OpOverload, run: Run, table: Mapping[str, Callable[..., Any]])
 
         def forward(args: tuple, kwargs: dict[str, Any]) -> Any:
             *results, _ = run(args, kwargs)
-            return (*results, Workspace.made(backward) if torch.is_grad_enabled() else None)  # as torch has one
+            return (*results, Workspace.made(backward) if torch.is_grad_enabled() else None)  # as in torch
 
         return forward
     if func.name() == f"{_FORWARD}.out":
@@ -86,7 +86,7 @@ def keeping(func: OpOverload, run: Run, table: Mapping[str, Callable[..., Any]])
     place = [a.name for a in schema_of(func).arguments].index("workspace")
 
     def without(args: tuple, kwargs: dict[str, Any]) -> Any:
-        """The kernel has no use for what oneDNN keeps."""
+        """Run the gradient without a workspace, which the kernel does not need."""
         if len(args) > place:
             return run((*args[:place], None, *args[place + 1 :]), kwargs)
         return run(args, {**kwargs, "workspace": None})

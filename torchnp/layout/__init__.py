@@ -1,4 +1,4 @@
-"""Memory layout: the strides of results, by rule and by row, and which arrays overlap.
+"""Memory layout: the strides of results, by rule and by row, and overlap checks.
 
 Imports `torchnp.core`.
 """

@@ -1,32 +1,32 @@
-"""The rules by which torch lays out a row's results, by name; `torchnp.layout.apply` holds kernels to them.
+"""Named layout rules: how torch lays out a row's results. `torchnp.layout.apply` applies them to kernels.
 
-``data/layouts.tsv`` has the rules, asked of torch. A rule is one of the names below, for one result or for all of a
-list; several results have one each.
+``data/layouts.tsv`` lists each row's rules, as measured on torch. A rule is one of the names below. It covers one
+result or all tensors of a list; a row with several results has one rule for each.
 
-- ``contiguous``: row-major. ``columns``: each matrix column by column, as LAPACK leaves it.
-  ``columns?x``: so, unless x is false, when it is row-major; ``contiguous?x``: the other way round.
-- ``iterator``: the order that torch's iterator finds for the tensors given (all, or those named after a colon).
-  ``promoted``: the same, after operands of another dtype were converted to the common one, which makes them dense;
-  ``floated``: converted to the default dtype, if they are integers; ``doubled``: to double precision. ``chosen``: so, but the first, a condition, to bool. With ``+0`` a number takes part as a tensor.
-  ``twice``: as ``promoted``, and then as the iterator lays out that result: several steps.
-- ``like:x``: as ``empty_like(x)``; of another shape than x, in the order of the iterator for the tensors named after it.
-  ``asked:x``: the same, unless another memory format is asked for. ``same:x``: x's own
-  strides, gaps and all. ``format:x``: in the memory format that x's strides suggest; of several, in
-  that of x where all are dense in one.
-- ``volume:x,y``: so, of a batch of volumes; of one in the order of y, if it is dense.
-- ``joined:x``: in the memory format that all tensors of the list x suggest.
-- ``stacked:x``: as ``cat`` leaves them, with the new dimension split off. ``indexed``: as a tensor taken at indices.
-- ``lifted:x``: in the format that x suggests as an image of one row. ``swept``: column by column, as ``nonzero``.
-- ``real:x``: as ``promoted``, but row-major where x is complex. ``modulus:x``: as ``like`` where x is complex, else as
+- ``contiguous``: row-major. ``columns``: each matrix column-major, as LAPACK leaves it.
+  ``columns?x``: column-major, or row-major if x is false; ``contiguous?x``: the reverse.
+- ``iterator``: the order that torch's iterator finds for the given tensors (all, or those named after a colon).
+  ``promoted``: the same, after operands of other dtypes were converted to the common one, which makes them dense;
+  ``floated``: the same, with integers converted to the default dtype; ``doubled``: to double precision. ``chosen``: as
+  ``promoted``, but the first operand, a condition, is converted to bool. With ``+0`` a number takes part as a tensor.
+  ``twice``: as ``promoted``, then as the iterator lays out that result, for ops of several steps.
+- ``like:x``: as ``empty_like(x)``; if the shape differs from x's, the iterator's order for the tensors named after x.
+  ``asked:x``: the same, unless another memory format is requested. ``same:x``: x's own strides, with gaps.
+  ``format:x``: the memory format that x's strides suggest; with more names, x's format if all are dense in one.
+- ``volume:x,y``: as ``format:x`` for a batch of volumes; for a single volume, y's order if y is dense.
+- ``joined:x``: the memory format that all tensors of the list x suggest.
+- ``stacked:x``: as ``cat`` lays it out, with the new dimension split off. ``indexed``: as advanced indexing does.
+- ``lifted:x``: the format that x suggests as an image of one row. ``swept``: column-major, as ``nonzero``.
+- ``real:x``: as ``promoted``, but row-major if x is complex. ``modulus:x``: as ``like`` if x is complex, else as
   ``promoted``.
-- ``infinite:x``, ``finite:x``: as abs(x) == inf, and x == x times abs(x) != inf, where x is not of integers;
-  ``imaginary:x``: as the imaginary part of x compared with 0, where x is complex; else all three as ``like``.
-- ``grown:x,..``: row-major, but in the order of the iterator for the tensors named where that is larger than x.
-- ``each``: of a list, as ``promoted`` for the tensors in its place, ``quotients`` as ``floated``; with ``+0`` as above.
-- ``cut:x``: as the iterator lays out slices of x along one dimension. ``padded:x``: in the format that x suggests, but
-  as ``empty_like`` of x cut where nothing is added to it but a constant, and row-major around the circle.
-- ``vectors``: row-major where a result has one dimension, as all have that torch was seen to give, or no elements.
-- ``own``: as the kernel leaves it.
+- ``infinite:x``, ``finite:x``: as abs(x) == inf and as (x == x) * (abs(x) != inf), if x is not integer;
+  ``imaginary:x``: as the imaginary part of x compared with 0, if x is complex; otherwise all three as ``like``.
+- ``grown:x,..``: row-major if the result has x's shape, else the iterator's order for the named tensors.
+- ``each``: for a list, as ``promoted`` for the tensors at that index; ``quotients``: as ``floated``; ``+0`` as above.
+- ``cut:x``: as the iterator lays out slices of x along one dimension. ``padded:x``: the format that x suggests, but
+  as ``empty_like`` of the cropped x if constant padding adds nothing, and row-major for circular padding.
+- ``vectors``: row-major if the result is 1-d, as every result seen from torch was, or has no elements.
+- ``own``: the kernel's own strides.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from torchnp.layout.stride_rules import Layout, Shape, Strides
 
 ndarray = np.ndarray
 DATA = Path(__file__).parent.parent / "data" / "layouts.tsv"
-Given = Callable[[int], Any]  # the value of an argument, by its place in the schema
-Rule = Callable[[Shape, Given, int], Strides]  # of the result's shape, the arguments and the result's place in a list
+Given = Callable[[int], Any]  # an argument's value, by its position in the schema
+Rule = Callable[[Shape, Given, int], Strides]  # takes the result's shape, the arguments, and the result's list index
 NUMBER: Layout = ((), ())
 
 contiguous = functools.lru_cache(maxsize=8192)(stride_rules.contiguous)
@@ -205,12 +205,12 @@ def _grown(arguments: Sequence[int]) -> Rule:
 
 
 def _fits(sizes: Shape, shape: Shape) -> bool:
-    """Whether an operand is broadcast to the result: of what is not, no iterator was made."""
+    """Whether an operand broadcasts to the result; if not, torch did not build an iterator with it."""
     return len(sizes) <= len(shape) and all(n in (1, m) for n, m in zip(sizes[::-1], shape[::-1]))
 
 
 def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
-    """The operands' layouts as the iterator meets them: dense, if it has converted them."""
+    """The operands' layouts as the iterator sees them: dense, if it converted them."""
     found = [stride_rules.layout_of(x) if isinstance(x, ndarray) else NUMBER for x in operands]
     if kind == "iterator":
         return found
@@ -222,7 +222,7 @@ def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
 
 
 def _computed(kind: str, operands: Sequence[Any]) -> np.dtype | None:
-    """The dtype that the iterator, or what was before it, has converted the operands to; None where torch does not promote."""
+    """The dtype that operands are converted to in or before the iterator; None if torch does not promote them."""
     if kind == "doubled":
         return dt.complex128 if any(isinstance(x, ndarray) and dt.is_complex(x.dtype) for x in operands) else dt.float64
     common = None
@@ -231,13 +231,13 @@ def _computed(kind: str, operands: Sequence[Any]) -> np.dtype | None:
     return dt.get_default_dtype() if kind == "floated" and not (common and dt.is_inexact(common)) else common
 
 
-# What a number beside lists is: an operand, or an option that has a say in the dtype; of others, as lerp, it has none.
+# A number beside lists is an operand, or an option that takes part in promotion; in others, like lerp, it is neither.
 _WITH_OPERAND = ("add", "sub", "mul", "div")
 _WITH_OPTION = ("clamp_max", "clamp_min", "maximum", "minimum", "pow")
 
 
 def _each(kind: str, arguments: Sequence[int], number: bool, option: int | None = None) -> Rule:
-    """``option`` is the place of a number that is no operand, but has a say in the dtype that they are converted to."""
+    """``option`` is the position of a number that is no operand, but takes part in dtype promotion."""
 
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         at = lambda x: x[place] if isinstance(x, (list, tuple)) else x
@@ -295,7 +295,7 @@ def _asking(argument: int, kind: str) -> Rule:
         if not (dt.is_complex(x.dtype) if kind == "imaginary" else dt.is_inexact(x.dtype)):
             return like(shape, given, place)
         steps = stride_rules.layout_of(x)[1]
-        own = shape, tuple(2 * s for s in steps) if dt.is_complex(x.dtype) else steps  # of one part, a view
+        own = shape, tuple(2 * s for s in steps) if dt.is_complex(x.dtype) else steps  # a view of one complex part
         if kind == "imaginary":
             return iterated((own, NUMBER))
         same = shape, iterated((own,))
@@ -317,7 +317,7 @@ def _indexed(argument: int) -> Rule:
                 if index.dtype != dt.int64:
                     narrow.add(len(found))
                 found.append(stride_rules.layout_of(index))
-        if narrow:  # torch converts them as they are expanded
+        if narrow:  # torch converts narrower indices after expanding them
             whole = np.broadcast_shapes(*(own[0] for own in found if own is not None))
             for i in narrow:
                 found[i] = whole, preserved(whole, stride_rules.expanded(found[i] or NUMBER, whole))
@@ -344,7 +344,7 @@ _OF_ONE = {
 
 
 def parse(text: str, schema: Schema) -> Rule | None:
-    """The rule of a name; None for ``own``."""
+    """The rule for a name; None for ``own``."""
     if text == "own":
         return None
     declared = [a.name for a in schema.args]
@@ -389,8 +389,8 @@ def _tensors(schema: Schema) -> list[int]:
 
 
 def rules_of(schema: Schema) -> list[Rule | None]:
-    """The rule of each result of a row, None where the kernel's own strides stay; empty for a row without."""
+    """One rule per result of a row, None to keep the kernel's strides; empty if no result has a rule."""
     parsed = [parse(text, schema) for text in rules().get(schema.name, ())]
     if all(rule is None for rule in parsed):
         return []
-    return parsed + [_row_major] * (len(schema.returns) - len(parsed))  # of which all that torch gave was 0-d
+    return parsed + [_row_major] * (len(schema.returns) - len(parsed))  # these were 0-d in all of torch's results

@@ -1,6 +1,6 @@
-"""Shared memory as torch sees it: which arrays overlap themselves or each other, and the words that it refuses them in.
+"""Memory overlap as torch sees it: which arrays overlap themselves or each other, and torch's error messages.
 
-torch looks at strides alone (ATen/MemoryOverlap.cpp): a target overlaps itself where a dimension is expanded, and two
+torch considers only strides (ATen/MemoryOverlap.cpp): a target overlaps itself if a dimension is expanded, and two
 tensors are compared only if both are dense.
 """
 
@@ -24,7 +24,7 @@ OVERLAP = (
 
 
 def tensors_of(value: Any) -> list[ndarray]:
-    """The arrays of an argument: itself, or those of a list."""
+    """The arrays of an argument: the argument itself, or the items of a list."""
     if isinstance(value, ndarray):
         return [value]
     return [x for x in value if isinstance(x, ndarray)] if isinstance(value, (list, tuple)) else []
@@ -34,17 +34,17 @@ def tensors_of(value: Any) -> list[ndarray]:
 
 
 def address(x: ndarray) -> int:
-    """Where an array's first element lies."""
+    """The address of an array's first element."""
     return x.__array_interface__["data"][0]
 
 
 def overlaps_itself(x: ndarray) -> bool:
-    """An expanded dimension: several elements in one place."""
+    """Whether a dimension is expanded, so that several elements share a location."""
     return 0 in x.strides and any(s == 0 and n > 1 for n, s in zip(x.shape, x.strides, strict=True)) and x.size > 0
 
 
 def is_dense(x: ndarray) -> bool:
-    """Whether the elements fill one stretch of memory, each place once, in any order of dimensions."""
+    """Whether the elements fill one block of memory without gaps or overlap, in any order of dimensions."""
     if x.flags.forc:
         return True
     expected = x.itemsize
@@ -56,7 +56,7 @@ def is_dense(x: ndarray) -> bool:
 
 
 def overlap(a: ndarray, b: ndarray) -> str:
-    """How two arrays share memory: ``"full"``, ``"partial"``, ``"no"``, or ``""`` where torch does not look."""
+    """How two arrays share memory: ``"full"``, ``"partial"``, ``"no"``, or ``""`` if torch does not check."""
     if a is b:
         return "full"
     if a.size == 0 or b.size == 0:
@@ -70,13 +70,13 @@ def overlap(a: ndarray, b: ndarray) -> str:
 
 
 def is_same(a: ndarray, b: Any) -> bool:
-    """Whether two arrays are one view of the same memory."""
+    """Whether two arrays are the same view of the same memory."""
     place = lambda x: (x.__array_interface__["data"][0], x.dtype, x.shape, x.strides)
     return isinstance(b, ndarray) and place(a) == place(b)
 
 
 def share_memory(arrays: list[ndarray]) -> bool:
-    """Whether two of several arrays may have elements in one place; the same array twice does."""
+    """Whether any two of the arrays may overlap; the same array twice does."""
     if all(x.base is None for x in arrays):
         return len({id(x) for x in arrays}) < len(arrays)
     bounds = sorted(byte_bounds(x) for x in arrays if x.size)
@@ -87,20 +87,20 @@ def share_memory(arrays: list[ndarray]) -> bool:
 
 
 def check_target(target: ndarray) -> None:
-    """Refuse to write where several elements share one memory location."""
+    """Refuse a target in which several elements share one memory location."""
     if overlaps_itself(target):
         raise RuntimeError(SELF_OVERLAP)
 
 
 def check_apart(target: ndarray, x: ndarray) -> bool:
-    """Refuse to read what shares memory with the target without being the same view of it.
+    """Refuse an operand that partly overlaps the target.
 
     Returns
     -------
     bool
-        Whether the two may share memory where torch does not look, as one of them is not dense.
+        Whether the two may share memory that torch does not check, because one of them is not dense.
     """
-    # Arrays that own their memory share none: looking at that first is what makes this cheap.
+    # Arrays that own their memory share none: this first test makes the check cheap.
     if x is target or (x.base is None and target.base is None):
         return False
     found = overlap(target, x)
@@ -109,11 +109,11 @@ def check_apart(target: ndarray, x: ndarray) -> bool:
     return not found and has_common_element(target, x) and not is_same(target, x)
 
 
-_MOST_WORK = 1000  # steps in which NumPy looks for a common element
+_MOST_WORK = 1000  # limit on NumPy's search for a common element
 
 
 def has_common_element(a: ndarray, b: ndarray) -> bool:
-    """Whether two arrays have a byte in common; True where that takes long to find out."""
+    """Whether two arrays have a byte in common; True if the search takes too long."""
     try:
         return np.may_share_memory(a, b) and np.shares_memory(a, b, _MOST_WORK)  # type: ignore[arg-type]  # any number
     except np.exceptions.TooHardError:
@@ -129,18 +129,18 @@ def check_written_at(target: ndarray, operands: Iterable[Any]) -> None:
 
 
 def check_resized(out: ndarray, size: int, inputs: list[ndarray]) -> None:
-    """Refuse an ``out=`` that would overlap an input of the same storage with another number of elements."""
+    """Refuse an ``out=`` that would overlap an input in its storage once resized to ``size`` elements."""
     start, owner = out.__array_interface__["data"][0], _owner(out)
     for x in inputs:
         first = x.__array_interface__["data"][0]
-        # What lies behind an array's own memory is another's by chance.
+        # Without a common owner, memory beyond the out belongs to other arrays only by chance.
         nbytes = size * out.itemsize if _owner(x) is owner else out.nbytes
         if x.size and start < first + x.nbytes and first < start + nbytes:
             raise RuntimeError(OVERLAP)
 
 
 def _owner(x: Any) -> Any:
-    """What an array's memory belongs to."""
+    """The object that owns an array's memory."""
     while isinstance(x, ndarray) and x.base is not None:
         x = x.base
     return x

@@ -1,8 +1,8 @@
-"""torch's rules of memory layout: which strides a fresh result has, from its shape and the operands' strides.
+"""torch's stride rules: the strides of a fresh result, from its shape and the operands' strides.
 
-Strides are counted in elements here, as torch counts them, and a layout is a pair ``(shape, strides)``. torch's iterator
-orders dimensions by the operands' strides with an insertion sort whose comparison may be undecided (a broadcast
-dimension has no place of its own), so the first operand that decides counts, and ties keep row-major order.
+Strides are in elements, as in torch, and a layout is a pair ``(shape, strides)``. torch's iterator orders dimensions by
+the operands' strides with an insertion sort. Its comparison may be undecided (a broadcast dimension has no order), so
+the first operand that decides wins, and ties keep row-major order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FORMAT = {key: name for name, code in _FORMATS for key in (name, code, f"torch.
 
 
 def format_name(memory_format: Any) -> str:
-    """The name of a memory format that comes as a name or as torch's number of it."""
+    """The name of a memory format given as a name, torch's number or torch's object."""
     return _FORMAT.get(memory_format) or _FORMAT[str(memory_format)]
 
 
@@ -36,9 +36,9 @@ def layout_of(x: ndarray) -> Layout:
 
 
 class _Written(local):
-    """What an ``out=`` form has its source's kernel compute for: torch goes through the elements in its order of memory.
+    """The ``out=`` target that a source kernel computes for: torch visits elements in the target's memory order.
 
-    Of a thread, not of a context: the quiet one, in which kernels take the short way, is another than the caller's.
+    It is thread-local, not a context variable: fast paths run in the quiet context, not in the caller's.
     """
 
     target: Any = None
@@ -50,7 +50,7 @@ WRITTEN = _Written()
 
 
 def contiguous(shape: Sequence[int]) -> Strides:
-    """Row-major strides; an extent of zero counts as one."""
+    """Row-major strides; a size of zero counts as one."""
     strides, step = [], 1
     for n in reversed(shape):
         strides.append(step)
@@ -59,9 +59,9 @@ def contiguous(shape: Sequence[int]) -> Strides:
 
 
 def in_order(shape: Sequence[int], order: Sequence[int], empty: bool = False) -> Strides:
-    """Dense strides with the dimensions in memory in the given order, outermost first.
+    """Dense strides with the dimensions in the given memory order, outermost first.
 
-    ``empty`` is how torch's iterator counts: behind an extent of zero all strides are zero.
+    ``empty`` counts as torch's iterator does: all strides outside a size of zero are zero.
     """
     strides, step = [0] * len(shape), 1
     for axis in reversed(order):
@@ -71,7 +71,7 @@ def in_order(shape: Sequence[int], order: Sequence[int], empty: bool = False) ->
 
 
 def columns(shape: Sequence[int]) -> Strides:
-    """Dense strides with each matrix column by column, as LAPACK leaves it."""
+    """Dense strides with each matrix column-major, as LAPACK leaves it."""
     n = len(shape)
     return contiguous(shape) if n < 2 else in_order(shape, [*range(n - 2), n - 1, n - 2])
 
@@ -83,11 +83,11 @@ def in_format(shape: Sequence[int], memory_format: str | None) -> Strides:
     return contiguous(shape)
 
 
-# ---------------------------------------------------------------- what a tensor's strides are
+# ---------------------------------------------------------------- classifying strides
 
 
 def is_contiguous(shape: Shape, strides: Strides) -> bool:
-    """Whether a tensor is dense in row-major order; an empty one is."""
+    """Whether a tensor is dense in row-major order; empty tensors are."""
     return 0 in shape or all(n == 1 or a == b for n, a, b in zip(shape, strides, contiguous(shape)))
 
 
@@ -100,7 +100,7 @@ def is_channels_last(shape: Shape, strides: Strides) -> bool:
 
 
 def is_dense(shape: Shape, strides: Strides) -> bool:
-    """Whether a tensor's elements fill one block of memory, each place once, in any order."""
+    """Whether a tensor's elements fill one block of memory without gaps or overlap, in any order."""
     if 0 in shape:
         return True
     step = 1
@@ -112,7 +112,7 @@ def is_dense(shape: Shape, strides: Strides) -> bool:
 
 
 def looks_channels_last(shape: Shape, strides: Strides) -> bool:
-    """Whether torch takes strides for channels-last ones, dense or not; ambiguous ones it takes for row-major."""
+    """Whether torch treats strides as channels-last, dense or not; it treats ambiguous ones as row-major."""
     order = CHANNELS_LAST.get(len(shape))
     if order is None or strides[1] == 0:
         return False
@@ -132,7 +132,7 @@ def suggested(shape: Shape, strides: Strides) -> str:
 
 
 def suggested_beside(others: Sequence[Layout], shape: Shape, strides: Strides) -> str:
-    """The memory format of a dense tensor beside others that are dense: row-major where it is that too, whatever its
+    """The memory format of a dense tensor beside other dense ones: row-major if it is that too, whatever its
     dimensions of one element suggest.
     """
     if others and all(is_contiguous(*x) or is_channels_last(*x) for x in ((shape, strides), *others)):
@@ -143,23 +143,23 @@ def suggested_beside(others: Sequence[Layout], shape: Shape, strides: Strides) -
 
 
 def joined(layouts: Sequence[Layout]) -> str:
-    """The memory format of ``cat``: what all of the tensors suggest, row-major where they differ."""
+    """The memory format of ``cat``: the one that all tensors suggest, or row-major if they differ."""
     found = {suggested(*x) for x in layouts}
     return found.pop() if len(found) == 1 else "contiguous_format"
 
 
 def as_image(sizes: Shape, strides: Strides) -> Layout:
-    """A batch of rows as one of images of one row, as ``unsqueeze(2)`` makes it."""
+    """The layout of a batch of rows as images of one row, as ``unsqueeze(2)`` makes it."""
     return (*sizes[:2], 1, sizes[2]), (*strides[:2], sizes[2] * strides[2], strides[2])
 
 
 def stacked(layouts: Sequence[Layout], dim: int) -> Strides:
-    """The strides of ``stack``: ``cat`` along the dimension that is new, which is then split."""
+    """The strides of ``stack``: ``cat`` along the new dimension, which is then split off."""
     sizes = layouts[0][0]
     split = (*sizes[:dim], len(layouts), *sizes[dim:])
     if 0 in sizes:
         return contiguous(split)
-    if dim == len(sizes):  # the last dimension is not split: each tensor gets one of its own
+    if dim == len(sizes):  # a new last dimension is not split off: each tensor is unsqueezed
         return in_format(split, joined([((*shape, 1), (*strides, 1)) for shape, strides in layouts]))
     merged = (*sizes[:dim], sizes[dim] * len(layouts), *sizes[dim + 1 :])
     return viewed(merged, in_format(merged, joined(layouts)), split) or contiguous(split)
@@ -169,7 +169,7 @@ def stacked(layouts: Sequence[Layout], dim: int) -> Strides:
 
 
 def place(x: ndarray, strides: Strides) -> ndarray:
-    """The values of an array at strides given in elements, or itself if they are there."""
+    """Copy an array to strides given in elements; return it unchanged if it has them."""
     if layout_of(x)[1] == strides:
         return x
     out = empty(x.shape, x.dtype, strides)
@@ -178,7 +178,7 @@ def place(x: ndarray, strides: Strides) -> ndarray:
 
 
 def empty(shape: Sequence[int], dtype: np.dtype, strides: Strides) -> ndarray:
-    """A new array with strides given in elements; one in row-major order owns its memory."""
+    """A new array with strides given in elements; a row-major array owns its memory."""
     if strides == contiguous(shape) and 0 not in shape:
         return np.empty(shape, dtype)
     size = dtype.itemsize
@@ -189,21 +189,21 @@ def empty(shape: Sequence[int], dtype: np.dtype, strides: Strides) -> ndarray:
     return ndarray(shape, dtype, np.empty(reach * size, np.uint8), 0, steps)
 
 
-_NOTHING = np.empty(0, np.uint8)  # the memory of arrays without elements whose strides were asked for
+_NOTHING = np.empty(0, np.uint8)  # the base of empty arrays with requested strides
 
 
 def has_strides(x: ndarray) -> bool:
-    """Whether the strides of an array without elements are torch's; NumPy gives its own new ones strides of 0."""
+    """Whether an empty array's strides are torch's; NumPy's own new empty arrays have strides of 0."""
     return any(x.strides) or x.base is _NOTHING
 
 
 def dense(x: ndarray) -> ndarray:
-    """The values of an array in row-major order, of an empty one too, or itself if it is so."""
+    """The array with row-major strides, also if it is empty; copied only if needed."""
     return place(x, contiguous(x.shape))
 
 
 def cloned(x: ndarray) -> ndarray:
-    """A dense copy, with the tensor's own strides if it is dense: as ``clone`` lays it out, empty ones too."""
+    """A dense copy, laid out as by ``clone``, also if empty: with the array's own strides if it is dense."""
     out = empty(x.shape, x.dtype, preserved(*layout_of(x)))
     out[...] = x
     return out
@@ -213,7 +213,7 @@ def cloned(x: ndarray) -> ndarray:
 
 
 def _insertion_sort(ndim: int, should_swap: Callable[[int, int], int]) -> list[int]:
-    """Dimensions from the innermost in memory, by a comparison that may be undecided."""
+    """Sort dimensions, innermost in memory first, by a comparison that may be undecided."""
     perm = list(range(ndim))[::-1]
     for i in range(1, ndim):
         right = i
@@ -288,15 +288,15 @@ def iterated(operands: Sequence[Layout]) -> Strides:
 
 
 def viewed(shape: Shape, strides: Strides, size: Sequence[int]) -> Strides | None:
-    """The strides of another shape on the same memory, or None where they allow none.
+    """The strides of a view with another shape, or None if no view is possible.
 
-    Dimensions of one element and empty tensors have strides too: ATen/TensorUtils.cpp, ``computeStride_impl``.
+    Dimensions of one element and empty tensors get torch's strides too: ATen/TensorUtils.cpp, ``computeStride_impl``.
     """
     if 0 in shape:
         return strides if tuple(size) == shape else contiguous(size)
     found = [0] * len(size)
     place, base = len(size) - 1, strides[-1] if shape else 1
-    held = taken = 1  # elements of a run of dimensions that lies without gaps, in the old and in the new shape
+    held = taken = 1  # elements of a run of dimensions without gaps, in the old and the new shape
     for d in reversed(range(len(shape))):
         held *= shape[d]
         if d == 0 or (shape[d - 1] != 1 and strides[d - 1] != held * base):
@@ -317,11 +317,11 @@ def viewed(shape: Shape, strides: Strides, size: Sequence[int]) -> Strides | Non
 
 
 def indexed(source: Layout, indices: Sequence[Layout | None]) -> Strides:
-    """The strides of a tensor taken at integer indices, one or None for each of its first dimensions."""
+    """The strides of a tensor indexed by integer tensors, one or None for each of its first dimensions."""
     sizes, steps = source
     at = [i for i, x in enumerate(indices) if x is not None]
     given = [x for x in indices if x is not None]
-    if not at:  # which torch takes of an empty tensor alone
+    if not at:  # torch accepts this only for an empty tensor
         return contiguous(sizes)
     lead = at[0]
     if at != list(range(lead, lead + len(at))):  # torch moves them to the front
@@ -335,7 +335,7 @@ def indexed(source: Layout, indices: Sequence[Layout | None]) -> Strides:
 
 
 def _between(strides: Strides, shape: Shape, before: int, after: int) -> Layout:
-    """An index with dimensions of one element on both sides."""
+    """An index's layout, padded with dimensions of one element on both sides."""
     first, last = (shape[0] * strides[0], strides[-1]) if shape else (1, 1)
     return (1,) * before + shape + (1,) * after, (first,) * before + strides + (last,) * after
 
@@ -344,22 +344,21 @@ def _between(strides: Strides, shape: Shape, before: int, after: int) -> Layout:
 
 
 def transformed(layout: Layout, sizes: Shape, dims: Sequence[int], whole: bool) -> Strides:
-    """The strides that a Fourier transform leaves: transformed dimensions inside, the others as the input has them.
+    """The strides of a Fourier transform's result: transformed dimensions innermost, the others in the input's order.
 
     Parameters
     ----------
     layout
-        The input's.
+        The input's layout.
     sizes : tuple of int
         The result's shape.
     dims : sequence of int
-        The transformed dimensions; the last keeps its place unless it is ``whole``, to all frequencies of a complex
-        input.
+        The transformed dimensions; the last one stays last unless ``whole``: all frequencies of a complex input.
     """
     strides = layout[1]
     far = lambda d: -strides[d]
     moved = sorted(dims, key=far) if whole else [*sorted(dims[:-1], key=far), dims[-1]]
-    # The order of ties is that of a partition which swaps from both ends.
+    # Ties are ordered as by a partition that swaps from both ends.
     batch = list(range(len(sizes)))
     first, last = 0, len(batch)
     while True:

@@ -1,4 +1,4 @@
-"""Exported programs without torch: `torchnp.load` and what it is made of."""
+"""Run exported programs without torch: `torchnp.load` and its parts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The zip that ``torch.export.save`` writes, read with suspicion: nothing in it is unpickled, and no size is believed.
+"""Untrusting reader of the zip that ``torch.export.save`` writes: it unpickles nothing and trusts no size.
 
-torch stores its members without compression, so that no member is larger than the file. That is checked of all members
-together before one of them is read, which leaves a hostile file nothing to grow by.
+torch stores members without compression, so no member is larger than the file. All members are checked for this before
+any is read, so a hostile file cannot expand.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from torchnp.runtime.json_fields import ProgramError
 ndarray = np.ndarray
 
 MAX_TEXT = 1 << 28  # bytes of one JSON member
-_ALIGNMENT = 16  # bytes of the largest number; torch lets members begin at multiples of 64
+_ALIGNMENT = 16  # size of the largest element type; torch aligns members to 64 bytes
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class Archive:
-    """The members of one file by their names below the archive's root directory.
+    """The members of one file, by name relative to the archive's root directory.
 
     Parameters
     ----------
     file : str, path or binary file
-        Where the zip is.
+        The zip file.
 
     Raises
     ------
     ProgramError
-        It is no archive of ``torch.export.save``, or one of its members is not what torch writes.
+        It is no archive of ``torch.export.save``, or a member differs from what torch writes.
     """
 
     def __init__(self, file: str | os.PathLike | IO[bytes]) -> None:
@@ -77,7 +77,7 @@ class Archive:
         if self._owned:
             self._file.close()
 
-    # ------------------------------------------------------------ what is there
+    # ------------------------------------------------------------ checking members
 
     def _open(self) -> dict[str, Member]:
         try:
@@ -141,9 +141,9 @@ class Archive:
             raise ProgramError(f"member {shown(name)} is damaged: {error}") from error
 
     def mapped(self, name: str) -> ndarray:
-        """The bytes of a member, as a window of the file: writes to it stay in this process, and the file as it is.
+        """The bytes of a member, memory-mapped copy-on-write: writes do not reach the file.
 
-        A file that was opened elsewhere is read, and so is a member that does not begin where numbers may.
+        A member is read instead of mapped if the caller opened the file, or if the member is misaligned.
         """
         member = self._member(name)
         if not self._owned:
@@ -165,7 +165,7 @@ class Archive:
         return window
 
     def text(self, name: str, most: int = MAX_TEXT) -> str:
-        """A member that is text of at most so many bytes."""
+        """A member as text; at most ``most`` bytes."""
         if self._member(name).size > most:
             raise ProgramError(f"member {shown(name)} is larger than {most} bytes")
         try:
@@ -174,12 +174,12 @@ class Archive:
             raise ProgramError(f"member {shown(name)} is no text: {error}") from error
 
     def json(self, name: str) -> Any:
-        """A member that is JSON."""
+        """A member parsed as JSON."""
         return parse_json(self.text(name), f"member {shown(name)}")
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The value of a JSON text; ``where`` opens the message of what is wrong with it."""
+    """Parse a JSON text; ``where`` begins the error message."""
     try:
         return strict_json.parse_json(text, where)
     except Malformed as error:

@@ -22,7 +22,7 @@ from torchnp.runtime.program import Program, Requirement, UserInput, requirement
 
 
 def run_program(args: argparse.Namespace) -> int:
-    """Run a program on arrays from files; the result goes to a file, or its shapes to the screen."""
+    """Run a program on arrays from files; write the results to a file, or print their dtypes and shapes."""
     program = load(args.program, args.model)
     positional, named = program.arrange(_inputs(program, args.input))
     profile = Profile()
@@ -64,7 +64,7 @@ def _array(file: str, spec: UserInput | None) -> Any:
         raise ValueError(f"{file}: {error}") from error
     meta = spec.meta if spec else None
     if meta and loaded.dtype.kind == "V" and loaded.dtype.itemsize == meta.dtype.itemsize:
-        return loaded.view(meta.dtype)  # NumPy's files have no names for bfloat16 and its like
+        return loaded.view(meta.dtype)  # NumPy's files have no names for bfloat16 and other ml_dtypes
     return loaded
 
 
@@ -80,7 +80,7 @@ def _save(file: str, results: dict[str, Any]) -> None:
 
 
 class Profile:
-    """Calls and seconds by operator; called with each node that has run."""
+    """Calls and seconds by operator; call it with each node that has run."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -100,7 +100,7 @@ class Profile:
 
 
 def list_requirements(args: argparse.Namespace) -> int:
-    """The operators of a program; status 1 if some of them cannot run, here or on the backend that is asked about."""
+    """List a program's operators; exit status 1 if some cannot run here, or on the given backend."""
     needed = requirements(read_graph(args.program, args.model))
     absent = [r.name for r in needed if r.status in ("absent", "excluded", "unknown")]
     told = _told_by(args.backend, needed) if args.backend else {}
@@ -133,10 +133,10 @@ _COMPOSITE = "composite"
 
 
 def _told_by(name: str, needed: Sequence[Requirement]) -> dict[str, str]:
-    """What a backend says of each operator, by name: ``has``, ``lacks``, ``lacks`` with dtypes, or ``composite``.
+    """A backend's support for each operator, by name: ``has``, ``lacks``, ``lacks`` with dtypes, or ``composite``.
 
-    A composite operator that it lacks is none that it needs: torch defines it through others. Functions of sizes, and of
-    graphs, are no backend's.
+    ``composite`` marks an operator that the backend lacks but does not need, because torch defines it through others.
+    Functions of sizes and of graphs are "": no backend provides them.
     """
     from opinfo_tests.backends.load import load_backend
 

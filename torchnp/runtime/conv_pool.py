@@ -1,6 +1,6 @@
-"""Convolutions and pooling as the executor computes them: with channels innermost, and parts of images on all threads.
+"""The executor's fast convolutions and pooling: channels innermost, and parts of images on all threads.
 
-Each takes the operator's own arguments and leaves to the table's kernel what it does not do, as in `fast_ops_common`.
+Pooling takes the operator's own arguments and passes unsupported cases to the table's kernel, as in `fast_ops_common`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _ZERO = np.array(0, np.float32)
 
 
 def pair(n: Any) -> tuple[int, int]:
-    """Two numbers of one, or of a list of one or two; of none zeros, which fit nothing."""
+    """A pair from a number or a list of one or two; an empty list gives zeros, which later checks refuse."""
     values = tuple(n) or (0,) if isinstance(n, (list, tuple)) else (n,)
     return (values[0], values[-1])
 
 
 def _padded(x: ndarray, pads: Sequence[int]) -> ndarray:
-    """An image (N, C, H, W) as (N, H, W, C), with an edge of zeros."""
+    """An image (N, C, H, W) as (N, H, W, C), zero-padded."""
     inner = x.transpose(0, 2, 3, 1)
     if not any(pads) and inner.flags.c_contiguous:
         return inner
@@ -48,17 +48,17 @@ def _padded(x: ndarray, pads: Sequence[int]) -> ndarray:
 
 
 def _in_order(x: ndarray, like: ndarray) -> ndarray:
-    """An image (N, H, W, C) as (N, C, H, W), in memory as another one is."""
+    """An image (N, H, W, C) as (N, C, H, W), channels-last if ``like`` is, else row-major."""
     out = x.transpose(0, 3, 1, 2)
     last = like.transpose(0, 2, 3, 1).flags.c_contiguous and not like.flags.c_contiguous
     return out if last else np.ascontiguousarray(out)
 
 
 def _bands(n: int, rows: int, each: int) -> list[tuple[int, slice]]:
-    """Images and some of their rows, of ``each`` numbers: as many parts as threads, and none larger than `_BAND`."""
+    """Split images into bands of rows of ``each`` numbers: at least one per thread, none much above `_BAND` numbers."""
     threads = get_num_threads()
     many = max(-(-rows * each // _BAND), -(-threads // n))
-    while n * many < 4 * threads and n * many % threads:  # a part too many would leave threads idle
+    while n * many < 4 * threads and n * many % threads:  # leftover parts would leave threads idle
         many += 1
     return [(i, at) for i in range(n) for at in blocks(rows, -(-rows // many))]
 
@@ -72,7 +72,7 @@ _BAND = 3 << 17
 def max_pool2d(
     self: ndarray, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> ndarray:
-    """The largest of shifted slices: rows first, then columns."""
+    """Max pooling as the maximum of shifted slices: rows first, then columns."""
     kernel, steps, pads = pair(kernel_size), pair(stride or kernel_size), pair(padding)
     fits = plain(self) and self.ndim == 4 and self.size and pair(dilation) == (1, 1) and not ceil_mode
     fits = fits and min(kernel) > 0 and min(steps) > 0 and min(pads) >= 0
@@ -87,7 +87,7 @@ def max_pool2d(
         i, at = part
         top, rows = at.start * steps[0] - pads[0], (len(out[i, at]) - 1) * steps[0] + kernel[0]
         x = np.empty((rows, w + 2 * pads[1], c), FLOAT)
-        a, b = max(-top, 0), min(h - top, rows)  # the rows that there are
+        a, b = max(-top, 0), min(h - top, rows)  # the rows inside the image
         x[:a] = x[b:] = x[:, : pads[1]] = x[:, w + pads[1] :] = -np.inf
         x[a:b, pads[1] : w + pads[1]] = image[i, top + a : top + b]
         x = _largest(x, 0, kernel[0], steps[0])
@@ -116,23 +116,23 @@ def _largest(x: ndarray, axis: int, kernel: int, step: int, out: ndarray | None 
 
 
 class Convolution:
-    """A 2-d convolution whose weights are known, with what follows it: a bias, batch norm (in the weights), a maximum with 0.
+    """A 2-d convolution with constant weights, fused with its followers: bias, batch norm (in the weights), ReLU.
 
     Parameters
     ----------
     weight, bias : ndarray, ndarray or None
         (O, C, KH, KW) and (O,), float32.
     stride, padding : pair of int
-        As of ``conv2d``, without dilation and groups.
+        As for ``conv2d``; dilation and groups are 1.
     points : int or None
-        How many points the images of a result have together, where that is known.
+        Total number of points in the result's images, if known.
 
     Attributes
     ----------
     relu : bool
-        Whether negative results become 0.
+        Whether to apply ReLU.
     channels_last : bool
-        Whether the result lies in memory with its channels innermost.
+        Whether the result is channels-last in memory.
     """
 
     def __init__(
@@ -144,12 +144,12 @@ class Convolution:
         self._channels, self.relu, self.channels_last = (c, o), False, False
         many = points is None or points >= 4 * _TILES
         self._winograd = many and self._kernel == [3, 3] and stride == (1, 1) and min(c, o) >= _WINOGRAD
-        self._given: ndarray | None = weight  # until it has been turned, and for what Winograd's sums cannot hold
+        self._given: ndarray | None = weight  # until it is rearranged, and as a fallback when Winograd overflows
         self._turned: ndarray | None = None
 
     @property
     def _weight(self) -> ndarray:
-        """As the products take it, made at the first call."""
+        """The weight as the products need it, rearranged on first use."""
         given, turned = self._given, self._turned
         if turned is None:
             turned = self._turned = transformed(given) if self._winograd else _in_rows(given)
@@ -178,7 +178,7 @@ class Convolution:
         points = out.size // self._channels[1]
         if self._winograd:
             winograd(image, self._weight, out, self._finish)
-            if not np.isfinite(np.add.reduce(out, axis=None)):  # it takes infinity from infinity
+            if not np.isfinite(np.add.reduce(out, axis=None)):  # it may have subtracted infinities
                 self._by_taps(image, out, _in_rows(self._given))
         elif self._kernel == [1, 1]:
             self._of_points(image[:, :: self._stride[0], :: self._stride[1]], out)
@@ -190,7 +190,7 @@ class Convolution:
             self._by_columns(image, out)
 
     def _of_points(self, image: ndarray, out: ndarray) -> None:
-        """Each point is a row of one product."""
+        """1x1 kernels: one product, with a row per point."""
         x, y = image.reshape(-1, image.shape[-1]), out.reshape(-1, out.shape[-1])
 
         def work(at: slice) -> None:
@@ -201,7 +201,7 @@ class Convolution:
         share_products(work, blocks(len(x), -(-len(x) // many)))
 
     def _columns(self, image: ndarray, rows: slice, width: int) -> ndarray:
-        """What the weights of each point of some rows see, (rows * width, KH * KW * C)."""
+        """im2col: the inputs of each point of some rows, (rows * width, KH * KW * C)."""
         (kh, kw), (down, along) = self._kernel, self._stride
         c, s = image.shape[-1], image.strides
         sizes = rows.stop - rows.start, width, kh, kw * c
@@ -209,7 +209,7 @@ class Convolution:
         return np.ndarray(sizes, FLOAT, image[rows.start * down :], 0, strides).reshape(-1, kh * kw * c)
 
     def _by_columns(self, image: ndarray, out: ndarray) -> None:
-        """A product of the columns of some rows, which stay in the cache."""
+        """im2col by bands of rows, whose columns stay in cache."""
         n, oh, ow, o = out.shape
 
         def work(part: tuple[int, slice]) -> None:
@@ -221,7 +221,7 @@ class Convolution:
         share_products(work, _bands(n, oh, ow * len(self._weight)))
 
     def _by_channels(self, image: ndarray, out: ndarray) -> None:
-        """Of few points some channels of the result at a time: most of what is read are the weights."""
+        """For few points, where weights dominate the reads: some output channels at a time."""
         n, oh, ow, o = out.shape
         x, y = np.concatenate([self._columns(image[i], slice(0, oh), ow) for i in range(n)]), out.reshape(-1, o)
 
@@ -232,7 +232,7 @@ class Convolution:
         self._finish(y)
 
     def _by_taps(self, image: ndarray, out: ndarray, weight: ndarray) -> None:
-        """A sum of products, of which each takes one number of the kernel: nothing is copied."""
+        """A sum of products, one for each kernel position: no input is copied."""
         (kh, kw), (down, along) = self._kernel, self._stride
         n, oh, ow, o = out.shape
         taps = weight.reshape(kh * kw, -1, o)
@@ -258,28 +258,28 @@ class Convolution:
             np.maximum(y, _ZERO, out=y)
 
 
-_WORTH = 1 << 23  # multiplications of a product that is worth a second thread
-_FEW, _CHANNELS = 64, 128  # points up to which weights are what is read, and how many channels of them are read at once
-_TAPS = 32  # channels from which on a product for each number of the kernel is as quick as one of all, or quicker
-_WINOGRAD, _TILES = 256, 64  # channels and 2x2 parts of images from which on products outweigh the transforms
+_WORTH = 1 << 23  # multiplications above which a product is worth a second thread
+_FEW, _CHANNELS = 64, 128  # points up to which weights dominate the reads, and output channels per block then
+_TAPS = 32  # channels from which on one product per kernel position is at least as fast as im2col
+_WINOGRAD, _TILES = 256, 64  # channels and 2x2 tiles from which on Winograd's savings outweigh its transforms
 _WHOLE = 1 << 18  # numbers of images that are transformed at a time
 _G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 
 
 def _in_rows(weight: Any) -> ndarray:
-    """(O, C, KH, KW) as (KH * KW * C, O)."""
+    """Rearrange (O, C, KH, KW) to (KH * KW * C, O)."""
     return aligned(weight.transpose(2, 3, 1, 0)).reshape(-1, len(weight))
 
 
 def transformed(weight: Any) -> ndarray:
-    """(O, C, 3, 3) as the 16 matrices (C, O) of Winograd's products."""
+    """Transform (O, C, 3, 3) to the 16 matrices (C, O) of Winograd's products."""
     o, c = weight.shape[:2]
     both = np.einsum("ai,ocij->aocj", _G, weight.astype(np.float64))
     return aligned(np.einsum("bj,aocj->abco", _G, both).reshape(16, c, o))
 
 
 def winograd(image: ndarray, weight: ndarray, out: ndarray, finish: Callable[[ndarray], None]) -> None:
-    """Winograd's F(2x2, 3x3): of each 4x4 part of an image 16 products in place of 36, four of them at a time."""
+    """Winograd's F(2x2, 3x3): 16 products instead of 36 for each 4x4 tile, four at a time."""
     n, h, w, o = out.shape
     c, th, tw = image.shape[-1], -(-h // 2), -(-w // 2)
     if h % 2 or w % 2:
@@ -327,6 +327,6 @@ def _backward(m: Sequence[ndarray], which: int, out: ndarray) -> None:
 
 
 def add_into(a: ndarray, b: ndarray, relu: bool) -> ndarray:
-    """``a + b`` in the memory of ``a``, which nobody else has; negative sums as 0 where that is asked for."""
+    """``a + b`` in the memory of ``a``, which nothing else holds; with ``relu``, negative sums become 0."""
     np.add(a, b, out=a)
     return np.maximum(a, _ZERO, out=a) if relu else a

@@ -1,8 +1,8 @@
-"""Chains of elementwise operators, computed tile by tile, so that what lies between them stays in cache.
+"""Chains of elementwise operators, computed tile by tile so that intermediates stay in cache.
 
-Each operator is the table's kernel; what cannot be cut is computed operator by operator. Small tiles are one thread's, as
-several would wait for Python's lock after each operator. Arrays that are no longer in any cache are cut into larger parts,
-for all threads.
+Each operator is the table's kernel; inputs that cannot be cut are computed operator by operator. Small tiles run on one
+thread, because several would wait for Python's lock after each operator. Arrays too large for any cache are cut into
+larger parts, for all threads.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from torchnp.threads import blocks, piece, share
 ndarray = np.ndarray
 LARGE = 1 << 18  # elements from which on tiles pay
 _TILE = 1 << 15  # elements of a tile
-_VECTORS = 1 << 7  # elements that torch's loops take at once: what a kernel does with those left over stays at the end
+_VECTORS = 1 << 7  # elements per step of torch's loops: tiles are multiples, so that remainders occur only at the end
 _HUGE = 1 << 23  # elements from which on threads pay
 
 
 class _Cut(NamedTuple):
-    """Inputs as tiles take them."""
+    """Inputs prepared for tiling."""
 
     shape: tuple[int, ...]  # of the results
-    lead: int  # how many of its dimensions, the first, are cut as one: the rows
-    inputs: list[Any]  # arrays with as many rows, and what every tile takes whole
-    has_rows: list[bool]  # which of them are cut
+    lead: int  # number of leading dimensions that are merged into rows and cut
+    inputs: list[Any]  # arrays of rows, and inputs that every tile takes whole
+    has_rows: list[bool]  # which inputs are cut
 
 
 class Chain:
-    """Nodes that treat all elements alike, as one function of what they read of others.
+    """Elementwise nodes as one function of their inputs.
 
     Parameters
     ----------
     nodes : sequence of Node
-        Elementwise, in order.
+        Elementwise nodes, in order.
     inputs : sequence of str
-        The values that they read of others, in the order of the arguments.
+        The values that they read from other nodes, in argument order.
     outputs : sequence of str
-        The values that others read of them.
+        The values that other nodes read from them.
     """
 
     def __init__(self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]) -> None:
@@ -59,24 +59,24 @@ class Chain:
     def __call__(self, *inputs: Any) -> Any:
         found = None
         if (cut := _cut(inputs)) is not None:
-            with contextlib.suppress(*FAILURES):  # whose words are those of whole arrays
+            with contextlib.suppress(*FAILURES):  # the untiled run raises the error for whole arrays
                 found = self._tiled(cut)
         if found is None:
             found = self._plan([*inputs])
         return found[0] if self._one else found
 
     def _tiled(self, cut: _Cut) -> list[ndarray] | None:
-        """The whole results, row-major as the inputs are; None where a tile's are not, or have another shape."""
+        """The whole results, row-major as the inputs are; None if a tile's layout or shape differs."""
         n, inner = math.prod(cut.shape[: cut.lead]), cut.shape[cut.lead :]
         total, size = math.prod(cut.shape), math.prod(inner)
-        whole = _VECTORS // math.gcd(size, _VECTORS)  # rows that end where vectors do
+        whole = _VECTORS // math.gcd(size, _VECTORS)  # rows per whole number of vectors
         first, *parts = blocks(n, max(1, (piece(total) if total >= _HUGE else _TILE) // size // whole) * whole)
 
         def results(part: slice) -> list[ndarray]:
             return self._plan([x[part] if rows else x for x, rows in zip(cut.inputs, cut.has_rows)])
 
         made = results(first)
-        for x in made:  # a result of another shape or layout, or one that is an argument's own memory
+        for x in made:  # give up if a result has another shape or layout, or shares an argument's memory
             if x.shape != (first.stop, *inner) or not x.flags.c_contiguous:
                 return None
             if any(np.may_share_memory(x, y) for y in cut.inputs if type(y) is ndarray):
@@ -97,7 +97,7 @@ class Chain:
 
 
 def _cut(inputs: Sequence[Any]) -> _Cut | None:
-    """How to go over inputs by tiles; None where that is of no use, or where one of them is not row-major."""
+    """Plan the tiling of inputs; None if tiles do not pay, or an input is not row-major."""
     largest = max((x for x in inputs if type(x) is ndarray), key=lambda x: x.size, default=None)
     if largest is None or largest.size < LARGE:
         return None
@@ -106,7 +106,7 @@ def _cut(inputs: Sequence[Any]) -> _Cut | None:
     taken, has_rows = [], []
     for x in inputs:
         cut = False
-        if type(x) is ndarray and x.ndim > len(shape) - lead:  # some of its dimensions are among the rows'
+        if type(x) is ndarray and x.ndim > len(shape) - lead:  # some of its dimensions are row dimensions
             own = (1,) * (len(shape) - x.ndim) + x.shape
             cut = own[:lead] == shape[:lead]
             if not (x.flags.c_contiguous if cut else math.prod(own[:lead]) == 1):
@@ -118,22 +118,22 @@ def _cut(inputs: Sequence[Any]) -> _Cut | None:
 
 
 def chained(nodes: Sequence[Node], outputs: Sequence[Any], tensors: Mapping[str, Meta]) -> list[Node]:
-    """The same nodes, with neighbours that treat all elements alike as one.
+    """Fuse neighbouring elementwise nodes of one shape into single nodes.
 
     Parameters
     ----------
     nodes : sequence of Node
         In order.
     outputs : sequence
-        What is read of them in the end.
+        The graph's outputs.
     tensors : mapping of str to Meta
-        The sizes of what they give.
+        The metadata of the nodes' results.
     """
     found: list[Node] = []
     group: list[Node] = []
     shape: Any = None
     readers = {name: i for i, node in enumerate(nodes) for name in refs([*node.args, *node.kwargs.values()])}
-    readers |= dict.fromkeys(refs(outputs), len(nodes))  # the last of each value
+    readers |= dict.fromkeys(refs(outputs), len(nodes))  # the last reader of each value
     for i, node in enumerate((*nodes, None)):
         own = tensors.get(node.results[0][1]) if node is not None and _is_elementwise(node) else None
         if own is None or own.shape != shape:
@@ -147,7 +147,7 @@ def chained(nodes: Sequence[Node], outputs: Sequence[Any], tensors: Mapping[str,
 
 
 def _is_elementwise(node: Node) -> bool:
-    """Whether each element of the one result comes of those in its place, and the result lies as they do."""
+    """Whether a node has one result, computed element by element, with the operands' layout."""
     schema = torchnp.table.schemas.get(node.target)
     if schema is None or "pointwise" not in schema.tags or node.function is not None:
         return False
@@ -159,14 +159,14 @@ def _is_elementwise(node: Node) -> bool:
 
 
 def _joined(group: list[Node], end: int, readers: Mapping[str, int]) -> Node:
-    """One node in the place of several, the last of which stands before ``end``."""
-    constants: list[ndarray] = []  # which are cut as inputs are
+    """One node in place of a group that ends before index ``end``."""
+    constants: list[ndarray] = []  # passed as inputs, so that tiles cut them too
 
     def lifted(x: Any) -> Any:
         if not isinstance(x, ndarray) or not x.ndim:
             return [lifted(v) for v in x] if isinstance(x, list) else x
         constants.append(x)
-        return Ref(f"constant {len(constants)}")  # no name of torch's has a space
+        return Ref(f"constant {len(constants)}")  # torch's names have no spaces
 
     group = [
         replace(node, args=[*map(lifted, node.args)], kwargs={k: lifted(x) for k, x in node.kwargs.items()})

@@ -1,7 +1,7 @@
-"""What the executor's quicker operators share (`conv_pool`, `linear_attention`, `recurrent`): which arrays they take, and aligned copies.
+"""Helpers of the executor's fast operators (`conv_pool`, `linear_attention`, `recurrent`): checks and aligned copies.
 
-They need not give the table's bits and are within the operator's tolerance. Each takes the operator's own arguments and
-leaves to the table's kernel what it does not do.
+Fast operators need not match the table's bits; they stay within the operator's tolerance. Each takes the operator's own
+arguments and passes unsupported cases to the table's kernel.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ FLOAT = np.dtype(np.float32)
 
 
 def plain(*arrays: Any) -> bool:
-    """Whether all are arrays of float32."""
+    """Whether all arguments are float32 arrays."""
     return all(type(x) is ndarray and x.dtype == FLOAT for x in arrays)
 
 
-_LINE = 64  # bytes of a line of cache, which are those of the widest vector too
+_LINE = 64  # bytes of a cache line, and of the widest vector
 
 
 def aligned(x: ndarray) -> ndarray:
-    """A copy of float32 numbers in order, from the beginning of a line of cache: no vector of it is read from two."""
+    """A row-major float32 copy aligned to a cache line, so that no vector spans two lines."""
     room = np.empty(x.size + _LINE // 4, FLOAT)
     start = -room.ctypes.data % _LINE // 4
     out = room[start : start + x.size].reshape(x.shape)

@@ -1,4 +1,4 @@
-"""The graph of a program: JSON to nodes whose arguments are constants and names of values."""
+"""A program's graph: parse JSON into nodes whose arguments are constants and names of values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchnp.dtypes import as_dtype
 from torchnp.runtime.json_fields import ProgramError, as_kind, field, items, union
 from torchnp.runtime.symbols import Expression, parse_size
 
-# The numbers that the archive has for dtypes, layouts and memory formats.
+# The archive's codes for dtypes, layouts and memory formats.
 _DTYPES = {
     1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64",
     9: "complex32", 10: "complex64", 11: "complex128", 12: "bool", 13: "bfloat16", 28: "uint16", 29: "float8_e4m3fn",
@@ -22,33 +22,33 @@ _DTYPES = {
 _STRIDED = 7
 _MEMORY_FORMATS = {1: "contiguous_format", 2: "channels_last", 3: "channels_last_3d", 4: "preserve_format"}
 MAX_DIMS = 64  # NumPy's
-MAX_GRAPHS = 20  # graphs inside each other; each makes the places longer that its nodes name
+MAX_GRAPHS = 20  # nesting depth of graphs; each level lengthens its nodes' places in messages
 
 
 @dataclass(frozen=True)
 class Ref:
-    """Stands for a value that is known when the program runs."""
+    """A reference to a value that is known when the program runs."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Operator:
-    """Stands for an operator that another one is to call."""
+    """An operator passed as an argument for another one to call."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Unread:
-    """Stands for an argument of a kind that only operators take which torchnp does not run."""
+    """Placeholder for an argument of a kind that only operators unsupported by torchnp take."""
 
     kind: str
 
 
 @dataclass(frozen=True)
 class Meta:
-    """What the archive says of a tensor: ``shape`` and ``strides`` have symbols where sizes are dynamic."""
+    """A tensor's metadata in the archive: ``shape`` and ``strides`` contain symbols for dynamic sizes."""
 
     dtype: np.dtype
     shape: tuple[Expression, ...]
@@ -58,7 +58,7 @@ class Meta:
 
 @dataclass
 class Node:
-    """One call: what is called, with what, and the names of its results.
+    """One call: its target, its arguments, and the names of its results.
 
     Attributes
     ----------
@@ -69,17 +69,17 @@ class Node:
     kwargs : dict
         Arguments by name.
     results : list
-        ``None``, a pair of a kind (``tensor``, ``int``, ``float``, ``bool``) and a name, or a list of them.
+        Items are None, a pair of a kind (``tensor``, ``int``, ``float``, ``bool``) and a name, or a list of these.
     where : str
         The node's place in the archive, for messages.
     dead : list of str
-        Values that no later node reads.
+        Values that nothing reads after this node.
     function : callable, optional
-        What computes it in the place of the table's kernel.
+        Computes the node in place of the table's kernel.
     label : str
-        What a profile calls it, where that is not its target.
+        The node's name in a profile, if not its target.
     relu : bool
-        Whether the function ends with a maximum with zero.
+        Whether the function ends with a ReLU.
     """
 
     target: str
@@ -95,20 +95,20 @@ class Node:
 
 @dataclass
 class Graph:
-    """Nodes in order, between the names of inputs and what comes out.
+    """Nodes in execution order, with inputs and outputs.
 
     Attributes
     ----------
     inputs : list
         A `Ref` for each input, or a constant.
     outputs : list
-        As a node's arguments.
+        Arguments of the same form as a node's.
     nodes : list of Node
-        What to do, in order.
+        The nodes, in order.
     tensors : dict of str to Meta
         Each tensor's dtype, sizes and strides.
     sizes : dict of str to int, str or tuple
-        Each named integer's expression.
+        The expression of each integer input.
     """
 
     inputs: list[Any]
@@ -118,7 +118,7 @@ class Graph:
     sizes: dict[str, Expression]
 
     def walk(self) -> Iterator[tuple[Graph, Node]]:
-        """All nodes, with those of graphs inside graphs."""
+        """All nodes, including those of nested graphs, each with its graph."""
         for node in self.nodes:
             yield self, node
             for arg in node.args:
@@ -130,7 +130,7 @@ class Graph:
 
 
 def parse_dtype(number: Any, where: str) -> np.dtype:
-    """The dtype of the number that stands for it."""
+    """The dtype for an archive code."""
     name = _DTYPES.get(as_kind(number, int, where))
     if name is None:
         raise ProgramError(f"{where} has the dtype {number}, which torch 2.13 does not have")
@@ -157,7 +157,7 @@ def _parse_device(record: Any, where: str) -> str:
 
 
 def parse_meta(record: Any, where: str) -> Meta:
-    """What the archive says of one tensor."""
+    """Parse one tensor's metadata."""
     _parse_device(field(record, "device", dict, where), f"{where}.device")
     _parse_layout(field(record, "layout", int, where), f"{where}.layout")
     dtype = parse_dtype(field(record, "dtype", int, where), f"{where}.dtype")
@@ -180,7 +180,7 @@ def _name(record: Any, where: str) -> Ref:
 
 
 def _number(kind: type) -> Callable[[Any, str], Any]:
-    """A symbolic number: a name, or a constant beside names."""
+    """A parser of symbolic numbers: a name, or a constant."""
 
     def parse(record: Any, where: str) -> Any:
         found, value = union(record, where)
@@ -250,7 +250,7 @@ _ARGUMENTS |= {
 
 
 def parse_argument(record: Any, where: str) -> Any:
-    """One argument: a constant, a `Ref`, a `Graph`, a list of them, or `Unread`."""
+    """Parse one argument: a constant, a `Ref`, a `Graph`, an `Operator`, a list, or `Unread`."""
     kind, value = union(record, where)
     if kind in _UNREAD:
         return Unread(kind)
@@ -264,7 +264,7 @@ _RESULTS = {"as_tensor": "tensor", "as_sym_int": "int", "as_sym_float": "float",
 
 
 def _result(record: Any, where: str) -> Any:
-    """One result of a node: None, a kind and a name, or a list of them."""
+    """Parse one result of a node: None, a kind and a name, or a list of these."""
     kind, _ = union(record, where)
     if kind == "as_none":
         return None
@@ -302,7 +302,7 @@ _OPS = "torch.ops."
 
 
 def overload_name(target: str) -> str:
-    """``torch.ops.aten.add.Tensor`` as the table spells it; any other function as it is."""
+    """The table's name for ``torch.ops.aten.add.Tensor``; other functions unchanged."""
     space, _, rest = target.removeprefix(_OPS).partition(".")
     if not target.startswith(_OPS) or not rest or space == "higher_order":
         return target
@@ -330,12 +330,12 @@ def _parse_node(record: Any, where: str) -> Node:
 
 
 def parse_graph(record: Any, where: str) -> Graph:
-    """A graph from its JSON, checked: each value is made once, before it is read.
+    """Parse and check a graph: each value is defined once, before it is read.
 
     Raises
     ------
     ProgramError
-        Something is missing, of another type, not defined where it is read, or defined twice.
+        A field is missing or of the wrong type, or a value is undefined where it is read, or defined twice.
     """
     inputs = [parse_argument(x, f"{where}.inputs[{i}]") for i, x in enumerate(items(record, "inputs", dict, where))]
     nodes = [_parse_node(x, f"{where}.nodes[{i}]") for i, x in enumerate(items(record, "nodes", dict, where))]
@@ -362,10 +362,9 @@ _WITH_EFFECTS = "torch.ops.higher_order.with_effects"
 
 
 def order_effects(graph: Graph) -> None:
-    """Put in the place of each ``with_effects`` the call that it makes.
+    """Replace each ``with_effects`` by the call that it makes.
 
-    It takes a token and gives one, which orders calls that print or refuse; nodes are in order already. What goes in as a
-    token comes out as one.
+    Its tokens order calls that print or raise; nodes are ordered already. An input token becomes the output token.
     """
     tokens: dict[str, Any] = {}
     for i, node in enumerate(graph.nodes):
@@ -382,7 +381,7 @@ def order_effects(graph: Graph) -> None:
 
 
 def check_names(graph: Graph, where: str) -> None:
-    """Refuse values that are read before they are made, or made twice; note where each is read last."""
+    """Refuse values that are read before their definition or defined twice; set each node's ``dead`` values."""
     known: set[str] = set()
 
     def define(names: Iterator[str], at: str) -> None:

@@ -1,8 +1,8 @@
-"""What a program takes for granted of its arguments: Python expressions of sizes in the archive, read and never run.
+"""Guards: a program's assumptions about its arguments, as Python expressions in the archive, parsed but never executed.
 
-torch writes a guard where the traced module asked a question of a dynamic size: ``if x.shape[0] > 4`` leaves
-``L['x'].size()[0] > 4``, and only one branch in the graph. An expression may have comparisons, arithmetic, sizes,
-strides and integers; nothing else is accepted.
+torch writes a guard when the traced module branches on a dynamic size: ``if x.shape[0] > 4`` leaves
+``L['x'].size()[0] > 4``, and only one branch in the graph. An expression may have comparisons, boolean operators,
+arithmetic, a few functions, sizes, strides, arguments and constants; nothing else is accepted.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Guard:
     text : str
         The expression in the archive.
     paths : mapping of str to int
-        The arguments' places among the values of a call, by how the expression spells them (``['x']['a']``).
+        The arguments' positions among the values of a call, by their spelling in the expression (``['x']['a']``).
     where : str
         The place in the archive, for messages.
 
     Raises
     ------
     ProgramError
-        The text is no such expression.
+        The text is not a supported expression.
     """
 
     def __init__(self, text: str, paths: Mapping[str, int], where: str) -> None:
@@ -87,11 +87,11 @@ class Guard:
         return re.sub(r"\bL\['(\w+)'\]", r"\1", ast.unparse(ast.parse(self._text, mode="eval")))
 
     def check(self, given: Sequence[Any]) -> None:
-        """AssertionError in torch's words if the condition does not hold for the values of a call."""
+        """Raise AssertionError, in torch's words, if the condition does not hold for the values of a call."""
         try:
             holds = self._holds(given)
         except (ArithmeticError, LookupError, AttributeError, TypeError, ProgramError):
-            holds = False  # of arguments that have no such size
+            holds = False  # the arguments have no such size
         if not holds:
             raise AssertionError(f"Guard failed: {self.text}")
 
@@ -119,7 +119,7 @@ class Guard:
         return lambda given: function(*(part(given) for part in parts))
 
     def _look_up(self, node: ast.AST) -> Compiled:
-        """``L['x']``, ``L['x'].size()[0]``, ``L['x'].stride()[0]`` or ``L['x'].storage_offset()``."""
+        """Compile ``L['x']``, ``L['x'].size()[0]`` or ``L['x'].stride()[0]``."""
         found = _PLACE.fullmatch(ast.unparse(node))
         place = self._place(found["path"]) if found else None
         if found is None or place is None:
@@ -133,7 +133,7 @@ class Guard:
 
     def _place(self, path: str) -> int | None:
         found = self._paths.get(path)
-        if found is None:  # an argument of *args, which the graph calls args_0
+        if found is None:  # an item of *args, which the graph calls args_0
             found = self._paths.get(re.sub(r"^\['(\w+)'\]\[(\d+)\]", r"['\1_\2']", path))
         return found
 
@@ -142,7 +142,7 @@ _PLACE = re.compile(r"L(?P<path>(\[[^][]{1,200}\])+?)(\.(?P<what>size|stride)\(\
 
 
 def _called(node: ast.AST) -> Callable[..., Any] | None:
-    """The function that a name, or a name behind a dot, stands for."""
+    """The function for a name or a dotted name."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return _CALLS.get(f"{node.value.id}.{node.attr}")
     return _CALLS.get(node.id) if isinstance(node, ast.Name) else None

@@ -1,4 +1,4 @@
-"""Higher-order operators: branches, loops, maps and scans over the graphs that they are given, as functions of arrays."""
+"""Higher-order operators: branches, loops, maps and scans that call graphs as functions of arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchnp.runtime.graph import Graph, Node
 from torchnp.runtime.json_fields import ProgramError
 
 ndarray = np.ndarray
-Function = Callable[..., list]  # a graph: of its inputs, with the list of its outputs
+Function = Callable[..., list]  # a graph as a function: takes its inputs, returns the list of its outputs
 
 
 def _cond(pred: Any, when_true: Function, when_false: Function, operands: Sequence[Any]) -> list:
@@ -53,7 +53,7 @@ def _scan(combine: Function, init: Sequence[Any], xs: Sequence[ndarray], additio
     if not xs:
         return carry
     rows = []
-    for i in range(max(len(xs[0]), 1)):  # of no elements the first is asked for, as in torch
+    for i in range(max(len(xs[0]), 1)):  # an empty input still selects its first element, as in torch
         found = combine(*carry, *[select(x, 0, i) for x in xs], *additional)
         carry, out = found[: len(init)], found[len(init) :]
         rows.append(out)
@@ -65,7 +65,7 @@ def _stacked(column: list[Any]) -> ndarray:
 
 
 def _grad_mode(enabled: bool, body: Function, *operands: Any) -> list:
-    """Gradients are not recorded here, so what ran without them runs as it is."""
+    """Run the body: gradients are never recorded here, so the mode does not matter."""
     return body(*operands)
 
 
@@ -73,7 +73,7 @@ _FIELD = re.compile(r"\{\{|\}\}|\{(\w*)\}")
 
 
 def _print(text: str, *args: Any, **kwargs: Any) -> None:
-    """torch's ``print`` of a format; the text is an archive's, so that a field is a name or a place and nothing else."""
+    """torch's ``print`` of a format string; it comes from an archive, so fields may only be names or positions."""
     places = iter(range(len(args)))
 
     def fill(found: re.Match) -> str:
@@ -103,11 +103,11 @@ class HigherOrder:
     Attributes
     ----------
     run : callable
-        Of the node's arguments, with a function in the place of each graph.
+        Takes the node's arguments, with a function in place of each graph.
     takes : str
-        The kinds of its arguments in order: ``g`` a graph, ``l`` a list, ``v`` a value, ``*`` any more values.
+        The kinds of its arguments in order: ``g`` a graph, ``l`` a list, ``v`` a value, ``*`` any further values.
     inputs : callable or None
-        How many inputs each of its graphs has, of the arguments.
+        Maps the arguments to the number of inputs that each graph must have.
     """
 
     run: Callable[..., Any]
@@ -115,7 +115,7 @@ class HigherOrder:
     inputs: Callable[[list[Any]], int] | None = None
 
     def check(self, node: Node) -> None:
-        """Refuse arguments of other kinds, and graphs that have other inputs."""
+        """Refuse arguments of wrong kinds, and graphs with a wrong number of inputs."""
         if self.inputs is None:
             _check_print(node)
             return

@@ -1,4 +1,4 @@
-"""Fields of JSON records, read with their types: each mistake is named with the place where it stands."""
+"""Typed access to fields of JSON records; errors name the place in the file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _KINDS = {
 
 
 class ProgramError(ValueError):
-    """A file is not a program that `torchnp.load` runs; the message says why, and in which member."""
+    """A file is not a program that `torchnp.load` can run; the message says why, and in which member."""
 
 
 def as_kind(value: Any, kind: type, where: str) -> Any:
-    """A value that must be of a JSON type; an integer is a number too, and true is no integer."""
+    """Check a value's JSON type; an integer also counts as a number, and true is not an integer."""
     if kind is float and type(value) is str and value in ("Infinity", "-Infinity", "NaN"):
         return float(value)
     if kind is float and type(value) is int and abs(value) < 2**1000:
@@ -32,7 +32,7 @@ def as_kind(value: Any, kind: type, where: str) -> Any:
 
 
 def field(record: Any, name: str, kind: type, where: str) -> Any:
-    """A field that a record must have, of a JSON type."""
+    """A required field of a record, of a JSON type."""
     record = as_kind(record, dict, where)
     if name not in record:
         raise ProgramError(f"{where} has no {name!r}")
@@ -40,7 +40,7 @@ def field(record: Any, name: str, kind: type, where: str) -> Any:
 
 
 def optional(record: dict[str, Any], name: str, kind: type, where: str) -> Any:
-    """A field that may be null, or not there."""
+    """A field that may be null or absent."""
     return None if record.get(name) is None else as_kind(record[name], kind, f"{where}.{name}")
 
 
@@ -51,7 +51,7 @@ def items(record: Any, name: str, kind: type, where: str) -> list:
 
 
 def union(record: Any, where: str) -> tuple[str, Any]:
-    """The one field of a record that has one: its name, which says what it is, and its value."""
+    """The name and value of a record's only field; the name is the kind."""
     if len(as_kind(record, dict, where)) != 1:
         raise ProgramError(f"{where} must have one field, and has {sorted(record)[:5]}")
     return next(iter(record.items()))

@@ -1,6 +1,6 @@
-"""What transformers are made of, as the executor computes it: linear layers and attention.
+"""The executor's fast linear layers and attention.
 
-Each takes the operator's own arguments and leaves to the table's kernel what it does not do, as in `fast_ops_common`.
+Each takes the operator's own arguments and passes unsupported cases to the table's kernel, as in `fast_ops_common`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ndarray = np.ndarray
 
 
 class Linear:
-    """``x @ weight.T + bias`` of known numbers, the weight turned once and for all.
+    """``x @ weight.T + bias`` with constant weight and bias; the weight is transposed once.
 
     Attributes
     ----------
     alone : bool
-        Whether small products keep out of the way of torchnp's threads, which others in the program use.
+        Whether small products run BLAS on one thread, because other operators in the program use torchnp's threads.
     """
 
     def __init__(self, weight: ndarray, bias: ndarray | None) -> None:
@@ -50,17 +50,17 @@ class Linear:
         return y.reshape(*x.shape[:-1], o)
 
 
-_ALONE = 1 << 22  # multiplications up to which a second thread is worth less than what its looking out costs
+_ALONE = 1 << 22  # multiplications below which a second BLAS thread gains less than its busy-waiting costs
 
 
 # ---------------------------------------------------------------- attention
 
-# Exponentials of scores and of masks up to here, each, times values up to there, a million of them summed up, are normal
-# numbers of float32. What a mask has below `_HIDDEN` adds nothing to them.
+# Exponentials of scores and of masks up to `_FAR` each, times values up to `_VALUE`, summed a million times, are normal
+# float32 numbers. Mask values below `_HIDDEN` contribute nothing.
 _FAR, _VALUE, _HIDDEN = np.float32(20), np.float32(1e14), np.float32(-130)
 _SUMMED = 1 << 18  # products up to which the kernel sums in double precision
-_SCORES = 1 << 17  # that stay near the processor
-_QUERIES = 64  # at once under a causal mask: of later keys it sees none
+_SCORES = 1 << 17  # scores per block, which stay in cache
+_QUERIES = 64  # queries per block under a causal mask: the block skips later keys
 
 
 def attention(
@@ -79,7 +79,7 @@ def flash_attention(
     query: ndarray, key: ndarray, value: ndarray, dropout_p: float = 0.0, is_causal: bool = False, *,
     attn_mask: Any = None, scale: float | None = None,
 ) -> ndarray:  # fmt: skip
-    """The first result of ``_scaled_dot_product_flash_attention_for_cpu``, which takes no mask of bool: see `_attended`."""
+    """First result of ``_scaled_dot_product_flash_attention_for_cpu``, which takes no bool mask: see `_attended`."""
     found = None
     if attn_mask is None or plain(attn_mask):
         found = _attended(query, key, value, attn_mask, dropout_p, is_causal, scale)
@@ -92,9 +92,9 @@ def flash_attention(
 def _attended(
     q: ndarray, k: ndarray, v: ndarray, mask: Any, dropout_p: float, causal: bool, scale: float | None
 ) -> ndarray | None:  # fmt: skip
-    """Attention by blocks of queries, whose scores are so small that their largest need not be taken off.
+    """Attention by blocks of queries, for scores so small that softmax need not subtract their maximum.
 
-    A mask multiplies the exponentials, which are summed by a product with ones. None is left to the table's kernel.
+    A mask multiplies the exponentials; a product with ones sums them. None leaves the call to the table's kernel.
     """
     if dropout_p or not _attends(q, k, v) or (causal and mask is not None):
         return None
@@ -106,22 +106,22 @@ def _attended(
 
 
 def _attends(q: ndarray, k: ndarray, v: ndarray) -> bool:
-    """Whether these are heads of attention that is worth its while."""
+    """Whether the shapes and dtypes are supported and large enough to be worth it."""
     if not plain(q, k, v) or not q.ndim == k.ndim == v.ndim == 4 or k.shape != v.shape:
         return False
-    if q.strides[3] != q.itemsize:  # then the result is laid out otherwise
+    if q.strides[3] != q.itemsize:  # the result's layout would differ
         return False
     return q.shape[:2] == k.shape[:2] and q.shape[3] == k.shape[3] and q.size * k.shape[2] > _SUMMED
 
 
 @functools.lru_cache(maxsize=16)
 def _seen(queries: int, keys: int) -> ndarray:
-    """1 where a causal mask lets a query see a key, both counted from one place."""
+    """1 where a causal mask lets a query see a key, both counted from the same position."""
     return np.tri(queries, keys, dtype=FLOAT)
 
 
 def _factors(mask: Any, shape: tuple[int, ...]) -> ndarray | None:
-    """What a mask multiplies exponentials with, for each batch, head, query and key; None where it is of no use."""
+    """A mask as factors of the exponentials, by batch, head, query and key; None if the fast path cannot use it."""
     if type(mask) is not ndarray or mask.dtype not in (np.bool_, FLOAT) or not 2 <= mask.ndim <= 4:
         return None
     if any(n not in (1, m) for n, m in zip(mask.shape[::-1], shape[::-1])):
@@ -137,7 +137,7 @@ def _factors(mask: Any, shape: tuple[int, ...]) -> ndarray | None:
 def _by_blocks(
     q: ndarray, k: ndarray, v: ndarray, mask: Any, causal: bool, scale: np.float32
 ) -> ndarray | None:  # fmt: skip
-    """None where a number is too far from zero, or a query sees nothing."""
+    """Compute `_attended`; None if a number is too far from zero, or a query sees no key."""
     keys = k.shape[2]
     seen = None
     if not (v.max() < _VALUE and v.min() > -_VALUE):
@@ -166,7 +166,7 @@ def _by_blocks(
 
 
 def _blocks(shape: tuple[int, ...], keys: int, causal: bool) -> Iterator[tuple[tuple[slice, slice], slice]]:
-    """Some batches and heads, and some of their queries, at a time."""
+    """Split the work into blocks of batches and heads, and of their queries."""
     batches, heads, queries, _ = shape
     many = min(queries, max(1, _SCORES // keys), _QUERIES if causal else queries)
     each = max(1, _SCORES // (many * keys))

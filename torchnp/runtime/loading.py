@@ -1,4 +1,4 @@
-"""From an archive to a program: weights, constants, the graph and what its signature says of them."""
+"""Load a program from an archive: weights, constants, the graph and its signature."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from torchnp.runtime.run import check_calls, missing
 from torchnp.runtime.symbols import parse_ranges
 
 ndarray = np.ndarray
-MAX_GUARDS = 1 << 20  # characters of all guards, each of which is compiled
-MAJOR = 8  # of the schema of the JSON, in torch 2.13
+MAX_GUARDS = 1 << 20  # total characters of all guards, because each is compiled
+MAJOR = 8  # major version of the JSON schema in torch 2.13
 
 
 def load(file: str | os.PathLike | IO[bytes], model: str | None = None, *, exact: bool = False) -> Program:
-    """Read a program that ``torch.export.save`` of torch 2.13 has written; torch is not needed.
+    """Read a program that ``torch.export.save`` of torch 2.13 wrote; torch is not needed.
 
     Parameters
     ----------
     file : str, path or binary file
-        The archive (``model.pt2``). Of a path the weights are mapped: the file must stay as it is while the program lives.
+        The archive (``model.pt2``). A path's weights are memory-mapped: do not change the file while the program lives.
     model : str, optional
-        Which program, where an archive holds several.
+        The program's name, if the archive holds several.
     exact : bool, optional
-        Run the table's kernels node by node, so that results have their bits. Else constants are folded, batch norm goes
-        into convolutions, and some operators are computed in quicker ways, within their tolerances.
+        Run the table's kernels node by node, for bitwise equal results. Otherwise constants are folded, batch norm is
+        folded into convolutions, and some operators run faster implementations, within their tolerances.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def load(file: str | os.PathLike | IO[bytes], model: str | None = None, *, exact
     Raises
     ------
     ProgramError
-        The file is damaged or no such archive, or the program has operators that torchnp does not provide;
+        The file is damaged or not such an archive, or the program has operators that torchnp does not provide;
         the message names all of them.
     OSError
         The file cannot be opened.
@@ -63,14 +63,14 @@ def load(file: str | os.PathLike | IO[bytes], model: str | None = None, *, exact
 
 
 def read_graph(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Graph:
-    """The graph of a program, whether or not it can run: what ``torchnp requires`` reports on."""
+    """The graph of a program, whether or not it can run; ``torchnp requires`` uses it."""
     with Archive(file) as archive:
         where = f"models/{_which(archive, model)}.json"
         return _graph(field(_record(archive, where), "graph_module", dict, where), where)
 
 
 def _record(archive: Archive, where: str) -> dict[str, Any]:
-    """The program's JSON, of the version that this module knows."""
+    """The program's JSON; refuses other schema versions than `MAJOR`."""
     record = archive.json(where)
     version = field(record, "schema_version", dict, where)
     if (major := field(version, "major", int, where)) != MAJOR:
@@ -85,7 +85,7 @@ def _graph(module: dict[str, Any], where: str) -> Graph:
 
 
 def link(graph: Graph) -> None:
-    """Check that every call can be made: `ProgramError` with the names of all operators that are missing."""
+    """Check that every call can run; `ProgramError` names all missing operators."""
     if lacking := missing(graph):
         lines = "".join(f"\n  {name}: {why}" for name, why in sorted(lacking.items()))
         raise ProgramError(f"the program has {len(lacking)} operators that torchnp does not run:{lines}")
@@ -109,7 +109,7 @@ def _which(archive: Archive, model: str | None) -> str:
 
 
 def _payloads(archive: Archive, model: str, kind: str) -> dict[str, ndarray]:
-    """The arrays of a directory by their names in the module; those that share memory in torch share it here."""
+    """The arrays of a directory by their names in the module; arrays that share memory in torch share it here."""
     home = f"data/{kind}"
     if f"{home}/{model}.pt" in archive.members:
         raise ProgramError(f"{home}/{model}.pt is a pickle of an older torch: save the program again with torch 2.13")
@@ -134,7 +134,7 @@ def _payloads(archive: Archive, model: str, kind: str) -> dict[str, ndarray]:
 
 
 def _view(raw: ndarray, meta: Meta, where: str) -> ndarray:
-    """A tensor's window of the bytes of its storage."""
+    """A tensor as a view of its storage's bytes."""
     numbers = [n for n in (*meta.shape, *meta.strides, meta.offset) if isinstance(n, int) and 0 <= n < 2**62]
     rank = len(meta.shape)
     if len(numbers) != 2 * rank + 1:
@@ -155,7 +155,7 @@ def _view(raw: ndarray, meta: Meta, where: str) -> ndarray:
 
 
 def _state(graph: Graph, signature: GraphSignature, found: dict[str, ndarray]) -> dict[str, ndarray]:
-    """The arrays that the program asks for, each of the shape and dtype that its graph has for it."""
+    """The arrays that the program needs, checked against the graph's shapes and dtypes."""
     state = {}
     for spec in signature.inputs:
         if not isinstance(spec, Stored):
@@ -180,7 +180,7 @@ _WRITTEN = {"buffer_mutation": "buffer_name", "parameter_mutation": "parameter_n
 
 
 def _signature(module: dict[str, Any], graph: Graph, where: str) -> GraphSignature:
-    """Which inputs are weights and which the caller's, and which outputs are written back."""
+    """Parse the signature: which inputs are weights or the caller's, and which outputs are written back."""
     record, where = field(module, "signature", dict, where), f"{where}: signature"
     inputs = [
         _input(x, graph, f"{where}.input_specs[{i}]") for i, x in enumerate(items(record, "input_specs", dict, where))
@@ -212,12 +212,12 @@ def _signature(module: dict[str, Any], graph: Graph, where: str) -> GraphSignatu
 
 
 def _guards(record: dict[str, Any], module: dict[str, Any], takes: TreeSpec, where: str) -> list[Guard]:
-    """The conditions on the arguments; their names are those of the module's ``forward``."""
+    """Parse the guards on the arguments, which they name as the module's ``forward`` does."""
     call = next(c["signature"] for c in module["module_call_graph"] if c.get("fqn") == "")
     positional, named = takes.children
     names = items(call, "forward_arg_names", str, where) if call.get("forward_arg_names") else []
     paths = [path for name, spec in zip(names, positional.children) for path in spec.paths(f"[{name!r}]")]
-    if len(paths) != positional.leaves:  # without names there is nothing that a guard could call them
+    if len(paths) != positional.leaves:  # a guard cannot refer to arguments without names
         paths = [""] * positional.leaves
     places = {path: i for i, path in enumerate([*paths, *named.paths()])}
     texts = items(record, "guards_code", str, where) if record.get("guards_code") else []
@@ -260,7 +260,7 @@ def _input(record: Any, graph: Graph, where: str) -> Input:
 
 
 def _output(record: Any, where: str) -> tuple[str, str | None, Any]:
-    """What an output is for, what it is written to, and the argument."""
+    """Parse an output: its role, the name it is written to, and its value."""
     kind, spec = union(record, where)
     if kind == "user_output":
         return "user", None, parse_argument(field(spec, "arg", dict, where), where)

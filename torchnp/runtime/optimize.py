@@ -1,7 +1,7 @@
-"""Graphs made quicker before they run: what depends on constants alone is computed once, and neighbours become one call.
+"""Graph optimization before execution: constant folding and fusion of neighbouring nodes.
 
-Nothing here is done with ``exact=True``. A node that is replaced has a `function` of its own, which is held to the
-operator's tolerance; all others stay with the table's kernels.
+``exact=True`` skips all of it. A replaced node has its own `function`, which must stay within the operator's tolerance;
+all other nodes keep the table's kernels.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from torchnp.runtime.graph import Graph, Node, Ref, check_names, refs, result_na
 from torchnp.runtime.run import NUMBERS, ExecutionPlan
 
 ndarray = np.ndarray
-_SMALL = 1 << 20  # bytes that a constant may always have
-_TURNED = 48 << 20  # bytes of weights of linear layers that are kept a second time, turned
+_SMALL = 1 << 20  # bytes that a folded constant may always have
+_TURNED = 48 << 20  # budget in bytes for transposed copies of linear weights
 
 
 def optimize(graph: Graph, constants: Mapping[str, ndarray]) -> tuple[Graph, set[str]]:
-    """The same graph with less to do, and the names of the constants that it has in it.
+    """Optimize a graph; return it with the names of the constants that it now contains.
 
     Parameters
     ----------
     graph : Graph
-        One that `missing` and `check_calls` have passed.
+        A graph that has passed `missing` and `check_calls`.
     constants : mapping of str to ndarray
         The inputs whose values do not change, by name.
     """
@@ -49,7 +49,7 @@ def _inner(x: Any) -> Any:
 
 
 class GraphOptimizer:
-    """The work on one graph."""
+    """The optimization of one graph."""
 
     def __init__(self, graph: Graph, constants: Mapping[str, ndarray]) -> None:
         self.graph = graph
@@ -64,7 +64,7 @@ class GraphOptimizer:
     # ------------------------------------------------------------ constants
 
     def fold(self) -> None:
-        """Compute what depends on constants alone, unless it is written to or handed out."""
+        """Fold nodes that depend only on constants, unless their results are written to or are outputs."""
         left = []
         for node in self.nodes:
             if not self._folded(node):
@@ -86,14 +86,14 @@ class GraphOptimizer:
         )
         try:
             found = ExecutionPlan(Graph([], [Ref(n) for n in names], [filled], {}, {}))([])
-        except FAILURES:  # when the program runs it will say so
+        except FAILURES:  # the error will occur when the program runs
             return False
         self.known.update(zip(names, found))
         self.used |= read & self._given
         return True
 
     def _is_small(self, names: list[str], read: set[str]) -> bool:
-        """Whether results are no larger than what they are made of, as the archive's text alone could make them."""
+        """Whether results are not much larger than their inputs: an archive's text alone could ask for huge ones."""
         limit = max(_SMALL, 4 * sum(x.nbytes for n in read if isinstance(x := self.known[n], ndarray)))
         for meta in filter(None, map(self.graph.tensors.get, names)):
             sizes = [n for n in meta.shape if isinstance(n, int)]
@@ -107,13 +107,13 @@ class GraphOptimizer:
         return [self._value(v) for v in x] if isinstance(x, list) else x
 
     def _filled(self, x: Any) -> Any:
-        """An argument with what was folded in place of its name; what the graph is given stays a name."""
+        """Replace names of folded values by the values; names of the graph's inputs stay."""
         if isinstance(x, Ref):
             return self.known[x.name] if x.name in self.known and x.name not in self._given else x
         return [self._filled(v) for v in x] if isinstance(x, list) else x
 
     def _constant(self, x: Any) -> Any:
-        """The array that an argument is known to be, or None."""
+        """The known float32 array of an argument, or None."""
         found = self.known.get(x.name) if isinstance(x, Ref) else x
         return found if isinstance(found, ndarray) and found.dtype == fast_ops_common.FLOAT else None
 
@@ -123,11 +123,11 @@ class GraphOptimizer:
     # ------------------------------------------------------------ neighbours
 
     def merge(self) -> None:
-        """Let nodes take up those that follow them, and say where images may have their channels innermost."""
+        """Fuse nodes with their followers, and decide which images may be channels-last."""
         self._reads = Counter(n for node in self.nodes for n in refs([*node.args, *node.kwargs.values()]))
         self._reads.update(refs(self.graph.outputs))
         self._convolutions: dict[str, tuple[Node, dict[str, Any]]] = {}
-        self._fresh: dict[str, Node] = {}  # results of convolutions, which nobody else holds
+        self._fresh: dict[str, Node] = {}  # results of convolutions and in-memory sums, which nothing else holds
         left: list[Node] = []
         for node in self.nodes:
             step = _MERGES.get(node.target)
@@ -178,7 +178,7 @@ class GraphOptimizer:
         return meta is not None and meta.dtype == fast_ops_common.FLOAT and len(meta.shape) == 4
 
     def _normalize(self, node: Node) -> bool:
-        """Batch norm by known numbers after a convolution goes into its weights."""
+        """Fold a batch norm with constant parameters into the weights of the convolution before it."""
         given = bound(node)
         x = given["input"]
         found = self._convolutions.get(x.name) if isinstance(x, Ref) and self._reads[x.name] == 1 else None
@@ -193,7 +193,7 @@ class GraphOptimizer:
             return False
         if not isinstance(given["eps"], float):
             return False
-        numbers = (1.0, 0.0, 0.0, 1.0)  # of what is not given
+        numbers = (1.0, 0.0, 0.0, 1.0)  # defaults for absent parameters
         scale, shift, mean, var = (n if p is None else p.astype(np.float64) for n, p in zip(numbers, parts))
         factor = np.asarray(scale / np.sqrt(var + given["eps"]))
         convolution, of = found
@@ -206,7 +206,7 @@ class GraphOptimizer:
         return True
 
     def _take_up(self, node: Node, follower: Node, what: str) -> None:
-        """Let a node give what its follower gave."""
+        """Let a node produce its follower's result."""
         name = node.results[0][1]
         self._convolutions.pop(name, None)
         self._fresh.pop(name, None)
@@ -229,7 +229,7 @@ class GraphOptimizer:
         return True
 
     def _add(self, node: Node) -> bool:
-        """A sum with the result of a convolution is made in its memory."""
+        """Compute a sum with a fresh result, such as a convolution's, in that result's memory."""
         given = bound(node)
         pair = [given["self"], given["other"]]
         metas = [self.graph.tensors.get(x.name) if isinstance(x, Ref) else None for x in pair]
@@ -279,7 +279,7 @@ class GraphOptimizer:
         return False
 
     def _is_alone(self, node: Node) -> bool:
-        """Whether nobody reads more of a node than its first result, which is then the only one."""
+        """Whether only a node's first result is read; if so, drop the others."""
         if any(self._reads[n] for n in result_names(node.results[1:])):
             return False
         node.results = node.results[:1]
@@ -294,7 +294,7 @@ class GraphOptimizer:
     # ------------------------------------------------------------ layout
 
     def _anywhere(self, name: str, seen: set[str]) -> bool:
-        """Whether all that comes of an image is the same wherever its channels lie in memory."""
+        """Whether nothing derived from an image depends on its memory format."""
         if name in seen:
             return True
         seen.add(name)
@@ -312,7 +312,7 @@ class GraphOptimizer:
         return True
 
     def _is_point(self, node: Node) -> bool:
-        """Whether a pooled image has one point, so that its layout is as it may be."""
+        """Whether a pooled image has one point, so that its memory format does not matter."""
         meta = self.graph.tensors.get(node.results[0][1])
         return meta is not None and (len(meta.shape) == 2 or meta.shape[-2:] == (1, 1))
 
@@ -360,7 +360,7 @@ def bound(node: Node) -> dict[str, Any]:
 
 
 def _fits(array: ndarray | None, given: Any, n: int) -> bool:
-    """Whether a vector of so many numbers is known, or none is given."""
+    """Whether a vector of length n is known, or none is given."""
     return given is None if array is None else array.shape == (n,)
 
 
@@ -373,7 +373,7 @@ def _flat(x: Any) -> Iterator[Any]:
 
 
 def _is_pure(node: Node) -> bool:
-    """Whether a call gives the same for the same, and does nothing else."""
+    """Whether a call is deterministic and has no side effects."""
     if node.target in NUMBERS:
         return True
     schema = torchnp.table.schemas.get(node.target)
@@ -383,7 +383,7 @@ def _is_pure(node: Node) -> bool:
 
 
 def _changing(graph: Graph) -> set[str]:
-    """The names of values that share memory with what is written to, or that are handed out."""
+    """The names of values that may share memory with a written value or an output."""
     home: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -402,7 +402,7 @@ def _changing(graph: Graph) -> set[str]:
                 if argument.is_write:
                     written |= {*refs(x)}
         if schema is not None and {"running_mean", "running_var"} <= {a.name for a in schema.args}:
-            told = bound(node)  # in training they are written, which the schema does not say
+            told = bound(node)  # training writes them, although the schema does not say so
             if told.get("training", told.get("train", told.get("use_input_stats"))) is not False:
                 written |= {*refs([told["running_mean"], told["running_var"]])}
         if node.target not in NUMBERS and _may_share(node.target):
@@ -413,7 +413,7 @@ def _changing(graph: Graph) -> set[str]:
     return {name for name in everything if root(name) in roots}
 
 
-# What torch makes of other operators may hand an argument on (``reshape``, ``to``, ``dropout``); these never do.
+# Composite operators may return an argument (``reshape``, ``to``, ``dropout``); these never do.
 _FRESH = {
     f"aten::{name}"
     for name in (
@@ -425,7 +425,7 @@ _FRESH = {
 
 
 def _may_share(target: str) -> bool:
-    """Whether results may lie in the memory of arguments: views, and what torch makes of other operators."""
+    """Whether results may share arguments' memory: views, unknown operators and most composites."""
     schema = torchnp.table.schemas.get(target)
     if schema is None or schema.is_view or any(r.alias for r in schema.returns):
         return True

@@ -1,4 +1,4 @@
-"""A loaded program: a function of arrays in the structure of the module that was exported."""
+"""A loaded program: a function of arrays with the exported module's argument and result structure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ndarray = np.ndarray
 
 @dataclass(frozen=True)
 class Stored:
-    """An input that the archive has the array of: ``kind`` is parameter, buffer or tensor_constant."""
+    """An input whose array is in the archive: ``kind`` is parameter, buffer or tensor_constant."""
 
     name: str
     kind: str
@@ -34,7 +34,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class UserInput:
-    """An input that the caller gives: a tensor as ``meta`` says, or an integer of the expression ``size``."""
+    """An input from the caller: a tensor that matches ``meta``, or an integer that matches the expression ``size``."""
 
     name: str
     meta: Meta | None
@@ -51,7 +51,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class EffectToken:
-    """An input that orders calls, and has no value."""
+    """An input that only orders calls and has no value."""
 
     name: str
 
@@ -61,20 +61,20 @@ Input = Stored | UserInput | Constant | EffectToken
 
 @dataclass
 class GraphSignature:
-    """What the inputs and outputs of a graph are for.
+    """The roles of a graph's inputs and outputs.
 
     Attributes
     ----------
-    inputs : list of Stored, UserInput, Constant or Token
+    inputs : list of Stored, UserInput, Constant or EffectToken
         In the graph's order.
     outputs : list of tuple
-        ``("user", None)``, ``("token", None)``, or ``"state"`` or ``"input"`` with what the value is written to.
-    takes, gives : Spec
+        ``("user", None)``, ``("token", None)``, or ``"state"`` or ``"input"`` with the name of the written array.
+    takes, gives : TreeSpec
         The structure of the arguments (a pair of positional ones and keywords) and of the result.
     ranges : dict
-        Least and greatest value of each symbol.
+        Minimum and maximum of each symbol.
     guards : list of Guard
-        Conditions on the arguments that the traced module asked for.
+        Conditions on the arguments that tracing recorded.
     """
 
     inputs: list[Input]
@@ -96,12 +96,12 @@ class Requirement:
     count : int
         How many nodes call it.
     dtypes : tuple of str
-        The dtypes of the tensors that it is given, or gives where it is given none.
+        The dtypes of its input tensors, or of its results if it has none.
     status : str
         As in the table; ``number`` for functions of sizes, ``graph`` for higher-order operators that run here, and
         ``unknown`` for anything else.
     differences : tuple of str
-        The ids in the catalogue of what NumPy's counterpart does otherwise.
+        Catalogue ids of the differences of NumPy's counterpart.
     """
 
     name: str
@@ -112,24 +112,24 @@ class Requirement:
 
 
 class Program:
-    """A program that `torchnp.load` has read; call it as the module that was exported.
+    """A program that `torchnp.load` has read; call it like the exported module.
 
-    It takes NumPy arrays where the module took tensors, and gives arrays in the module's own structure: tuples, lists,
-    dicts and named tuples as they were, objects of other classes as dicts of their fields. Values are those of the
-    table's kernels within the operators' tolerances, and with ``exact`` to the bit. As in torch, buffers keep what a call writes to them, an argument that the
-    module writes to is written in place, and a result may share memory with an argument.
+    It takes NumPy arrays where the module took tensors, and returns arrays in the module's own structure: tuples,
+    lists, dicts and named tuples unchanged, objects of other classes as dicts of their fields. Values match the table's
+    kernels within the operators' tolerances, and bit for bit with ``exact``. As in torch, buffers keep what a call
+    writes to them, arguments that the module writes to are written in place, and results may alias arguments.
 
     Attributes
     ----------
     graph : Graph
         The nodes.
-    signature : Signature
-        What inputs and outputs are for.
+    signature : GraphSignature
+        The roles of inputs and outputs.
     state : dict of str to ndarray
-        Parameters, buffers and constants by their names in the module. To change the program, write to an array or put
-        another in its place; those that the first call has made something of are read-only since.
+        Parameters, buffers and constants by their names in the module. To change the program, write to an array or
+        replace it. Arrays that the first call folded into its plan are read-only from then on.
     exact : bool
-        Whether results have the bits of the table's kernels.
+        Whether results match the table's kernels bit for bit.
     """
 
     def __init__(self, graph: Graph, signature: GraphSignature, state: dict[str, ndarray], exact: bool = False) -> None:
@@ -155,7 +155,7 @@ class Program:
         return self.run(args, kwargs)
 
     def run(self, args: tuple, kwargs: dict[str, Any], report: Report | None = None) -> Any:
-        """Call the program, and report on each node.
+        """Call the program and report each node that ran.
 
         Parameters
         ----------
@@ -174,9 +174,9 @@ class Program:
         ValueError
             The arguments have another structure, in torch's words.
         RuntimeError
-            An array has another shape or dtype, or a size is out of its range, in torch's words where it has some.
+            An array has the wrong shape or dtype, or a size is out of range, in torch's words if it has a message.
         AssertionError
-            A condition that the module asked of its arguments when it was traced does not hold, in torch's words.
+            A condition on the arguments that tracing recorded does not hold, in torch's words.
         """
         given = self.flatten(args, kwargs)
         values = self._values(given)
@@ -186,7 +186,7 @@ class Program:
         return self.signature.gives.build(iter(leaves))
 
     def _planned(self) -> ExecutionPlan:
-        """The plan, made again where an array that it has in it was exchanged."""
+        """The plan, rebuilt if an array folded into it was replaced."""
         if self._plan is None or any(self.state.get(target) is not x for target, x in self._used.items()):
             if self.exact:
                 self._plan = ExecutionPlan(self.graph)
@@ -205,7 +205,7 @@ class Program:
     # ------------------------------------------------------------ arguments
 
     def flatten(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
-        """The values of a call in the graph's order; ValueError in torch's words if they have another structure."""
+        """A call's values in the graph's order; ValueError in torch's words if their structure differs."""
         takes = self.signature.takes
         names = list(takes.children[1].keys or ())
         if set(kwargs) != set(names):
@@ -224,12 +224,12 @@ class Program:
             ) from None
 
     def arrange(self, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        """The arguments of a call from values by the names of `inputs`; constants are the program's own.
+        """Build a call's arguments from values by the names of `inputs`; constants come from the program.
 
         Raises
         ------
         ValueError
-            A name is missing, or is none of the program's.
+            A name is missing or unknown.
         """
         users = [spec for spec in self.signature.inputs if isinstance(spec, (UserInput, Constant))]
         wanted = self.inputs
@@ -273,7 +273,7 @@ class Program:
         return values
 
     def _check_size(self, expected: Any, size: int, known: dict[str, int], path: str) -> None:
-        """Bind a symbol to a size, or compare the size with what the symbols before it make of it."""
+        """Bind a symbol to a size, or compare the size with the value that bound symbols imply."""
         names = symbols(expected)
         if not names:
             if size != evaluate(expected, {}):
@@ -283,7 +283,7 @@ class Program:
                     "(e.g. with Dim.DYNAMIC)"
                 )
             return
-        if len(names) > 1:  # torch leaves these to the assertions in the graph
+        if len(names) > 1:  # torch leaves these to assertions in the graph
             return
         (name,) = names
         if name in known:
@@ -304,7 +304,7 @@ class Program:
     # ------------------------------------------------------------ results
 
     def _write(self, results: list[Any], users: dict[str, Any]) -> None:
-        """Write what the program gives for buffers and for arguments of the caller into them."""
+        """Write the program's new values of buffers and of the caller's arguments into them."""
         for value, (kind, written) in zip(results, self.signature.outputs):
             if written is None:
                 continue
@@ -312,12 +312,12 @@ class Program:
             torchnp.table["aten::copy_"](target, value)
 
     def requires(self) -> list[Requirement]:
-        """Every operator that the program calls, by name, with its dtypes and what the table says of it."""
+        """Every operator that the program calls, by name, with its dtypes and its status in the table."""
         return requirements(self.graph)
 
 
 def requirements(graph: Graph) -> list[Requirement]:
-    """Every operator in a graph and the graphs inside it, by name."""
+    """Every operator in a graph and its nested graphs, by name."""
     counts: Counter[str] = Counter()
     dtypes: dict[str, dict[str, None]] = {}
     for home, node in graph.walk():
@@ -340,7 +340,7 @@ def _shown(spec: UserInput) -> str:
 
 
 def _check_constant(expected: Any, value: Any, path: str) -> None:
-    """Refuse another value than the one that the program was exported with; in place of None torch takes anything."""
+    """Refuse a value other than the one at export; for None, torch accepts anything."""
     if expected is None:
         return
     both_nan = isinstance(expected, float) and isinstance(value, float) and math.isnan(expected) and math.isnan(value)

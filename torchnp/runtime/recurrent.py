@@ -1,7 +1,7 @@
-"""LSTM and GRU as the executor computes them: one product and one hyperbolic tangent for all gates of a step.
+"""The executor's fast LSTM and GRU: one product and one tanh call for the gates of a step.
 
-The logistic function of x is (1 + tanh(x / 2)) / 2, so that the weights of its gates are halved beforehand. Inside, what
-belongs to one gate lies in one run of memory, and products are cut so that BLAS takes them as they are.
+The logistic function of x is (1 + tanh(x / 2)) / 2, so the weights of logistic gates are halved beforehand. Each gate's
+values are contiguous in memory, and products are split so that BLAS does not copy their operands.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from torchnp.runtime.fast_ops_common import FLOAT, aligned, plain
 
 ndarray = np.ndarray
 _HALF = np.array(0.5, FLOAT)
-_ALONE = 1 << 18  # multiplications of a product that OpenBLAS leaves to one thread, and does not copy first
-_NARROW = 64  # columns of a part, at least
+_ALONE = 1 << 18  # multiplications up to which OpenBLAS uses one thread and does not copy operands
+_NARROW = 64  # minimum columns of a part
 
 
 class _Weights(NamedTuple):
-    """Of one direction of one layer: (parts, given, each), (parts, size, each) and two of (parts, 1, each) or None."""
+    """One direction of one layer: (parts, given, each), (parts, size, each), and two (parts, 1, each) or None."""
 
     of_input: ndarray
     of_state: ndarray
     bias: ndarray | None
-    of_last: ndarray | None  # of the state's products alone
+    of_last: ndarray | None  # added only to the state's product of the last gate
 
 
 class Recurrent(ABC):
-    """Layers of a recurrent network over sequences of float32."""
+    """A recurrent network over float32 sequences."""
 
     name: str
     gates: int
-    order: tuple[int, ...]  # torch's places of the gates
-    logistic: int  # so many of the first of these go through the logistic function
+    order: tuple[int, ...]  # the gates' positions in torch's weights
+    logistic: int  # the first so many of these gates are logistic
     states: int
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[list[ndarray], int, _Weights]] = {}
-        self.keep = False  # whether the weights are the same at each call
+        self.keep = False  # whether the weights are constant, so that prepared ones are cached
 
     def __call__(
         self, input: ndarray, hx: Any, params: Sequence[ndarray], has_biases: bool, num_layers: int,
@@ -77,7 +77,7 @@ class Recurrent(ABC):
     def _matching(
         self, x: ndarray, states: Sequence[ndarray], params: Sequence[ndarray], per_layer: int, directions: int, batch_first: bool
     ) -> bool:  # fmt: skip
-        """Whether all sizes fit; what does not is refused in the table's words."""
+        """Whether all sizes fit; if not, the table's kernel raises the error."""
         batch, size = x.shape[0 if batch_first else 1], states[0].shape[-1]
         if not size or any(h.shape != (len(params) // per_layer, batch, size) for h in states):
             return False
@@ -90,16 +90,16 @@ class Recurrent(ABC):
         return True
 
     def _weights(self, k: int, params: Sequence[ndarray], batch: int) -> _Weights:
-        """Of one layer in one direction, with the logistic gates first and halved."""
+        """Prepare the weights of one direction of one layer, with the logistic gates first and halved."""
         size = params[1].shape[1]
-        parts = 1  # of a gate
+        parts = 1  # parts per gate
         while batch * size * (size // parts) > _ALONE and size % (2 * parts) == 0 and size // parts >= 2 * _NARROW:
             parts *= 2
         if k in self._made and self._made[k][1] == parts and all(a is b for a, b in zip(self._made[k][0], params)):
             return self._made[k][2]
 
         def cut(w: ndarray) -> ndarray:
-            """(gates * size, n) as (gates * parts, n, each)."""
+            """Rearrange (gates * size, n) to (gates * parts, n, each)."""
             rows = w.reshape(self.gates, size, -1)[[*self.order]]
             rows[: self.logistic] *= _HALF
             return aligned(rows.reshape(self.gates * parts, size // parts, -1).swapaxes(1, 2))
@@ -111,12 +111,12 @@ class Recurrent(ABC):
 
     @abstractmethod
     def _biases(self, of_input: ndarray | None = None, of_state: ndarray | None = None) -> tuple[Any, Any]:
-        """What is added to all that the input gives, and what to the state's products of the last gate alone."""
+        """The bias of the input's products, and the bias of the state's product of the last gate alone."""
 
     def _layer(
         self, x: ndarray, states: list[ndarray], weights: _Weights, out: ndarray, reverse: bool
     ) -> list[ndarray]:  # fmt: skip
-        """One direction of one layer: the states at its end."""
+        """Run one direction of one layer; return its final states."""
         steps, batch, size = *x.shape[:2], states[0].shape[-1]
         many, _, each = weights.of_state.shape
         given = np.matmul(x.reshape(steps * batch, -1), weights.of_input)
@@ -141,11 +141,11 @@ class Recurrent(ABC):
 
     @abstractmethod
     def _step(self, gates: ndarray, own: list[ndarray], bias: ndarray | None) -> Any:
-        """What makes the states of a step, in their place, of the state's products and what the input gives."""
+        """The function that updates the states in place, from the state's products and a step's input products."""
 
 
 class LSTM(Recurrent):
-    """The gates i, f, g and o, of a state and a cell."""
+    """LSTM: gates i, f, g and o; a state and a cell."""
 
     name, gates, order, logistic, states = "aten::lstm.input", 4, (0, 1, 3, 2), 3, 2
 
@@ -172,7 +172,7 @@ class LSTM(Recurrent):
 
 
 class GRU(Recurrent):
-    """The gates r and z, and the new state, of a state."""
+    """GRU: gates r and z and the candidate n; one state."""
 
     name, gates, order, logistic, states = "aten::gru.input", 3, (0, 1, 2), 2, 1
 

@@ -1,4 +1,4 @@
-"""Running a graph node by node on the table's kernels."""
+"""Run a graph node by node on the table's kernels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from torchnp.runtime.graph import Graph, Node, Operator, Ref, Unread, refs, resu
 from torchnp.runtime.higher_order import HIGHER
 from torchnp.runtime.json_fields import ProgramError
 
-Report = Callable[[Node, float], None]  # a node that has run, and its seconds
-Reader = Callable[[list[Any]], Any]  # of all values
-# A kernel, its arguments and keywords, what keeps its results, and the places that nobody reads any more.
+Report = Callable[[Node, float], None]  # called with a node that has run, and its seconds
+Reader = Callable[[list[Any]], Any]  # reads from the list of all values
+# A kernel, readers of its arguments and keywords, the writer of its results, the dead places after it, and its node.
 Step = tuple[Callable[..., Any], Reader, Reader | None, Callable[[list[Any], Any], None], list[int], Node]
 
 
@@ -25,7 +25,7 @@ def _sym_sqrt(x: float) -> float:
     return math.sqrt(x)
 
 
-# What programs compute of sizes: Python's own functions, and torch's of the same kind.
+# Functions of sizes in programs: Python's own, and torch's counterparts.
 NUMBERS: dict[str, Callable[..., Any]] = {
     f"_operator.{name}": getattr(operator, name)
     for name in (
@@ -52,7 +52,7 @@ NUMBERS |= {
 
 
 def _small_power(base: Any, exponent: Any) -> Any:
-    """A power of a size: no size needs more than 64 bits, and a wrong program could ask for more than memory."""
+    """A power of a size, bounded: sizes fit in 64 bits, and a malformed program could exhaust memory."""
     if isinstance(exponent, int) and exponent > 64 and isinstance(base, int) and abs(base) > 1:
         raise OverflowError(f"a size is to the power of {exponent}")
     return base**exponent
@@ -82,7 +82,7 @@ def missing(graph: Graph) -> dict[str, str]:
 
 
 def check_calls(graph: Graph) -> None:
-    """Refuse calls whose arguments or results the schema does not have."""
+    """Refuse calls whose arguments or results do not match the schema."""
     for _, node in graph.walk():
         if unread := [x.kind for x in (*node.args, *node.kwargs.values()) if isinstance(x, Unread)]:
             raise ProgramError(f"{node.where} has an argument of the kind {unread[0]!r}, which it does not take")
@@ -111,12 +111,12 @@ def check_calls(graph: Graph) -> None:
 
 
 class ExecutionPlan:
-    """A graph ready to run: each node's kernel, and where its arguments stand in a list of all values.
+    """A graph ready to run: each node's kernel, and its arguments' places in a list of all values.
 
     Parameters
     ----------
     graph : Graph
-        One that `missing` and `check_calls` have passed.
+        A graph that has passed `missing` and `check_calls`.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -127,12 +127,12 @@ class ExecutionPlan:
         self._outputs = [self._reader(x) for x in graph.outputs]
 
     def __call__(self, inputs: list[Any], report: Report | None = None) -> list[Any]:
-        """The outputs of the graph for its inputs, in order.
+        """Run the graph on its inputs; return its outputs, in order.
 
         Parameters
         ----------
         inputs : list
-            Arrays of any shape and dtype, and numbers; it is emptied, so that what is read for the last time is freed.
+            Arrays of any shape and dtype, and numbers; the list is emptied to free values after their last use.
         report : callable, optional
             Called with each node that has run, and the seconds it took.
 
@@ -147,7 +147,7 @@ class ExecutionPlan:
                 values[place] = x
         x = None
         inputs.clear()
-        with np.errstate(all="ignore"):  # numbers that are none are no news, as in the table's kernels
+        with np.errstate(all="ignore"):  # no floating point warnings, as in the table's kernels
             return self._run(values) if report is None else self._reported(values, report)
 
     def _run(self, values: list[Any]) -> list[Any]:
@@ -200,7 +200,7 @@ class ExecutionPlan:
         return function, args, kwargs, keep, [self._place(name) for name in node.dead], node
 
     def _at(self, x: Any) -> int | Reader:
-        """Where an argument stands, or what makes it of the values."""
+        """An argument's place among the values, or a reader that builds it from them."""
         if isinstance(x, Ref):
             return self._place(x.name)
         if isinstance(x, Graph):
@@ -216,7 +216,7 @@ class ExecutionPlan:
         return _getter(at) if isinstance(at, int) else at
 
     def _result_writer(self, node: Node, several: bool) -> Callable[[list[Any], Any], None]:
-        """What writes a node's results to their places."""
+        """The function that writes a node's results to their places."""
         if not any(True for _ in result_names(node.results)):
             return lambda values, found: None
         one = node.results[0]
@@ -229,7 +229,7 @@ class ExecutionPlan:
 
 
 def run(graph: Graph, inputs: Sequence[Any], report: Report | None = None) -> list[Any]:
-    """The outputs of a graph for its inputs, in order; who runs it again keeps a `Plan`."""
+    """Run a graph once; return its outputs, in order. To run it again, keep an `ExecutionPlan`."""
     return ExecutionPlan(graph)([*inputs], report)
 
 
@@ -248,7 +248,7 @@ _NUMBER = {"int": int, "float": float, "bool": bool}
 
 
 def _bind(node: Node, results: list[Any], found: Any, values: list[Any], places: dict[str, int]) -> None:
-    """Write results to the places of their names."""
+    """Write results to the places of their names, converting numbers to their kinds."""
     if not isinstance(found, (list, tuple)) or len(found) != len(results):
         given = len(found) if isinstance(found, (list, tuple)) else 1
         raise ProgramError(f"{node.where} has given {given} results, and the program names {len(results)}")

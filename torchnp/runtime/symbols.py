@@ -1,4 +1,4 @@
-"""Sizes with names: the expressions of ``Symbol('s77', ...)`` that stand for sizes of inputs, without SymPy.
+"""Symbolic sizes: expressions of ``Symbol('s77', ...)`` that stand for input sizes, without SymPy.
 
 An expression is an integer, the name of a symbol, or a tuple of a function's name and its operands.
 """
@@ -41,7 +41,7 @@ _CONSTANTS = {"Zero": 0, "One": 1, "NegativeOne": -1}
 
 
 def parse_size(record: Any, where: str) -> Expression:
-    """A size of a tensor as the graph's JSON has it: ``as_int`` or ``as_expr``."""
+    """Parse a tensor size from the graph's JSON: ``as_int`` or ``as_expr``."""
     kind, value = union(record, where)
     if kind == "as_int":
         return as_kind(value, int, where)
@@ -51,7 +51,7 @@ def parse_size(record: Any, where: str) -> Expression:
 
 
 def parse(text: str, where: str) -> Expression:
-    """An expression from SymPy's own text: ``Mul(Integer(2), Symbol('s77', positive=True, integer=True))``."""
+    """Parse an expression from SymPy's text: ``Mul(Integer(2), Symbol('s77', positive=True, integer=True))``."""
     if len(text) > MAX_TEXT:
         raise ProgramError(f"{where} is an expression of {len(text)} characters")
     try:
@@ -103,7 +103,7 @@ def evaluate(expression: Expression, values: Mapping[str, int]) -> int:
     Raises
     ------
     ProgramError
-        It divides by zero, or leaves 64 bits.
+        It divides by zero, or does not fit in 64 bits.
     """
     if isinstance(expression, int):
         return expression
@@ -119,7 +119,7 @@ def evaluate(expression: Expression, values: Mapping[str, int]) -> int:
 
 
 def solve(expression: Expression, symbol: str, size: int) -> int | None:
-    """The value of the one symbol of a linear expression for which it is ``size``; None if there is none."""
+    """Solve a linear expression of one symbol for ``size``; None if there is no solution."""
     zero, one = (evaluate(expression, {symbol: n}) for n in (0, 1))
     if one == zero:
         return None
@@ -142,7 +142,7 @@ def spell(expression: Expression) -> str:
 
 
 def parse_ranges(record: Any, where: str) -> dict[str, tuple[int | None, int | None]]:
-    """The least and the greatest value of each symbol; None where there is no bound."""
+    """The bounds of each symbol; None for no bound."""
     return {
         name: tuple(
             optional(as_kind(r, dict, where), bound, int, f"{where}.{name}") for bound in ("min_val", "max_val")
