@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.ufuncs import trusted
+from torchnp.ufunc_workarounds import trusted
 
 KINDS = "?bBhHiIlLefdFD"
 STRIDES = (1, 2, 3, 4, 5, 8, 16, -1, -2)  # in elements

@@ -1,7 +1,7 @@
 """Write torchnp/data/layouts.tsv: by which rule torch lays out each row's results, asked of the installed torch.
 
 Calls that the harness records are repeated with their arguments in other memory (permuted, spread out, expanded), and
-the strides of torch's fresh results are held against every rule of `torchnp.layout.layouts` that could be meant; the first of
+the strides of torch's fresh results are held against every rule of `torchnp.layout.named_rules` that could be meant; the first of
 those left is written. Where none is left the rule is ``own``, and the kernel has to know. Some of torch's kernels
 read beyond an expanded argument: each operator is asked in a process of its own.
 
@@ -40,7 +40,7 @@ from opinfo_tests.generate.samples.opinfo_reach import plan
 from opinfo_tests.generate.strategies import draws
 from opinfo_tests.schemas import bound
 from torchnp.core.schema import Schema
-from torchnp.layout import layouts
+from torchnp.layout import named_rules
 
 SCHEMAS = torchnp.table.schemas
 SAMPLED = ("float32", "int64")
@@ -57,7 +57,7 @@ PREFERRED = {
     "joined:tensors": frozenset(["cat", "concat", "concatenate"]),
     "stacked:tensors": frozenset(["stack", "_stack"]),
 }
-HEAD = "# How torch lays out what it returns: rule of each result, rows (see torchnp/layout/layouts.py); by scripts/make_layouts.py"
+HEAD = "# How torch lays out what it returns: rule of each result, rows (see torchnp/layout/named_rules.py); by scripts/make_layouts.py"
 
 
 class Answer(NamedTuple):
@@ -187,7 +187,7 @@ def candidates(op: str) -> Iterator[str]:
     yield from ("columns", "swept")
 
 
-def fits(rule: layouts.Rule, answer: Answer, place: int, where: int) -> bool:
+def fits(rule: named_rules.Rule, answer: Answer, place: int, where: int) -> bool:
     """Whether a rule gives the strides that torch gave for one result."""
     case, results = answer
     shape, wanted = results[place]
@@ -226,7 +226,7 @@ def decide(op: str, found: list[Answer]) -> tuple[list[str], list[str]]:
 
 def best(op: str, slot: int, asked: list[tuple[Answer, int]], of_list: bool) -> tuple[str, list[tuple[Answer, int]]]:
     """The rule that explains most, ``own`` if that is not enough, and what it does not explain."""
-    rules = {text: layouts.parse(text, SCHEMAS[op]) for text in candidates(op)}
+    rules = {text: named_rules.parse(text, SCHEMAS[op]) for text in candidates(op)}
     wrong: dict[str, list[tuple[Answer, int]]] = {text: [] for text in rules}
     for answer, place in asked:
         for text, rule in rules.items():
@@ -280,7 +280,9 @@ def main() -> int:
     parser.add_argument("--ops", default="", help="rows by pattern: print their rules, and write nothing")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    wanted = {n for n in rows() if fnmatch.fnmatch(n, options.ops or "*") and (options.ops or n not in layouts.rules())}
+    wanted = {
+        n for n in rows() if fnmatch.fnmatch(n, options.ops or "*") and (options.ops or n not in named_rules.rules())
+    }
     if options.keep and options.keep.exists():
         found = pickle.loads(options.keep.read_bytes())
     else:
@@ -294,8 +296,8 @@ def main() -> int:
     if options.ops:
         print(text)
         return 0
-    old = layouts.DATA.read_text(encoding="utf-8")
-    layouts.DATA.write_text(merged(old, text), encoding="utf-8")
+    old = named_rules.DATA.read_text(encoding="utf-8")
+    named_rules.DATA.write_text(merged(old, text), encoding="utf-8")
     return 0
 
 

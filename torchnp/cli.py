@@ -14,7 +14,7 @@ import numpy as np
 import torchnp
 from torchnp.core.optional_deps import lacking
 from torchnp.rpc.server.config.options import add_options
-from torchnp.rpc.server.owner import add_owner_commands
+from torchnp.rpc.server.owner_commands import add_owner_commands
 
 # Commands load the table and other large modules themselves, where interrupts are handled.
 
@@ -236,7 +236,7 @@ def serve(args: argparse.Namespace) -> int:
     """``torchnp serve``: run the server until interrupted."""
     _need("rpc", "msgspec")
     from torchnp.rpc.exceptions import LedgerError
-    from torchnp.rpc.server.startup import serve_with
+    from torchnp.rpc.server.serve_arguments import serve_with
 
     try:
         serve_with(args)
@@ -248,9 +248,9 @@ def serve(args: argparse.Namespace) -> int:
 
 
 def owner(args: argparse.Namespace) -> int:
-    """``torchnp owner``: see `torchnp.rpc.server.owner`."""
+    """``torchnp owner``: see `torchnp.rpc.server.owner_commands`."""
     from torchnp.rpc.exceptions import LedgerError
-    from torchnp.rpc.server.owner import run
+    from torchnp.rpc.server.owner_commands import run
 
     try:
         return run(args)

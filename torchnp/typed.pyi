@@ -537,21 +537,21 @@ class _aten__autocast_to_reduced_precision:
     def overloads(self) -> list[str]: ...
 
 class _aten__batch_norm_impl_index:
-    """`native_batch_norm` with shapes checked; the reserve and the number say which device code ran."""
+    """`native_batch_norm` with shape checks; also the reserve, and the number of the backend that ran."""
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> tuple[_Array, _Array, _Array, _Array, _int]: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> tuple[_Array, _Array, _Array, _Array, _int]:
-        """`native_batch_norm` with shapes checked; the reserve and the number say which device code ran.
+        """`native_batch_norm` with shape checks; also the reserve, and the number of the backend that ran.
 
         ``aten::_batch_norm_impl_index(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> (Tensor, Tensor, Tensor, Tensor, int)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__batch_norm_impl_index_backward:
-    """`native_batch_norm_backward`, which is the implementation 0."""
+    """`native_batch_norm_backward`, the implementation with index 0."""
     def __call__(_, /, impl_index: _int, input: _Tensor, grad_output: _Tensor, weight: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, save_mean: _Tensor | None, save_var_transform: _Tensor | None, train: _bool, eps: _float, output_mask: Sequence[_bool] | _bool, reservedSpace: _Tensor) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(impl_index: _int, input: _Tensor, grad_output: _Tensor, weight: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, save_mean: _Tensor | None, save_var_transform: _Tensor | None, train: _bool, eps: _float, output_mask: Sequence[_bool] | _bool, reservedSpace: _Tensor) -> tuple[_Array, _Array, _Array]:
-        """`native_batch_norm_backward`, which is the implementation 0.
+        """`native_batch_norm_backward`, the implementation with index 0.
 
         ``aten::_batch_norm_impl_index_backward(int impl_index, Tensor input, Tensor grad_output, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var_transform, bool train, float eps, bool[3] output_mask, Tensor reservedSpace) -> (Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -753,24 +753,24 @@ class _aten__cholesky_solve_helper:
     def overloads(self) -> list[str]: ...
 
 class _aten__choose_qparams_per_tensor:
-    """The scale and zero point by which 8 bits, or 7, hold all values."""
+    """The scale and zero point with which 8 bits (or 7) hold all values."""
     def __call__(_, /, self: _Tensor, reduce_range: _bool = ...) -> tuple[_float, _int]: ...
     @staticmethod
     def default(self: _Tensor, reduce_range: _bool = ...) -> tuple[_float, _int]:
-        """The scale and zero point by which 8 bits, or 7, hold all values.
+        """The scale and zero point with which 8 bits (or 7) hold all values.
 
         ``aten::_choose_qparams_per_tensor(Tensor self, bool reduce_range=False) -> (float, int)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__chunk_cat:
-    """Each tensor cut into chunks along a dimension (padded with zeros), the i-th chunks of all joined."""
+    """Each tensor cut into zero-padded chunks along a dimension, with the i-th chunks of all joined."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor], dim: _int, num_chunks: _int) -> _Array: ...
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor], dim: _int, num_chunks: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor], dim: _int, num_chunks: _int) -> _Array:
-        """Each tensor cut into chunks along a dimension (padded with zeros), the i-th chunks of all joined.
+        """Each tensor cut into zero-padded chunks along a dimension, with the i-th chunks of all joined.
 
         ``aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor``"""
     @staticmethod
@@ -781,14 +781,14 @@ class _aten__chunk_cat:
     def overloads(self) -> list[str]: ...
 
 class _aten__compute_linear_combination:
-    """Sums of the parts of the first dimension, times a row of real coefficients for each sum, rounded at each step."""
+    """Sums over the first dimension, each weighted by a row of real coefficients, rounded at each step."""
     @overload
     def __call__(_, /, input: _Tensor, coefficients: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, input: _Tensor, coefficients: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, coefficients: _Tensor) -> _Array:
-        """Sums of the parts of the first dimension, times a row of real coefficients for each sum, rounded at each step.
+        """Sums over the first dimension, each weighted by a row of real coefficients, rounded at each step.
 
         ``aten::_compute_linear_combination(Tensor input, Tensor coefficients) -> Tensor``"""
     @staticmethod
@@ -889,7 +889,7 @@ class _aten__convert_indices_from_coo_to_csr:
     def overloads(self) -> list[str]: ...
 
 class _aten__convert_indices_from_csr_to_coo:
-    """Row and column numbers, and before them those of a batch, from where each row begins.
+    """Batch, row and column numbers, from where each row begins.
 
     Like ``numpy.repeat``, with 1 known difference: ``torchnp explain _convert_indices_from_csr_to_coo``."""
     @overload
@@ -898,7 +898,7 @@ class _aten__convert_indices_from_csr_to_coo:
     def __call__(_, /, crow_indices: _Tensor, col_indices: _Tensor, *, out_int32: _bool = ..., transpose: _bool = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(crow_indices: _Tensor, col_indices: _Tensor, *, out_int32: _bool = ..., transpose: _bool = ...) -> _Array:
-        """Row and column numbers, and before them those of a batch, from where each row begins.
+        """Batch, row and column numbers, from where each row begins.
 
         ``aten::_convert_indices_from_csr_to_coo(Tensor crow_indices, Tensor col_indices, *, bool out_int32=False, bool transpose=False) -> Tensor``"""
     @staticmethod
@@ -1126,14 +1126,14 @@ class _aten__dim_arange:
     def overloads(self) -> list[str]: ...
 
 class _aten__dirichlet_grad:
-    """The derivative of a Dirichlet value by its concentration, in terms of a beta value's."""
+    """The derivative of a Dirichlet draw with respect to its concentration, through that of a beta draw."""
     @overload
     def __call__(_, /, x: _Tensor, alpha: _Tensor, total: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, x: _Tensor, alpha: _Tensor, total: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(x: _Tensor, alpha: _Tensor, total: _Tensor) -> _Array:
-        """The derivative of a Dirichlet value by its concentration, in terms of a beta value's.
+        """The derivative of a Dirichlet draw with respect to its concentration, through that of a beta draw.
 
         ``aten::_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor``"""
     @staticmethod
@@ -1212,14 +1212,14 @@ class _aten__embedding_bag_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__embedding_bag_dense_backward:
-    """The gradient of each bag added to the rows that it was made of."""
+    """Add the gradient of each bag to the rows it was made from."""
     @overload
     def __call__(_, /, grad: _Tensor, indices: _Tensor, offset2bag: _Tensor, bag_size: _Tensor, maximum_indices: _Tensor, num_weights: _int, scale_grad_by_freq: _bool, mode: _int, per_sample_weights: _Tensor | None, padding_idx: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad: _Tensor, indices: _Tensor, offset2bag: _Tensor, bag_size: _Tensor, maximum_indices: _Tensor, num_weights: _int, scale_grad_by_freq: _bool, mode: _int, per_sample_weights: _Tensor | None, padding_idx: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, indices: _Tensor, offset2bag: _Tensor, bag_size: _Tensor, maximum_indices: _Tensor, num_weights: _int, scale_grad_by_freq: _bool, mode: _int, per_sample_weights: _Tensor | None, padding_idx: _int = ...) -> _Array:
-        """The gradient of each bag added to the rows that it was made of.
+        """Add the gradient of each bag to the rows it was made from.
 
         ``aten::_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor``"""
     @staticmethod
@@ -1248,14 +1248,14 @@ class _aten__embedding_bag_forward_only:
     def overloads(self) -> list[str]: ...
 
 class _aten__embedding_bag_per_sample_weights_backward:
-    """The gradient of each sample's weight: its row times the gradient of its bag."""
+    """The gradient of each per-sample weight: its row times the gradient of its bag."""
     @overload
     def __call__(_, /, grad: _Tensor, weight: _Tensor, indices: _Tensor, offsets: _Tensor, offset2bag: _Tensor, mode: _int, padding_idx: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad: _Tensor, weight: _Tensor, indices: _Tensor, offsets: _Tensor, offset2bag: _Tensor, mode: _int, padding_idx: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, weight: _Tensor, indices: _Tensor, offsets: _Tensor, offset2bag: _Tensor, mode: _int, padding_idx: _int = ...) -> _Array:
-        """The gradient of each sample's weight: its row times the gradient of its bag.
+        """The gradient of each per-sample weight: its row times the gradient of its bag.
 
         ``aten::_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor``"""
     @staticmethod
@@ -1340,14 +1340,14 @@ class _aten__fake_quantize_learnable_per_tensor_affine_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams:
-    """`fake_quantize_per_tensor_affine_cachemask` with numbers that come as tensors, or the values themselves."""
+    """`fake_quantize_per_tensor_affine_cachemask` with parameters as tensors; the values unchanged if disabled."""
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, fake_quant_enabled: _Tensor, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, fake_quant_enabled: _Tensor, quant_min: _int, quant_max: _int, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, scale: _Tensor, zero_point: _Tensor, fake_quant_enabled: _Tensor, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]:
-        """`fake_quantize_per_tensor_affine_cachemask` with numbers that come as tensors, or the values themselves.
+        """`fake_quantize_per_tensor_affine_cachemask` with parameters as tensors; the values unchanged if disabled.
 
         ``aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, Tensor fake_quant_enabled, int quant_min, int quant_max) -> (Tensor output, Tensor mask)``"""
     @staticmethod
@@ -1398,7 +1398,7 @@ class _aten__fft_c2r:
     def overloads(self) -> list[str]: ...
 
 class _aten__fft_r2c:
-    """Transform of real input over dimensions; one-sided, the last of them keeps n // 2 + 1 frequencies.
+    """Transform of real input over dimensions; if one-sided, the last of them keeps n // 2 + 1 frequencies.
 
     Like ``numpy.fft.rfftn``, with 3 known differences: ``torchnp explain _fft_r2c``."""
     @overload
@@ -1407,12 +1407,12 @@ class _aten__fft_r2c:
     def __call__(_, /, self: _Tensor, dim: Sequence[_int], normalization: _int, onesided: _bool, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: Sequence[_int], normalization: _int, onesided: _bool) -> _Array:
-        """Transform of real input over dimensions; one-sided, the last of them keeps n // 2 + 1 frequencies.
+        """Transform of real input over dimensions; if one-sided, the last of them keeps n // 2 + 1 frequencies.
 
         ``aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor``"""
     @staticmethod
     def out(self: _Tensor, dim: Sequence[_int], normalization: _int, onesided: _bool, *, out: _Array) -> _Array:
-        """`_fft_r2c`, copied into out; only a one-sided spectrum goes into every dtype.
+        """`_fft_r2c`, copied into out; only a one-sided spectrum fits an out of any dtype.
 
         ``aten::_fft_r2c.out(Tensor self, int[] dim, int normalization, bool onesided, *, Tensor(a!) out) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -3702,7 +3702,7 @@ class _aten__fused_dropout:
         ``aten::_fused_dropout.out(Tensor self, float p, Generator? generator=None, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))``"""
     @staticmethod
     def default(self: _Tensor, p: _float, generator: Any | None = ...) -> tuple[_Array, _Array]:
-        """Each value over ``p`` with probability ``p``, else zero, and which were kept; the draws are those of the CPU.
+        """Each value divided by ``p`` with probability ``p``, else zero, and which were kept; drawn as on the CPU.
 
         ``aten::_fused_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -3726,11 +3726,11 @@ class _aten__fused_moving_avg_obs_fq_helper:
     def overloads(self) -> list[str]: ...
 
 class _aten__fused_moving_avg_obs_fq_helper_functional:
-    """Fake-quantized values with their mask; the range, followed; and its scale and zero point."""
+    """Fake-quantized values with their mask; the updated range; and its scale and zero point."""
     def __call__(_, /, self: _Tensor, observer_on: _Tensor, fake_quant_on: _Tensor, running_min: _Tensor, running_max: _Tensor, scale: _Tensor, zero_point: _Tensor, averaging_const: _float, quant_min: _int, quant_max: _int, ch_axis: _int, per_row_fake_quant: _bool = ..., symmetric_quant: _bool = ...) -> tuple[_Array, _Array, _Array, _Array, _Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, observer_on: _Tensor, fake_quant_on: _Tensor, running_min: _Tensor, running_max: _Tensor, scale: _Tensor, zero_point: _Tensor, averaging_const: _float, quant_min: _int, quant_max: _int, ch_axis: _int, per_row_fake_quant: _bool = ..., symmetric_quant: _bool = ...) -> tuple[_Array, _Array, _Array, _Array, _Array, _Array]:
-        """Fake-quantized values with their mask; the range, followed; and its scale and zero point.
+        """Fake-quantized values with their mask; the updated range; and its scale and zero point.
 
         ``aten::_fused_moving_avg_obs_fq_helper_functional(Tensor self, Tensor observer_on, Tensor fake_quant_on, Tensor running_min, Tensor running_max, Tensor scale, Tensor zero_point, float averaging_const, int quant_min, int quant_max, int ch_axis, bool per_row_fake_quant=False, bool symmetric_quant=False) -> (Tensor output, Tensor mask, Tensor running_min_out, Tensor running_max_out, Tensor scale_out, Tensor zero_point_out)``"""
     def overloads(self) -> list[str]: ...
@@ -3756,11 +3756,11 @@ class _aten__fused_rms_norm_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__fused_sdp_choice:
-    """Which implementation torch picks: 1 for the fused one, 0 for plain mathematics."""
+    """The implementation that torch picks: 1 for the fused one, 0 for plain math."""
     def __call__(_, /, query: _Tensor, key: _Tensor, value: _Tensor, attn_mask: _Tensor | None = ..., dropout_p: _float = ..., is_causal: _bool = ..., *, scale: _float | None = ..., enable_gqa: _bool = ...) -> _int: ...
     @staticmethod
     def default(query: _Tensor, key: _Tensor, value: _Tensor, attn_mask: _Tensor | None = ..., dropout_p: _float = ..., is_causal: _bool = ..., *, scale: _float | None = ..., enable_gqa: _bool = ...) -> _int:
-        """Which implementation torch picks: 1 for the fused one, 0 for plain mathematics.
+        """The implementation that torch picks: 1 for the fused one, 0 for plain math.
 
         ``aten::_fused_sdp_choice(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> int``"""
     def overloads(self) -> list[str]: ...
@@ -3862,25 +3862,25 @@ class _aten__grid_sampler_2d_cpu_fallback:
     def overloads(self) -> list[str]: ...
 
 class _aten__grid_sampler_2d_cpu_fallback_backward:
-    """Gradients in the image and in the points, of float32."""
+    """Gradients in the image and in the points, for float32 only."""
     def __call__(_, /, grad_output: _Tensor, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(grad_output: _Tensor, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> tuple[_Array, _Array]:
-        """Gradients in the image and in the points, of float32.
+        """Gradients in the image and in the points, for float32 only.
 
         ``aten::_grid_sampler_2d_cpu_fallback_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__grouped_mm:
-    """Products of groups, which end at ``offs``: of rows (2-d by 3-d), of columns (3-d by 2-d), of inner slices (2-d by 2-d).
+    """Products of groups that end at ``offs``: of rows (2-d by 3-d), columns (3-d by 2-d) or inner slices (2-d by 2-d).
 
-    Rows and columns after the last group are zero here and anything in torch."""
+    Rows and columns after the last group are zero here, and uninitialized in torch."""
     def __call__(_, /, self: _Tensor, mat2: _Tensor, offs: _Tensor | None = ..., bias: _Tensor | None = ..., out_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mat2: _Tensor, offs: _Tensor | None = ..., bias: _Tensor | None = ..., out_dtype: _ScalarType | None = ...) -> _Array:
-        """Products of groups, which end at ``offs``: of rows (2-d by 3-d), of columns (3-d by 2-d), of inner slices (2-d by 2-d).
+        """Products of groups that end at ``offs``: of rows (2-d by 3-d), columns (3-d by 2-d) or inner slices (2-d by 2-d).
 
-        Rows and columns after the last group are zero here and anything in torch.
+        Rows and columns after the last group are zero here, and uninitialized in torch.
 
         ``aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4068,24 +4068,24 @@ class _aten__lazy_clone:
     def overloads(self) -> list[str]: ...
 
 class _aten__linalg_check_errors:
-    """Raise what the error codes of an algorithm mean."""
+    """Raise the error for an algorithm's error codes."""
     def __call__(_, /, info: _Tensor, api_name: _str, *, is_matrix: _bool) -> None: ...
     @staticmethod
     def default(info: _Tensor, api_name: _str, *, is_matrix: _bool) -> None:
-        """Raise what the error codes of an algorithm mean.
+        """Raise the error for an algorithm's error codes.
 
         ``aten::_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__linalg_det:
-    """Determinants, with the LU factors that they were computed from."""
+    """Determinants, with the LU factors they are computed from."""
     @overload
     def __call__(_, /, A: _Tensor) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, A: _Tensor, *, result: _Array, LU: _Array, pivots: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(A: _Tensor) -> tuple[_Array, _Array, _Array]:
-        """Determinants, with the LU factors that they were computed from.
+        """Determinants, with the LU factors they are computed from.
 
         ``aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)``"""
     @staticmethod
@@ -4096,7 +4096,7 @@ class _aten__linalg_det:
     def overloads(self) -> list[str]: ...
 
 class _aten__linalg_eigh:
-    """Eigenvalues in ascending order and eigenvectors of Hermitian matrices, of which one triangle is read.
+    """Eigenvalues in ascending order and eigenvectors of Hermitian matrices; only one triangle is read.
 
     Like ``numpy.linalg.eigh``, with 1 known difference: ``torchnp explain _linalg_eigh``."""
     @overload
@@ -4105,7 +4105,7 @@ class _aten__linalg_eigh:
     def __call__(_, /, A: _Tensor, UPLO: _str = ..., compute_v: _bool = ..., *, eigenvalues: _Array, eigenvectors: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(A: _Tensor, UPLO: _str = ..., compute_v: _bool = ...) -> tuple[_Array, _Array]:
-        """Eigenvalues in ascending order and eigenvectors of Hermitian matrices, of which one triangle is read.
+        """Eigenvalues in ascending order and eigenvectors of Hermitian matrices; only one triangle is read.
 
         ``aten::_linalg_eigh(Tensor A, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)``"""
     @staticmethod
@@ -4260,13 +4260,13 @@ class _aten__lu_with_info:
     def overloads(self) -> list[str]: ...
 
 class _aten__make_dep_token:
-    """A value that only stands for an order of calls.
+    """A dummy value that stands for an order of calls.
 
     Like ``numpy.empty``, with 2 known differences: ``torchnp explain _make_dep_token``."""
     def __call__(_, /, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(*, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """A value that only stands for an order of calls.
+        """A dummy value that stands for an order of calls.
 
         ``aten::_make_dep_token(*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4290,14 +4290,14 @@ class _aten__masked_scale:
     def overloads(self) -> list[str]: ...
 
 class _aten__masked_softmax:
-    """softmax over what the mask leaves: its True elements count as 0, and a row of them as NaN."""
+    """softmax over the unmasked elements; masked (True) ones give 0, and a row of them NaN."""
     @overload
     def __call__(_, /, self: _Tensor, mask: _Tensor, dim: _int | None = ..., mask_type: _int | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, mask: _Tensor, dim: _int | None = ..., mask_type: _int | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mask: _Tensor, dim: _int | None = ..., mask_type: _int | None = ...) -> _Array:
-        """softmax over what the mask leaves: its True elements count as 0, and a row of them as NaN.
+        """softmax over the unmasked elements; masked (True) ones give 0, and a row of them NaN.
 
         ``aten::_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor``"""
     @staticmethod
@@ -4308,14 +4308,14 @@ class _aten__masked_softmax:
     def overloads(self) -> list[str]: ...
 
 class _aten__masked_softmax_backward:
-    """Gradient of `_masked_softmax`: that of softmax over what the mask leaves."""
+    """Gradient of `_masked_softmax`: that of softmax over the unmasked elements."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output: _Tensor, mask: _Tensor, dim: _int | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output: _Tensor, mask: _Tensor, dim: _int | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output: _Tensor, mask: _Tensor, dim: _int | None = ...) -> _Array:
-        """Gradient of `_masked_softmax`: that of softmax over what the mask leaves.
+        """Gradient of `_masked_softmax`: that of softmax over the unmasked elements.
 
         ``aten::_masked_softmax_backward(Tensor grad_output, Tensor output, Tensor mask, int? dim=None) -> Tensor``"""
     @staticmethod
@@ -4518,11 +4518,11 @@ class _aten__neg_view_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten__nested_compute_contiguous_strides_offsets:
-    """The strides of rows of unequal shapes, and the places where each begins, if they lie one after the other."""
+    """Strides and offsets of parts of unequal shapes, stored one after the other."""
     def __call__(_, /, nested_size: _Tensor) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(nested_size: _Tensor) -> tuple[_Array, _Array]:
-        """The strides of rows of unequal shapes, and the places where each begins, if they lie one after the other.
+        """Strides and offsets of parts of unequal shapes, stored one after the other.
 
         ``aten::_nested_compute_contiguous_strides_offsets(Tensor nested_size) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -4568,14 +4568,14 @@ class _aten__nnpack_available:
     def overloads(self) -> list[str]: ...
 
 class _aten__nnpack_spatial_convolution:
-    """`convolution` of images in single precision, with a padding less than the filter."""
+    """`convolution` of float32 images, with padding smaller than the filter."""
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None, padding: Sequence[_int] | _int, stride: Sequence[_int] | _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None, padding: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor, bias: _Tensor | None, padding: Sequence[_int] | _int, stride: Sequence[_int] | _int = ...) -> _Array:
-        """`convolution` of images in single precision, with a padding less than the filter.
+        """`convolution` of float32 images, with padding smaller than the filter.
 
         ``aten::_nnpack_spatial_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[2] padding, SymInt[2] stride=[1, 1]) -> Tensor``"""
     @staticmethod
@@ -4648,11 +4648,11 @@ class _aten__pad_packed_sequence:
     def overloads(self) -> list[str]: ...
 
 class _aten__padded_dense_to_jagged_forward:
-    """The beginnings of padded rows one after the other."""
+    """The beginnings of padded rows, concatenated."""
     def __call__(_, /, dense: _Tensor, offsets: Sequence[_Tensor], total_L: _int | None = ...) -> _Array: ...
     @staticmethod
     def default(dense: _Tensor, offsets: Sequence[_Tensor], total_L: _int | None = ...) -> _Array:
-        """The beginnings of padded rows one after the other.
+        """The beginnings of padded rows, concatenated.
 
         ``aten::_padded_dense_to_jagged_forward(Tensor dense, Tensor[] offsets, SymInt? total_L=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4676,14 +4676,14 @@ class _aten__pdist_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__pdist_forward:
-    """p-norm distances of the rows before and after each other: the upper triangle of `cdist`, in a row."""
+    """p-norm distances of all pairs of rows, each pair once: the upper triangle of `cdist`, flattened."""
     @overload
     def __call__(_, /, self: _Tensor, p: _float = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, p: _float = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, p: _float = ...) -> _Array:
-        """p-norm distances of the rows before and after each other: the upper triangle of `cdist`, in a row.
+        """p-norm distances of all pairs of rows, each pair once: the upper triangle of `cdist`, flattened.
 
         ``aten::_pdist_forward(Tensor self, float p=2.) -> Tensor``"""
     @staticmethod
@@ -4704,24 +4704,24 @@ class _aten__philox_key_fold_in:
     def overloads(self) -> list[str]: ...
 
 class _aten__philox_key_split:
-    """New keys, one for each step from a key."""
+    """New keys from a key, one for each step."""
     def __call__(_, /, key: _Tensor, num_splits: _int) -> _Array: ...
     @staticmethod
     def default(key: _Tensor, num_splits: _int) -> _Array:
-        """New keys, one for each step from a key.
+        """New keys from a key, one for each step.
 
         ``aten::_philox_key_split(Tensor key, int num_splits) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__philox_normal:
-    """Normal values of a mean and a standard deviation, of a key: Box and Muller's transform."""
+    """Normal values of a mean and a standard deviation, from a key, by the Box-Muller transform."""
     @overload
     def __call__(_, /, self: _Tensor, key: _Tensor, mean: _float = ..., std: _float = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, key: _Tensor, mean: _float = ..., std: _float = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, key: _Tensor, mean: _float = ..., std: _float = ...) -> _Array:
-        """Normal values of a mean and a standard deviation, of a key: Box and Muller's transform.
+        """Normal values of a mean and a standard deviation, from a key, by the Box-Muller transform.
 
         ``aten::_philox_normal(Tensor self, Tensor key, float mean=0., float std=1.) -> Tensor``"""
     @staticmethod
@@ -4742,14 +4742,14 @@ class _aten__philox_normal_:
     def overloads(self) -> list[str]: ...
 
 class _aten__philox_uniform:
-    """Uniform values from low up to high, of a key."""
+    """Uniform values from low up to high, from a key."""
     @overload
     def __call__(_, /, self: _Tensor, key: _Tensor, low: _float = ..., high: _float = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, key: _Tensor, low: _float = ..., high: _float = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, key: _Tensor, low: _float = ..., high: _float = ...) -> _Array:
-        """Uniform values from low up to high, of a key.
+        """Uniform values from low up to high, from a key.
 
         ``aten::_philox_uniform(Tensor self, Tensor key, float low=0., float high=1.) -> Tensor``"""
     @staticmethod
@@ -4770,14 +4770,14 @@ class _aten__philox_uniform_:
     def overloads(self) -> list[str]: ...
 
 class _aten__pin_memory:
-    """The tensor itself: its memory is pinned for no accelerator (without one torch refuses)."""
+    """The tensor itself: there is no accelerator to pin memory for (without one torch refuses)."""
     @overload
     def __call__(_, /, self: _Tensor, device: Any | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, device: Any | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, device: Any | None = ...) -> _Array:
-        """The tensor itself: its memory is pinned for no accelerator (without one torch refuses).
+        """The tensor itself: there is no accelerator to pin memory for (without one torch refuses).
 
         ``aten::_pin_memory(Tensor self, Device? device=None) -> Tensor``"""
     @staticmethod
@@ -4798,11 +4798,11 @@ class _aten__prelu_kernel:
     def overloads(self) -> list[str]: ...
 
 class _aten__prelu_kernel_backward:
-    """Gradients of the input and, not yet summed, of the weight."""
+    """Gradients of the input and of the weight, the latter not yet summed."""
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, weight: _Tensor) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, weight: _Tensor) -> tuple[_Array, _Array]:
-        """Gradients of the input and, not yet summed, of the weight.
+        """Gradients of the input and of the weight, the latter not yet summed.
 
         ``aten::_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -4892,21 +4892,21 @@ class _aten__resize_output:
     def overloads(self) -> list[str]: ...
 
 class _aten__resize_output_:
-    """`resize_` of what another op is to write; torch has code for it on the meta device only."""
+    """`resize_` of another op's out; torch has code for it on the meta device only."""
     def __call__(_, /, self: _Array, size: Sequence[_int], device: Any) -> _Array: ...
     @staticmethod
     def default(self: _Array, size: Sequence[_int], device: Any) -> _Array:
-        """`resize_` of what another op is to write; torch has code for it on the meta device only.
+        """`resize_` of another op's out; torch has code for it on the meta device only.
 
         ``aten::_resize_output_(Tensor(a!) self, SymInt[] size, Device device) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__rowwise_prune:
-    """The rows where the mask is true, and for each row its new place or -1."""
+    """The rows where the mask is true, and for each row its new position or -1."""
     def __call__(_, /, weight: _Tensor, mask: _Tensor, compressed_indices_dtype: _ScalarType) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(weight: _Tensor, mask: _Tensor, compressed_indices_dtype: _ScalarType) -> tuple[_Array, _Array]:
-        """The rows where the mask is true, and for each row its new place or -1.
+        """The rows where the mask is true, and for each row its new position or -1.
 
         ``aten::_rowwise_prune(Tensor weight, Tensor mask, ScalarType compressed_indices_dtype) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -4922,7 +4922,7 @@ class _aten__safe_softmax:
     def overloads(self) -> list[str]: ...
 
 class _aten__sample_dirichlet:
-    """Dirichlet values of the concentrations along the last dimension.
+    """Dirichlet draws, with concentrations along the last dimension.
 
     Like ``numpy.random.dirichlet``, with 6 known differences: ``torchnp explain _sample_dirichlet``."""
     @overload
@@ -4931,7 +4931,7 @@ class _aten__sample_dirichlet:
     def __call__(_, /, self: _Tensor, generator: Any | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, generator: Any | None = ...) -> _Array:
-        """Dirichlet values of the concentrations along the last dimension.
+        """Dirichlet draws, with concentrations along the last dimension.
 
         ``aten::_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -4942,17 +4942,17 @@ class _aten__sample_dirichlet:
     def overloads(self) -> list[str]: ...
 
 class _aten__saturate_weight_to_fp16:
-    """The weight itself, brought within the range of float16: torch writes into it, though the schema does not say so.
+    """The weight itself, clamped to float16's range in place, though the schema does not declare the write.
 
-    Of more than two dimensions only the first values change, as many as the first two hold; not contiguous, none do.
+    With more than two dimensions only the first ``shape[0] * shape[1]`` values change; if not contiguous, none do.
 
     Like ``numpy.clip``, with 1 known difference: ``torchnp explain _saturate_weight_to_fp16``."""
     def __call__(_, /, weight: _Tensor) -> _Array: ...
     @staticmethod
     def default(weight: _Tensor) -> _Array:
-        """The weight itself, brought within the range of float16: torch writes into it, though the schema does not say so.
+        """The weight itself, clamped to float16's range in place, though the schema does not declare the write.
 
-        Of more than two dimensions only the first values change, as many as the first two hold; not contiguous, none do.
+        With more than two dimensions only the first ``shape[0] * shape[1]`` values change; if not contiguous, none do.
 
         ``aten::_saturate_weight_to_fp16(Tensor weight) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4998,11 +4998,11 @@ class _aten__scaled_dot_product_cudnn_attention_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_dot_product_efficient_attention:
-    """Attention over (batch, heads, time, size), and if asked the logarithm of each row's sum, 32 rows a block."""
+    """Attention over (batch, heads, time, size), and if asked each row's logsumexp, padded to a multiple of 32 rows."""
     def __call__(_, /, query: _Tensor, key: _Tensor, value: _Tensor, attn_bias: _Tensor | None, compute_log_sumexp: _bool, dropout_p: _float = ..., is_causal: _bool = ..., *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array]: ...
     @staticmethod
     def default(query: _Tensor, key: _Tensor, value: _Tensor, attn_bias: _Tensor | None, compute_log_sumexp: _bool, dropout_p: _float = ..., is_causal: _bool = ..., *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array]:
-        """Attention over (batch, heads, time, size), and if asked the logarithm of each row's sum, 32 rows a block.
+        """Attention over (batch, heads, time, size), and if asked each row's logsumexp, padded to a multiple of 32 rows.
 
         ``aten::_scaled_dot_product_efficient_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0., bool is_causal=False, *, float? scale=None) -> (Tensor output, Tensor log_sumexp, Tensor philox_seed, Tensor philox_offset)``"""
     def overloads(self) -> list[str]: ...
@@ -5048,11 +5048,11 @@ class _aten__scaled_dot_product_flash_attention_for_cpu:
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_dot_product_flash_attention_for_cpu_backward:
-    """Gradients in query, key and value, from the saved result and the logarithm of each row's sum."""
+    """Gradients in query, key and value, from the saved output and logsumexp of each row."""
     def __call__(_, /, grad_out: _Tensor, query: _Tensor, key: _Tensor, value: _Tensor, out: _Tensor, logsumexp: _Tensor, dropout_p: _float, is_causal: _bool, *, attn_mask: _Tensor | None = ..., scale: _float | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(grad_out: _Tensor, query: _Tensor, key: _Tensor, value: _Tensor, out: _Tensor, logsumexp: _Tensor, dropout_p: _float, is_causal: _bool, *, attn_mask: _Tensor | None = ..., scale: _float | None = ...) -> tuple[_Array, _Array, _Array]:
-        """Gradients in query, key and value, from the saved result and the logarithm of each row's sum.
+        """Gradients in query, key and value, from the saved output and logsumexp of each row.
 
         ``aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)``"""
     def overloads(self) -> list[str]: ...
@@ -5078,33 +5078,33 @@ class _aten__scaled_dot_product_fused_attention_overrideable_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_grouped_mm:
-    """`_grouped_mm` of float8 matrices with a float32 scale for each row of the first and each column of the second.
+    """`_grouped_mm` of float8 matrices with a float32 scale for each row of the first and column of the second.
 
-    torch has code for it on GPUs only; the result is bfloat16, computed in float32."""
+    torch implements it on GPUs only; the result is bfloat16, computed in float32."""
     def __call__(_, /, self: _Tensor, mat2: _Tensor, scale_a: _Tensor, scale_b: _Tensor, offs: _Tensor | None = ..., bias: _Tensor | None = ..., scale_result: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., use_fast_accum: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mat2: _Tensor, scale_a: _Tensor, scale_b: _Tensor, offs: _Tensor | None = ..., bias: _Tensor | None = ..., scale_result: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., use_fast_accum: _bool = ...) -> _Array:
-        """`_grouped_mm` of float8 matrices with a float32 scale for each row of the first and each column of the second.
+        """`_grouped_mm` of float8 matrices with a float32 scale for each row of the first and column of the second.
 
-        torch has code for it on GPUs only; the result is bfloat16, computed in float32.
+        torch implements it on GPUs only; the result is bfloat16, computed in float32.
 
         ``aten::_scaled_grouped_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? offs=None, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_grouped_mm_v2:
-    """`_scaled_grouped_mm` with the kind of scaling given as numbers, of which one for each row and column is known."""
+    """`_scaled_grouped_mm` with the scaling recipe as numbers; only rowwise scaling is supported."""
     def __call__(_, /, self: _Tensor, mat2: _Tensor, scale_a: Sequence[_Tensor], recipe_a: Sequence[_int], swizzle_a: Sequence[_int], scale_b: Sequence[_Tensor], recipe_b: Sequence[_int], swizzle_b: Sequence[_int], offs: _Tensor | None = ..., bias: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., contraction_dim: Sequence[_int] = ..., use_fast_accum: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mat2: _Tensor, scale_a: Sequence[_Tensor], recipe_a: Sequence[_int], swizzle_a: Sequence[_int], scale_b: Sequence[_Tensor], recipe_b: Sequence[_int], swizzle_b: Sequence[_int], offs: _Tensor | None = ..., bias: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., contraction_dim: Sequence[_int] = ..., use_fast_accum: _bool = ...) -> _Array:
-        """`_scaled_grouped_mm` with the kind of scaling given as numbers, of which one for each row and column is known.
+        """`_scaled_grouped_mm` with the scaling recipe as numbers; only rowwise scaling is supported.
 
         ``aten::_scaled_grouped_mm_v2(Tensor self, Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, Tensor[] scale_b, int[] recipe_b, int[] swizzle_b, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None, int[] contraction_dim=[], bool use_fast_accum=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_mm:
-    """(scale_a * self) @ (scale_b * mat2) + bias, over ``scale_result`` where ``out_dtype`` says float8.
+    """(scale_a * self) @ (scale_b * mat2) + bias, divided by ``scale_result`` if ``out_dtype`` is float8.
 
-    Of one dtype and with two single scales oneDNN computes it, in which a float8_e4m3fn overflows to nan; else the
+    With one dtype and two single scales oneDNN computes it, and float8_e4m3fn overflows to nan; otherwise the
     operands are scaled in float32 and the result saturates."""
     @overload
     def __call__(_, /, self: _Tensor, mat2: _Tensor, scale_a: _Tensor, scale_b: _Tensor, bias: _Tensor | None = ..., scale_result: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., use_fast_accum: _bool = ...) -> _Array: ...
@@ -5112,9 +5112,9 @@ class _aten__scaled_mm:
     def __call__(_, /, self: _Tensor, mat2: _Tensor, scale_a: _Tensor, scale_b: _Tensor, bias: _Tensor | None = ..., scale_result: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., use_fast_accum: _bool = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mat2: _Tensor, scale_a: _Tensor, scale_b: _Tensor, bias: _Tensor | None = ..., scale_result: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., use_fast_accum: _bool = ...) -> _Array:
-        """(scale_a * self) @ (scale_b * mat2) + bias, over ``scale_result`` where ``out_dtype`` says float8.
+        """(scale_a * self) @ (scale_b * mat2) + bias, divided by ``scale_result`` if ``out_dtype`` is float8.
 
-        Of one dtype and with two single scales oneDNN computes it, in which a float8_e4m3fn overflows to nan; else the
+        With one dtype and two single scales oneDNN computes it, and float8_e4m3fn overflows to nan; otherwise the
         operands are scaled in float32 and the result saturates.
 
         ``aten::_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor``"""
@@ -5144,14 +5144,14 @@ class _aten__scaled_mm_v2:
     def overloads(self) -> list[str]: ...
 
 class _aten__segment_reduce_backward:
-    """The gradient of `segment_reduce`; equal extremes share what is positive of it."""
+    """The gradient of `segment_reduce`; equal extremes share it where it is positive."""
     @overload
     def __call__(_, /, grad: _Tensor, output: _Tensor, data: _Tensor, reduce: _str, *, lengths: _Tensor | None = ..., offsets: _Tensor | None = ..., axis: _int = ..., initial: _Scalar | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad: _Tensor, output: _Tensor, data: _Tensor, reduce: _str, *, lengths: _Tensor | None = ..., offsets: _Tensor | None = ..., axis: _int = ..., initial: _Scalar | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, output: _Tensor, data: _Tensor, reduce: _str, *, lengths: _Tensor | None = ..., offsets: _Tensor | None = ..., axis: _int = ..., initial: _Scalar | None = ...) -> _Array:
-        """The gradient of `segment_reduce`; equal extremes share what is positive of it.
+        """The gradient of `segment_reduce`; equal extremes share it where it is positive.
 
         ``aten::_segment_reduce_backward(Tensor grad, Tensor output, Tensor data, str reduce, *, Tensor? lengths=None, Tensor? offsets=None, int axis=0, Scalar? initial=None) -> Tensor``"""
     @staticmethod
@@ -5227,21 +5227,21 @@ class _aten__sobol_engine_draw:
     def overloads(self) -> list[str]: ...
 
 class _aten__sobol_engine_ff_:
-    """The integers of a point moved on by n points."""
+    """Advance the integers of a point by n points."""
     def __call__(_, /, self: _Array, n: _int, sobolstate: _Tensor, dimension: _int, num_generated: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, n: _int, sobolstate: _Tensor, dimension: _int, num_generated: _int) -> _Array:
-        """The integers of a point moved on by n points.
+        """Advance the integers of a point by n points.
 
         ``aten::_sobol_engine_ff_(Tensor(a!) self, int n, Tensor sobolstate, int dimension, int num_generated) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__sobol_engine_initialize_state_:
-    """The direction numbers of Joe and Kuo, which SciPy has too; the first are there in any case, the rest is scaled."""
+    """Write the direction numbers of Joe and Kuo, as in SciPy, for at least one dimension; scale the other rows."""
     def __call__(_, /, self: _Array, dimension: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, dimension: _int) -> _Array:
-        """The direction numbers of Joe and Kuo, which SciPy has too; the first are there in any case, the rest is scaled.
+        """Write the direction numbers of Joe and Kuo, as in SciPy, for at least one dimension; scale the other rows.
 
         ``aten::_sobol_engine_initialize_state_(Tensor(a!) self, int dimension) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -5311,13 +5311,13 @@ class _aten__sparse_addmm:
     def overloads(self) -> list[str]: ...
 
 class _aten__sparse_mm:
-    """`mm`, of which a factor may be sparse in torch; of two dense ones the product lies by columns.
+    """`mm`, of which a factor may be sparse in torch; the product of two dense ones is column-major.
 
     Like ``numpy.matmul``, with 3 known differences: ``torchnp explain _sparse_mm``."""
     def __call__(_, /, sparse: _Tensor, dense: _Tensor) -> _Array: ...
     @staticmethod
     def default(sparse: _Tensor, dense: _Tensor) -> _Array:
-        """`mm`, of which a factor may be sparse in torch; of two dense ones the product lies by columns.
+        """`mm`, of which a factor may be sparse in torch; the product of two dense ones is column-major.
 
         ``aten::_sparse_mm(Tensor sparse, Tensor dense) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -5343,7 +5343,7 @@ class _aten__stack:
     def overloads(self) -> list[str]: ...
 
 class _aten__standard_gamma:
-    """Gamma values of the shapes that stand in each place, and of scale 1.
+    """Gamma draws of scale 1, with the shape parameter given by each element.
 
     Like ``numpy.random.standard_gamma``, with 4 known differences: ``torchnp explain _standard_gamma``."""
     @overload
@@ -5352,7 +5352,7 @@ class _aten__standard_gamma:
     def __call__(_, /, self: _Tensor, generator: Any | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, generator: Any | None = ...) -> _Array:
-        """Gamma values of the shapes that stand in each place, and of scale 1.
+        """Gamma draws of scale 1, with the shape parameter given by each element.
 
         ``aten::_standard_gamma(Tensor self, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -5363,14 +5363,14 @@ class _aten__standard_gamma:
     def overloads(self) -> list[str]: ...
 
 class _aten__standard_gamma_grad:
-    """The derivative of a gamma value by its shape, where its place in the distribution is kept."""
+    """The derivative of a gamma draw with respect to its shape parameter, at a fixed quantile."""
     @overload
     def __call__(_, /, self: _Tensor, output: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, output: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output: _Tensor) -> _Array:
-        """The derivative of a gamma value by its shape, where its place in the distribution is kept.
+        """The derivative of a gamma draw with respect to its shape parameter, at a fixed quantile.
 
         ``aten::_standard_gamma_grad(Tensor self, Tensor output) -> Tensor``"""
     @staticmethod
@@ -5612,14 +5612,14 @@ class _aten__thnn_differentiable_lstm_cell_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__thnn_fused_gru_cell:
-    """State after a step of a GRU, and what its gradient needs; as on CUDA, the CPU has no kernel."""
+    """State after a step of a GRU, and what its gradient needs; as on CUDA: the CPU has no kernel."""
     @overload
     def __call__(_, /, input_gates: _Tensor, hidden_gates: _Tensor, hx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ...) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, input_gates: _Tensor, hidden_gates: _Tensor, hx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ..., *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(input_gates: _Tensor, hidden_gates: _Tensor, hx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ...) -> tuple[_Array, _Array]:
-        """State after a step of a GRU, and what its gradient needs; as on CUDA, the CPU has no kernel.
+        """State after a step of a GRU, and what its gradient needs; as on CUDA: the CPU has no kernel.
 
         ``aten::_thnn_fused_gru_cell(Tensor input_gates, Tensor hidden_gates, Tensor hx, Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -5648,14 +5648,14 @@ class _aten__thnn_fused_gru_cell_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__thnn_fused_lstm_cell:
-    """State and cell after a step of an LSTM, and its gates for the gradient; as on CUDA, the CPU has no kernel."""
+    """State and cell after a step of an LSTM, and its gates for the gradient; as on CUDA: the CPU has no kernel."""
     @overload
     def __call__(_, /, input_gates: _Tensor, hidden_gates: _Tensor, cx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input_gates: _Tensor, hidden_gates: _Tensor, cx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ..., *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(input_gates: _Tensor, hidden_gates: _Tensor, cx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ...) -> tuple[_Array, _Array, _Array]:
-        """State and cell after a step of an LSTM, and its gates for the gradient; as on CUDA, the CPU has no kernel.
+        """State and cell after a step of an LSTM, and its gates for the gradient; as on CUDA: the CPU has no kernel.
 
         ``aten::_thnn_fused_lstm_cell(Tensor input_gates, Tensor hidden_gates, Tensor cx, Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -5780,14 +5780,14 @@ class _aten__transformer_encoder_layer_fwd:
     def overloads(self) -> list[str]: ...
 
 class _aten__trilinear:
-    """Products of three tensors, each with sizes of 1 put in, summed over dimensions, slice by slice of one."""
+    """Products of three tensors, each with size-1 dimensions inserted, summed over dimensions; one is unrolled."""
     @overload
     def __call__(_, /, i1: _Tensor, i2: _Tensor, i3: _Tensor, expand1: Sequence[_int], expand2: Sequence[_int], expand3: Sequence[_int], sumdim: Sequence[_int], unroll_dim: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, i1: _Tensor, i2: _Tensor, i3: _Tensor, expand1: Sequence[_int], expand2: Sequence[_int], expand3: Sequence[_int], sumdim: Sequence[_int], unroll_dim: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(i1: _Tensor, i2: _Tensor, i3: _Tensor, expand1: Sequence[_int], expand2: Sequence[_int], expand3: Sequence[_int], sumdim: Sequence[_int], unroll_dim: _int = ...) -> _Array:
-        """Products of three tensors, each with sizes of 1 put in, summed over dimensions, slice by slice of one.
+        """Products of three tensors, each with size-1 dimensions inserted, summed over dimensions; one is unrolled.
 
         ``aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor``"""
     @staticmethod
@@ -5884,13 +5884,13 @@ class _aten__unpack_dual:
     def overloads(self) -> list[str]: ...
 
 class _aten__unsafe_index:
-    """`index` (torch leaves out its checks under compilation).
+    """`index` (torch skips its checks under compilation).
 
     Like ``numpy.ndarray.__getitem__``, with 1 known difference: ``torchnp explain _unsafe_index``."""
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None]) -> _Array: ...
     @staticmethod
     def Tensor(self: _Tensor, indices: Sequence[_Tensor | None]) -> _Array:
-        """`index` (torch leaves out its checks under compilation).
+        """`index` (torch skips its checks under compilation).
 
         ``aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -5908,21 +5908,21 @@ class _aten__unsafe_index_put:
     def overloads(self) -> list[str]: ...
 
 class _aten__unsafe_masked_index:
-    """`index` where the mask is true, and a number elsewhere; indices out of range there are clamped."""
+    """`index` where the mask is true, and a number elsewhere; out-of-range indices are clamped."""
     def __call__(_, /, self: _Tensor, mask: _Tensor, indices: Sequence[_Tensor | None], fill: _Scalar) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mask: _Tensor, indices: Sequence[_Tensor | None], fill: _Scalar) -> _Array:
-        """`index` where the mask is true, and a number elsewhere; indices out of range there are clamped.
+        """`index` where the mask is true, and a number elsewhere; out-of-range indices are clamped.
 
         ``aten::_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__unsafe_masked_index_put_accumulate:
-    """`index_put` that adds the values where the mask is true."""
+    """`index_put` that accumulates the values where the mask is true."""
     def __call__(_, /, self: _Tensor, mask: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mask: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor) -> _Array:
-        """`index_put` that adds the values where the mask is true.
+        """`index_put` that accumulates the values where the mask is true.
 
         ``aten::_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -6352,11 +6352,11 @@ class _aten__weight_norm:
     def overloads(self) -> list[str]: ...
 
 class _aten__weight_norm_differentiable_backward:
-    """Gradients of `_weight_norm_interface`, from operators that have gradients."""
+    """Gradients of `_weight_norm_interface`, composed of differentiable operators."""
     def __call__(_, /, grad_w: _Tensor, saved_v: _Tensor, saved_g: _Tensor, saved_norms: _Tensor, dim: _int) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(grad_w: _Tensor, saved_v: _Tensor, saved_g: _Tensor, saved_norms: _Tensor, dim: _int) -> tuple[_Array, _Array]:
-        """Gradients of `_weight_norm_interface`, from operators that have gradients.
+        """Gradients of `_weight_norm_interface`, composed of differentiable operators.
 
         ``aten::_weight_norm_differentiable_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, int dim) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -6918,14 +6918,14 @@ class _aten_adjoint:
     def overloads(self) -> list[str]: ...
 
 class _aten_affine_grid_generator:
-    """The points of a grid moved by one affine map for each item of a batch."""
+    """Grids of points, transformed by one affine map per batch item."""
     @overload
     def __call__(_, /, theta: _Tensor, size: Sequence[_int], align_corners: _bool) -> _Array: ...
     @overload
     def __call__(_, /, theta: _Tensor, size: Sequence[_int], align_corners: _bool, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(theta: _Tensor, size: Sequence[_int], align_corners: _bool) -> _Array:
-        """The points of a grid moved by one affine map for each item of a batch.
+        """Grids of points, transformed by one affine map per batch item.
 
         ``aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor``"""
     @staticmethod
@@ -6936,11 +6936,11 @@ class _aten_affine_grid_generator:
     def overloads(self) -> list[str]: ...
 
 class _aten_affine_grid_generator_backward:
-    """The gradient of `affine_grid_generator` in the maps."""
+    """The gradient of `affine_grid_generator` with respect to the maps."""
     def __call__(_, /, grad: _Tensor, size: Sequence[_int], align_corners: _bool) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, size: Sequence[_int], align_corners: _bool) -> _Array:
-        """The gradient of `affine_grid_generator` in the maps.
+        """The gradient of `affine_grid_generator` with respect to the maps.
 
         ``aten::affine_grid_generator_backward(Tensor grad, SymInt[] size, bool align_corners) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -7098,14 +7098,14 @@ class _aten_amin:
     def overloads(self) -> list[str]: ...
 
 class _aten_aminmax:
-    """Smallest and largest element, of all or along a dimension."""
+    """Smallest and largest element, overall or along a dimension."""
     @overload
     def __call__(_, /, self: _Tensor, *, dim: _int | None = ..., keepdim: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, *, dim: _int | None = ..., keepdim: _bool = ..., min: _Array, max: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, *, dim: _int | None = ..., keepdim: _bool = ...) -> tuple[_Array, _Array]:
-        """Smallest and largest element, of all or along a dimension.
+        """Smallest and largest element, overall or along a dimension.
 
         ``aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)``"""
     @staticmethod
@@ -7528,13 +7528,13 @@ class _aten_argwhere:
     def overloads(self) -> list[str]: ...
 
 class _aten_as_strided:
-    """A window on the whole memory that the tensor lies in, by size, stride and offset in elements.
+    """A window on the tensor's whole memory, by size, stride and offset in elements.
 
     Like ``numpy.lib.stride_tricks.as_strided``, with 3 known differences: ``torchnp explain as_strided``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ...) -> _Array:
-        """A window on the whole memory that the tensor lies in, by size, stride and offset in elements.
+        """A window on the tensor's whole memory, by size, stride and offset in elements.
 
         ``aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -8010,7 +8010,7 @@ class _aten_batch_norm_backward_elemt:
         ``aten::batch_norm_backward_elemt.out(Tensor grad_out, Tensor input, Tensor mean, Tensor invstd, Tensor? weight, Tensor sum_dy, Tensor sum_dy_xmu, Tensor count, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(grad_out: _Tensor, input: _Tensor, mean: _Tensor, invstd: _Tensor, weight: _Tensor | None, sum_dy: _Tensor, sum_dy_xmu: _Tensor, count: _Tensor) -> _Array:
-        """The gradient of `batch_norm_elemt` in its input, from the sums of all processes.
+        """The gradient of `batch_norm_elemt` with respect to its input, from the sums of all processes.
 
         ``aten::batch_norm_backward_elemt(Tensor grad_out, Tensor input, Tensor mean, Tensor invstd, Tensor? weight, Tensor sum_dy, Tensor sum_dy_xmu, Tensor count) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -8028,7 +8028,7 @@ class _aten_batch_norm_backward_reduce:
         ``aten::batch_norm_backward_reduce.out(Tensor grad_out, Tensor input, Tensor mean, Tensor invstd, Tensor? weight, bool input_g, bool weight_g, bool bias_g, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))``"""
     @staticmethod
     def default(grad_out: _Tensor, input: _Tensor, mean: _Tensor, invstd: _Tensor, weight: _Tensor | None, input_g: _bool, weight_g: _bool, bias_g: _bool) -> tuple[_Array, _Array, _Array, _Array]:
-        """One process's sums for the gradient: of grad_out, of it times the distance from the mean.
+        """One process's sums for the gradient: of grad_out, and of grad_out times the deviation from the mean.
 
         ``aten::batch_norm_backward_reduce(Tensor grad_out, Tensor input, Tensor mean, Tensor invstd, Tensor? weight, bool input_g, bool weight_g, bool bias_g) -> (Tensor, Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -8046,7 +8046,7 @@ class _aten_batch_norm_elemt:
         ``aten::batch_norm_elemt.out(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor invstd, float eps, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, mean: _Tensor, invstd: _Tensor, eps: _float) -> _Array:
-        """Each channel less its mean, times its reciprocal deviation and weight, plus its bias.
+        """Each channel minus its mean, times its inverse standard deviation and weight, plus its bias.
 
         ``aten::batch_norm_elemt(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor invstd, float eps) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -8064,7 +8064,7 @@ class _aten_batch_norm_gather_stats:
         ``aten::batch_norm_gather_stats.out(Tensor input, Tensor mean, Tensor invstd, Tensor? running_mean, Tensor? running_var, float momentum, float eps, int count, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))``"""
     @staticmethod
     def default(input: _Tensor, mean: _Tensor, invstd: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, momentum: _float, eps: _float, count: _int) -> tuple[_Array, _Array]:
-        """`batch_norm_gather_stats_with_counts` for processes of one count.
+        """`batch_norm_gather_stats_with_counts` with the same count for every process.
 
         ``aten::batch_norm_gather_stats(Tensor input, Tensor mean, Tensor invstd, Tensor? running_mean, Tensor? running_var, float momentum, float eps, int count) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -8082,7 +8082,7 @@ class _aten_batch_norm_gather_stats_with_counts:
         ``aten::batch_norm_gather_stats_with_counts.out(Tensor input, Tensor mean, Tensor invstd, Tensor? running_mean, Tensor? running_var, float momentum, float eps, Tensor counts, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))``"""
     @staticmethod
     def default(input: _Tensor, mean: _Tensor, invstd: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, momentum: _float, eps: _float, counts: _Tensor) -> tuple[_Array, _Array]:
-        """The statistics of all processes from those of each, by their counts; moves the running ones.
+        """Combine the statistics of all processes, weighted by their counts; updates the running statistics.
 
         ``aten::batch_norm_gather_stats_with_counts(Tensor input, Tensor mean, Tensor invstd, Tensor? running_mean, Tensor? running_var, float momentum, float eps, Tensor counts) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -8100,20 +8100,20 @@ class _aten_batch_norm_stats:
         ``aten::batch_norm_stats.out(Tensor input, float eps, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))``"""
     @staticmethod
     def default(input: _Tensor, eps: _float) -> tuple[_Array, _Array]:
-        """Mean and reciprocal deviation of each channel.
+        """Mean and inverse standard deviation of each channel.
 
         ``aten::batch_norm_stats(Tensor input, float eps) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_batch_norm_update_stats:
-    """Means and biased variances of the channels; writes the running statistics."""
+    """Channel means and biased variances; updates the running statistics."""
     @overload
     def __call__(_, /, input: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, momentum: _float) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, momentum: _float, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, momentum: _float) -> tuple[_Array, _Array]:
-        """Means and biased variances of the channels; writes the running statistics.
+        """Channel means and biased variances; updates the running statistics.
 
         ``aten::batch_norm_update_stats(Tensor input, Tensor? running_mean, Tensor? running_var, float momentum) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -8256,7 +8256,7 @@ class _aten_binary_cross_entropy_with_logits:
     def overloads(self) -> list[str]: ...
 
 class _aten_bincount:
-    """How often each integer from 0 occurs, or the sum of its weights.
+    """The count of each integer from 0 on, or the sum of its weights.
 
     Like ``numpy.bincount``, with 2 known differences: ``torchnp explain bincount``."""
     @overload
@@ -8265,7 +8265,7 @@ class _aten_bincount:
     def __call__(_, /, self: _Tensor, weights: _Tensor | None = ..., minlength: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, weights: _Tensor | None = ..., minlength: _int = ...) -> _Array:
-        """How often each integer from 0 occurs, or the sum of its weights.
+        """The count of each integer from 0 on, or the sum of its weights.
 
         ``aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor``"""
     @staticmethod
@@ -8702,14 +8702,14 @@ class _aten_blackman_window:
     def overloads(self) -> list[str]: ...
 
 class _aten_block_diag:
-    """Matrices along the diagonal of a larger one, zero elsewhere."""
+    """Matrices placed along the diagonal of a larger one, with zeros elsewhere."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor]) -> _Array:
-        """Matrices along the diagonal of a larger one, zero elsewhere.
+        """Matrices placed along the diagonal of a larger one, with zeros elsewhere.
 
         ``aten::block_diag(Tensor[] tensors) -> Tensor``"""
     @staticmethod
@@ -8824,17 +8824,17 @@ class _aten_can_cast:
     def overloads(self) -> list[str]: ...
 
 class _aten_cartesian_prod:
-    """All tuples of one value from each vector, as rows."""
+    """All tuples with one value from each vector, as rows."""
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor]) -> _Array:
-        """All tuples of one value from each vector, as rows.
+        """All tuples with one value from each vector, as rows.
 
         ``aten::cartesian_prod(Tensor[] tensors) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_cat:
-    """Tensors one after the other along a dimension; legacy empty ones of shape (0,) are left out.
+    """Concatenate tensors along a dimension; legacy empty ones of shape (0,) are skipped.
 
     Like ``numpy.concatenate``, with 2 known differences: ``torchnp explain cat``."""
     @overload
@@ -8843,7 +8843,7 @@ class _aten_cat:
     def __call__(_, /, tensors: Sequence[_Tensor], dim: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor], dim: _int = ...) -> _Array:
-        """Tensors one after the other along a dimension; legacy empty ones of shape (0,) are left out.
+        """Concatenate tensors along a dimension; legacy empty ones of shape (0,) are skipped.
 
         ``aten::cat(Tensor[] tensors, int dim=0) -> Tensor``"""
     @staticmethod
@@ -9060,11 +9060,11 @@ class _aten_cholesky_solve:
     def overloads(self) -> list[str]: ...
 
 class _aten_choose_qparams_optimized:
-    """The upper and lower end of the range in which a few bits hold the first values best, by a greedy search."""
+    """Upper and lower end of the range in which ``bit_width`` bits hold the first values best, by greedy search."""
     def __call__(_, /, input: _Tensor, numel: _int, n_bins: _int, ratio: _float, bit_width: _int) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, numel: _int, n_bins: _int, ratio: _float, bit_width: _int) -> tuple[_Array, _Array]:
-        """The upper and lower end of the range in which a few bits hold the first values best, by a greedy search.
+        """Upper and lower end of the range in which ``bit_width`` bits hold the first values best, by greedy search.
 
         ``aten::choose_qparams_optimized(Tensor input, int numel, int n_bins, float ratio, int bit_width) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -9082,7 +9082,7 @@ class _aten_chunk:
     def overloads(self) -> list[str]: ...
 
 class _aten_clamp:
-    """Limit to [min, max]; nan stays, and where min exceeds max, max wins.
+    """Limit to [min, max]; nan stays, and max wins if min exceeds it.
 
     Like ``numpy.clip``, with 7 known differences: ``torchnp explain clamp``."""
     @overload
@@ -9095,7 +9095,7 @@ class _aten_clamp:
     def __call__(_, /, self: _Tensor, min: _Tensor | None = ..., max: _Tensor | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, min: _Scalar | None = ..., max: _Scalar | None = ...) -> _Array:
-        """Limit to [min, max]; nan stays, and where min exceeds max, max wins.
+        """Limit to [min, max]; nan stays, and max wins if min exceeds it.
 
         ``aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor``"""
     @staticmethod
@@ -9244,7 +9244,7 @@ class _aten_clamp_min_:
     def overloads(self) -> list[str]: ...
 
 class _aten_clip:
-    """Limit to [min, max]; nan stays, and where min exceeds max, max wins.
+    """Limit to [min, max]; nan stays, and max wins if min exceeds it.
 
     Like ``numpy.clip``, with 7 known differences: ``torchnp explain clip``."""
     @overload
@@ -9257,7 +9257,7 @@ class _aten_clip:
     def __call__(_, /, self: _Tensor, min: _Tensor | None = ..., max: _Tensor | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, min: _Scalar | None = ..., max: _Scalar | None = ...) -> _Array:
-        """Limit to [min, max]; nan stays, and where min exceeds max, max wins.
+        """Limit to [min, max]; nan stays, and max wins if min exceeds it.
 
         ``aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor``"""
     @staticmethod
@@ -9298,7 +9298,7 @@ class _aten_clip_:
     def overloads(self) -> list[str]: ...
 
 class _aten_clone:
-    """A copy, dense and with its dimensions in the same order in memory unless a format is named.
+    """A copy, dense and with the same order of dimensions in memory unless a format is given.
 
     Like ``numpy.copy``, with 2 known differences: ``torchnp explain clone``."""
     @overload
@@ -9307,7 +9307,7 @@ class _aten_clone:
     def __call__(_, /, self: _Tensor, *, memory_format: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, memory_format: Any | None = ...) -> _Array:
-        """A copy, dense and with its dimensions in the same order in memory unless a format is named.
+        """A copy, dense and with the same order of dimensions in memory unless a format is given.
 
         ``aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
@@ -9318,14 +9318,14 @@ class _aten_clone:
     def overloads(self) -> list[str]: ...
 
 class _aten_col2im:
-    """The adjoint of `im2col`: columns added up where their windows lay."""
+    """The adjoint of `im2col`: columns added up at the places of their windows."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, kernel_size: Sequence[_int] | _int, dilation: Sequence[_int] | _int, padding: Sequence[_int] | _int, stride: Sequence[_int] | _int) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, kernel_size: Sequence[_int] | _int, dilation: Sequence[_int] | _int, padding: Sequence[_int] | _int, stride: Sequence[_int] | _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, kernel_size: Sequence[_int] | _int, dilation: Sequence[_int] | _int, padding: Sequence[_int] | _int, stride: Sequence[_int] | _int) -> _Array:
-        """The adjoint of `im2col`: columns added up where their windows lay.
+        """The adjoint of `im2col`: columns added up at the places of their windows.
 
         ``aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor``"""
     @staticmethod
@@ -9366,14 +9366,14 @@ class _aten_combinations:
     def overloads(self) -> list[str]: ...
 
 class _aten_complex:
-    """The complex numbers of two parts."""
+    """Complex numbers from real and imaginary parts."""
     @overload
     def __call__(_, /, real: _Tensor, imag: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, real: _Tensor, imag: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(real: _Tensor, imag: _Tensor) -> _Array:
-        """The complex numbers of two parts.
+        """Complex numbers from real and imaginary parts.
 
         ``aten::complex(Tensor real, Tensor imag) -> Tensor``"""
     @staticmethod
@@ -9488,13 +9488,13 @@ class _aten_constant_pad_nd:
     def overloads(self) -> list[str]: ...
 
 class _aten_contiguous:
-    """The tensor itself if it is dense in the format, else a copy that is.
+    """The tensor itself if it is dense in the format, else a dense copy.
 
     Like ``numpy.ascontiguousarray``, with 2 known differences: ``torchnp explain contiguous``."""
     def __call__(_, /, self: _Tensor, *, memory_format: Any = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, memory_format: Any = ...) -> _Array:
-        """The tensor itself if it is dense in the format, else a copy that is.
+        """The tensor itself if it is dense in the format, else a dense copy.
 
         ``aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -9592,11 +9592,11 @@ class _aten_conv_tbc:
     def overloads(self) -> list[str]: ...
 
 class _aten_conv_tbc_backward:
-    """Gradients of `conv_tbc` in its input, weight and bias."""
+    """Gradients of `conv_tbc` with respect to input, weight and bias."""
     def __call__(_, /, self: _Tensor, input: _Tensor, weight: _Tensor, bias: _Tensor, pad: _int) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, input: _Tensor, weight: _Tensor, bias: _Tensor, pad: _int) -> tuple[_Array, _Array, _Array]:
-        """Gradients of `conv_tbc` in its input, weight and bias.
+        """Gradients of `conv_tbc` with respect to input, weight and bias.
 
         ``aten::conv_tbc_backward(Tensor self, Tensor input, Tensor weight, Tensor bias, int pad) -> (Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -9876,11 +9876,11 @@ class _aten_cosine_embedding_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten_cosine_similarity:
-    """Cosine of the angle between vectors along a dimension; lengths count as at least ``eps``."""
+    """Cosine of the angle between vectors along a dimension; norms are at least ``eps``."""
     def __call__(_, /, x1: _Tensor, x2: _Tensor, dim: _int = ..., eps: _float = ...) -> _Array: ...
     @staticmethod
     def default(x1: _Tensor, x2: _Tensor, dim: _int = ..., eps: _float = ...) -> _Array:
-        """Cosine of the angle between vectors along a dimension; lengths count as at least ``eps``.
+        """Cosine of the angle between vectors along a dimension; norms are at least ``eps``.
 
         ``aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -10252,11 +10252,11 @@ class _aten_cumprod_:
     def overloads(self) -> list[str]: ...
 
 class _aten_cumprod_backward:
-    """The gradient of `cumprod`: of products divided by each factor, and without division up from the first zero."""
+    """The gradient of `cumprod`, by dividing by each factor, but without division from the first zero on."""
     def __call__(_, /, grad: _Tensor, input: _Tensor, dim: _int, output: _Tensor) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, input: _Tensor, dim: _int, output: _Tensor) -> _Array:
-        """The gradient of `cumprod`: of products divided by each factor, and without division up from the first zero.
+        """The gradient of `cumprod`, by dividing by each factor, but without division from the first zero on.
 
         ``aten::cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -10562,7 +10562,7 @@ class _aten_diagonal_scatter:
     def overloads(self) -> list[str]: ...
 
 class _aten_diff:
-    """Differences of neighbours along a dimension, n times; of bools whether they differ.
+    """The n-th differences along a dimension; for bools, whether neighbours differ.
 
     Like ``numpy.diff``, with 4 known differences: ``torchnp explain diff``."""
     @overload
@@ -10571,7 +10571,7 @@ class _aten_diff:
     def __call__(_, /, self: _Tensor, n: _int = ..., dim: _int = ..., prepend: _Tensor | None = ..., append: _Tensor | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, n: _int = ..., dim: _int = ..., prepend: _Tensor | None = ..., append: _Tensor | None = ...) -> _Array:
-        """Differences of neighbours along a dimension, n times; of bools whether they differ.
+        """The n-th differences along a dimension; for bools, whether neighbours differ.
 
         ``aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor``"""
     @staticmethod
@@ -10902,13 +10902,13 @@ class _aten_dstack:
     def overloads(self) -> list[str]: ...
 
 class _aten_einsum:
-    """Sum of products over the dimensions that the equation does not name in its output.
+    """Sum of products over the dimensions that the equation's output does not name.
 
     Like ``numpy.einsum``, with 5 known differences: ``torchnp explain einsum``."""
     def __call__(_, /, equation: _str, tensors: Sequence[_Tensor], *, path: Sequence[_int] | None = ...) -> _Array: ...
     @staticmethod
     def default(equation: _str, tensors: Sequence[_Tensor], *, path: Sequence[_int] | None = ...) -> _Array:
-        """Sum of products over the dimensions that the equation does not name in its output.
+        """Sum of products over the dimensions that the equation's output does not name.
 
         ``aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -10942,14 +10942,14 @@ class _aten_elu_:
     def overloads(self) -> list[str]: ...
 
 class _aten_elu_backward:
-    """From the input, or from the result where the forward was in-place."""
+    """The gradient of `elu`, from its input, or from its result if the forward was in-place."""
     @overload
     def __call__(_, /, grad_output: _Tensor, alpha: _Scalar, scale: _Scalar, input_scale: _Scalar, is_result: _bool, self_or_result: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, alpha: _Scalar, scale: _Scalar, input_scale: _Scalar, is_result: _bool, self_or_result: _Tensor, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, alpha: _Scalar, scale: _Scalar, input_scale: _Scalar, is_result: _bool, self_or_result: _Tensor) -> _Array:
-        """From the input, or from the result where the forward was in-place.
+        """The gradient of `elu`, from its input, or from its result if the forward was in-place.
 
         ``aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor``"""
     @staticmethod
@@ -10960,7 +10960,7 @@ class _aten_elu_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_embedding:
-    """The rows of a matrix that the indices name.
+    """The rows of a matrix at the indices.
 
     Like ``numpy.take``, with 2 known differences: ``torchnp explain embedding``."""
     @overload
@@ -10969,7 +10969,7 @@ class _aten_embedding:
     def __call__(_, /, weight: _Tensor, indices: _Tensor, padding_idx: _int = ..., scale_grad_by_freq: _bool = ..., sparse: _bool = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(weight: _Tensor, indices: _Tensor, padding_idx: _int = ..., scale_grad_by_freq: _bool = ..., sparse: _bool = ...) -> _Array:
-        """The rows of a matrix that the indices name.
+        """The rows of a matrix at the indices.
 
         ``aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor``"""
     @staticmethod
@@ -11008,14 +11008,14 @@ class _aten_embedding_bag:
     def overloads(self) -> list[str]: ...
 
 class _aten_embedding_dense_backward:
-    """The rows of the gradient added where their indices point, the padding index left out."""
+    """The rows of the gradient added where their indices point, without the padding index."""
     @overload
     def __call__(_, /, grad_output: _Tensor, indices: _Tensor, num_weights: _int, padding_idx: _int, scale_grad_by_freq: _bool) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, indices: _Tensor, num_weights: _int, padding_idx: _int, scale_grad_by_freq: _bool, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, indices: _Tensor, num_weights: _int, padding_idx: _int, scale_grad_by_freq: _bool) -> _Array:
-        """The rows of the gradient added where their indices point, the padding index left out.
+        """The rows of the gradient added where their indices point, without the padding index.
 
         ``aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor``"""
     @staticmethod
@@ -11044,17 +11044,17 @@ class _aten_embedding_renorm:
     def overloads(self) -> list[str]: ...
 
 class _aten_embedding_renorm_:
-    """Scale the rows that the indices name down to a largest norm, in place."""
+    """Scale the rows at the indices down to a maximum norm, in place."""
     def __call__(_, /, self: _Array, indices: _Tensor, max_norm: _float, norm_type: _float) -> _Array: ...
     @staticmethod
     def default(self: _Array, indices: _Tensor, max_norm: _float, norm_type: _float) -> _Array:
-        """Scale the rows that the indices name down to a largest norm, in place.
+        """Scale the rows at the indices down to a maximum norm, in place.
 
         ``aten::embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_empty:
-    """Memory of a shape, with whatever values.
+    """An uninitialized tensor of a shape.
 
     Like ``numpy.empty``, with 2 known differences: ``torchnp explain empty``."""
     @overload
@@ -11063,7 +11063,7 @@ class _aten_empty:
     def __call__(_, /, size: Sequence[_int], *, memory_format: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def memory_format(size: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """Memory of a shape, with whatever values.
+        """An uninitialized tensor of a shape.
 
         ``aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
@@ -11074,7 +11074,7 @@ class _aten_empty:
     def overloads(self) -> list[str]: ...
 
 class _aten_empty_like:
-    """Memory of another tensor's shape, dtype and order of dimensions.
+    """An uninitialized tensor with another's shape, dtype and order of dimensions.
 
     Like ``numpy.empty_like``, with 1 known difference: ``torchnp explain empty_like``."""
     @overload
@@ -11083,7 +11083,7 @@ class _aten_empty_like:
     def __call__(_, /, self: _Tensor, *, memory_format: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """Memory of another tensor's shape, dtype and order of dimensions.
+        """An uninitialized tensor with another's shape, dtype and order of dimensions.
 
         ``aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
@@ -11094,7 +11094,7 @@ class _aten_empty_like:
     def overloads(self) -> list[str]: ...
 
 class _aten_empty_permuted:
-    """Memory of a shape, its dimensions in the order given from the widest stride to the narrowest.
+    """An uninitialized tensor whose dimensions lie in the given order, from the widest stride to the narrowest.
 
     Like ``numpy.empty``, with 1 known difference: ``torchnp explain empty_permuted``."""
     @overload
@@ -11103,7 +11103,7 @@ class _aten_empty_permuted:
     def __call__(_, /, size: Sequence[_int], physical_layout: Sequence[_int], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(size: Sequence[_int], physical_layout: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Memory of a shape, its dimensions in the order given from the widest stride to the narrowest.
+        """An uninitialized tensor whose dimensions lie in the given order, from the widest stride to the narrowest.
 
         ``aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -11114,7 +11114,7 @@ class _aten_empty_permuted:
     def overloads(self) -> list[str]: ...
 
 class _aten_empty_strided:
-    """Memory of a shape and strides in elements.
+    """An uninitialized tensor of a shape and strides, in elements.
 
     Like ``numpy.ndarray``, with 2 known differences: ``torchnp explain empty_strided``."""
     @overload
@@ -11123,7 +11123,7 @@ class _aten_empty_strided:
     def __call__(_, /, size: Sequence[_int], stride: Sequence[_int], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(size: Sequence[_int], stride: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Memory of a shape and strides in elements.
+        """An uninitialized tensor of a shape and strides, in elements.
 
         ``aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -11512,14 +11512,14 @@ class _aten_fake_quantize_per_channel_affine:
     def overloads(self) -> list[str]: ...
 
 class _aten_fake_quantize_per_channel_affine_cachemask:
-    """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point, which may be a float, for each channel."""
+    """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point, which may be a float, per channel."""
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]:
-        """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point, which may be a float, for each channel.
+        """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point, which may be a float, per channel.
 
         ``aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> (Tensor output, Tensor mask)``"""
     @staticmethod
@@ -11530,11 +11530,11 @@ class _aten_fake_quantize_per_channel_affine_cachemask:
     def overloads(self) -> list[str]: ...
 
 class _aten_fake_quantize_per_channel_affine_cachemask_backward:
-    """The gradient where values were within the range."""
+    """The gradient where values were within the range, else 0."""
     def __call__(_, /, grad: _Tensor, mask: _Tensor) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, mask: _Tensor) -> _Array:
-        """The gradient where values were within the range.
+        """The gradient where values were within the range, else 0.
 
         ``aten::fake_quantize_per_channel_affine_cachemask_backward(Tensor grad, Tensor mask) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -11558,14 +11558,14 @@ class _aten_fake_quantize_per_tensor_affine:
     def overloads(self) -> list[str]: ...
 
 class _aten_fake_quantize_per_tensor_affine_cachemask:
-    """Values rounded to multiples of ``scale`` within the range, and where they were within it."""
+    """Values rounded to multiples of ``scale`` within the range, and a mask of those within it."""
     @overload
     def __call__(_, /, self: _Tensor, scale: _float, zero_point: _int, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, scale: _float, zero_point: _int, quant_min: _int, quant_max: _int, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, scale: _float, zero_point: _int, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]:
-        """Values rounded to multiples of ``scale`` within the range, and where they were within it.
+        """Values rounded to multiples of ``scale`` within the range, and a mask of those within it.
 
         ``aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> (Tensor output, Tensor mask)``"""
     @staticmethod
@@ -11576,21 +11576,21 @@ class _aten_fake_quantize_per_tensor_affine_cachemask:
     def overloads(self) -> list[str]: ...
 
 class _aten_fake_quantize_per_tensor_affine_cachemask_backward:
-    """The gradient where values were within the range."""
+    """The gradient where values were within the range, else 0."""
     def __call__(_, /, grad: _Tensor, mask: _Tensor) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, mask: _Tensor) -> _Array:
-        """The gradient where values were within the range.
+        """The gradient where values were within the range, else 0.
 
         ``aten::fake_quantize_per_tensor_affine_cachemask_backward(Tensor grad, Tensor mask) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_fbgemm_linear_quantize_weight:
-    """A weight as int8, the sums of its rows without their zero points, and its scale and zero point."""
+    """A weight as int8, its row sums less their zero points, and its scale and zero point."""
     def __call__(_, /, input: _Tensor) -> tuple[_Array, _Array, _float, _int]: ...
     @staticmethod
     def default(input: _Tensor) -> tuple[_Array, _Array, _float, _int]:
-        """A weight as int8, the sums of its rows without their zero points, and its scale and zero point.
+        """A weight as int8, its row sums less their zero points, and its scale and zero point.
 
         ``aten::fbgemm_linear_quantize_weight(Tensor input) -> (Tensor, Tensor, float, int)``"""
     def overloads(self) -> list[str]: ...
@@ -12075,7 +12075,7 @@ class _aten_fill:
         ``aten::fill.Scalar_out(Tensor self, Scalar value, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def Tensor(self: _Tensor, value: _Tensor) -> _Array:
-        """The number in a 0-d tensor, in another tensor's shape and dtype.
+        """A tensor of another's shape and dtype, filled with the number in a 0-d tensor.
 
         ``aten::fill.Tensor(Tensor self, Tensor value) -> Tensor``"""
     @staticmethod
@@ -12106,13 +12106,13 @@ class _aten_fill_:
     def overloads(self) -> list[str]: ...
 
 class _aten_fill_diagonal_:
-    """Write one number on the main diagonal; with ``wrap`` a tall matrix has it again after each square.
+    """Write one number on the main diagonal; with ``wrap`` it restarts after each square of a tall matrix.
 
     Like ``numpy.fill_diagonal``, with no known difference: ``torchnp explain fill_diagonal_``."""
     def __call__(_, /, self: _Array, fill_value: _Scalar, wrap: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, fill_value: _Scalar, wrap: _bool = ...) -> _Array:
-        """Write one number on the main diagonal; with ``wrap`` a tall matrix has it again after each square.
+        """Write one number on the main diagonal; with ``wrap`` it restarts after each square of a tall matrix.
 
         ``aten::fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool wrap=False) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -12606,7 +12606,7 @@ class _aten_frobenius_norm:
     def overloads(self) -> list[str]: ...
 
 class _aten_full:
-    """One number everywhere, in the dtype it has on its own unless one is given.
+    """A tensor filled with one number, by default in the number's own dtype.
 
     Like ``numpy.full``, with 3 known differences: ``torchnp explain full``."""
     @overload
@@ -12615,7 +12615,7 @@ class _aten_full:
     def __call__(_, /, size: Sequence[_int], fill_value: _Scalar, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(size: Sequence[_int], fill_value: _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """One number everywhere, in the dtype it has on its own unless one is given.
+        """A tensor filled with one number, by default in the number's own dtype.
 
         ``aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -12656,7 +12656,7 @@ class _aten_fused_moving_avg_obs_fake_quant:
     def overloads(self) -> list[str]: ...
 
 class _aten_gather:
-    """Along one dimension the positions that the index names, elsewhere the index's own place.
+    """Read along one dimension at the positions in the index, and elsewhere at the index's own coordinates.
 
     Like ``numpy.take_along_axis``, with 2 known differences: ``torchnp explain gather``."""
     @overload
@@ -12665,7 +12665,7 @@ class _aten_gather:
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, *, sparse_grad: _bool = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, index: _Tensor, *, sparse_grad: _bool = ...) -> _Array:
-        """Along one dimension the positions that the index names, elsewhere the index's own place.
+        """Read along one dimension at the positions in the index, and elsewhere at the index's own coordinates.
 
         ``aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor``"""
     @staticmethod
@@ -12934,14 +12934,14 @@ class _aten_glu_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_glu_backward_jvp:
-    """The change of `glu_backward` along dgrad_glu and dx."""
+    """The Jacobian-vector product of `glu_backward` along dgrad_glu and dx."""
     @overload
     def __call__(_, /, grad_x: _Tensor, grad_glu: _Tensor, x: _Tensor, dgrad_glu: _Tensor, dx: _Tensor, dim: _int) -> _Array: ...
     @overload
     def __call__(_, /, grad_x: _Tensor, grad_glu: _Tensor, x: _Tensor, dgrad_glu: _Tensor, dx: _Tensor, dim: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_x: _Tensor, grad_glu: _Tensor, x: _Tensor, dgrad_glu: _Tensor, dx: _Tensor, dim: _int) -> _Array:
-        """The change of `glu_backward` along dgrad_glu and dx.
+        """The Jacobian-vector product of `glu_backward` along dgrad_glu and dx.
 
         ``aten::glu_backward_jvp(Tensor grad_x, Tensor grad_glu, Tensor x, Tensor dgrad_glu, Tensor dx, int dim) -> Tensor``"""
     @staticmethod
@@ -12952,14 +12952,14 @@ class _aten_glu_backward_jvp:
     def overloads(self) -> list[str]: ...
 
 class _aten_glu_jvp:
-    """The change of `glu` along dx."""
+    """The Jacobian-vector product of `glu` along dx."""
     @overload
     def __call__(_, /, glu: _Tensor, x: _Tensor, dx: _Tensor, dim: _int) -> _Array: ...
     @overload
     def __call__(_, /, glu: _Tensor, x: _Tensor, dx: _Tensor, dim: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(glu: _Tensor, x: _Tensor, dx: _Tensor, dim: _int) -> _Array:
-        """The change of `glu` along dx.
+        """The Jacobian-vector product of `glu` along dx.
 
         ``aten::glu_jvp(Tensor glu, Tensor x, Tensor dx, int dim) -> Tensor``"""
     @staticmethod
@@ -13577,14 +13577,14 @@ class _aten_hardtanh_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_hash_tensor:
-    """Exclusive or of the bits of all values, floats as doubles and integers as 64 bits."""
+    """XOR of the bits of all values, with floats as doubles and integers as int64."""
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int = ..., *, keepdim: _bool = ..., mode: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int = ..., *, keepdim: _bool = ..., mode: _int = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: Sequence[_int] | _int = ..., *, keepdim: _bool = ..., mode: _int = ...) -> _Array:
-        """Exclusive or of the bits of all values, floats as doubles and integers as 64 bits.
+        """XOR of the bits of all values, with floats as doubles and integers as int64.
 
         ``aten::hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor``"""
     @staticmethod
@@ -13637,7 +13637,7 @@ class _aten_hinge_embedding_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten_histc:
-    """How many elements fall in each of ``bins`` equal bins; NaN and elements out of range in none.
+    """Counts of elements in each of ``bins`` equal bins; NaN and out-of-range elements do not count.
 
     Like ``numpy.histogram``, with 4 known differences: ``torchnp explain histc``."""
     @overload
@@ -13646,7 +13646,7 @@ class _aten_histc:
     def __call__(_, /, self: _Tensor, bins: _int = ..., min: _Scalar = ..., max: _Scalar = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, bins: _int = ..., min: _Scalar = ..., max: _Scalar = ...) -> _Array:
-        """How many elements fall in each of ``bins`` equal bins; NaN and elements out of range in none.
+        """Counts of elements in each of ``bins`` equal bins; NaN and out-of-range elements do not count.
 
         ``aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor``"""
     @staticmethod
@@ -13954,7 +13954,7 @@ class _aten_imag:
     def overloads(self) -> list[str]: ...
 
 class _aten_index:
-    """The elements at positions that come as tensors; a bool or uint8 tensor is a mask.
+    """The elements at positions given as tensors; a bool or uint8 tensor is a mask.
 
     Like ``numpy.ndarray.__getitem__``, with 2 known differences: ``torchnp explain index``."""
     @overload
@@ -13963,7 +13963,7 @@ class _aten_index:
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None], *, out: _Array) -> _Array: ...
     @staticmethod
     def Tensor(self: _Tensor, indices: Sequence[_Tensor | None]) -> _Array:
-        """The elements at positions that come as tensors; a bool or uint8 tensor is a mask.
+        """The elements at positions given as tensors; a bool or uint8 tensor is a mask.
 
         ``aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor``"""
     @staticmethod
@@ -14092,7 +14092,7 @@ class _aten_index_fill_:
     def overloads(self) -> list[str]: ...
 
 class _aten_index_put:
-    """The tensor with values written, or added, at positions that come as tensors.
+    """The tensor with values written, or added, at positions given as tensors.
 
     Like ``numpy.ndarray.__setitem__``, with 5 known differences: ``torchnp explain index_put``."""
     @overload
@@ -14101,7 +14101,7 @@ class _aten_index_put:
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, indices: Sequence[_Tensor | None], values: _Tensor, accumulate: _bool = ...) -> _Array:
-        """The tensor with values written, or added, at positions that come as tensors.
+        """The tensor with values written, or added, at positions given as tensors.
 
         ``aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor``"""
     @staticmethod
@@ -14152,7 +14152,7 @@ class _aten_index_reduce_:
     def overloads(self) -> list[str]: ...
 
 class _aten_index_select:
-    """The positions of a dimension that a vector names.
+    """The slices of a dimension at the positions in a vector.
 
     Like ``numpy.take``, with 2 known differences: ``torchnp explain index_select``."""
     @overload
@@ -14161,7 +14161,7 @@ class _aten_index_select:
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, index: _Tensor) -> _Array:
-        """The positions of a dimension that a vector names.
+        """The slices of a dimension at the positions in a vector.
 
         ``aten::index_select(Tensor self, int dim, Tensor index) -> Tensor``"""
     @staticmethod
@@ -14182,11 +14182,11 @@ class _aten_index_select_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_infinitely_differentiable_gelu_backward:
-    """The exact mode of `gelu_backward`, by kernels that have gradients of their own."""
+    """`gelu_backward` in its exact mode, composed of differentiable kernels."""
     def __call__(_, /, grad: _Tensor, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, self: _Tensor) -> _Array:
-        """The exact mode of `gelu_backward`, by kernels that have gradients of their own.
+        """`gelu_backward` in its exact mode, composed of differentiable kernels.
 
         ``aten::infinitely_differentiable_gelu_backward(Tensor grad, Tensor self) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -14212,11 +14212,11 @@ class _aten_inner:
     def overloads(self) -> list[str]: ...
 
 class _aten_instance_norm:
-    """Batch normalisation of each sample on its own; the running statistics take the mean over samples."""
+    """Normalisation of each sample by itself; the running statistics take the mean over samples."""
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> _Array:
-        """Batch normalisation of each sample on its own; the running statistics take the mean over samples.
+        """Normalisation of each sample by itself; the running statistics take the mean over samples.
 
         ``aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -14560,11 +14560,11 @@ class _aten_isreal:
     def overloads(self) -> list[str]: ...
 
 class _aten_istft:
-    """The signal of a short-time Fourier transform: windows added where they overlap, over the sum of their squares."""
+    """The signal of a short-time Fourier transform: overlapping windows added, divided by the sum of their squares."""
     def __call__(_, /, self: _Tensor, n_fft: _int, hop_length: _int | None = ..., win_length: _int | None = ..., window: _Tensor | None = ..., center: _bool = ..., normalized: _bool = ..., onesided: _bool | None = ..., length: _int | None = ..., return_complex: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, n_fft: _int, hop_length: _int | None = ..., win_length: _int | None = ..., window: _Tensor | None = ..., center: _bool = ..., normalized: _bool = ..., onesided: _bool | None = ..., length: _int | None = ..., return_complex: _bool = ...) -> _Array:
-        """The signal of a short-time Fourier transform: windows added where they overlap, over the sum of their squares.
+        """The signal of a short-time Fourier transform: overlapping windows added, divided by the sum of their squares.
 
         ``aten::istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -15430,8 +15430,8 @@ class _aten_linalg_ldl_solve:
 class _aten_linalg_lstsq:
     """Least squares solutions, and for some drivers residuals, ranks and singular values.
 
-    "gels" takes every matrix to be regular and leaves ``rcond`` alone, "gelsy" counts the first column whatever
-    ``rcond`` says, and for "gelsd" a negative ``rcond`` or one of 1 and more is the machine's epsilon.
+    "gels" assumes full rank and ignores ``rcond``; "gelsy" always counts the first column, whatever ``rcond`` is;
+    for "gelsd" an ``rcond`` that is negative or at least 1 means machine epsilon.
 
     Like ``numpy.linalg.lstsq``, with 5 known differences: ``torchnp explain linalg_lstsq``."""
     @overload
@@ -15442,8 +15442,8 @@ class _aten_linalg_lstsq:
     def default(self: _Tensor, b: _Tensor, rcond: _float | None = ..., *, driver: _str | None = ...) -> tuple[_Array, _Array, _Array, _Array]:
         """Least squares solutions, and for some drivers residuals, ranks and singular values.
 
-        "gels" takes every matrix to be regular and leaves ``rcond`` alone, "gelsy" counts the first column whatever
-        ``rcond`` says, and for "gelsd" a negative ``rcond`` or one of 1 and more is the machine's epsilon.
+        "gels" assumes full rank and ignores ``rcond``; "gelsy" always counts the first column, whatever ``rcond`` is;
+        for "gelsd" an ``rcond`` that is negative or at least 1 means machine epsilon.
 
         ``aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)``"""
     @staticmethod
@@ -15680,7 +15680,7 @@ class _aten_linalg_matrix_rank:
     def overloads(self) -> list[str]: ...
 
 class _aten_linalg_multi_dot:
-    """Product of a list of matrices, multiplied in the cheapest order; the first and last may be vectors.
+    """Product of a list of matrices in the cheapest order; the first and last may be vectors.
 
     Like ``numpy.linalg.multi_dot``, with 1 known difference: ``torchnp explain linalg_multi_dot``."""
     @overload
@@ -15689,7 +15689,7 @@ class _aten_linalg_multi_dot:
     def __call__(_, /, tensors: Sequence[_Tensor], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor]) -> _Array:
-        """Product of a list of matrices, multiplied in the cheapest order; the first and last may be vectors.
+        """Product of a list of matrices in the cheapest order; the first and last may be vectors.
 
         ``aten::linalg_multi_dot(Tensor[] tensors) -> Tensor``"""
     @staticmethod
@@ -16412,11 +16412,11 @@ class _aten_logcumsumexp:
     def overloads(self) -> list[str]: ...
 
 class _aten_logdet:
-    """Logarithm of the determinant; NaN where it is negative."""
+    """Logarithm of the determinant; NaN if it is negative."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Logarithm of the determinant; NaN where it is negative.
+        """Logarithm of the determinant; NaN if it is negative.
 
         ``aten::logdet(Tensor self) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -16780,14 +16780,14 @@ class _aten_lu_solve:
     def overloads(self) -> list[str]: ...
 
 class _aten_lu_unpack:
-    """Permutation and triangular factors from packed ones."""
+    """Permutation and triangular factors from packed LU factors."""
     @overload
     def __call__(_, /, LU_data: _Tensor, LU_pivots: _Tensor, unpack_data: _bool = ..., unpack_pivots: _bool = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, LU_data: _Tensor, LU_pivots: _Tensor, unpack_data: _bool = ..., unpack_pivots: _bool = ..., *, P: _Array, L: _Array, U: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(LU_data: _Tensor, LU_pivots: _Tensor, unpack_data: _bool = ..., unpack_pivots: _bool = ...) -> tuple[_Array, _Array, _Array]:
-        """Permutation and triangular factors from packed ones.
+        """Permutation and triangular factors from packed LU factors.
 
         ``aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)``"""
     @staticmethod
@@ -17014,11 +17014,11 @@ class _aten_matrix_exp:
     def overloads(self) -> list[str]: ...
 
 class _aten_matrix_exp_backward:
-    """The gradient of a matrix exponential: a corner of the exponential of blocks."""
+    """The gradient of a matrix exponential: the upper right block of a block matrix's exponential."""
     def __call__(_, /, self: _Tensor, grad: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, grad: _Tensor) -> _Array:
-        """The gradient of a matrix exponential: a corner of the exponential of blocks.
+        """The gradient of a matrix exponential: the upper right block of a block matrix's exponential.
 
         ``aten::matrix_exp_backward(Tensor self, Tensor grad) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17134,7 +17134,7 @@ class _aten_max_pool2d_backward:
         ``aten::max_pool2d_backward.out(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> _Array:
-        """The gradient of `max_pool2d`, whose places are looked for again; torch has it on other devices only.
+        """The gradient of `max_pool2d`, which finds the maxima again; torch has it on other devices only.
 
         ``aten::max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17346,7 +17346,7 @@ class _aten_median:
     def overloads(self) -> list[str]: ...
 
 class _aten_meshgrid:
-    """Each vector expanded over a grid with one dimension for each.
+    """Each vector expanded over a grid with one dimension per vector.
 
     Like ``numpy.meshgrid``, with 2 known differences: ``torchnp explain meshgrid``."""
     @overload
@@ -17355,12 +17355,12 @@ class _aten_meshgrid:
     def __call__(_, /, tensors: Sequence[_Tensor], *, indexing: _str) -> _list[_Array]: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor]) -> _list[_Array]:
-        """Each vector expanded over a grid with one dimension for each.
+        """Each vector expanded over a grid with one dimension per vector.
 
         ``aten::meshgrid(Tensor[] tensors) -> Tensor[]``"""
     @staticmethod
     def indexing(tensors: Sequence[_Tensor], *, indexing: _str) -> _list[_Array]:
-        """`meshgrid` whose first two dimensions are swapped by ``indexing="xy"``.
+        """`meshgrid`; ``indexing="xy"`` swaps the first two dimensions.
 
         ``aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]``"""
     def overloads(self) -> list[str]: ...
@@ -17643,14 +17643,14 @@ class _aten_mkldnn_adaptive_avg_pool2d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_mkldnn_convolution:
-    """`convolution` by oneDNN, which converts the weight to the input's dtype, and has integers, which it saturates."""
+    """`convolution` by oneDNN, which converts the weight to the input's dtype; integers saturate."""
     @overload
     def __call__(_, /, self: _Tensor, weight: _Tensor, bias: _Tensor | None, padding: Sequence[_int], stride: Sequence[_int], dilation: Sequence[_int], groups: _int) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, weight: _Tensor, bias: _Tensor | None, padding: Sequence[_int], stride: Sequence[_int], dilation: Sequence[_int], groups: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, weight: _Tensor, bias: _Tensor | None, padding: Sequence[_int], stride: Sequence[_int], dilation: Sequence[_int], groups: _int) -> _Array:
-        """`convolution` by oneDNN, which converts the weight to the input's dtype, and has integers, which it saturates.
+        """`convolution` by oneDNN, which converts the weight to the input's dtype; integers saturate.
 
         ``aten::mkldnn_convolution(Tensor self, Tensor weight, Tensor? bias, SymInt[] padding, SymInt[] stride, SymInt[] dilation, SymInt groups) -> Tensor``"""
     @staticmethod
@@ -17843,7 +17843,7 @@ class _aten_mkldnn_reorder_conv3d_weight:
 class _aten_mkldnn_rnn_layer:
     """One direction of one LSTM layer over (time, batch, features), with its last state and cell.
 
-    The memory that oneDNN keeps for the gradient is empty here: the gradient runs the layer again."""
+    oneDNN's workspace for the gradient is empty here: the gradient runs the layer again."""
     @overload
     def __call__(_, /, input: _Tensor, weight0: _Tensor, weight1: _Tensor, weight2: _Tensor, weight3: _Tensor, hx_: _Tensor, cx_: _Tensor, reverse: _bool, batch_sizes: Sequence[_int], mode: _int, hidden_size: _int, num_layers: _int, has_biases: _bool, bidirectional: _bool, batch_first: _bool, train: _bool) -> tuple[_Array, _Array, _Array, _Array]: ...
     @overload
@@ -17852,7 +17852,7 @@ class _aten_mkldnn_rnn_layer:
     def default(input: _Tensor, weight0: _Tensor, weight1: _Tensor, weight2: _Tensor, weight3: _Tensor, hx_: _Tensor, cx_: _Tensor, reverse: _bool, batch_sizes: Sequence[_int], mode: _int, hidden_size: _int, num_layers: _int, has_biases: _bool, bidirectional: _bool, batch_first: _bool, train: _bool) -> tuple[_Array, _Array, _Array, _Array]:
         """One direction of one LSTM layer over (time, batch, features), with its last state and cell.
 
-        The memory that oneDNN keeps for the gradient is empty here: the gradient runs the layer again.
+        oneDNN's workspace for the gradient is empty here: the gradient runs the layer again.
 
         ``aten::mkldnn_rnn_layer(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor weight3, Tensor hx_, Tensor cx_, bool reverse, int[] batch_sizes, int mode, int hidden_size, int num_layers, bool has_biases, bool bidirectional, bool batch_first, bool train) -> (Tensor, Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -18119,14 +18119,14 @@ class _aten_mul_:
     def overloads(self) -> list[str]: ...
 
 class _aten_multi_margin_loss:
-    """``max(0, margin - x[target] + x[other]) ** p``, summed over the other classes, over the number of classes."""
+    """``max(0, margin - x[target] + x[other]) ** p``, summed over the other classes, divided by the class count."""
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, p: _Scalar = ..., margin: _Scalar = ..., weight: _Tensor | None = ..., reduction: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, p: _Scalar = ..., margin: _Scalar = ..., weight: _Tensor | None = ..., reduction: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, target: _Tensor, p: _Scalar = ..., margin: _Scalar = ..., weight: _Tensor | None = ..., reduction: _int = ...) -> _Array:
-        """``max(0, margin - x[target] + x[other]) ** p``, summed over the other classes, over the number of classes.
+        """``max(0, margin - x[target] + x[other]) ** p``, summed over the other classes, divided by the class count.
 
         ``aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor``"""
     @staticmethod
@@ -18137,14 +18137,14 @@ class _aten_multi_margin_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten_multi_margin_loss_backward:
-    """The classes inside the margin push, the target takes the sum."""
+    """Classes inside the margin get a positive gradient; the target gets minus their sum."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, target: _Tensor, p: _Scalar, margin: _Scalar, weight: _Tensor | None = ..., reduction: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, target: _Tensor, p: _Scalar, margin: _Scalar, weight: _Tensor | None = ..., reduction: _int = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, target: _Tensor, p: _Scalar, margin: _Scalar, weight: _Tensor | None = ..., reduction: _int = ...) -> _Array:
-        """The classes inside the margin push, the target takes the sum.
+        """Classes inside the margin get a positive gradient; the target gets minus their sum.
 
         ``aten::multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=1) -> Tensor``"""
     @staticmethod
@@ -18173,14 +18173,14 @@ class _aten_multilabel_margin_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten_multilabel_margin_loss_backward:
-    """Each class inside a target's margin is pushed down, the target up."""
+    """Classes inside a target's margin get a positive gradient, and the target a negative one."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, target: _Tensor, reduction: _int, is_target: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, target: _Tensor, reduction: _int, is_target: _Tensor, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, target: _Tensor, reduction: _int, is_target: _Tensor) -> _Array:
-        """Each class inside a target's margin is pushed down, the target up.
+        """Classes inside a target's margin get a positive gradient, and the target a negative one.
 
         ``aten::multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target) -> Tensor``"""
     @staticmethod
@@ -18191,14 +18191,14 @@ class _aten_multilabel_margin_loss_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_multilabel_margin_loss_forward:
-    """``max(0, 1 - x[target] + x[other])`` over targets and other classes, and which classes are targets."""
+    """``max(0, 1 - x[target] + x[other])`` summed over targets and other classes; also a mask of the targets."""
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, reduction: _int) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, reduction: _int, *, output: _Array, is_target: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, target: _Tensor, reduction: _int) -> tuple[_Array, _Array]:
-        """``max(0, 1 - x[target] + x[other])`` over targets and other classes, and which classes are targets.
+        """``max(0, 1 - x[target] + x[other])`` summed over targets and other classes; also a mask of the targets.
 
         ``aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)``"""
     @staticmethod
@@ -18488,7 +18488,7 @@ class _aten_narrow:
     def overloads(self) -> list[str]: ...
 
 class _aten_narrow_copy:
-    """A contiguous copy of `narrow`; torch words its refusals otherwise.
+    """A contiguous copy of `narrow`, with other error messages.
 
     Like ``numpy.ndarray.__getitem__``, with 2 known differences: ``torchnp explain narrow_copy``."""
     @overload
@@ -18497,7 +18497,7 @@ class _aten_narrow_copy:
     def __call__(_, /, self: _Tensor, dim: _int, start: _int, length: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, start: _int, length: _int) -> _Array:
-        """A contiguous copy of `narrow`; torch words its refusals otherwise.
+        """A contiguous copy of `narrow`, with other error messages.
 
         ``aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor``"""
     @staticmethod
@@ -18554,14 +18554,14 @@ class _aten_native_channel_shuffle:
     def overloads(self) -> list[str]: ...
 
 class _aten_native_dropout:
-    """Zero with probability p and scale the rest by 1 / (1 - p); also the mask of what stays."""
+    """Zero with probability p and scale the rest by 1 / (1 - p); also the mask of kept elements."""
     @overload
     def __call__(_, /, input: _Tensor, p: _float, train: _bool | None) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, p: _float, train: _bool | None, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, p: _float, train: _bool | None) -> tuple[_Array, _Array]:
-        """Zero with probability p and scale the rest by 1 / (1 - p); also the mask of what stays.
+        """Zero with probability p and scale the rest by 1 / (1 - p); also the mask of kept elements.
 
         ``aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -19216,12 +19216,12 @@ class _aten_normal:
         ``aten::normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor``"""
     @staticmethod
     def Tensor_float_out(mean: _Tensor, std: _float = ..., *, generator: Any | None = ..., out: _Array) -> _Array:
-        """Normal values of a mean each, which broadcast with the out.
+        """Normal values, each of its own mean; the means broadcast with the out.
 
         ``aten::normal.Tensor_float_out(Tensor mean, float std=1., *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def float_Tensor_out(mean: _float, std: _Tensor, *, generator: Any | None = ..., out: _Array) -> _Array:
-        """Normal values of a mean and a deviation each.
+        """Normal values, each of its own mean and deviation.
 
         ``aten::normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
@@ -19236,7 +19236,7 @@ class _aten_normal:
         ``aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
     def Tensor_Tensor_out(mean: _Tensor, std: _Tensor, *, generator: Any | None = ..., out: _Array) -> _Array:
-        """Normal values of a mean and a deviation each.
+        """Normal values, each of its own mean and deviation.
 
         ``aten::normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
@@ -19583,11 +19583,11 @@ class _aten_permute_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_pin_memory:
-    """The tensor itself: its memory is pinned for no accelerator (without one torch refuses)."""
+    """The tensor itself: there is no accelerator to pin memory for (without one torch refuses)."""
     def __call__(_, /, self: _Tensor, device: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, device: Any | None = ...) -> _Array:
-        """The tensor itself: its memory is pinned for no accelerator (without one torch refuses).
+        """The tensor itself: there is no accelerator to pin memory for (without one torch refuses).
 
         ``aten::pin_memory(Tensor(a) self, Device? device=None) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -19641,7 +19641,7 @@ class _aten_pixel_unshuffle:
     def overloads(self) -> list[str]: ...
 
 class _aten_poisson:
-    """Poisson values of the rates that stand in each place.
+    """Poisson values, each of its own rate.
 
     Like ``numpy.random.poisson``, with 3 known differences: ``torchnp explain poisson``."""
     @overload
@@ -19650,7 +19650,7 @@ class _aten_poisson:
     def __call__(_, /, self: _Tensor, generator: Any | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, generator: Any | None = ...) -> _Array:
-        """Poisson values of the rates that stand in each place.
+        """Poisson values, each of its own rate.
 
         ``aten::poisson(Tensor self, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -19671,14 +19671,14 @@ class _aten_poisson_nll_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten_polar:
-    """The complex numbers of an absolute value and an angle."""
+    """Complex numbers from absolute values and angles."""
     @overload
     def __call__(_, /, abs: _Tensor, angle: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, abs: _Tensor, angle: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(abs: _Tensor, angle: _Tensor) -> _Array:
-        """The complex numbers of an absolute value and an angle.
+        """Complex numbers from absolute values and angles.
 
         ``aten::polar(Tensor abs, Tensor angle) -> Tensor``"""
     @staticmethod
@@ -20446,11 +20446,11 @@ class _aten_reciprocal_:
     def overloads(self) -> list[str]: ...
 
 class _aten_record_stream:
-    """Nothing: memory is not given back while a tensor uses it (torch has code for it on accelerators only)."""
+    """Do nothing: memory is not freed while a tensor uses it (torch implements this for accelerators only)."""
     def __call__(_, /, self: _Array, s: Any) -> None: ...
     @staticmethod
     def default(self: _Array, s: Any) -> None:
-        """Nothing: memory is not given back while a tensor uses it (torch has code for it on accelerators only).
+        """Do nothing: memory is not freed while a tensor uses it (torch implements this for accelerators only).
 
         ``aten::record_stream(Tensor(a!) self, Stream s) -> ()``"""
     def overloads(self) -> list[str]: ...
@@ -20734,7 +20734,7 @@ class _aten_repeat:
     def overloads(self) -> list[str]: ...
 
 class _aten_repeat_interleave:
-    """Each index as often as its repeat says.
+    """Each index as often as its number in ``repeats``.
 
     Like ``numpy.repeat``, with 2 known differences: ``torchnp explain repeat_interleave``."""
     @overload
@@ -20747,12 +20747,12 @@ class _aten_repeat_interleave:
     def __call__(_, /, repeats: _Tensor, *, output_size: _int | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def Tensor(repeats: _Tensor, *, output_size: _int | None = ...) -> _Array:
-        """Each index as often as its repeat says.
+        """Each index as often as its number in ``repeats``.
 
         ``aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor``"""
     @staticmethod
     def self_Tensor(self: _Tensor, repeats: _Tensor, dim: _int | None = ..., *, output_size: _int | None = ...) -> _Array:
-        """Each position along a dimension as often as its repeat says.
+        """Each position along a dimension as often as its number in ``repeats``.
 
         ``aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor``"""
     @staticmethod
@@ -20882,23 +20882,23 @@ class _aten_replication_pad3d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_requires_grad_:
-    """The tensor itself: an array has no record of gradients to begin."""
+    """The tensor itself: an array records no gradients."""
     def __call__(_, /, self: _Array, requires_grad: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, requires_grad: _bool = ...) -> _Array:
-        """The tensor itself: an array has no record of gradients to begin.
+        """The tensor itself: an array records no gradients.
 
         ``aten::requires_grad_(Tensor(a!) self, bool requires_grad=True) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_reshape:
-    """Another shape, on the same memory where the strides allow it, else of a copy.
+    """Another shape, on the same memory where the strides allow it, else on a copy.
 
     Like ``numpy.reshape``, with no known difference: ``torchnp explain reshape``."""
     def __call__(_, /, self: _Tensor, shape: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, shape: Sequence[_int]) -> _Array:
-        """Another shape, on the same memory where the strides allow it, else of a copy.
+        """Another shape, on the same memory where the strides allow it, else on a copy.
 
         ``aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -20916,7 +20916,7 @@ class _aten_reshape_as:
     def overloads(self) -> list[str]: ...
 
 class _aten_resize:
-    """A copy in another shape with the same elements in memory, as many as there are.
+    """A copy in another shape with the same elements in memory, cut or padded with zeros.
 
     Like ``numpy.resize``, with 2 known differences: ``torchnp explain resize``."""
     @overload
@@ -20925,7 +20925,7 @@ class _aten_resize:
     def __call__(_, /, self: _Tensor, size: Sequence[_int], *, memory_format: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int], *, memory_format: Any | None = ...) -> _Array:
-        """A copy in another shape with the same elements in memory, as many as there are.
+        """A copy in another shape with the same elements in memory, cut or padded with zeros.
 
         ``aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
@@ -20936,13 +20936,13 @@ class _aten_resize:
     def overloads(self) -> list[str]: ...
 
 class _aten_resize_:
-    """Another shape in place, keeping the elements in memory; NumPy can do so for arrays that own their memory.
+    """Change the shape in place and keep the elements in memory; the array must own its memory.
 
     Like ``numpy.ndarray.resize``, with 2 known differences: ``torchnp explain resize_``."""
     def __call__(_, /, self: _Array, size: Sequence[_int], *, memory_format: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, size: Sequence[_int], *, memory_format: Any | None = ...) -> _Array:
-        """Another shape in place, keeping the elements in memory; NumPy can do so for arrays that own their memory.
+        """Change the shape in place and keep the elements in memory; the array must own its memory.
 
         ``aten::resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -21110,7 +21110,7 @@ class _aten_rnn_tanh_cell:
     def overloads(self) -> list[str]: ...
 
 class _aten_roll:
-    """A copy with elements moved along dimensions, those that leave coming in at the other end.
+    """A copy with elements shifted along dimensions, wrapping around at the ends.
 
     Like ``numpy.roll``, with 1 known difference: ``torchnp explain roll``."""
     @overload
@@ -21119,7 +21119,7 @@ class _aten_roll:
     def __call__(_, /, self: _Tensor, shifts: Sequence[_int] | _int, dims: Sequence[_int] | _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, shifts: Sequence[_int] | _int, dims: Sequence[_int] | _int = ...) -> _Array:
-        """A copy with elements moved along dimensions, those that leave coming in at the other end.
+        """A copy with elements shifted along dimensions, wrapping around at the ends.
 
         ``aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor``"""
     @staticmethod
@@ -21224,11 +21224,11 @@ class _aten_row_stack:
     def overloads(self) -> list[str]: ...
 
 class _aten_rrelu:
-    """Leaky ReLU, in training with a slope drawn for each value."""
+    """Leaky ReLU, in training with a random slope for each element."""
     def __call__(_, /, self: _Tensor, lower: _Scalar = ..., upper: _Scalar = ..., training: _bool = ..., generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, lower: _Scalar = ..., upper: _Scalar = ..., training: _bool = ..., generator: Any | None = ...) -> _Array:
-        """Leaky ReLU, in training with a slope drawn for each value.
+        """Leaky ReLU, in training with a random slope for each element.
 
         ``aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -21290,11 +21290,11 @@ class _aten_rrelu_with_noise_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_rrelu_with_noise_functional:
-    """Scale what is not positive, in training by a slope drawn for each value; also those slopes."""
+    """Scale elements that are not positive, in training by a random slope each; also the slopes."""
     def __call__(_, /, self: _Tensor, noise: _Tensor, lower: _Scalar = ..., upper: _Scalar = ..., training: _bool = ..., generator: Any | None = ...) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, noise: _Tensor, lower: _Scalar = ..., upper: _Scalar = ..., training: _bool = ..., generator: Any | None = ...) -> tuple[_Array, _Array]:
-        """Scale what is not positive, in training by a slope drawn for each value; also those slopes.
+        """Scale elements that are not positive, in training by a random slope each; also the slopes.
 
         ``aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)``"""
     def overloads(self) -> list[str]: ...
@@ -21692,7 +21692,7 @@ class _aten_selu_:
     def overloads(self) -> list[str]: ...
 
 class _aten_set:
-    """``source``'s memory by its shape and strides, read in the dtype of ``self``."""
+    """``source``'s memory with its shape and strides, read in the dtype of ``self``."""
     @overload
     def __call__(_, /, self: _Tensor, source: _Tensor) -> _Array: ...
     @overload
@@ -21703,7 +21703,7 @@ class _aten_set:
     def __call__(_, /, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def source_Tensor(self: _Tensor, source: _Tensor) -> _Array:
-        """``source``'s memory by its shape and strides, read in the dtype of ``self``.
+        """``source``'s memory with its shape and strides, read in the dtype of ``self``.
 
         ``aten::set.source_Tensor(Tensor self, Tensor source) -> Tensor``"""
     @staticmethod
@@ -21724,7 +21724,7 @@ class _aten_set:
     def overloads(self) -> list[str]: ...
 
 class _aten_set_:
-    """``source``'s memory by its shape and strides, read in the dtype of ``self``."""
+    """``source``'s memory with its shape and strides, read in the dtype of ``self``."""
     @overload
     def __call__(_, /, self: _Array, source: _Tensor) -> _Array: ...
     @overload
@@ -21733,7 +21733,7 @@ class _aten_set_:
     def __call__(_, /, self: _Array, source: _Tensor, storage_offset: _int, size: Sequence[_int], stride: Sequence[_int] = ...) -> _Array: ...
     @staticmethod
     def source_Tensor(self: _Array, source: _Tensor) -> _Array:
-        """``source``'s memory by its shape and strides, read in the dtype of ``self``.
+        """``source``'s memory with its shape and strides, read in the dtype of ``self``.
 
         ``aten::set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)``"""
     @staticmethod
@@ -21743,7 +21743,7 @@ class _aten_set_:
         ``aten::set_(Tensor(a!) self) -> Tensor(a!)``"""
     @staticmethod
     def source_Tensor_storage_offset(self: _Array, source: _Tensor, storage_offset: _int, size: Sequence[_int], stride: Sequence[_int] = ...) -> _Array:
-        """``source``'s memory by an offset, a shape and strides in elements, read in the dtype of ``self``.
+        """``source``'s memory with an offset, a shape and strides in elements, read in the dtype of ``self``.
 
         ``aten::set_.source_Tensor_storage_offset(Tensor(a!) self, Tensor source, SymInt storage_offset, SymInt[] size, SymInt[] stride=[]) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -22275,7 +22275,7 @@ class _aten_smooth_l1_loss_backward:
         ``aten::smooth_l1_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta, *, Tensor(a!) grad_input) -> Tensor(a!)``"""
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, target: _Tensor, reduction: _int, beta: _float) -> _Array:
-        """``g`` times the difference over ``beta``, limited to [-1, 1].
+        """``g`` times the difference divided by ``beta``, limited to [-1, 1].
 
         ``aten::smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -24097,12 +24097,12 @@ class _aten_squeeze:
         ``aten::squeeze(Tensor(a) self) -> Tensor(a)``"""
     @staticmethod
     def dim(self: _Tensor, dim: _int) -> _Array:
-        """Without those of some dimensions, or of one, whose size is 1.
+        """The tensor without those of the given dimensions that have size 1.
 
         ``aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)``"""
     @staticmethod
     def dims(self: _Tensor, dim: Sequence[_int]) -> _Array:
-        """Without those of some dimensions, or of one, whose size is 1.
+        """The tensor without those of the given dimensions that have size 1.
 
         ``aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -24671,7 +24671,7 @@ class _aten_take:
     def overloads(self) -> list[str]: ...
 
 class _aten_take_along_dim:
-    """`gather` with index and tensor broadcast against each other; without a dimension, `take`.
+    """`gather` with index and tensor broadcast against each other; without a dimension, on the flattened tensors.
 
     Like ``numpy.take_along_axis``, with 2 known differences: ``torchnp explain take_along_dim``."""
     @overload
@@ -24680,7 +24680,7 @@ class _aten_take_along_dim:
     def __call__(_, /, self: _Tensor, indices: _Tensor, dim: _int | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, indices: _Tensor, dim: _int | None = ...) -> _Array:
-        """`gather` with index and tensor broadcast against each other; without a dimension, `take`.
+        """`gather` with index and tensor broadcast against each other; without a dimension, on the flattened tensors.
 
         ``aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor``"""
     @staticmethod
@@ -25162,11 +25162,11 @@ class _aten_tril_indices:
     def overloads(self) -> list[str]: ...
 
 class _aten_triplet_margin_loss:
-    """``max(0, margin + |anchor - positive| - |anchor - negative|)``; with swap the nearer of the two negatives' ends."""
+    """``max(0, margin + |a - p| - |a - n|)``; with ``swap``, ``min(|a - n|, |p - n|)`` replaces the last term."""
     def __call__(_, /, anchor: _Tensor, positive: _Tensor, negative: _Tensor, margin: _float = ..., p: _float = ..., eps: _float = ..., swap: _bool = ..., reduction: _int = ...) -> _Array: ...
     @staticmethod
     def default(anchor: _Tensor, positive: _Tensor, negative: _Tensor, margin: _float = ..., p: _float = ..., eps: _float = ..., swap: _bool = ..., reduction: _int = ...) -> _Array:
-        """``max(0, margin + |anchor - positive| - |anchor - negative|)``; with swap the nearer of the two negatives' ends.
+        """``max(0, margin + |a - p| - |a - n|)``; with ``swap``, ``min(|a - n|, |p - n|)`` replaces the last term.
 
         ``aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -25359,13 +25359,13 @@ class _aten_unflatten:
     def overloads(self) -> list[str]: ...
 
 class _aten_unflatten_dense_tensors:
-    """A vector cut into the shapes of tensors, on its own memory.
+    """A vector split into views with the shapes of tensors.
 
     Like ``numpy.split``, with no known difference: ``torchnp explain unflatten_dense_tensors``."""
     def __call__(_, /, flat: _Tensor, tensors: Sequence[_Tensor]) -> _list[_Array]: ...
     @staticmethod
     def default(flat: _Tensor, tensors: Sequence[_Tensor]) -> _list[_Array]:
-        """A vector cut into the shapes of tensors, on its own memory.
+        """A vector split into views with the shapes of tensors.
 
         ``aten::unflatten_dense_tensors(Tensor flat, Tensor[] tensors) -> Tensor[]``"""
     def overloads(self) -> list[str]: ...
@@ -25561,13 +25561,13 @@ class _aten_unsafe_split_with_sizes:
     def overloads(self) -> list[str]: ...
 
 class _aten_unsqueeze:
-    """With a dimension of size 1 put in.
+    """The tensor with a dimension of size 1 inserted.
 
     Like ``numpy.expand_dims``, with no known difference: ``torchnp explain unsqueeze``."""
     def __call__(_, /, self: _Tensor, dim: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int) -> _Array:
-        """With a dimension of size 1 put in.
+        """The tensor with a dimension of size 1 inserted.
 
         ``aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -28094,13 +28094,13 @@ class _prims_broadcast_in_dim:
     def overloads(self) -> list[str]: ...
 
 class _prims_cat:
-    """Arrays of one rank one after the other.
+    """Arrays of one rank, concatenated.
 
     Like ``numpy.concatenate``, with 1 known difference: ``torchnp explain cat``."""
     def __call__(_, /, tensors: Sequence[_Tensor], dim: _int) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor], dim: _int) -> _Array:
-        """Arrays of one rank one after the other.
+        """Arrays of one rank, concatenated.
 
         ``prims::cat(Tensor[] tensors, int dim) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -28848,13 +28848,13 @@ class _prims_pow:
     def overloads(self) -> list[str]: ...
 
 class _prims_prod:
-    """Product over dimensions; none named leaves the array as it is.
+    """Product over dimensions; without any, a copy of the array.
 
     Like ``numpy.prod``, with 4 known differences: ``torchnp explain prod``."""
     def __call__(_, /, inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
-        """Product over dimensions; none named leaves the array as it is.
+        """Product over dimensions; without any, a copy of the array.
 
         ``prims::prod(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -29046,11 +29046,11 @@ class _prims_spherical_bessel_j0:
     def overloads(self) -> list[str]: ...
 
 class _prims_split_dim:
-    """A view with one dimension split in two, the outer of the given length."""
+    """A view with one dimension split in two, the outer one of the given length."""
     def __call__(_, /, a: _Tensor | _Scalar, dim: _int, outer_length: _int) -> _Array: ...
     @staticmethod
     def default(a: _Tensor | _Scalar, dim: _int, outer_length: _int) -> _Array:
-        """A view with one dimension split in two, the outer of the given length.
+        """A view with one dimension split in two, the outer one of the given length.
 
         ``prims::split_dim(Tensor(a) a, int dim, SymInt outer_length) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -29164,13 +29164,13 @@ class _prims_trunc:
     def overloads(self) -> list[str]: ...
 
 class _prims_uniform:
-    """Uniform values in [low, high), in memory of the strides that are asked for.
+    """Uniform values in [low, high), in memory of the given strides.
 
     Like ``numpy.random.uniform``, with 2 known differences: ``torchnp explain uniform``."""
     def __call__(_, /, shape: Sequence[_int], *, low: _Scalar, high: _Scalar, dtype: _ScalarType, device: Any, stride: Sequence[_int], generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(shape: Sequence[_int], *, low: _Scalar, high: _Scalar, dtype: _ScalarType, device: Any, stride: Sequence[_int], generator: Any | None = ...) -> _Array:
-        """Uniform values in [low, high), in memory of the strides that are asked for.
+        """Uniform values in [low, high), in memory of the given strides.
 
         ``prims::uniform(SymInt[] shape, *, Scalar low, Scalar high, ScalarType dtype, Device device, SymInt[] stride, Generator? generator=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -29222,11 +29222,11 @@ class _prims_where:
     def overloads(self) -> list[str]: ...
 
 class _prims_xor_sum:
-    """Exclusive or along dimensions; torch itself leaves this prim to its compiler."""
+    """XOR along dimensions; torch implements this prim only in its compiler."""
     def __call__(_, /, inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(inp: _Tensor | _Scalar, dims: Sequence[_int] | None, *, output_dtype: _ScalarType | None = ...) -> _Array:
-        """Exclusive or along dimensions; torch itself leaves this prim to its compiler.
+        """XOR along dimensions; torch implements this prim only in its compiler.
 
         ``prims::xor_sum(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...

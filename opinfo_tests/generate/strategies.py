@@ -31,7 +31,7 @@ from ..schemas import bound, is_fragile
 from .constraints import constraint as con
 from .constraints.table import constraint_of
 from .drawable import drawable, functional_form, is_trusting, looks_at_sizes, may_break
-from .drawing import DrawnCall
+from .drawn_call import DrawnCall
 from .mutations.layout_variants import enlarged, longest, relaid, retyped
 from .mutations.special_values import KINDS as VALUES
 from .mutations.special_values import planted, uneven

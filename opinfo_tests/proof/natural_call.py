@@ -15,7 +15,7 @@ import numpy as np
 import torchnp
 
 from ..case import DTYPES, Array, Case, Named, Seeded, map_tree, schemas
-from . import mapping, overloads
+from . import mapping, mapping_by_overload
 from .random_values import python_name, seed_of
 from .template_helpers import HELPERS, WORDS
 
@@ -187,7 +187,7 @@ def tupled(x: Any) -> Any:
 def templates_of(op: str, counterpart: str) -> tuple[str, ...]:
     """Return the templates of an overload: its own, its counterpart's, or the schema's required arguments in order."""
     required = ", ".join(a.name for a in schemas()[op].args if not a.has_default and a.name not in mapping.UNSAID)
-    return overloads.OVERLOADS.get(op, mapping.MAPPING.get(counterpart, (f"f({required})",)))
+    return mapping_by_overload.OVERLOADS.get(op, mapping.MAPPING.get(counterpart, (f"f({required})",)))
 
 
 def said(op: str, given: dict[str, Any]) -> frozenset[str]:

@@ -35,7 +35,7 @@ from torchnp.dtypes import (
 from torchnp.layout.overlap import check_apart, check_target, overlaps_itself, share_memory, tensors_of
 from torchnp.parallel_elementwise import by_parts
 from torchnp.threads import LARGE
-from torchnp.ufuncs import trusted
+from torchnp.ufunc_workarounds import trusted
 
 ndarray = np.ndarray
 Given = tuple[tuple, dict[str, Any]]  # positional arguments, and keywords

@@ -22,7 +22,7 @@ from torchnp.core import libraries
 from torchnp.device import nested, on_cpu, storages
 from torchnp.device._private import by_cpu, is_overload, overload
 from torchnp.dtypes import default_dtype, get_default_dtype
-from torchnp.interop import convert, kernel_runner, storage_ops
+from torchnp.interop import convert, kernel_runner, ops_left_to_torch
 from torchnp.interop._private import OpOverload, has_kernel, schema_of
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.mode import MissingKernelError
@@ -151,8 +151,8 @@ def _run_of(name: str) -> kernel_runner.Run:
     func = overload(name)
     runner = _OF_BOTH if name in _TAKE_BOTH else _RUNNER
     made = runner.run_of(func, torchnp.table[name])
-    run = storage_ops.deterministic(
-        func, storage_ops.sparse_gradients(func, made, partial(on_cpu.compute_on_cpu, func))
+    run = ops_left_to_torch.deterministic(
+        func, ops_left_to_torch.sparse_gradients(func, made, partial(on_cpu.compute_on_cpu, func))
     )
     return on_torchs_stream(run, storages.DEVICE) if is_random(func) else run
 
@@ -201,7 +201,7 @@ def _resize(tensor: torch.Tensor, size: Any, *, memory_format: Any = None) -> to
     _set(tensor, storage, int(tensor.storage_offset()), like.shape, like.stride())
     new = storage.nbytes() // tensor.element_size() - before
     if new > 0:
-        storage_ops.fill_if_deterministic(
+        ops_left_to_torch.fill_if_deterministic(
             _SET(torch.empty(0, dtype=tensor.dtype, device=tensor.device), storage, before, (new,), (1,))
         )
     return tensor

@@ -14,8 +14,8 @@ from torchnp.derived.element_order import is_promised
 from torchnp.interop._private import is_zero, schema_of
 from torchnp.interop.convert import as_torchs, to_numpy
 from torchnp.interop.kernel_runner import Foreign, OnMeta, OnSparse, Run
+from torchnp.interop.ops_left_to_torch import UNINITIALIZED
 from torchnp.interop.rng_sync import find_generator, is_random
-from torchnp.interop.storage_ops import UNINITIALIZED
 from torchnp.interop.tolerance import ErrorBounds, terms
 from torchnp.interop.workspace import Workspace
 

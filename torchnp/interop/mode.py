@@ -14,7 +14,7 @@ import torch
 import torchnp
 from torchnp import dtypes
 from torchnp.core.errors import MissingKernelError
-from torchnp.interop import convert, kernel_runner, storage_ops
+from torchnp.interop import convert, kernel_runner, ops_left_to_torch
 from torchnp.interop._private import (
     TorchDispatchMode,
     constructors,
@@ -187,11 +187,11 @@ class NumpyMode(TorchDispatchMode):
     def _plan(self, func: Any) -> Step:
         name = func.name()
         kernel = self.table.get(name)
-        if name in storage_ops.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
-            step = Step(name, "bookkeeping", storage_ops.bookkeeping(func))
+        if name in ops_left_to_torch.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
+            step = Step(name, "bookkeeping", ops_left_to_torch.bookkeeping(func))
         elif kernel is not None:
-            run = storage_ops.sparse_gradients(func, _RUNNER.run_of(func, kernel), _to_torch)
-            run = storage_ops.deterministic(func, run)
+            run = ops_left_to_torch.sparse_gradients(func, _RUNNER.run_of(func, kernel), _to_torch)
+            run = ops_left_to_torch.deterministic(func, run)
             if is_random(func):
                 run = on_torchs_stream(run)
             if name in KEEPERS:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from torchnp.interop.storage_ops import resize
+from torchnp.interop.ops_left_to_torch import resize
 
 ndarray = np.ndarray
 Tensor = torch.Tensor

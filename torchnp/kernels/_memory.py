@@ -11,7 +11,7 @@ from torchnp.core.checks import check
 from torchnp.core.errors import negative_size
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, complex32, get_default_dtype, int64
 from torchnp.layout import stride_rules
-from torchnp.layout.layouts import preserved
+from torchnp.layout.named_rules import preserved
 from torchnp.layout.overlap import address
 from torchnp.layout.stride_rules import format_name, layout_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchnp.core.checks import check
 from torchnp.core.registry import kernel
 from torchnp.dtypes import is_inexact
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 
 rows("cudnn_is_acceptable", lambda self: False, "Whether cuDNN takes a tensor; none of these.")
 rows("_use_cudnn_rnn_flatten_weight", lambda: False, "Whether weights are flattened for cuDNN; none are.")

@@ -23,7 +23,7 @@ from torchnp.kernels._memory import (
     new_like,
     storage,
 )
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.layout.stride_rules import cloned, contiguous, format_name, in_order, layout_of, suggested
 from torchnp.layout.stride_rules import empty as strided
 

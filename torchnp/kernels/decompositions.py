@@ -12,7 +12,7 @@ from torchnp.core.errors import out_dtype, shape_text
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._reduction import NOT_NUMERIC
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.compare import gt
 from torchnp.kernels.linalg import (
     LAPACK,

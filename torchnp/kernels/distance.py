@@ -14,7 +14,7 @@ from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
 from torchnp.kernels._memory import new_like
 from torchnp.kernels._reduction import row_dots
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add_scalar, div, mul, sub
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.join import cat

@@ -16,7 +16,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, Step, WriteSpec
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import memory_order
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.copy import clone
 from torchnp.kernels.random import FLOATS, arrange, fill, laid_like

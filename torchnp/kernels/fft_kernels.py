@@ -12,7 +12,7 @@ from torchnp.core.checks import check
 from torchnp.core.errors import ambiguous_view, not_implemented
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import copy_into
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_target
 

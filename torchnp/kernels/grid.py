@@ -17,8 +17,8 @@ from torchnp.core.errors import batch2_mismatch, invalid_view, not_implemented, 
 from torchnp.core.registry import kernel
 from torchnp.kernels import ranges
 from torchnp.kernels._memory import check_size
-from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
 from torchnp.kernels.numerics.products import product
 

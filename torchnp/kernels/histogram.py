@@ -16,7 +16,7 @@ from torchnp.core.errors import not_implemented, shape_text
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
 from torchnp.kernels._reduction import NOT_ORDERED, ordered
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import div, lerp, sub
 from torchnp.kernels.numerics.products import words
 from torchnp.kernels.ranges import linspace

@@ -15,7 +15,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, Step, WriteSpec, precheck_apart
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, element_strides
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.mask import masked_fill, masked_fill_tensor
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds

@@ -14,7 +14,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import BARE_UNSIGNED, can_cast, cast, get_default_dtype, result_type, scalar_name
 from torchnp.kernels._memory import bits
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.copy import contiguous
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, reshape, unsqueeze

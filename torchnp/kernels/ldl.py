@@ -10,7 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, refuse
 from torchnp.core.errors import dim_out_of_range, no_dimensions, shape_text
 from torchnp.core.registry import kernel
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.linalg import (
     check_inexact,
     check_lapack,

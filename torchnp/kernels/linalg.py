@@ -21,7 +21,7 @@ from torchnp.core.errors import (
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.slicing import diagonal
 from torchnp.layout import stride_rules

@@ -15,7 +15,7 @@ from torchnp.core.python_scalars import each, real
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import linalg
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.create import eye
 from torchnp.kernels.decompositions import linalg_svdvals

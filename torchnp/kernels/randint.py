@@ -16,7 +16,7 @@ from torchnp.core.python_scalars import item, scalar, whole
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels._memory import factory_dtype
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, filled, filled_like, laid_like, strided_size
 from torchnp.layout.overlap import check_target
 from torchnp.random import Generator, default_generator

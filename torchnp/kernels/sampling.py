@@ -14,7 +14,7 @@ from torchnp.core.errors import found_dtype
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import INTS, c_name, cast, float32, float64, int64, is_floating, opmath, scalar_name
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.random import FLOATS, laid_like
 from torchnp.layout.overlap import check_target

@@ -16,7 +16,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, share_tiles
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.power import complex_logaddexp
 from torchnp.kernels.reduce import look_told

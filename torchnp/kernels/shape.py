@@ -15,7 +15,7 @@ from torchnp.core.registry import kernel
 from torchnp.dtypes import bool_, c_name, int64
 from torchnp.kernels import _memory
 from torchnp.kernels._memory import storage
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 
 ndarray = np.ndarray
 

@@ -13,7 +13,7 @@ from torchnp.core.fast_path import exact, is_axis, is_float
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.extrema import reduced_shape, taken
 from torchnp.layout.stride_rules import cloned, empty, layout_of, preserved
 

@@ -10,7 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, warn
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.linalg import (
     check_inexact,
     check_lapack,

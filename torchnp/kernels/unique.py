@@ -13,7 +13,7 @@ from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._reduction import NOT_ORDERED
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.sort import sort_keys, stable_order
 
 ndarray = np.ndarray

@@ -14,7 +14,7 @@ from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._reduction import add_reduce, axes_of, length_of
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import sub
 from torchnp.kernels.view import view
 from torchnp.layout.overlap import check_apart, check_target

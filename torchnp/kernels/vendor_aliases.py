@@ -15,7 +15,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check
 from torchnp.core.registry import kernel
 from torchnp.kernels import attention
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.activation import relu
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.backward import pool as pool_gradients

@@ -1,4 +1,4 @@
-"""Apply the rules of `torchnp.layout.layouts`: give a kernel's fresh results torch's strides."""
+"""Apply the rules of `torchnp.layout.named_rules`: give a kernel's fresh results torch's strides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from torchnp.core.registry import NOT_GIVEN, Settle
 from torchnp.core.schema import Schema
 from torchnp.layout import stride_rules
-from torchnp.layout.layouts import Rule, contiguous, rules, rules_of
+from torchnp.layout.named_rules import Rule, contiguous, rules, rules_of
 
 ndarray = np.ndarray
 

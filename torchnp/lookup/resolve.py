@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import argument_names, equivalents, op_index, snippets, spellings, unsupported_names
+from torchnp.lookup import equivalents, op_index, ops_by_argument, snippets, spellings, unsupported_names
 from torchnp.lookup.equivalents import Equivalent
 from torchnp.lookup.numpy_names import public_name
 from torchnp.lookup.synonyms import TOPICS
@@ -353,12 +353,12 @@ def _keyword(name: str) -> Meaning | None:
 
 def _argument(name: str) -> Meaning | None:
     word = name.rstrip("=")
-    if word not in argument_names.ARGUMENTS and word in _takers() and (len(word) > 1 or name.endswith("=")):
+    if word not in ops_by_argument.ARGUMENTS and word in _takers() and (len(word) > 1 or name.endswith("=")):
         return Meaning(f"{word}=", "argument", _takers()[word], calls_of(f"{word}="))
-    if word in argument_names.ARGUMENTS:
+    if word in ops_by_argument.ARGUMENTS:
         quoted = tuple(row for row in equivalents.NUMPY_ONLY if f"'{word}'" in f"{row.numpy} {row.torch}")
         calls = (*calls_of(f"{word}="), *quoted)
-        return Meaning(f"{word}=", "argument", _ops(argument_names.ARGUMENTS[word]), calls)
+        return Meaning(f"{word}=", "argument", _ops(ops_by_argument.ARGUMENTS[word]), calls)
     return None
 
 

@@ -13,7 +13,7 @@ from torchnp.core.write_spec import copy_into
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._conv_checks import Geometry, sizes_back
 from torchnp.kernels._elementwise import in_place
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.activation import sigmoid
 from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.backward.conv import convolution_backward

@@ -12,7 +12,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check_type, require
 from torchnp.core.registry import kernel
 from torchnp.kernels import grid as forward
-from torchnp.kernels._rows import rows
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.grid import BICUBIC, NEAREST, Corner, check_grid, gather
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop

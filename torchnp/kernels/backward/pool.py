@@ -11,8 +11,8 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_filled, check_shape, check_type, require
 from torchnp.core.errors import shape_text
 from torchnp.core.python_scalars import each
-from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.pool import (
     check_average,
     check_lengths,

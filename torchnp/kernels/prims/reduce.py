@@ -9,8 +9,8 @@ import numpy as np
 from torchnp.core.checks import check
 from torchnp.core.registry import kernel
 from torchnp.dtypes import is_inexact
-from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
+from torchnp.kernels._table_rows import rows
 from torchnp.kernels.prims._portable import Array, aten, check_index, namespace
 from torchnp.layout.stride_rules import cloned, dense
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from torchnp.rpc.exceptions import LedgerError
 from torchnp.rpc.server.config.options import add_options
-from torchnp.rpc.server.startup import serve_with
+from torchnp.rpc.server.serve_arguments import serve_with
 
 
 def main(argv: Sequence[str] | None = None) -> int:

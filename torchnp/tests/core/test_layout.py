@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import torchnp
 from torchnp.interop import NumpyMode, to_numpy
-from torchnp.layout import layouts, stride_rules
+from torchnp.layout import named_rules, stride_rules
 
 aten = torchnp.aten
 F = torch.nn.functional
@@ -83,10 +83,10 @@ def test_transforms(tensors: list[torch.Tensor], data: st.DataObject) -> None:
 
 
 def test_rules_name_rows_and_rules_that_there_are() -> None:
-    for name, texts in layouts.rules().items():
+    for name, texts in named_rules.rules().items():
         assert name in torchnp.table
         for text in texts:
-            layouts.parse(text, torchnp.table.schemas[name])
+            named_rules.parse(text, torchnp.table.schemas[name])
 
 
 MATRICES = {

@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchnp.rpc.client.tensor.overload_info import plan_of
-from torchnp.rpc.client.tensor.seeds import draw_key
+from torchnp.rpc.client.tensor.random_keys import draw_key
 
 
 class Keyed(TorchDispatchMode):

@@ -23,7 +23,7 @@ from torchnp.rpc.client.session.channel import Channel
 from torchnp.rpc.client.session.engine import Engine, kind_of
 from torchnp.rpc.client.tensor.call_sites import caller
 from torchnp.rpc.client.tensor.conj_neg import toggled
-from torchnp.rpc.client.tensor.indexing import get_item, length, set_item
+from torchnp.rpc.client.tensor.indexing_by_handle import get_item, length, set_item
 from torchnp.rpc.client.tensor.pytree import mapped
 from torchnp.rpc.client.tensor.release import Quote, terms_of
 from torchnp.rpc.client.tensor.remote_refs import RemoteObject, keep_interrupts

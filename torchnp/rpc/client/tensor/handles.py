@@ -12,6 +12,13 @@ from torchnp.core.errors import output_shape
 from torchnp.core.registry import FAILURES
 from torchnp.interop._private import decomposed, forbid_pointer, is_recorded, make_handle, no_torch_function
 from torchnp.rpc.client.tensor import shape_inference
+from torchnp.rpc.client.tensor.local_arguments import (
+    asks_for_shape,
+    check_length,
+    device_is_cpu,
+    refuse_plain,
+    wrapped_number,
+)
 from torchnp.rpc.client.tensor.lowering import constants, lower, lower_named, one_session
 from torchnp.rpc.client.tensor.overload_info import (
     OverloadInfo,
@@ -22,14 +29,7 @@ from torchnp.rpc.client.tensor.overload_info import (
     without_kernel,
     written_of,
 )
-from torchnp.rpc.client.tensor.plain_values import (
-    asks_for_shape,
-    check_length,
-    device_is_cpu,
-    refuse_plain,
-    wrapped_number,
-)
-from torchnp.rpc.client.tensor.seeds import draw_key
+from torchnp.rpc.client.tensor.random_keys import draw_key
 from torchnp.rpc.client.tensor.shape_inference import DYNAMIC, InferredResults, TensorSpec, spec_of
 from torchnp.rpc.client.tensor.storage import change_metadata, extent, storage
 from torchnp.rpc.client.tensor.tracing import leave_to_torch_compile, recorded

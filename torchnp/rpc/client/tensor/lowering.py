@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchnp.rpc import wire
+from torchnp.rpc.client.tensor.local_arguments import check_length, check_plain, lowered, number, wrapped_number
 from torchnp.rpc.client.tensor.overload_info import OverloadInfo
-from torchnp.rpc.client.tensor.plain_values import check_length, check_plain, lowered, number, wrapped_number
 from torchnp.rpc.client.tensor.shape_inference import spec_of
 from torchnp.rpc.client.tensor.unsupported import NoValues
 from torchnp.rpc.exceptions import HandleError

@@ -14,10 +14,10 @@ import torchnp
 from torchnp.core.registry import FAILURES
 from torchnp.interop._private import base_of, shaped_by_python
 from torchnp.kernels._conv_checks import strides_of_result
-from torchnp.layout.layouts import rules_of
+from torchnp.layout.named_rules import rules_of
 from torchnp.rpc import wire
 from torchnp.rpc.client.tensor.overload_info import OverloadInfo, functional_of
-from torchnp.rpc.client.tensor.seeds import unmoved
+from torchnp.rpc.client.tensor.random_keys import unmoved
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 DYNAMIC = "the shapes of results depend on values"  # reason of a refusal

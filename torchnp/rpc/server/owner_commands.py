@@ -91,7 +91,7 @@ def _check_names(ledger: Ledger, args: argparse.Namespace) -> None:
     """
     known, clients = ledger.datasets(), None
     if args.config is not None:
-        from torchnp.rpc.server.startup import names_in
+        from torchnp.rpc.server.serve_arguments import names_in
 
         datasets, clients = names_in(args.config)
         known |= datasets
