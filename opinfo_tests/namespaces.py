@@ -30,7 +30,7 @@ from .schemas import siblings
 
 GROUP = "torchnp.samples"
 # Modules with the sample calls for the other libraries' rows that torchnp ships.
-OF_SHIPPED = {space: f"opinfo_tests.generate.{space}_calls" for space in shipped.MODULES}
+OF_SHIPPED = {space: f"opinfo_tests.generate.samples.{space}_ops" for space in shipped.MODULES}
 
 
 @dataclass(frozen=True)

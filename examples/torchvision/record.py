@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torchvision
 
-from opinfo_tests.generate.samples.torchvision_calls import samples
+from opinfo_tests.generate.samples.torchvision_ops import samples
 
 HERE = Path(__file__).parent
 POOLS = ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d")

@@ -20,7 +20,7 @@ from ..report.report import GOOD, REFUSED
 from ..report.resource_usage import own
 from ..report.undertested import values_of
 from ..schemas import written_arrays
-from .explain import Explainer
+from .explain_failures import Explainer
 from .oracle_cache import OracleCache
 from .skipped import of_other_dtypes
 

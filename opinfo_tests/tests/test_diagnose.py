@@ -14,7 +14,7 @@ import torchnp
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.generate.samples.recording import freeze
 from opinfo_tests.judge.diagnose import diagnose, shows_as
-from opinfo_tests.run.explain import Explainer
+from opinfo_tests.run.explain_failures import Explainer
 from opinfo_tests.run.runner import row_of, run_case
 
 ORACLE = TorchDevice("cpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import opinfo_tests
+from opinfo_tests import namespaces
 
 ROWS = '''
 import numpy as np, torchnp
@@ -80,6 +82,11 @@ def judged(folder, *options):
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     rows = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
     return done, [row for row in rows if "outcome" in row]
+
+
+def test_the_samples_of_shipped_rows_are_there():
+    assert namespaces.OF_SHIPPED.keys() >= {"torchvision", "transformers"}
+    assert all(importlib.util.find_spec(module) for module in namespaces.OF_SHIPPED.values())
 
 
 def test_draws_and_samples_judge_a_library(tmp_path):

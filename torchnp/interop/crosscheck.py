@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from torchnp.core.registry import FAILURES
-from torchnp.derived.element_order import is_promised
+from torchnp.derived.overlapping_writes import is_promised
 from torchnp.interop._private import is_zero, schema_of
 from torchnp.interop.convert import as_torchs, to_numpy
 from torchnp.interop.kernel_runner import Foreign, OnMeta, OnSparse, Run

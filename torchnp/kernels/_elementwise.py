@@ -22,7 +22,7 @@ from torchnp.core.python_scalars import number, scalar, tensor
 from torchnp.core.write_spec import NOTHING, WriteSpec
 from torchnp.kernels._fast import fast
 from torchnp.kernels._table_rows import rows
-from torchnp.kernels.numerics.loops import vector_or_tail
+from torchnp.kernels.numerics.vector_tails import vector_or_tail
 from torchnp.parallel_elementwise import by_parts
 from torchnp.threads import LARGE
 

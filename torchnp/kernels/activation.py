@@ -20,7 +20,7 @@ from torchnp.kernels.limits import clamp
 from torchnp.kernels.numerics.blocks import STRIP, choose, in_strips, limited
 from torchnp.kernels.numerics.erf import scipy_special, times_normal
 from torchnp.kernels.numerics.fma import fast_fma
-from torchnp.kernels.numerics.loops import vector_or_tail
+from torchnp.kernels.numerics.vector_tails import vector_or_tail
 
 ndarray = np.ndarray
 

@@ -19,8 +19,8 @@ from torchnp.kernels import ranges
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels._table_rows import rows
-from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
 from torchnp.kernels.numerics.products import product
+from torchnp.kernels.numerics.vector_tails import SCALAR, VECTOR, Loop
 
 ndarray = np.ndarray
 

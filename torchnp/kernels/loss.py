@@ -22,7 +22,7 @@ from torchnp.kernels.compare import eq, le, ne, where
 from torchnp.kernels.distance import pairwise_distance
 from torchnp.kernels.limits import clamp_min
 from torchnp.kernels.numerics.blocks import choose
-from torchnp.kernels.numerics.loops import with_double
+from torchnp.kernels.numerics.vector_tails import with_double
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
 from torchnp.layout.stride_rules import WRITTEN, contiguous, dense, empty

@@ -17,7 +17,7 @@ from torchnp.kernels._reduction import TILE, add_reduce, row_dots, row_sums, sha
 from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.fma import fma
-from torchnp.kernels.numerics.loops import VECTOR
+from torchnp.kernels.numerics.vector_tails import VECTOR
 from torchnp.kernels.vectornorm import linalg_vector_norm
 from torchnp.layout import stride_rules
 from torchnp.layout.apply import is_plain

@@ -16,7 +16,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._table_rows import rows
-from torchnp.kernels.numerics.loops import AVX512, vector_or_tail
+from torchnp.kernels.numerics.vector_tails import AVX512, vector_or_tail
 
 ndarray = np.ndarray
 FLOAT = ("int-to-default-float",)  # the difference of every float function of integers

@@ -15,7 +15,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._spatial import Ints, code_for, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.kernels._table_rows import rows
-from torchnp.kernels.numerics.loops import VECTOR
+from torchnp.kernels.numerics.vector_tails import VECTOR
 from torchnp.kernels.view import unsqueeze
 from torchnp.layout.overlap import check_target
 

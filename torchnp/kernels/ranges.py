@@ -17,7 +17,7 @@ from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.create import ones
 from torchnp.kernels.numerics import cephes
 from torchnp.kernels.numerics.fma import fast_fma, fma
-from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
+from torchnp.kernels.numerics.vector_tails import SCALAR, VECTOR, Loop
 from torchnp.kernels.pointwise import cos
 from torchnp.layout.stride_rules import WRITTEN
 

@@ -17,7 +17,7 @@ from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, half_sum
 from torchnp.kernels.numerics import accumulate
-from torchnp.kernels.numerics.loops import alone_among
+from torchnp.kernels.numerics.vector_tails import alone_among
 from torchnp.kernels.slicing import at, select
 from torchnp.kernels.view import as_strided
 from torchnp.layout.apply import is_plain

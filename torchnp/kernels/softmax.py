@@ -16,7 +16,7 @@ from torchnp.core.registry import kernel
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_dots, row_sums, share_tiles
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
-from torchnp.kernels.numerics.loops import AVX512
+from torchnp.kernels.numerics.vector_tails import AVX512
 from torchnp.layout.apply import is_plain
 from torchnp.layout.stride_rules import contiguous, layout_of, place
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from torchnp.core.cli_args import named_files
-from torchnp.files.array_files import read_npy
 from torchnp.files.malformed import Malformed, shown
+from torchnp.files.read_arrays import read_npy
 from torchnp.runtime.graph import Node
 from torchnp.runtime.loading import load, read_graph
 from torchnp.runtime.program import Program, Requirement, UserInput, requirements

@@ -1,4 +1,4 @@
-"""Helpers of the executor's fast operators (`conv_pool`, `linear_attention`, `recurrent`): checks and aligned copies.
+"""Helpers of the executor's fast operators (`fast_conv_pooling`, `linear_attention`, `recurrent`): checks and aligned copies.
 
 Fast operators need not match the table's bits; they stay within the operator's tolerance. Each takes the operator's own
 arguments and passes unsupported cases to the table's kernel.

@@ -16,7 +16,7 @@ import numpy as np
 
 import torchnp
 from torchnp.core.registry import FAILURES
-from torchnp.runtime import conv_pool, fast_ops_common, linear_attention, recurrent
+from torchnp.runtime import fast_conv_pooling, fast_ops_common, linear_attention, recurrent
 from torchnp.runtime.elementwise_chains import chained
 from torchnp.runtime.graph import Graph, Node, Ref, check_names, refs, result_names
 from torchnp.runtime.run import NUMBERS, ExecutionPlan
@@ -149,12 +149,12 @@ class GraphOptimizer:
         plain = (
             not given.get("transposed")
             and given["groups"] == 1
-            and conv_pool.pair(given["dilation"]) == (1, 1)
-            and all(isinstance(n, int) for key in ("stride", "padding") for n in conv_pool.pair(given[key]))
+            and fast_conv_pooling.pair(given["dilation"]) == (1, 1)
+            and all(isinstance(n, int) for key in ("stride", "padding") for n in fast_conv_pooling.pair(given[key]))
         )
         if weight is None or weight.ndim != 4 or not weight.size or not _fits(bias, given["bias"], len(weight)):
             return False
-        if not plain or not self._is_image(x) or min(conv_pool.pair(given["stride"])) < 1:
+        if not plain or not self._is_image(x) or min(fast_conv_pooling.pair(given["stride"])) < 1:
             return False
         self._use(given["weight"], given["bias"])
         given |= {"weight": weight, "bias": bias}
@@ -167,8 +167,12 @@ class GraphOptimizer:
         meta = self.graph.tensors.get(name)
         sizes = [k for k in meta.shape if isinstance(k, int)] if meta else []
         points = math.prod(sizes) // sizes[1] if len(sizes) == 4 and sizes[1] else None
-        node.function = conv_pool.Convolution(
-            given["weight"], given["bias"], conv_pool.pair(given["stride"]), conv_pool.pair(given["padding"]), points
+        node.function = fast_conv_pooling.Convolution(
+            given["weight"],
+            given["bias"],
+            fast_conv_pooling.pair(given["stride"]),
+            fast_conv_pooling.pair(given["padding"]),
+            points,
         )
         self._convolutions[name] = node, given
         self._fresh[name] = node
@@ -245,7 +249,7 @@ class GraphOptimizer:
         result = self.graph.tensors.get(node.results[0][1])
         if result is None or result.strides != self.graph.tensors[target.name].strides:  # torch lays it out otherwise
             return False
-        node.function = conv_pool.add_into
+        node.function = fast_conv_pooling.add_into
         node.args, node.kwargs = [target, pair[0] if pair[1] == target else pair[1], False], {}
         self._fresh[node.results[0][1]] = node
         return False
@@ -254,7 +258,7 @@ class GraphOptimizer:
         given = bound(node)
         known = all(not isinstance(x, Ref) for k in given if k != "self" for x in _flat(given[k]))
         if known and self._is_image(given["self"]) and self._is_alone(node):
-            node.args, node.kwargs, node.function = [*given.values()], {}, conv_pool.max_pool2d
+            node.args, node.kwargs, node.function = [*given.values()], {}, fast_conv_pooling.max_pool2d
         return False
 
     def _recur(self, node: Node) -> bool:
@@ -303,9 +307,14 @@ class GraphOptimizer:
         for node in self.nodes:
             if name not in refs([*node.args, *node.kwargs.values()]):
                 continue
-            if isinstance(node.function, conv_pool.Convolution) or (node.target in _ENDS and self._is_point(node)):
+            if isinstance(node.function, fast_conv_pooling.Convolution) or (
+                node.target in _ENDS and self._is_point(node)
+            ):
                 continue
-            if node.function not in (conv_pool.add_into, conv_pool.max_pool2d) and node.target not in _POINTWISE:
+            if (
+                node.function not in (fast_conv_pooling.add_into, fast_conv_pooling.max_pool2d)
+                and node.target not in _POINTWISE
+            ):
                 return False
             if not self._anywhere(node.results[0][1], seen):
                 return False

@@ -20,7 +20,7 @@ from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approx
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
 from torchnp.kernels.numerics.blocks import choose
 from torchnp.kernels.numerics.erf import erf
-from torchnp.kernels.numerics.loops import AVX512, VECTOR, Loop, vector_or_tail
+from torchnp.kernels.numerics.vector_tails import AVX512, VECTOR, Loop, vector_or_tail
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf_of_tensor
 from torchnp.layout import stride_rules

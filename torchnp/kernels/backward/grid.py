@@ -15,7 +15,7 @@ from torchnp.kernels import grid as forward
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.grid import BICUBIC, NEAREST, Corner, check_grid, gather
 from torchnp.kernels.numerics.fma import fast_fma
-from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
+from torchnp.kernels.numerics.vector_tails import SCALAR, VECTOR, Loop
 
 ndarray = np.ndarray
 

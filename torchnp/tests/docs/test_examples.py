@@ -33,7 +33,7 @@ def test_the_rows_give_torchvision_s_bits():
         """
         import collections, json, sys
         import numpy as np, torchnp
-        from opinfo_tests.generate.samples.torchvision_calls import samples
+        from opinfo_tests.generate.samples.torchvision_ops import samples
         near = {"float16": (1e-3, 4e-3), "float32": (1.3e-6, 1e-5), "float64": (1e-12, 1e-12)}
         count = collections.Counter()
         with np.load(sys.argv[1] + "/recorded.npz") as held:
@@ -135,7 +135,7 @@ def test_products_of_experts_are_those_of_torch():
     said = run(
         """
         import numpy as np, torch, torchnp
-        from opinfo_tests.generate.samples.transformers_calls import DTYPES, samples
+        from opinfo_tests.generate.samples.transformers_ops import DTYPES, samples
         count = 0
         for dtype in DTYPES:
             near = {"float16": (1e-3, 4e-3), "float32": (1.3e-6, 1e-5), "float64": (1e-12, 1e-12)}[dtype]

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torchnp import rpc
 from torchnp.core.schema import load
 from torchnp.rpc import wire
-from torchnp.rpc.server.session.array_layout import laid_out
+from torchnp.rpc.server.session.client_layout import laid_out
 from torchnp.rpc.server.session.protocol import Connection, Service
 from torchnp.tests.rpc.interference import stale
 from torchnp.tests.rpc.test_wire import Client

@@ -15,7 +15,7 @@ import torchnp
 from torchnp import blas
 from torchnp.blas import one_thread, share_products
 from torchnp.interop.convert import to_numpy
-from torchnp.runtime import conv_pool, elementwise_chains, linear_attention, recurrent
+from torchnp.runtime import elementwise_chains, fast_conv_pooling, linear_attention, recurrent
 from torchnp.runtime.graph import Ref
 from torchnp.threads import LARGE
 
@@ -31,10 +31,10 @@ def test_max_pool(window):
             wanted = torchnp.aten.max_pool2d(image, *window)
         except RuntimeError as error:
             with pytest.raises(RuntimeError) as said:
-                conv_pool.max_pool2d(image, *window)
+                fast_conv_pooling.max_pool2d(image, *window)
             assert str(said.value) == str(error)
             continue
-        found = conv_pool.max_pool2d(image, *window)
+        found = fast_conv_pooling.max_pool2d(image, *window)
         assert np.array_equal(found, wanted, equal_nan=True) and found.strides == wanted.strides
 
 
@@ -71,7 +71,7 @@ def test_convolutions_are_as_near_to_the_truth_as_plain_sums(given, threads, mon
     own = (F.conv2d(x, weight, bias, stride, padding).relu() - truth).abs()
     for memory in (torch.contiguous_format, torch.channels_last):
         points = truth[:, 0].numel()
-        convolution = conv_pool.Convolution(weight.numpy(), bias.numpy(), (stride,) * 2, (padding,) * 2, points)
+        convolution = fast_conv_pooling.Convolution(weight.numpy(), bias.numpy(), (stride,) * 2, (padding,) * 2, points)
         assert convolution._winograd == given.startswith("winograd")
         convolution.relu, convolution.channels_last = True, memory == torch.channels_last
         found = convolution(x.contiguous(memory_format=memory).numpy())
@@ -87,7 +87,7 @@ def test_infinities_and_nan_are_where_torch_has_them(given):
     torch.manual_seed(0)
     x, weight = torch.randn(n, c, h, w), torch.randn(o, c, kernel, kernel)
     x[0, 0, 3, 3], x[-1, 1, 1, 2], x[-1, 2, 0, 0] = torch.inf, -torch.inf, torch.nan
-    convolution = conv_pool.Convolution(weight.numpy(), None, (stride,) * 2, (padding,) * 2, n * h * w)
+    convolution = fast_conv_pooling.Convolution(weight.numpy(), None, (stride,) * 2, (padding,) * 2, n * h * w)
     with np.errstate(all="ignore"):
         found, wanted = convolution(x.numpy()), F.conv2d(x, weight, None, stride, padding).numpy()
     far = ~np.isfinite(wanted)
@@ -131,7 +131,7 @@ def test_large_images_are_pooled_by_parts(threads, monkeypatch):
     assert x.size > LARGE
     for window in ((3, 2, 1), (2,), ([5, 1], [1, 3], [2, 0])):
         for image in (x, np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)):
-            found, wanted = conv_pool.max_pool2d(image, *window), torchnp.aten.max_pool2d(image, *window)
+            found, wanted = fast_conv_pooling.max_pool2d(image, *window), torchnp.aten.max_pool2d(image, *window)
             assert np.array_equal(found, wanted, equal_nan=True) and found.strides == wanted.strides
 
 
@@ -175,7 +175,7 @@ def blas_threads():
 
 
 def test_refusals_of_convolutions_are_torchs():
-    conv = conv_pool.Convolution(np.ones((2, 3, 3, 3), "f4"), None, (1, 1), (0, 0))
+    conv = fast_conv_pooling.Convolution(np.ones((2, 3, 3, 3), "f4"), None, (1, 1), (0, 0))
     with pytest.raises(RuntimeError) as theirs:
         F.conv2d(torch.ones(1, 3, 2, 2), torch.ones(2, 3, 3, 3))
     with pytest.raises(RuntimeError) as ours:

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import torchnp
-from torchnp.runtime.conv_pool import Convolution
+from torchnp.runtime.fast_conv_pooling import Convolution
 from torchnp.tests.runtime import exported
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from torchnp.files.array_files import READERS, read_arrays
 from torchnp.files.malformed import Malformed
+from torchnp.files.read_arrays import READERS, read_arrays
 
 _ONE_OF = re.compile(r"(.+\.(?:npz|safetensors)):(.+)", re.IGNORECASE)
 

@@ -19,8 +19,8 @@ from torchnp.rpc.server.privacy import row_calls, row_labels, taint
 from torchnp.rpc.server.privacy.taint import RAISED, Disclosure
 from torchnp.rpc.server.privacy.timing import Pace
 from torchnp.rpc.server.session.arguments import END, MOST
-from torchnp.rpc.server.session.array_layout import laid_out
 from torchnp.rpc.server.session.bounded_cache import BoundedCache
+from torchnp.rpc.server.session.client_layout import laid_out
 from torchnp.rpc.server.session.error_text import error_text
 from torchnp.rpc.server.session.invocation import Invocation, results
 from torchnp.rpc.server.session.object_store import Failure, ObjectStore, StoredObject

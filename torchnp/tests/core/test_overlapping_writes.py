@@ -10,7 +10,7 @@ import torch
 import torchnp
 from torchnp import dtypes as dt
 from torchnp import rpc
-from torchnp.derived import element_order
+from torchnp.derived import overlapping_writes
 from torchnp.interop import NumpyMode, to_numpy, to_torch
 
 TABLE = torchnp.table
@@ -195,17 +195,17 @@ def test_another_dtype_in_the_same_memory():
 
 def test_crosscheck_lets_pass_what_torch_does_not_promise(monkeypatch):
     """As on a processor with other vectors."""
-    monkeypatch.setattr(element_order, "VECTOR", 128)
+    monkeypatch.setattr(overlapping_writes, "VECTOR", 128)
     with NumpyMode(crosscheck=True):
         x = torch.arange(200.0).reshape(2, 100)
         x[:, 1:] = x[:, :-1]
     plain = torch.arange(200.0).reshape(2, 100)
     plain[:, 1:] = plain[:, :-1].clone()
     assert not torch.equal(x, plain)
-    assert element_order.is_promised(np.zeros((9, 8), np.float32)[:, 1:], np.zeros((9, 8), np.float32)[:, :-1])
+    assert overlapping_writes.is_promised(np.zeros((9, 8), np.float32)[:, 1:], np.zeros((9, 8), np.float32)[:, :-1])
     y = np.zeros((9, 8), np.float32)
-    assert element_order.is_promised(y[:, 1:5], y[:, :4])
-    assert not element_order.is_promised(y[:, :], y.T[:, :8])
+    assert overlapping_writes.is_promised(y[:, 1:5], y[:, :4])
+    assert not overlapping_writes.is_promised(y[:, :], y.T[:, :8])
 
 
 REMOTE = [
