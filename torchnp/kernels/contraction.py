@@ -80,7 +80,7 @@ def _folds(x: ndarray) -> bool:
 
 
 def _check_unfolded(a: ndarray, b: ndarray) -> None:
-    """Checks for batches that torch multiplies matrix by matrix."""
+    """Raise the errors of `bmm`, which torch uses if a batch cannot be viewed as one matrix."""
     if a.shape[-1] != b.shape[0]:
         n = math.prod(a.shape[:-2])
         raise batch2_mismatch(n, a.shape[-1], (n, b.shape[0]))

@@ -17,7 +17,7 @@ ndarray = np.ndarray
 
 
 def _matrix(coefficients: ndarray) -> ndarray:
-    """The first two dimensions of the coefficients, at index 0 of any others, as torch reads them."""
+    """Return ``coefficients[:, :, 0, ..., 0]``: torch reads only the first two dimensions."""
     first: Any = (slice(None), slice(None), *(0,) * (coefficients.ndim - 2))
     return coefficients[first] if coefficients.ndim > 2 else coefficients
 

@@ -1,4 +1,4 @@
-"""Masks: filling, selecting and scattering where one is true, and the positions of nonzero elements."""
+"""Masked fill, select and scatter, and the indices of nonzero elements."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ def _check_window(self: ndarray, dim: int, n: int) -> None:
     writes=WriteSpec(inplace=_precheck_index_copy),
 )
 def index_copy(self, dim, index, source):
-    """The tensor with the source's slices written at the positions that a vector names."""
+    """A copy of the tensor with slice i of the source written at position ``index[i]`` along a dimension."""
     dim = wrap_dim(dim, self.ndim)
     check(index.ndim < 2, f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})", IndexError)
     if not source.ndim and index.size != 1:

@@ -55,7 +55,7 @@ _ORDER = "torch adds in an order that changes with the processor, and its exp is
 
 
 def _log_magnitudes(self, dim, half_to_float):
-    """Magnitudes of the subtracted terms: the distance from the largest, and the logarithm of the sum."""
+    """Scale of log_softmax's rounding errors, which computes (x - max) - log(sum): abs(x - max) + log(n) + 1."""
     return np.abs(self - self.max(dim, keepdims=True)) + np.log(self.shape[dim]) + 1
 
 
@@ -160,7 +160,7 @@ def _safe_softmax(self, dim, dtype=None):
 
 @kernel("_masked_softmax", differs=["half-opmath"])
 def _masked_softmax(self, mask, dim=None, mask_type=None):
-    """softmax over the unmasked elements; masked (True) ones give 0, and a row of them NaN."""
+    """softmax over the elements whose mask is False; masked ones give 0, and a fully masked row gives NaN."""
     check(mask.dtype == dt.bool_, "Mask should be a boolean tensor")
     if mask.shape != self.shape and self.ndim == 4 and mask.ndim == 2 and mask_type != 2:
         check(mask_type is not None, "Mask Type should be defined")

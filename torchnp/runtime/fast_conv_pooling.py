@@ -209,7 +209,7 @@ class Convolution:
         return np.ndarray(sizes, FLOAT, image[rows.start * down :], 0, strides).reshape(-1, kh * kw * c)
 
     def _by_columns(self, image: ndarray, out: ndarray) -> None:
-        """im2col by bands of rows, whose columns stay in cache."""
+        """im2col and matmul for one band of output rows at a time, so that the columns stay in cache."""
         n, oh, ow, o = out.shape
 
         def work(part: tuple[int, slice]) -> None:

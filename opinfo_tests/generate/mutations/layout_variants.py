@@ -167,8 +167,9 @@ def enlarged(case: Case, length: int = 0) -> Case | None:
 def lay_out(
     a: Array, values: np.ndarray, order: Sequence[int], spread: bool, flat: bool, slack: bool
 ) -> tuple[np.ndarray, Array]:
-    """Return new memory and the window on it: ``spread`` uses every second element, ``flat`` expands the widest dim.
+    """Copy the values into a new buffer with another layout; return the buffer and the strided array on it.
 
+    ``spread`` doubles the innermost stride; ``flat`` gives the largest dimension stride 0.
     With ``slack`` the window starts one element in, and each dimension is followed by a gap.
     """
     strides, step = [0] * len(order), DTYPES[a.dtype].itemsize

@@ -127,7 +127,7 @@ class Recorder(TorchDispatchMode):
         return self.wanted(name) or any(map(self.wanted, siblings()[name]))
 
     def see(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
-        """Record a call, and the same arguments under its siblings, which differ only in where they write."""
+        """Record a call, and the same call for the overload's siblings (in-place, ``out=``, view or copy)."""
         self.calls[name] += 1
         if self.wanted(name):
             self.offer(name, args, kwargs)

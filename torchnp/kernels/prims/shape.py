@@ -206,7 +206,7 @@ def copy_strided(a: ndarray, stride: Ints) -> ndarray:
 
 @kernel("prims::as_strided_scatter")
 def as_strided_scatter(self: ndarray, src: ndarray, size: Ints, stride: Ints, storage_offset: int) -> ndarray:
-    """A copy whose strided window holds ``src``."""
+    """A copy with ``src`` written to the elements that `as_strided` would select."""
     check(all(n >= 0 for n in size), NOT_TRUE)
     for s in stride:
         check(s >= 0, f"stride must be non-negative, got {s}", AssertionError)

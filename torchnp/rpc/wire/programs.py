@@ -146,7 +146,7 @@ def _of(arg: Any, objects: Any) -> Any:
 
 
 class _Part(NamedTuple):
-    """Consecutive operators, each with the positions of its handle arguments, and the ids dropped after them.
+    """Consecutive operators, with the positions of their handle arguments, and the ids of the results dropped after the last.
 
     The positions are None if lists or keyword arguments may hold handles.
     """
