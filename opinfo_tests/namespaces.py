@@ -43,7 +43,7 @@ class Library:
 
 
 LIBRARIES: dict[str, Library] = {}
-"""The namespaces that have been asked for."""
+"""What the imported libraries declare, by namespace."""
 
 
 def is_other(op: str) -> bool:

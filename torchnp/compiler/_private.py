@@ -18,10 +18,10 @@ else:
 aot_autograd: Callable[..., Callable[..., Any]] = lookup(
     "_dynamo.backends.common.aot_autograd", absent("torch._dynamo.backends.common.aot_autograd")
 )
-"""A backend of ``torch.compile`` made of compilers of graphs of overloads, one for forward and one for backward."""
+"""Make a ``torch.compile`` backend from compilers for the forward and the backward graph of overloads."""
 
 flop_formulas: dict[Any, Callable[..., Any]] = lookup("utils.flop_counter.flop_registry", {})
-"""By operator, from its arguments and ``out_val``: the floating-point operations of a product, as torch counts them."""
+"""torch's FLOP formulas of products, by operator; each takes the operator's arguments and ``out_val``."""
 
 _UPSAMPLING = [
     overload

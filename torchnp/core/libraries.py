@@ -29,7 +29,7 @@ PREFIXES = tuple(f"{space}::" for space in OWN)
 Body = TypeVar("Body", bound=Callable[..., Any])
 
 SCHEMAS: dict[str, Schema] = {}
-"""Every overload of other libraries that is known: those with a row, and their forms."""
+"""Schemas of the known overloads of other libraries: those with a row, and their derived forms."""
 
 _watchers: list[Callable[[], None]] = []
 _lock = threading.RLock()

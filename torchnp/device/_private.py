@@ -20,10 +20,10 @@ def need(path: str) -> Any:
 
 
 set_up_device: Callable[..., None] = need("utils.backend_registration._setup_privateuseone_for_python_backend")
-"""Make torch's spare device (PrivateUse1) one whose kernels are Python functions."""
+"""Turn torch's spare device (PrivateUse1) into one whose kernels are Python functions."""
 
 DeviceHooks: Any = need("utils.backend_registration._DummyPrivateUse1Hook")
-"""What torch asks of such a device."""
+"""Default hooks that torch calls on such a device."""
 
 _Guard: Any = need("_C._acc.DeviceGuard")
 _OWN_TYPE = need("_C._autograd.DeviceType.PrivateUse1")
@@ -37,25 +37,25 @@ class DeviceGuard(_Guard):
 
 
 empty_on_device: Callable[..., torch.Tensor] = need("_C._acc.create_empty_tensor")
-"""A contiguous tensor of that device, of a size and a dtype, whose storage has no memory yet."""
+"""Make a contiguous tensor on that device with a size and a dtype, whose storage has no memory yet."""
 
 storage_at: Callable[..., Any] = need("_C._construct_storage_from_data_pointer")
-"""A storage of a device at an address, of a length in bytes; it does not keep the memory."""
+"""Make a device's storage from an address and a length in bytes; it does not own the memory."""
 
 swap_memory: Callable[[Any, Any], None] = need("UntypedStorage._swap_data_ptr_")
 """Exchange the memory of two storages; both have the same length, or one has none."""
 
 LegacyStorage: Any = need("storage._LegacyStorage")
-"""What the deprecated storages of a dtype derive from; their module's name says the device."""
+"""Base class of the deprecated typed storages; a class's module name gives the device."""
 
 storage_names: Callable[[], dict[torch.dtype, str]] = need("storage._dtype_to_storage_type_map")
-"""Their names."""
+"""Names of the typed storages by dtype."""
 
 warn_of_typed_storages: Callable[[], None] = need("storage._warn_typed_storage_removal")
-"""Say that they are deprecated."""
+"""Warn that typed storages are deprecated."""
 
 class_property: Any = need("_utils.classproperty")
-"""A property of a class."""
+"""Decorator for a property of a class."""
 
 is_overload: Callable[[str], bool] = need("_C._dispatch_has_kernel")
 """Whether torch has an overload of that full name."""

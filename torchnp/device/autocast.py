@@ -43,7 +43,7 @@ WIDEST = (
     "cat",
     "stack",
 )
-"""All floating-point arguments in the widest of their dtypes."""
+"""Operators whose floating-point arguments are cast to the widest of their dtypes."""
 
 
 def _cast(x: Any, dtype: torch.dtype) -> Any:

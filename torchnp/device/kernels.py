@@ -34,7 +34,7 @@ KEY = "PrivateUse1"
 aten = torch.ops.aten
 
 fallbacks: Counter[str] = Counter()
-"""Calls by overload that torch's CPU computed, where that was asked for."""
+"""Number of calls per overload that fell back to torch's CPU (see `allow_fallback`)."""
 
 allow_fallback = False
 
@@ -61,7 +61,7 @@ _TAKE_BOTH = frozenset(
         "index.Tensor", "index.Tensor_out", "index_put", "index_put_", "_index_put_impl_", "index_put.out",
     )
 )  # fmt: skip
-"""Operators of which torch takes indices or lengths on the CPU."""
+"""Operators that in torch also take indices on the CPU."""
 
 
 _spaces: dict[str, torch.library.Library] = {}  # by namespace; kept alive for torch
@@ -158,7 +158,7 @@ def _run_of(name: str) -> kernel_runner.Run:
 
 
 _TO_SPARSE = ("aten::_to_sparse", "aten::sparse_mask", "aten::_sparse_mask_projection")
-"""What the names of operators begin with that make a sparse tensor of a dense one: torch's, as all sparse ones are."""
+"""Name prefixes of operators that make a dense tensor sparse; torch's CPU code runs them, as all sparse operators."""
 
 
 def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
@@ -290,7 +290,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "aten::is_pinned": lambda tensor, device=None: False,
     "aten::record_stream": lambda tensor, stream: None,
 }
-"""What the device does without a row."""
+"""Operators that the device implements itself; these take precedence over rows."""
 
 
 def _is_view(name: str) -> bool:
@@ -304,4 +304,4 @@ def _pinned(tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
 
 
 _LEFT = frozenset({"aten::copy_", "aten::_to_copy", "aten::detach", "aten::alias"})
-"""Rows that torch does by others: ``_copy_from``, which crosses devices, and views."""
+"""Rows not registered: torch handles them by ``_copy_from``, which crosses devices, or as views."""

@@ -19,7 +19,7 @@ _STRUCTURE = (
     "indices", "values", "_nnz", "is_coalesced", "sparse_dim", "dense_dim", "sparse_resize_", "sparse_resize_and_clear_",
     "copy_sparse_to_sparse_",
 )  # fmt: skip
-"""Operators on the parts of a sparse tensor, which lie on the device: torch's code for the CPU computes no value here."""
+"""Operators that only handle a sparse tensor's parts, on the device: torch's CPU code computes no values here."""
 
 _COMPRESSED_STRUCTURE = (
     "crow_indices",

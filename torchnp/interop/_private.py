@@ -71,9 +71,9 @@ def registered_schemas(space: str) -> Iterator[tuple[str, str, str]]:
 has_kernel: Callable[[str, str], bool] = lookup(
     "_C._dispatch_has_kernel_for_dispatch_key", absent("torch._C._dispatch_has_kernel_for_dispatch_key")
 )
-"""Whether torch's dispatcher has a kernel of an overload, by its full name, under a key.
+"""Whether torch's dispatcher has a kernel for an overload, given by full name, under a dispatch key.
 
-``OpOverload.has_kernel_for_dispatch_key`` also counts what Python registers for tracing, which no call on the CPU meets.
+``OpOverload.has_kernel_for_dispatch_key`` also counts Python kernels for tracing, which CPU calls never reach.
 """
 
 
@@ -148,20 +148,20 @@ is_zero: Callable[[torch.Tensor], bool] = lookup("Tensor._is_zerotensor", _has_n
 
 set_conj: Callable[[torch.Tensor, bool], None] = lookup("_C._set_conj", absent("torch._C._set_conj"))
 set_neg: Callable[[torch.Tensor, bool], None] = lookup("_C._set_neg", absent("torch._C._set_neg"))
-"""Say that a tensor's values are the conjugates or the negatives of what its memory holds."""
+"""Set or clear a tensor's conjugate or negative bit, without touching its memory."""
 
 version_of: Callable[[torch.Tensor], int] = operator.attrgetter("_version")
-"""How often a tensor was written in place."""
+"""A tensor's version counter, which in-place writes increment."""
 if lookup("Tensor._version") is None:
     version_of = absent("Tensor._version")
 
 base_of: Callable[[torch.Tensor], torch.Tensor | None] = operator.attrgetter("_base")
-"""What a tensor is a view of, if it is one."""
+"""The base of a view, else None."""
 if lookup("Tensor._base") is None:
     base_of = absent("Tensor._base")
 
 make_handle: Callable[..., Any] = lookup("Tensor._make_wrapper_subclass", absent("Tensor._make_wrapper_subclass"))
-"""A tensor of a subclass with sizes, strides and a dtype, and no memory."""
+"""Make a tensor of a subclass with sizes, strides and a dtype but no memory."""
 
 # Without it, code that reads the raw pointer gets null and crashes; with it, an error is raised.
 forbid_pointer: Callable[[torch.Tensor], None] = lookup(
@@ -175,7 +175,7 @@ def _as_plain(cls: type, func: Any, types: Any, args: tuple = (), kwargs: dict[s
 
 
 no_torch_function: Any = lookup("_C._disabled_torch_function_impl", classmethod(_as_plain))
-"""The ``__torch_function__`` of a subclass that has none."""
+"""The ``__torch_function__`` of a subclass that overrides no functions."""
 
 
 # ---------------------------------------------------------------- modes
@@ -260,7 +260,7 @@ def make_state(optimizer: Any, group: dict[str, Any]) -> None:
 of_comparison: Callable[[type[Exception], str], Exception] = lookup(
     "testing._comparison.ErrorMeta", lambda kind, text: kind(text)
 )
-"""An exception that a comparison of torch.testing passes on as one of a class with a text; of others it says it failed."""
+"""Make an exception that torch.testing reraises as the given class and text; others it reports as failures."""
 
 
 # ---------------------------------------------------------------- constructors of subclasses

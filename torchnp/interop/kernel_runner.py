@@ -42,10 +42,10 @@ class Memory(Protocol):
     """How a device's tensors and NumPy arrays share memory: `torchnp.interop.convert` for the CPU."""
 
     DEVICE: str
-    """The type of the device, as ``torch.device`` has it."""
+    """The device type, as in ``torch.device.type``."""
 
     SPOKEN: str
-    """The device in a sentence."""
+    """The device as error messages name it."""
 
     def check_index(self, device: torch.device) -> Any:
         """Raise RuntimeError if there is no device with that index."""

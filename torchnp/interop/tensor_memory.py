@@ -10,7 +10,7 @@ import torch
 from torchnp.interop import convert
 
 READERS: dict[str, Callable[[torch.Tensor], np.ndarray]] = {}
-"""By type of a device what gives its tensors' memory; a device adds its own."""
+"""Functions that return a tensor's memory as an array, by device type; a device adds its own."""
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:

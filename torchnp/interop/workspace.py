@@ -14,7 +14,7 @@ from torchnp.interop._private import OpOverload, forbid_pointer, make_handle, no
 Run = kernel_runner.Run
 _FORWARD, _BACKWARD = "aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward"
 KEEPERS = frozenset({_FORWARD, f"{_FORWARD}.out", _BACKWARD, f"{_BACKWARD}.out"})
-"""Operators that make a workspace or take one."""
+"""Operators that return or take a workspace."""
 
 
 class Workspace(torch.Tensor):

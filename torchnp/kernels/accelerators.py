@@ -7,8 +7,8 @@ from torchnp.core.registry import kernel
 from torchnp.dtypes import is_inexact
 from torchnp.kernels._table_rows import rows
 
-rows("cudnn_is_acceptable", lambda self: False, "Whether cuDNN takes a tensor; none of these.")
-rows("_use_cudnn_rnn_flatten_weight", lambda: False, "Whether weights are flattened for cuDNN; none are.")
+rows("cudnn_is_acceptable", lambda self: False, "Always False: cuDNN takes no CPU tensor.")
+rows("_use_cudnn_rnn_flatten_weight", lambda: False, "Always False: no weights are flattened for cuDNN.")
 
 
 @kernel("pin_memory", "_pin_memory")

@@ -98,7 +98,7 @@ def _threshold(x: ndarray, other: ndarray, threshold: Any, value: Any) -> ndarra
     return np.asarray(choose(dt.cast(x, limit.dtype) <= limit, fill, other))
 
 
-_DOC = "``self`` where it is above the threshold, else ``value``; nan stays."
+_DOC = "``self`` where it is above the threshold, else ``value``; NaN is kept."
 rows("threshold", lambda x, limit, value: _threshold(x, x, limit, value), _DOC)
 
 # ---------------------------------------------------------------- exponential units
@@ -112,7 +112,7 @@ def elu(self: ndarray, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> 
     return el.finish(choose(x < 0, np.expm1(x * i) * (a * s), x * s), out)
 
 
-_SELU, _DOC = (1.6732632423543772, 1.0507009873554805), "`elu` with the two constants of self-normalizing networks."
+_SELU, _DOC = (1.6732632423543772, 1.0507009873554805), "`elu` with the constants of self-normalizing networks."
 rows("selu", lambda x: elu(x, *_SELU), _DOC)
 
 
@@ -223,7 +223,7 @@ def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     return vector_or_tail(shrunk(x, np.abs(x) * 0), alone, self)
 
 
-_DOC = "0 within ``[-lambd, lambd]``, unchanged outside; of half types lambd is rounded too."
+_DOC = "0 within ``[-lambd, lambd]``, unchanged outside; for half types lambd is rounded first."
 _outside = lambda x, limit: choose((x >= -limit) & (x <= limit), 0, x)
 rows("hardshrink", el.formula, _DOC, of=_outside, stepwise=dt.HALVES)
 
@@ -271,5 +271,5 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     return vector_or_tail(np.minimum(choose(total < 0, zero, total), top), alone, self, b)
 
 
-_DOC = "`relu` of the sum, as a number that is finite."
+_DOC = "``self + alpha * other`` clamped to [0, largest finite value of ``self``'s dtype]."
 rows("_add_relu.Tensor _add_relu.Scalar", _add_relu, _DOC, writes=WriteSpec(inplace=precheck_whole))

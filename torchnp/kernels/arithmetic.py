@@ -151,7 +151,7 @@ _, rsub_scalar = rows(
 # ---------------------------------------------------------------- mul, div
 
 _OF_PRODUCT: dict[str, Any] = {
-    "cpu": "mul_cpu", "takes": el.ALL, "exact_scalar": True, "doc": "Product; for bool, and.",
+    "cpu": "mul_cpu", "takes": el.ALL, "exact_scalar": True, "doc": "Product; for bool, logical and.",
     "writes": WriteSpec(rounds_number=True, number_first=True),  # torch multiplies number * self in place, in their common dtype
 }  # fmt: skip
 mul = el.binary("mul.Tensor mul.Scalar", np.multiply, differs=[*PROMOTION, "half-opmath", *_OVERLAPS], **_OF_PRODUCT)

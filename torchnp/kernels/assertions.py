@@ -20,9 +20,9 @@ def _true(x: Any, words: str = "Expected Tensor with single nonzero value, but g
     check(is_nonzero(x) if isinstance(x, np.ndarray) else x, words or "Assertion is failed")
 
 
-rows("_assert_async", _true, "Refuse a value that is zero.")
-(_assert_async_msg,) = rows("_assert_async.msg", _true, "Refuse a value that is zero, with a message.")
-(_assert_scalar,) = rows("_assert_scalar", _true, "Refuse a number that is zero, with a message.")
+rows("_assert_async", _true, "Raise an error if the value is zero.")
+(_assert_async_msg,) = rows("_assert_async.msg", _true, "Raise an error with a message if the value is zero.")
+(_assert_scalar,) = rows("_assert_scalar", _true, "Raise an error with a message if the number is zero.")
 
 
 # ---------------------------------------------------------------- a number is within a range
@@ -58,7 +58,7 @@ for _name, _body, _names in (
     ("_functional_sym_constrain_range", sym_constrain_range, ["min", "max"]),
     ("_functional_sym_constrain_range_for_size", sym_constrain_range_for_size, ["min", "max"]),
 ):
-    rows(_name, _with_token, f"`{_body.__name__}`, with a token that keeps calls in order.", body=_body, called=_names)
+    rows(_name, _with_token, f"`{_body.__name__}`, returning a copy of the token.", body=_body, called=_names)
 
 
 @kernel("_make_dep_token", like=np.empty, differs=["default-dtype", "memory-format-fits"])

@@ -257,14 +257,14 @@ def is_channels(x: Any, *parameters: Any) -> bool:
     return all(type(p) is ndarray and p.dtype is dt.float32 and p.shape == one and is_plain(p) for p in parameters)
 
 
-_DOC = "Channels less their mean over their standard deviation; writes the running statistics in training."
+_DOC = "Batch normalization of each channel; updates the running statistics in training."
 _NAMES, _WRITES = "native_batch_norm _native_batch_norm_legit", WriteSpec(out=_precheck_out)
 _QUICK = exact(_quick_native, placed=True)
 native_batch_norm, _ = rows(_NAMES, _native, _DOC, differs=["half-opmath"], writes=_WRITES, quick=_QUICK)
 _FIXED, _HALF = {"part": slice(3), "differs": ["half-opmath"]}, {"differs": ["half-opmath"]}
 _NAME, _DOC = "_native_batch_norm_legit.no_stats", "`native_batch_norm` without running statistics."
 rows(_NAME, lambda x, w, b, *rest: batch_norm_values(x, w, b, None, None, *rest), _DOC, writes=_WRITES, **_FIXED)
-_NAME, _DOC = "_native_batch_norm_legit_no_training", "`native_batch_norm` with the running statistics as they are."
+_NAME, _DOC = "_native_batch_norm_legit_no_training", "`native_batch_norm` in evaluation mode."
 rows(_NAME, lambda x, w, b, mean, var, *rest: batch_norm_values(x, w, b, mean, var, False, *rest), _DOC, **_FIXED)
 _RESERVE = np.empty(0, np.uint8)
 
@@ -274,9 +274,9 @@ def _with_reserve(x, weight, bias, running_mean, running_var, *rest, training):
 
 
 _WRITES = WriteSpec(out=lambda bound, outs: _precheck_out(bound, outs) | {3})
-_DOC = "Training-mode batch norm that writes the running statistics; the reserve is for other devices."
+_DOC = "Training-mode batch norm that updates the running statistics; the reserve buffer is empty."
 rows("_batch_norm_with_update", _with_reserve, _DOC, training=True, writes=_WRITES, **_HALF)
-_DOC = "Evaluation-mode batch norm; the reserve is for other devices."
+_DOC = "Evaluation-mode batch norm; the reserve buffer, for other devices, is empty."
 rows("_batch_norm_no_update", _with_reserve, _DOC, training=False, **_HALF)
 
 
@@ -327,7 +327,7 @@ def _batch_norm_impl_index(input, weight, bias, running_mean, running_var, train
     return *out, _RESERVE.copy(), 0
 
 
-_DOC = "Batch normalisation; writes the running statistics in training."
+_DOC = "Batch normalization; updates the running statistics in training."
 (batch_norm,) = rows("batch_norm", _batch_norm_impl_index, _DOC, part=0, **_HALF)
 
 

@@ -53,7 +53,7 @@ def _logical(self: ndarray, other: ndarray, *, op: str, of: np.ufunc) -> ndarray
 
 
 _DOC, _GIVEN = (
-    "The logical operation on the truth of each element.",
+    "The elementwise logical operation; nonzero elements are true.",
     {"writes": WriteSpec(predicate=True, vectors=False)},
 )
 for _of in (np.logical_and, np.logical_or, np.logical_xor):
@@ -208,6 +208,6 @@ _OF_ISIN = {
     "differs": ["three-tier-promotion", "missing-kernel", "view-never-copies"],
     "writes": WriteSpec(dtype_before_target=True),
 }
-_DOC = "Whether each element is among the others, in the promoted dtype."
+_DOC = "Whether each element is among the test elements, in the promoted dtype."
 rows("isin.Tensor_Tensor isin.Scalar_Tensor", _isin, _DOC, **_OF_ISIN)
 rows("isin.Tensor_Scalar", _isin_number, "Whether each element equals the number.", **_OF_ISIN)

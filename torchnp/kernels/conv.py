@@ -111,7 +111,7 @@ def _convolve_nothing(
     return y
 
 
-_SWITCHES = "`convolution` with switches for other devices."
+_SWITCHES = "`convolution`; the switches for cuDNN are ignored."
 rows("_convolution _convolution.deprecated", lambda *args: convolution(*args[:9]), _SWITCHES)
 
 # ---------------------------------------------------------------- conv1d and so on: unbatched, complex
@@ -202,7 +202,7 @@ rows("conv1d.padding", _batched, _DOC, run=_convolution_mode, like=np.convolve, 
 _DOC = '`conv2d` and `conv3d` with padding "same" or "valid".'
 rows("conv2d.padding conv3d.padding", _batched, _DOC, run=_convolution_mode, differs=_DIFFERS)
 _NAMES = "conv_transpose1d conv_transpose2d.input conv_transpose3d.input"
-rows(_NAMES, _batched, "The adjoint of a convolution.", run=_adjoint)
+rows(_NAMES, _batched, "Transposed convolution.", run=_adjoint)
 
 
 def check_steps(x: ndarray, times: int, weight: ndarray, pad: int) -> None:
@@ -375,8 +375,8 @@ def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding
     return y if x is self or n == 2 else y[0]  # in two dimensions torch keeps the batch dimension that it added
 
 
-rows("slow_conv_dilated2d slow_conv_dilated3d", _dilated, "Convolution with holes.")
-rows("slow_conv_transpose2d slow_conv_transpose3d", _transposed, "The adjoint of a convolution.")
+rows("slow_conv_dilated2d slow_conv_dilated3d", _dilated, "Dilated convolution.")
+rows("slow_conv_transpose2d slow_conv_transpose3d", _transposed, "Transposed convolution.")
 
 
 @kernel("mkldnn_convolution")
@@ -449,7 +449,7 @@ def conv_tbc_backward(self, input, weight, bias, pad):
     return of_x, of_w, dt.cast(sum_dim(sum_dim(self, [0]), [0]), bias.dtype)
 
 
-rows("_nnpack_available", lambda: True, "Whether `_nnpack_spatial_convolution` can be called.")
+rows("_nnpack_available", lambda: True, "Always True: `_nnpack_spatial_convolution` is available.")
 
 
 @kernel("_nnpack_spatial_convolution")
@@ -483,5 +483,5 @@ def _depthwise(self, weight, kernel_size, bias, stride, padding, dilation):
 rows(
     "_conv_depthwise2d conv_depthwise3d",
     _depthwise,
-    "`convolution` of each channel by itself; torch has it on other devices only.",
+    "Depthwise `convolution`, one group per channel; torch has it on other devices only.",
 )

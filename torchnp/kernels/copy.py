@@ -42,7 +42,7 @@ def storage_copied(x: ndarray) -> ndarray:
     return ndarray(x.shape, x.dtype, np.array(memory).reshape(-1).view(np.uint8), start, x.strides)
 
 
-_DOC = "A copy, at once, with the memory around it (torch copies a lazy clone at the first write)."
+_DOC = "An immediate copy of the whole storage (torch copies a lazy clone at the first write)."
 rows("_lazy_clone", storage_copied, _DOC, like=np.copy)
 rows("lift_fresh_copy", lambda x: x.copy(), "A copy.", like=np.copy)
 
@@ -99,7 +99,7 @@ def convert(self: ndarray, dtype: np.dtype, copy: bool = False, memory_format: A
     return _to_copy(self, dtype=dtype, memory_format=memory_format)
 
 
-_ANOTHER = "The tensor in another dtype; itself if it has that dtype."
+_ANOTHER = "The tensor cast to a dtype; itself if nothing changes and no copy is asked for."
 rows(
     "to.dtype", lambda x, dtype, _, copy, memory_format: convert(x, dt.as_dtype(dtype), copy, memory_format), _ANOTHER,
     like=np.ndarray.astype, differs=["cast-float8-saturates", "memory-format-fits"],
@@ -117,20 +117,20 @@ def _to(
     return convert(self, target, copy, memory_format)
 
 
-_OTHER = "The tensor in another dtype; the only device is the CPU."
+_OTHER = "The tensor cast to a dtype; the only device is the CPU."
 rows("to.device", _to, _OTHER, like=np.ndarray.astype, differs=["memory-format-fits"])
-_DOC = "The tensor in the dtype of another."
+_DOC = "The tensor cast to the dtype of ``other``."
 rows("to.other", _to, _DOC, like=np.ndarray.astype, differs=["memory-format-fits"])
 rows("type_as", _to, _DOC, like=np.ndarray.astype, differs=["cast-is-itself"])
 rows("to.dtype_layout", _to, _ANOTHER, like=np.ndarray.astype, differs=["memory-format-fits"])
-rows("chalf", lambda x, to: convert(x, dt.complex32, False, to), "The tensor in complex32.")
+rows("chalf", lambda x, to: convert(x, dt.complex32, False, to), "The tensor cast to complex32.")
 
 
 def _as(self, dtype):
     return self if dtype is None else convert(self, dt.as_dtype(dtype))
 
 
-rows("to_dense", lambda x, dtype, _: _as(x, dtype), "The tensor itself, in another dtype if one is given.")
+rows("to_dense", lambda x, dtype, _: _as(x, dtype), "The tensor itself, cast if a dtype is given.")
 for _name, _dtype in (
     ("_cast_Byte", dt.uint8), ("_cast_Char", dt.int8), ("_cast_Short", dt.int16), ("_cast_Int", dt.int32),
     ("_cast_Long", dt.int64), ("_cast_Half", dt.float16), ("_cast_Float", dt.float32), ("_cast_Double", dt.float64),
@@ -146,9 +146,9 @@ for _name, _dtype in (
 
 
 _reduced = lambda x, _, on, __, to: _as(x, to if on and x.dtype == dt.float32 else None)
-rows("_autocast_to_reduced_precision", _reduced, "float32 in the reduced dtype of the CPU, where autocast is on.")
+rows("_autocast_to_reduced_precision", _reduced, "A float32 tensor cast to ``cpu_dtype`` if ``cpu_enabled``.")
 _full = lambda x, _, on: _as(x, dt.float32 if on and dt.is_half(x.dtype) else None)
-rows("_autocast_to_full_precision", _full, "Half types in float32, where autocast is on.")
+rows("_autocast_to_full_precision", _full, "A half-type tensor cast to float32 if ``cpu_enabled``.")
 rows("_to_cpu", list, "The tensors themselves: there is no other device.")
 
 
@@ -165,5 +165,5 @@ def contiguous(self, *, memory_format=0):
 rows(
     "_copy_from_and_resize",
     lambda x, dst: copy_into(dst, x),
-    "Write self into dst, resized; torch has it on other devices only.",
+    "Copy ``self`` into ``dst``, resizing it; torch has it on other devices only.",
 )

@@ -90,7 +90,7 @@ def empty_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, m
 
 
 _new_zeros = lambda x, other, n: np.zeros((*x.shape[:n], *other.shape), other.dtype)
-_DOC = "Zeros in the shape of ``other``, after ``self``'s batch dimensions."
+_DOC = "Zeros with ``self``'s batch dimensions followed by the shape of ``other``."
 rows("_new_zeros_with_same_feature_meta", _new_zeros, _DOC, like=np.zeros)
 
 # ---------------------------------------------------------------- filled
@@ -188,7 +188,7 @@ for _name, _make, _like, *_differs in (
 rows("new_full", _new, "`full` in another tensor's dtype.", factory=full, like=np.full, differs=_OF_FULL)
 
 
-_DOC = "A number as a 0-d tensor of the default dtype, whatever kind of number it is."
+_DOC = "A number as a 0-d tensor, of the default dtype (even for an integer) unless ``dtype`` is given."
 rows(
     "scalar_tensor",
     _made,
@@ -223,7 +223,7 @@ def _eye(n, m=None, *, dtype):
     return out
 
 
-_DOC = "Ones on the diagonal of an n by m matrix, square unless told."
+_DOC = "An n by m matrix with ones on the diagonal, square by default."
 eye, _ = rows("eye eye.m", _made, _DOC, factory=_eye, like=np.eye, differs=[*_DEFAULT, "missing-kernel"])
 
 # ---------------------------------------------------------------- complex

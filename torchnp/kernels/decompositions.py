@@ -54,7 +54,7 @@ def linalg_qr(A, mode="reduced"):
     return q if mode == "r" else _columns(q), _columns(r)
 
 
-_EITHER = "Orthonormal and upper triangular factors, reduced or complete."
+_EITHER = "The QR factors, reduced if ``some``, else complete."
 _by_flag = lambda x, some: linalg_qr(x, "reduced" if some else "complete")
 rows("qr", _by_flag, _EITHER, like=np.linalg.qr, differs=_NO_INTEGERS, writes=WriteSpec(out=look_in_place))
 
@@ -303,10 +303,10 @@ def _precheck_counted(bound: Bound, outs: list[ndarray]) -> None:
 _OF_RANK: Any = {
     "like": np.linalg.matrix_rank, "differs": ["rank-of-vectors", "tolerance-of-zero", *_NO_INTEGERS], "writes": WriteSpec(out=_precheck_counted),
 }  # fmt: skip
-_ABOVE = "Number of singular values above the tolerance, which may be one for each matrix."
+_ABOVE = "Number of singular values above the tolerance, which may differ for each matrix."
 _BETWEEN = "linalg_matrix_rank.atol_rtol_float linalg_matrix_rank.atol_rtol_tensor"
 rows(_BETWEEN, _rank, _ABOVE, **_OF_RANK)
-_ABOVE = "Number of singular values above an absolute tolerance, which may be one for each matrix."
+_ABOVE = "Number of singular values above an absolute tolerance, which may differ for each matrix."
 rows("linalg_matrix_rank linalg_matrix_rank.tol_tensor", _rank, _ABOVE, **_OF_RANK)
 
 

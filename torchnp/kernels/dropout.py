@@ -65,16 +65,16 @@ def _precheck_drawn(bound: Bound, outs: list[ndarray]) -> None:
 
 
 _declare = partial(rows, like=np.random.binomial, differs=["random-stream", "random-dtype", "missing-kernel"])
-_DOC = "1 with the probability that stands in each place, else 0."
+_DOC = "1 with the probability that each element gives, else 0."
 _declare(
     "bernoulli", lambda x, source: _each(x.shape, x.dtype, x, None, source), _DOC, writes=WriteSpec(out=_precheck_drawn)
 )
 _DOC = "1 with probability p, else 0."
 _declare("bernoulli.p", lambda x, p, source: bernoulli_values(x.size, x.dtype, p, source).reshape(x.shape), _DOC)
-_DOC = "Write 1 with probability p, else 0, in the order of memory (bernoulli.p goes row by row)."
+_DOC = "Fill with 1 with probability p, else 0, drawn in memory order (bernoulli.p: in row-major order)."
 _write = lambda x, p, source: fill(x, bernoulli_values(x.size, x.dtype, p, source))
 _declare("bernoulli_.float", _write, _DOC, differs=["random-stream", "overlap-inplace", "missing-kernel"])
-_DOC = "1 with the probability that stands in p, else 0, in the dtype of self."
+_DOC = "1 with the probability in ``p``, else 0, in the dtype of ``self``."
 _declare("bernoulli.Tensor", lambda x, p, source: _each(x.shape, x.dtype, p, memory_order(x), source), _DOC)
 
 # ---------------------------------------------------------------- dropout
@@ -127,10 +127,10 @@ def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
 
 
 _declare = partial(rows, differs=["random-stream"], writes=WriteSpec(expanded=_write_expanded))
-_DOC = "Zero with probability p and divide the rest by 1 - p; the input itself when there is nothing to do."
+_DOC = "Zero elements with probability p and divide the rest by 1 - p; the input itself if there is nothing to do."
 (dropout,) = _declare("dropout", _dropout, _DOC)
 _declare("feature_dropout", _dropout, "Dropout of whole channels.", feature=True)
-_declare("alpha_dropout", _dropout, "Dropout to SELU's limit, with mean and variance kept.", alpha=True)
+_declare("alpha_dropout", _dropout, "Dropout to SELU's lower limit that keeps mean and variance.", alpha=True)
 _declare("feature_alpha_dropout", _dropout, "Alpha dropout of whole channels.", feature=True, alpha=True)
 
 

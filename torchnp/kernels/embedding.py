@@ -186,10 +186,10 @@ def _embed_padded(weight: ndarray, *args: Any) -> tuple[ndarray, ndarray, ndarra
     return _embed(*(weight, *rest, padding_idx + n if padding_idx < 0 else padding_idx))
 
 
-_DOC = "Rows reduced by bags; also the bag of each index, the bags' sizes, and for maxima where they come from."
+_DOC = "Rows reduced per bag, the bag of each index, the bag sizes, and for maxima the rows they come from."
 rows("_embedding_bag", _embed, _DOC, forward_only=False)
 rows("_embedding_bag_forward_only", _embed, "`_embedding_bag` where no gradient is wanted.")
-_DOC = "`_embedding_bag`; the padding index may be none or count from the end."
+_DOC = "`_embedding_bag`; ``padding_idx`` may be None or negative."
 rows("embedding_bag.padding_idx", _embed_padded, _DOC)
 rows("embedding_bag", _embed, "`_embedding_bag` without a padding index.")
 
@@ -266,7 +266,7 @@ def _bag_backward(
     return _embedding_bag_dense_backward(*given, *rest)
 
 
-rows("_embedding_bag_backward", _bag_backward, "The gradient of the table; sparse gradients have no array form.")
+rows("_embedding_bag_backward", _bag_backward, "The gradient of the table; sparse gradients are refused.")
 
 
 @kernel("_embedding_bag_per_sample_weights_backward")

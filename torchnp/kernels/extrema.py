@@ -147,7 +147,7 @@ def reduced_shape(shape: tuple[int, ...], axes: Any, keepdim: bool) -> tuple[int
 
 
 _ALONG = ["max-with-indices", "zero-dim-axis", "no-complex-order"]
-_FIRST = "elements along a dimension and where the first of each is; the first NaN wins."
+_FIRST = "elements along a dimension and the first index of each; the first NaN wins."
 rows("max.dim", _extreme_along, f"Largest {_FIRST}", find=np.argmax, like=np.max, differs=_ALONG)
 (smallest,) = rows("min.dim", _extreme_along, f"Smallest {_FIRST}", find=np.argmin, like=np.min, differs=_ALONG)
 

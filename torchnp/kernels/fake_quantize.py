@@ -59,7 +59,7 @@ def fake_quantize_per_tensor_affine_cachemask(self, scale, zero_point, quant_min
     return _faked(self, scale, zero_point, quant_min, quant_max)
 
 
-_DOC = "Values rounded to multiples of ``scale`` within the range."
+_DOC = "Values rounded to multiples of ``scale`` and clamped to the range."
 rows("fake_quantize_per_tensor_affine", fake_quantize_per_tensor_affine_cachemask, _DOC, part=0)
 
 
@@ -81,7 +81,7 @@ def _by_tensors(self: ndarray, scale: ndarray, zero_point: ndarray, low: int, hi
     return faked(self, scale, zero_point, on, low, high)
 
 
-_DOC = "`fake_quantize_per_tensor_affine` with numbers that come as tensors."
+_DOC = "`fake_quantize_per_tensor_affine` with scale and zero point as tensors."
 rows("fake_quantize_per_tensor_affine.tensor_qparams", _by_tensors, _DOC, part=0)
 
 
@@ -222,7 +222,7 @@ def _learnt_backward(
     return values, *(sum_dim(part, [i for i in range(x.ndim) if i != axis]) for part in parts)
 
 
-_DOC = "The gradients of the values, of their scale and of their zero point"
+_DOC = "The gradients of the values, the scale and the zero point"
 rows("_fake_quantize_learnable_per_tensor_affine_backward", _learnt_backward, f"{_DOC}.")
 rows("_fake_quantize_learnable_per_channel_affine_backward", _learnt_backward, f"{_DOC}, for each channel.")
 
@@ -397,10 +397,10 @@ def _observed(self, observer_on, fake_quant_on, running_min, running_max, scale,
     return out
 
 
-_DOC = "Fake-quantized values; the range, its scale and its zero point are written where they came from."
+_DOC = "Fake-quantized values; updates the running range, the scale and the zero point in place."
 rows("fused_moving_avg_obs_fake_quant", _observed, _DOC)
 _dequantized = lambda x: dt.cast(clone(x) if dt.is_complex(x.dtype) else x, dt.float32)
-rows("dequantize.self", _dequantized, "Values in float32; those that are need no copy.")
+rows("dequantize.self", _dequantized, "Values cast to float32; a float32 tensor is not copied.")
 
 
 @kernel("_saturate_weight_to_fp16", like=np.clip, differs=["saturates-matrices"])

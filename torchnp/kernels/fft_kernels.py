@@ -146,7 +146,7 @@ def _fft_c2r(self, dim, normalization, last_dim_size):
 # torch computes in the input's dtype, and copies into an out of any dtype.
 
 
-_COPIED = "The transform, copied into out, which may be of any dtype."
+_COPIED = "The transform, copied into an out of any dtype."
 _WRITTEN = ["overlap-inplace", "out-resized", "fft-out-casts"]
 _NORMALIZED = {"differs": ["fft-normalization", *_WRITTEN]}
 rows("_fft_c2c.out", lambda *args: copy_into(args[-1], _fft_c2c(*args[:-1])), _COPIED, like=np.fft.fftn, **_NORMALIZED)

@@ -114,21 +114,21 @@ def _by_points(self: ndarray, spacing: Sequence[ndarray], dim: Any, edge_order: 
 _OVER = "dimensions, by default all,"
 _DIFFERS = ["int-to-default-float", "derivatives-no-bytes", "derivatives-in-integers"]
 for _names, _body, _doc, *_also in (
-    ("gradient.scalarint", _by_steps, f"{_OVER} whose points are a number apart"),
+    ("gradient.scalarint", _by_steps, f"{_OVER} with one spacing"),
     (
         "gradient.scalarrayint",
         _by_steps,
-        f"{_OVER} whose points are as far apart as the numbers say",
+        f"{_OVER} with a spacing for each",
         "derivatives-spacings",
         "half-opmath",
     ),
-    ("gradient.scalararray gradient.scalarrayarray", _by_steps, "the dimensions listed", "derivatives-spacings"),
-    ("gradient.array", _by_steps, "the dimensions listed, of points one apart"),
+    ("gradient.scalararray gradient.scalarrayarray", _by_steps, "the listed dimensions", "derivatives-spacings"),
+    ("gradient.array", _by_steps, "the listed dimensions, with a spacing of 1"),
     ("gradient.tensorarrayint", _by_points, f"{_OVER} with the coordinates of the points"),
     (
         "gradient.tensorarray",
         _by_points,
-        "the dimensions listed, with the coordinates of the points",
+        "the listed dimensions, with the coordinates of the points",
         "derivatives-of-one-point",
     ),
 ):

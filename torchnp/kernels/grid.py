@@ -245,7 +245,7 @@ def _sampler(input, grid, interpolation_mode, padding_mode, align_corners, *, n:
     return _sample(input, grid, interpolation_mode, padding_mode, align_corners, VECTOR if n == 2 else SCALAR)
 
 
-_DOC = "An image or volume at the points of a grid, coordinates from -1 to 1."
+_DOC = "An image or volume sampled at grid points, whose coordinates run from -1 to 1."
 grid_sampler_2d, grid_sampler_3d = rows("grid_sampler_2d grid_sampler_3d", _sampler, _DOC, differs=["grid-half-even"])
 
 

@@ -197,7 +197,7 @@ def _histogramdd(self, bins, range, weight, density):
 _DIFFERS = ["histc-dtype", "histogram-edges-unsorted", "missing-kernel"]
 _row = partial(rows, like=np.histogram, differs=[*_DIFFERS, "histogram-bins", "histogram-of-one-edge", "flip-copies"])
 _COUNTS = "Counts or sums of weights in"
-_row("histogram.bin_ct histogram.bins_tensor", _histogram, f"{_COUNTS} equal bins, or given ones, and the edges.")
+_row("histogram.bin_ct histogram.bins_tensor", _histogram, f"{_COUNTS} equal or given bins, and the bin edges.")
 _edges = lambda x, bins, limits, *_: _equal_edges(x, bins, limits)
 rows("_histogramdd_bin_edges", _edges, "The edges of equal bins in each dimension.")
 _counts = lambda x, bins, limits, *how: _counted(x, _equal_edges(x, bins, limits), *how)
@@ -212,7 +212,7 @@ _row(
     differs=[*_DIFFERS, "histogramdd-batches"],
 )
 _given = lambda x, edges, _, *how: (_counted(x, edges, *how), list(edges))
-_DOC = "`histogramdd` between given edges, which are returned as they are."
+_DOC = "`histogramdd` between given edges, which are returned unchanged."
 _row("histogramdd.TensorList_bins", _given, _DOC, like=np.histogramdd, differs=[*_DIFFERS, "histogramdd-batches"])
 
 # ---------------------------------------------------------------- quantiles
@@ -261,7 +261,7 @@ def _quantile(x: ndarray, q: Any, dim: int | None, keepdim: bool, interpolation:
 
 _DIFFERS = ["quantile-dtypes", "quantile-methods", "quantile-size", "quantile-of-negative-zero", "zero-dim-axis"]
 _row = partial(rows, differs=_DIFFERS)
-_DOC = "Values below which a fraction q of the elements lies; NaN if one is."
+_DOC = "The quantiles at the fractions ``q``; NaN if any element is NaN."
 _row("quantile quantile.scalar", _quantile, _DOC, like=np.quantile)
 _DOC = "`quantile` of the elements that are not NaN."
 _row(

@@ -236,7 +236,7 @@ _column = lambda x: x.reshape(x.size, 1) if x.ndim <= 1 else x
 rows(
     "column_stack",
     _raised,
-    "`hstack` that takes vectors for columns.",
+    "`hstack` with vectors as columns.",
     to=_column,
     dim=1,
     like=np.column_stack,

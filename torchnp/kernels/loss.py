@@ -444,7 +444,7 @@ def multilabel_margin_loss_forward(self: ndarray, target: ndarray, reduction: in
     return _reduced(loss, reduction, self.ndim == 2), is_target.astype(self.dtype).reshape(target.shape)
 
 
-_DOC = "`multilabel_margin_loss_forward`, the loss alone."
+_DOC = "The loss of `multilabel_margin_loss_forward` alone."
 rows("multilabel_margin_loss", multilabel_margin_loss_forward, _DOC, part=0)
 
 

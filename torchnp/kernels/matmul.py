@@ -250,10 +250,10 @@ def _in_dtype(*given: Any, plain: Any, **options: Any) -> ndarray:
 
 
 for _name, _body, _differs, _too in (
-    ("mm.dtype", mm, _PRODUCT, ""), ("addmm.dtype", addmm, [*_SUM, "alpha-zero"], ", ``self`` too"),
-    ("bmm.dtype", bmm, _PRODUCT, ""), ("baddbmm.dtype", baddbmm, _SUM, ", ``self`` too"),
+    ("mm.dtype", mm, _PRODUCT, ""), ("addmm.dtype", addmm, [*_SUM, "alpha-zero"], " (as may ``self``)"),
+    ("bmm.dtype", bmm, _PRODUCT, ""), ("baddbmm.dtype", baddbmm, _SUM, " (as may ``self``)"),
 ):  # fmt: skip
-    _doc = f"`{_body.__name__}` with the sums of half types left in float32{_too}; torch has code for it on GPUs only."
+    _doc = f"`{_body.__name__}` in ``out_dtype``, which may be float32 for half types{_too}; torch has it on GPUs only."
     rows(_name, _in_dtype, _doc, plain=_body, differs=_differs)
 
 
@@ -387,4 +387,4 @@ def _outer(a: ndarray, b: ndarray) -> ndarray:
 
 
 _OF_OUTER = {"like": np.outer, "differs": ["outer-vectors"]}
-outer, ger = rows("outer ger", _outer, "Products of all pairs of two vectors.", **_OF_OUTER)
+outer, ger = rows("outer ger", _outer, "Outer product of two vectors.", **_OF_OUTER)

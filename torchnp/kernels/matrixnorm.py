@@ -78,13 +78,13 @@ def _matrix_norm(x: ndarray, ord: Any, dim: Any = (-2, -1), keepdim: bool = Fals
     return stride_rules.dense(pick(sums, [over - (by < over and not keepdim)], keepdim))
 
 
-_DOC = "Norms of matrices: by columns (1), by rows (inf) or spectral (2); the smallest for negative orders."
+_DOC = "Matrix norms: the largest column sum (1), row sum (inf) or singular value (2); the smallest if negative."
 _OF_MATRIX: Any = {"like": np.linalg.matrix_norm, "differs": ["no-integers-linalg"]}
 rows("linalg_matrix_norm", _matrix_norm, _DOC, **_OF_MATRIX)
 rows("linalg_matrix_norm.str_ord", _matrix_norm, "Frobenius or nuclear norms of matrices.", **_OF_MATRIX)
 _OF_NORM: Any = {"like": np.linalg.norm, "differs": ["no-integers-linalg"]}
 _NUCLEAR = {"by_name": True, "ord": "nuc", **_OF_NORM}
-rows("nuclear_norm nuclear_norm.dim", _matrix_norm, "Sums of singular values.", **_NUCLEAR)
+rows("nuclear_norm nuclear_norm.dim", _matrix_norm, "Nuclear norm: the sum of singular values.", **_NUCLEAR)
 
 
 def _norm(self: ndarray, ord: Any, dim: Any, keepdim: bool, *, dtype: Any) -> ndarray:
@@ -98,7 +98,7 @@ def _norm(self: ndarray, ord: Any, dim: Any, keepdim: bool, *, dtype: Any) -> nd
     return _matrix_norm(self, ord, dims or (0, 1), keepdim, dtype=dtype)
 
 
-_DOC = "Norm of vectors (one dimension, or all flattened without ``ord``) or matrices (two)."
+_DOC = "Norm of vectors (one dimension, or all without ``ord``) or of matrices (two dimensions)."
 rows("linalg_norm", _norm, _DOC, like=np.linalg.norm, differs=["no-integers-linalg", "norm-of-nothing"])
 rows("linalg_norm.ord_str", _norm, "Frobenius or nuclear norm of matrices.", **_OF_NORM)
 

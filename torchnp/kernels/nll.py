@@ -253,8 +253,8 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
     return _backward("nll_loss2d_backward_out_frame", grad_output, self, target, *rest)
 
 
-(nll_loss,) = rows("nll_loss", nll_loss_forward, "`nll_loss_forward`, the loss alone.", part=0)
-(nll_loss2d,) = rows("nll_loss2d", nll_loss2d_forward, "`nll_loss2d_forward`, the loss alone.", part=0)
+(nll_loss,) = rows("nll_loss", nll_loss_forward, "The loss of `nll_loss_forward` alone.", part=0)
+(nll_loss2d,) = rows("nll_loss2d", nll_loss2d_forward, "The loss of `nll_loss2d_forward` alone.", part=0)
 
 
 @kernel("nll_loss_nd")

@@ -238,7 +238,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     return out, dt.cast(mean.reshape(kept), stats), dt.cast(rstd.reshape(kept), stats)
 
 
-rows("layer_norm", native_layer_norm, "Layer normalisation.", part=0, by_name=True, differs=["half-opmath"])
+rows("layer_norm", native_layer_norm, "Layer normalization.", part=0, by_name=True, differs=["half-opmath"])
 
 
 @kernel("_fused_rms_norm", differs=["half-opmath"])

@@ -137,10 +137,10 @@ def _padded(self, padding, *, op, n, positions):
 
 
 _NAMES, _DIFFERS = "reflection_pad1d reflection_pad2d reflection_pad3d", ["pad-order", "pad-reflect-once", "pad-crops"]
-_DOC = "The last dimensions mirrored at their first and last elements."
+_DOC = "The last dimensions padded by reflection at their first and last elements."
 _REFLECT = rows(_NAMES, _padded, _DOC, like=np.pad, differs=_DIFFERS, positions=reflected)
 _NAMES, _DIFFERS = "replication_pad1d replication_pad2d replication_pad3d", ["pad-order", "pad-crops"]
-_DOC = "The last dimensions continued by their first and last elements."
+_DOC = "The last dimensions padded with copies of their first and last elements."
 _REPLICATE = rows(_NAMES, _padded, _DOC, like=np.pad, differs=_DIFFERS, positions=replicated)
 
 

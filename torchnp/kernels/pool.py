@@ -257,7 +257,7 @@ def _without_depth(indices: ndarray, best: ndarray, w: PoolWindows, lanes: int) 
 
 max_pool2d_with_indices, _ = rows(
     "max_pool2d_with_indices max_pool3d_with_indices", max_pool_of,
-    "Maximum over windows of an image or volume, and its flat index in there.", differs=["pool-windows"],
+    "Maximum over windows of an image or volume, and its flat spatial index.", differs=["pool-windows"],
 )  # fmt: skip
 rows("max_pool2d max_pool3d", max_pool_of, "Maximum over windows of an image or volume.", part=0)
 
@@ -424,5 +424,5 @@ def _precheck_zeroed(bound: Bound, outs: list[ndarray]) -> None:
         check_target(outs[0])
 
 
-_DOC = "Zeros, with the values where the pool of maxima with indices found them."
+_DOC = "Zeros with each value at its index, as returned by max pooling."
 rows("max_unpool2d max_unpool3d", _unpool, _DOC, writes=WriteSpec(out=_precheck_zeroed))

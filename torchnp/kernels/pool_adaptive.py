@@ -191,7 +191,7 @@ def _maxima(x: ndarray, starts: Sequence[ndarray], lengths: Sequence[Any]) -> tu
     return best, indices
 
 
-_DOC = "Maximum over bins of an image or volume, and its flat index in there."
+_DOC = "Maximum over bins of an image or volume, and its flat spatial index."
 rows("adaptive_max_pool2d adaptive_max_pool3d", _adaptive_max, _DOC, differs=_BINS)
 
 
@@ -260,5 +260,5 @@ def _fractional(x, kernel_size, output_size, samples, *, n):
     return dt.cast(best, x.dtype).reshape(shape), indices.reshape(shape)
 
 
-_DOC = "Maximum over windows whose places follow from random samples, and its flat index."
+_DOC = "Maximum over windows placed by random samples, and its flat spatial index."
 rows("fractional_max_pool2d fractional_max_pool3d", _fractional, _DOC, differs=["fractional-windows"])

@@ -63,7 +63,7 @@ def _random_from(self, *, from_=0, to, generator):
     return laid_like(self, _random_values(self.size, self.dtype, from_, to, generator))
 
 
-_DOC = "Integers in [from, to), by default from 0; without `to`, up to the largest."
+_DOC = "Random integers in [from, to), by default from 0; without ``to``, up to the largest."
 _DIFFERS = ["random-stream", "random-dtype", "random-bounds", "missing-kernel"]
 _LOOK = WriteSpec(inplace=lambda bound, targets: check_target(targets[0]))  # torch checks this before the range
 rows("random.from random.to", _random_from, _DOC, like=np.random.randint, differs=_DIFFERS, writes=_LOOK)
@@ -153,7 +153,7 @@ def _randint_like(self, *, low=0, high, **options):
     return filled_like(self, values=_between(low, high), **options)
 
 
-_DOC = "Integers in [low, high), by default from 0"
+_DOC = "Random integers in [low, high), by default from 0"
 _DIFFERS = ["randint-modulo", "randint-of-floats", "randint-is-float"]
 _FORMS = "randint randint.generator randint.low randint.low_generator"
 rows(_FORMS, _randint, f"{_DOC}.", like=np.random.randint, differs=_DIFFERS)
@@ -161,7 +161,7 @@ _FORMS = (
     "randint_like randint_like.generator randint_like.Tensor randint_like.Tensor_generator randint_like.low_dtype "
     "randint_like.low_generator_dtype"
 )
-rows(_FORMS, _randint_like, f"{_DOC}, shaped and laid out like a tensor.", differs=["random-stream"])
+rows(_FORMS, _randint_like, f"{_DOC}, in another tensor's shape and layout.", differs=["random-stream"])
 
 # ---------------------------------------------------------------- permutations
 
@@ -179,7 +179,7 @@ def _randperm(n, *, generator=None, dtype, layout, device, pin_memory):
     return _from_int64(_inside_out(n, source) if n >= _MANY else _shuffled(n, source), dtype)
 
 
-_DOC = "A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step."
+_DOC = "A random permutation of 0 to n - 1: Fisher-Yates from the front, one random word per step."
 _DIFFERS = ["randperm-swaps-forward", "randperm-fits", "missing-kernel"]
 rows("randperm randperm.generator", _randperm, _DOC, like=np.random.permutation, differs=_DIFFERS)
 

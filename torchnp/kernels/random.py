@@ -191,7 +191,7 @@ for _names, _like_names, _like, _values, _differs, _doc in (
 ):
     _of = {"like": _like, "differs": ["random-stream", _differs, *_MADE], "values": _values}
     rows(_names, filled, f"{_doc}.", **_of)
-    _doc = f"{_doc}, shaped and laid out like a tensor."
+    _doc = f"{_doc}, in another tensor's shape and layout."
     rows(_like_names, filled_like, _doc, differs=["random-stream"], values=_values)
 
 
@@ -250,15 +250,15 @@ def _mean_tensor(mean: Any, dtype: np.dtype) -> ndarray:
 
 _numbers = lambda mean, std, size, **options: filled(size, values=_normals(mean, std), **options)
 _declare(
-    "normal.float_float", _numbers, "Normal values of one mean and deviation.", differs=[*_DIFFERS, "default-dtype"]
+    "normal.float_float", _numbers, "Normal values with one mean and deviation.", differs=[*_DIFFERS, "default-dtype"]
 )
-_DOC = "Write normal values; memory that is not contiguous is filled one value at a time, from other words."
+_DOC = "Fill with normal values; non-contiguous memory is filled one value at a time, from other random words."
 _declare("normal_", _write_normal, _DOC, differs=[*_DIFFERS, "overlap-inplace"])
 _like_tensor = lambda x, mean, std, generator: filled_like(x, values=_normals(mean, std), generator=generator)
-_DOC = "Normal values shaped and laid out like a tensor; a complex variance is shared by both parts."
+_DOC = "Normal values in another tensor's shape and layout; a complex variance is shared by both parts."
 _declare("normal_functional", _like_tensor, _DOC)
-_declare("normal.Tensor_float", _normal_around, "Normal values of a mean each.")
-_DOC = "Normal values of a deviation each, and in the second overload of a mean each, whose dtype they have."
+_declare("normal.Tensor_float", _normal_around, "Normal values, each with its own mean.")
+_DOC = "Normal values, each with its own standard deviation; if ``mean`` is a tensor, in its dtype."
 _declare("normal.float_Tensor normal.Tensor_Tensor", _normal_each, _DOC)
 
 # ---------------------------------------------------------------- normal, drawn in the out itself: its dtype and strides decide

@@ -126,7 +126,7 @@ rows(
     "range.step range", _range, _DOC,
     like=np.arange, differs=["arange-truncates", "range-inclusive", "arange-bounds", "missing-kernel"],
 )  # fmt: skip
-rows("_dim_arange", lambda x, dim: arange(x.shape[dim_of(x, dim)]), "The positions of a dimension.", like=np.arange)
+rows("_dim_arange", lambda x, dim: arange(x.shape[dim_of(x, dim)]), "The indices along a dimension.", like=np.arange)
 
 
 def _linspace(start, end, steps, *options):
@@ -227,7 +227,7 @@ _DIFFERS = {
     "logspace": ["logspace-truncates", "default-dtype", "missing-kernel"],
 }
 (linspace,) = rows(
-    "linspace", _linspace, "``steps`` numbers from start to end, both included, counted from the nearer end.",
+    "linspace", _linspace, "``steps`` numbers from start to end, both included, computed from the nearer end.",
     like=np.linspace, differs=_DIFFERS["linspace"],
 )  # fmt: skip
 rows("logspace", _logspace, "``base`` to the powers of a `linspace`.", like=np.logspace, differs=_DIFFERS["logspace"])
@@ -252,7 +252,7 @@ def _triangle_indices(row, col, offset, dtype, layout, device, pin_memory, *, op
 
 
 for _name, _like, _side in (("tril_indices", np.tril_indices, "below"), ("triu_indices", np.triu_indices, "above")):
-    _doc = f"Rows and columns of the entries on and {_side} a diagonal."
+    _doc = f"Row and column indices of the entries on and {_side} a diagonal."
     rows(_name, _triangle_indices, _doc, like=_like, differs=["triangle-indices", "missing-kernel"])
 
 
@@ -314,11 +314,11 @@ def _kaiser(x: ndarray, points: int, beta: float = 12.0) -> ndarray:
 
 _WINDOWS = ["periodic-windows", "default-dtype", "float-dtypes-alone", "missing-kernel"]
 for _name, _like, _shape, _doc in (
-    ("bartlett", np.bartlett, _triangle, "Triangle that returns to zero at its end."),
+    ("bartlett", np.bartlett, _triangle, "A triangle over one period, 0 at both ends."),
     ("blackman", np.blackman, _blackman, "``0.42 - 0.5 cos(t) + 0.08 cos(2 t)`` over one period."),
     ("hann", np.hanning, lambda x, points: _cosine(x, points, 0.5, 0.5), "``0.5 - 0.5 cos(t)`` over one period."),
     ("hamming", np.hamming, _cosine, "``alpha - beta cos(t)`` over one period, by default ``0.54 - 0.46 cos(t)``."),
-    ("kaiser", np.kaiser, _kaiser, "Bessel's function I0 of ``beta`` (12) times half an ellipse, 1 at its highest."),
+    ("kaiser", np.kaiser, _kaiser, "``I0(beta sqrt(1 - t^2)) / I0(beta)`` for t from -1 to 1, by default beta 12."),
 ):
     _own = {"blackman": ["windows-in-dtype"], "hamming": ["hamming-coefficients"]}.get(_name, [])
     _more = {"hamming": ("periodic_alpha", "periodic_alpha_beta"), "kaiser": ("beta",)}.get(_name, ())

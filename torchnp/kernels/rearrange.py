@@ -241,7 +241,7 @@ def diag(self, diagonal=0):
 
 
 rows(
-    "diagflat", lambda x, offset: diag_embed(x.reshape(-1), offset), "The matrix that has all elements on a diagonal.",
+    "diagflat", lambda x, offset: diag_embed(x.reshape(-1), offset), "A matrix with all elements on a diagonal.",
     like=np.diagflat,
 )  # fmt: skip
 

@@ -326,10 +326,10 @@ _FLAG = WriteSpec(out=_precheck_flag)
 
 _flag = partial(rows, differs=["uint8-truth", "zero-dim-axis"], writes=_FLAG)
 _ANY, _ALL = {"like": np.any, "ufunc": np.logical_or}, {"like": np.all, "ufunc": np.logical_and}
-_flag("any any.dim", _logical, "Whether any element is true; NaN is.", **_ANY)
-_flag("any.dims", _logical, "Whether any element is true; NaN is; an empty list reduces nothing.", **_ANY)
-_flag("all all.dim", _logical, "Whether all elements are true; NaN is.", **_ALL)
-_flag("all.dims", _logical, "Whether all elements are true; NaN is; an empty list reduces nothing.", **_ALL)
+_flag("any any.dim", _logical, "Whether any element is true, as NaN is.", **_ANY)
+_flag("any.dims", _logical, "Whether any element is true, as NaN is; an empty list reduces nothing.", **_ANY)
+_flag("all all.dim", _logical, "Whether all elements are true, as NaN is.", **_ALL)
+_flag("all.dims", _logical, "Whether all elements are true, as NaN is; an empty list reduces nothing.", **_ALL)
 
 
 def _count(x: ndarray, dim: Any) -> ndarray:
@@ -340,7 +340,7 @@ def _count(x: ndarray, dim: Any) -> ndarray:
     return np.add.reduce(_truth(x), axes, np.int64)
 
 
-_DOC = "How many elements{} differ from 0."
+_DOC = "The number of nonzero elements{}."
 _one = lambda x, dim: _count(x, None if dim is None else (dim,))
 _of_count = partial(rows, like=np.count_nonzero)
 _of_count("count_nonzero", _one, _DOC.format(""))

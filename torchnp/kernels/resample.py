@@ -332,8 +332,8 @@ def _by_factors(input: ndarray, output_size: Any, *rest: Any, run: Callable[...,
     return run(input, output_size, *align_corners, *([None] * dims if factors is None else factors[:dims]), **given)
 
 
-_NEAREST = "Sequence, image or volume of another size, each element a copy of the one"
-_SHRINKS = "averaging when it shrinks."
+_NEAREST = "Nearest-neighbour resampling of a sequence, image or volume: each element copies the one"
+_SHRINKS = "antialiased when it shrinks."
 
 
 def _precheck_lone(bound: Bound, outs: list[ndarray]) -> None:
@@ -349,7 +349,7 @@ _LONE = WriteSpec(out=_precheck_lone)
 def _resampling(names: str, run: Callable[..., ndarray], doc: str, differs: Sequence[str] = (), **given: Any) -> None:
     """Declare the ops of one way to resample, and their overloads by output size or scale factors."""
     rows(names, run, doc, differs=differs, writes=_LONE, **given)
-    doc = "The op of the same name by output size or scale factors."
+    doc = "The op of the same name, given an output size or scale factors."
     for name in names.split():
         dims = next(int(c) for c in name if c.isdigit())
         rows(f"{name}.vec", _by_factors, doc, run=run, dims=dims, **given)
@@ -361,9 +361,9 @@ _NAMES = "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_
 _resampling(_NAMES, copied, f"{_NEAREST} nearest to its centre.", ["upsample-scales"], exact=True)
 _NAMES, _DOC = "upsample_linear1d upsample_bilinear2d upsample_trilinear3d", "Linear interpolation of a sequence,"
 _resampling(_NAMES, interpolated, f"{_DOC} image or volume.", ["align-corners", "upsample-scales"], sampling=linear)
-_DOC, _DIFFERS = "Cubic convolution of an image (a = -0.75).", ["cubic-coefficient", "upsample-scales"]
+_DOC, _DIFFERS = "Cubic interpolation of an image (a = -0.75).", ["cubic-coefficient", "upsample-scales"]
 _resampling("upsample_bicubic2d", interpolated, _DOC, _DIFFERS, sampling=cubic)
 _resampling("_upsample_bilinear2d_aa", averaged, f"Linear interpolation of an image, {_SHRINKS}", mode="bilinear")
-_DOC = f"Cubic convolution of an image (a = -0.5), {_SHRINKS}"
+_DOC = f"Cubic interpolation of an image (a = -0.5), {_SHRINKS}"
 _resampling("_upsample_bicubic2d_aa", averaged, _DOC, ["cubic-coefficient"], mode="bicubic")
-_resampling("_upsample_lanczos2d_aa", averaged, f"Windowed sinc of an image, {_SHRINKS}", mode="lanczos")
+_resampling("_upsample_lanczos2d_aa", averaged, f"Lanczos interpolation of an image, {_SHRINKS}", mode="lanczos")

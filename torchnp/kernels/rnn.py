@@ -306,8 +306,8 @@ for _names, _cell, _doc in (
         _gru,
         "Gated recurrent units over a batch of sequences; gates in the order reset, update, new.",
     ),
-    ("rnn_tanh.input rnn_tanh.data rnn_tanh_cell", _tanh, "Plain recurrence with tanh over a batch of sequences."),
-    ("rnn_relu.input rnn_relu.data rnn_relu_cell", _relu, "Plain recurrence with relu over a batch of sequences."),
+    ("rnn_tanh.input rnn_tanh.data rnn_tanh_cell", _tanh, "Elman recurrence with tanh over a batch of sequences."),
+    ("rnn_relu.input rnn_relu.data rnn_relu_cell", _relu, "Elman recurrence with relu over a batch of sequences."),
 ):
     _given = {"cell": _cell, "differs": ["half-opmath"]}
     (_of_input, _of_data, _of_cell), _name = _names.split(), _names.partition(".")[0]

@@ -89,11 +89,11 @@ _written = {"writes": WriteSpec(inplace=_precheck_exponential)}
 (exponential,) = _declare("exponential", _sampled, "Exponential values.", draw=_exponential, like=_like, **_written)
 _DIFFERS = [*_DIFFERS, "random-parameters"]
 _like = np.random.standard_cauchy
-_declare("cauchy", _sampled, "Cauchy values around a median.", draw=_cauchy, like=_like, differs=_DIFFERS)
-_DOC = "Trials up to the first success, each of probability p."
+_declare("cauchy", _sampled, "Cauchy values with a median and a scale.", draw=_cauchy, like=_like, differs=_DIFFERS)
+_DOC = "Geometric values: trials up to the first success, each with probability p."
 _declare("geometric", _sampled, _DOC, draw=_geometric, like=np.random.geometric, differs=_DIFFERS)
 _like, _DIFFERS = np.random.lognormal, [*_DIFFERS, "log-normal-defaults"]
-_declare("log_normal", _sampled, "Exponentials of normal values.", draw=_log_normal, like=_like, differs=_DIFFERS)
+_declare("log_normal", _sampled, "Log-normal values.", draw=_log_normal, like=_like, differs=_DIFFERS)
 
 
 # ---------------------------------------------------------------- multinomial

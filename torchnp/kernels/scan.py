@@ -184,15 +184,15 @@ def _written(self, values, indices, dim, *, op, running):
 
 
 _DIFFERS = ["cummax-indices", "zero-dim-axis", "missing-kernel"]
-_DOC = "Running {} along a dimension and the last index of each; NaN stays."
+_DOC = "Running {} along a dimension and the last index of each; NaN propagates."
 (_cummax,) = rows(
     "cummax", _running, _DOC.format("maxima"), ufunc=np.maximum, like=np.maximum.accumulate, differs=_DIFFERS
 )
 (_cummin,) = rows(
     "cummin", _running, _DOC.format("minima"), ufunc=np.minimum, like=np.minimum.accumulate, differs=_DIFFERS
 )
-rows("_cummax_helper", _written, "`cummax` written into two tensors.", op="cummax", running=_cummax)
-rows("_cummin_helper", _written, "`cummin` written into two tensors.", op="cummin", running=_cummin)
+rows("_cummax_helper", _written, "`cummax` written into ``values`` and ``indices``.", op="cummax", running=_cummax)
+rows("_cummin_helper", _written, "`cummin` written into ``values`` and ``indices``.", op="cummin", running=_cummin)
 
 
 @kernel("cummaxmin_backward")

@@ -119,7 +119,7 @@ rows(
     "scatter.value", _scattered, f"The tensor with one number written {_AT}", like=np.put_along_axis,
     differs=["gather-negative", "gather-crops", "number-wraps", "missing-kernel"], writes=_WRITES,
 )  # fmt: skip
-_DOC = "`scatter` of {} that adds or multiplies where it would write."
+_DOC = "`scatter` of {} that adds or multiplies instead of writing."
 rows("scatter.reduce", _scattered, _DOC.format("a tensor"), writes=_WRITES)
 rows("scatter.value_reduce", _scattered, _DOC.format("one number"), writes=_WRITES)
 (scatter_add,) = rows(

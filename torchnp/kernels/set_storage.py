@@ -56,7 +56,7 @@ def set_source_tensor_storage_offset(self, source, storage_offset, size, stride=
     return _window(self, source, storage_offset, size, stride)
 
 
-rows("set set_", lambda x: np.empty(0, x.dtype), "Memory of no elements, of the dtype of ``self``.")
+rows("set set_", lambda x: np.empty(0, x.dtype), "An empty tensor of ``self``'s dtype, on new memory.")
 
 
 @kernel("_resize_output_")

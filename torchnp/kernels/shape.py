@@ -29,7 +29,7 @@ rows(
 rows("sym_numel numel", lambda x: x.size, "The number of elements.", like=np.size)
 rows(
     "sym_storage_offset storage_offset", _memory.storage_offset,
-    "Elements between the start of the memory (that of the outermost base) and the first element.",
+    "The storage offset in elements, counted from the start of the outermost base's memory.",
     differs=["as-strided-storage"],
 )  # fmt: skip
 rows("dim", lambda x: x.ndim, "The number of dimensions.", like=np.ndim)
@@ -50,7 +50,7 @@ def is_set_to(self, tensor):
 
 
 _elements = lambda x: storage(x)[0].nbytes // x.itemsize
-_DOC = "Whether the memories that two tensors lie in hold the same number of elements."
+_DOC = "Whether the storages of two tensors hold the same number of elements."
 rows("_has_same_storage_numel", lambda x, other: _elements(x) == _elements(other), _DOC)
 
 
@@ -73,7 +73,7 @@ rows("is_signed", lambda x: dtypes.is_signed(x.dtype), "Whether the dtype has ne
 
 _PROMOTION = ["promotion-category", "unsigned-promotion"]
 rows(
-    "promote_types", dtypes.promote_types, "The dtype that two promote to.", like=np.promote_types,
+    "promote_types", dtypes.promote_types, "The dtype that two dtypes promote to.", like=np.promote_types,
     differs=_PROMOTION,
 )  # fmt: skip
 rows(
@@ -91,8 +91,8 @@ _FALSE = "is_conj is_neg is_distributed is_inference _is_zerotensor retains_grad
 rows(_FALSE, lambda *_: False, "Always False for an array.")
 rows("is_leaf _has_compatible_shallow_copy_type", lambda *_: True, "Always True for an array.")
 rows("sparse_dim output_nr", lambda x: 0, "Always 0 for an array.")
-rows("get_device", lambda x: -1, "-1, the CPU.")
-rows("dense_dim", lambda x: x.ndim, "All dimensions of an array are dense.", like=np.ndim)
+rows("get_device", lambda x: -1, "Always -1, for the CPU.")
+rows("dense_dim", lambda x: x.ndim, "The number of dimensions: all are dense.", like=np.ndim)
 
 
 @kernel("_assert_tensor_metadata")

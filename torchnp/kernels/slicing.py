@@ -190,7 +190,7 @@ def _tensor_split(self, given, dim):
 
 rows(
     "tensor_split.sections tensor_split.indices tensor_split.tensor_indices_or_sections", _tensor_split,
-    "So many pieces, the first ones larger by one where the size does not divide, or pieces that begin at the indices.",
+    "A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.",
     like=np.array_split, differs=["tensor-split-long"],
 )  # fmt: skip
 
@@ -205,7 +205,7 @@ def _split_along(self, given, *, op, least, dim):
     return _tensor_split(self, given, dim)
 
 
-_PIECES = "Equal pieces, or pieces that begin at the indices, along dimension"
+_PIECES = "Equal pieces, or pieces split at the indices, along dimension"
 rows("hsplit.int hsplit.array", _split_along, f"{_PIECES} 1 (0 of a vector).", least=1, dim=1, like=np.hsplit)
 rows("vsplit.int vsplit.array", _split_along, f"{_PIECES} 0.", least=2, dim=0, like=np.vsplit)
 rows("dsplit.int dsplit.array", _split_along, f"{_PIECES} 2.", least=3, dim=2, like=np.dsplit)

@@ -123,11 +123,11 @@ def _log_softmax_whole(x: ndarray, axis: int, dtype: np.dtype) -> ndarray:
 
 _DIFFERS = ["half-opmath"]
 (_softmax,) = rows(
-    "_softmax", _forward, "exp(x) over its sum along a dimension.", differs=_DIFFERS, of_rows=_softmax_rows,
+    "_softmax", _forward, "exp(x) divided by its sum along a dimension.", differs=_DIFFERS, of_rows=_softmax_rows,
     whole=_softmax_whole, quick=within(4, _quick_softmax, _ORDER),
 )  # fmt: skip
 (_log_softmax,) = rows(
-    "_log_softmax", _forward, "Logarithm of softmax, from the logarithm of the sum.", differs=_DIFFERS,
+    "_log_softmax", _forward, "Log-softmax: x minus the logarithm of the sum of exp(x).", differs=_DIFFERS,
     of_rows=_log_softmax_rows, whole=_log_softmax_whole,
     quick=within(2, _quick_log_softmax, _ORDER, _log_magnitudes),
 )  # fmt: skip

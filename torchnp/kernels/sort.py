@@ -71,7 +71,7 @@ _quick_sort_stable = exact(lambda self, *, stable, dim=-1, descending=False: _qu
 
 @kernel("sort.stable", like=np.sort, differs=[*_ORDER, "sort-with-indices"], quick=_quick_sort_stable)
 def sort_stable(self, *, stable, dim=-1, descending=False):
-    """Elements in order along a dimension, and their indices; NaN is the largest."""
+    """Elements sorted along a dimension, and their indices; NaN is the largest."""
     axis = wrap_dim(dim, self.ndim)
     check(not dt.is_complex(self.dtype), " Sort does not support complex dtypes on CPU")
     if self.ndim and self.dtype in dt.FLOAT8S:
@@ -89,7 +89,7 @@ def _sorted(self, *, stable=False, dim, descending):
 
 
 rows(
-    "sort", _sorted, "Elements in order along a dimension, and their indices; NaN is the largest.",
+    "sort", _sorted, "Elements sorted along a dimension, and their indices; NaN is the largest.",
     like=np.sort, differs=[*_ORDER, "sort-with-indices"], quick=exact(_quick_sort),
 )  # fmt: skip
 rows(
@@ -97,7 +97,7 @@ rows(
     like=np.argsort, differs=[*_ORDER, "descending-by-negation"],
 )  # fmt: skip
 rows(
-    "msort", lambda x: sort_stable(x, stable=False, dim=0)[0], "Elements in order along the first dimension.",
+    "msort", lambda x: sort_stable(x, stable=False, dim=0)[0], "Elements sorted along the first dimension.",
     like=np.sort, differs=["no-complex-order", "zero-dim-axis"],
 )  # fmt: skip
 
@@ -179,15 +179,15 @@ def _median(x: ndarray, *, skip_nan: bool) -> ndarray:
     return dt.cast(np.asarray(np.partition(flat, middle)[middle]), x.dtype)
 
 
-_DOC, _LOWER = "The lower of the middle elements", ["lower-median", "missing-kernel", "zero-dim-axis"]
+_DOC, _LOWER = "The lower median", ["lower-median", "missing-kernel", "zero-dim-axis"]
 _MIDDLE = f"{_DOC} along a dimension and its index"
 _median_rows = partial(rows, differs=[*_LOWER[:2], "median-of-nothing"])
 _median_dim_rows = partial(rows, differs=[*_LOWER, "max-with-indices"], writes=_MEDIAN)
 _MEDIANS, _NANMEDIANS = {"skip_nan": False, "like": np.median}, {"skip_nan": True, "like": np.nanmedian}
-_median_rows("median", _median, f"{_DOC}; NaN if there is one.", **_MEDIANS)
+_median_rows("median", _median, f"{_DOC}; NaN if any element is NaN.", **_MEDIANS)
 _median_dim_rows("median.dim", _median_dim, f"{_MIDDLE}; the first NaN if there is one.", **_MEDIANS)
-_median_rows("nanmedian", _median, f"{_DOC}, NaN left out.", **_NANMEDIANS)
-_median_dim_rows("nanmedian.dim", _median_dim, f"{_MIDDLE}, NaN left out.", **_NANMEDIANS)
+_median_rows("nanmedian", _median, f"{_DOC}, ignoring NaN.", **_NANMEDIANS)
+_median_dim_rows("nanmedian.dim", _median_dim, f"{_MIDDLE}, ignoring NaN.", **_NANMEDIANS)
 
 
 @kernel("mode", differs=["mode-index"])

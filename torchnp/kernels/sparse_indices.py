@@ -165,7 +165,7 @@ _LAYOUTS = (
 )
 _OTHERS = {"strided": "Strided", "0": "Strided", "sparse_coo": "Sparse", "1": "Sparse", "_mkldnn": "Mkldnn"}
 for _name, _, _, _is_crow, _block, _doc in _LAYOUTS:
-    rows(_name, _check_compressed, f"Refuse parts that make no sparse {_doc}.", is_crow=_is_crow, block=_block)
+    rows(_name, _check_compressed, f"Raise unless the parts form a sparse {_doc}.", is_crow=_is_crow, block=_block)
 
 
 @kernel("_validate_sparse_compressed_tensor_args")
@@ -206,7 +206,7 @@ def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, c
 
 _DIFFERS = ["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"]
 (_sparse_addmm,) = rows(
-    "_sparse_addmm", addmm, "`addmm`, of which the first factor may be sparse in torch.", differs=_DIFFERS
+    "_sparse_addmm", addmm, "`addmm` of dense matrices; in torch the first factor may be sparse.", differs=_DIFFERS
 )
 
 

@@ -44,7 +44,7 @@ _float("special_ndtri", scipy_special("ndtri"), "ndtri", cpu="ndtri_cpu", takes=
 _float("special_log_ndtr", erf.log_ndtr, "log_ndtr", cpu="log_ndtr_cpu", takes=WIDE)
 rows(
     "special_ndtr", lambda x: mul(add_scalar(erf_of_tensor(mul(x, 0.7071067811865476)), 1), 0.5),
-    "The distribution function of the normal distribution; half types are rounded at each step.",
+    "The standard normal CDF; half types are rounded at each step.",
     like=scipy_special("ndtr"), differs=[*_FLOAT, "ndtr-by-erf", "missing-kernel"], writes=WriteSpec(dtype_before_target=True),
 )  # fmt: skip
 

@@ -112,7 +112,7 @@ def _transform(frames: ndarray, normalized: bool, onesided: bool | None) -> ndar
 
 
 _as_it_is = lambda x, n, hop, size, window, *rest: stft_center(x, n, hop, size, window, False, "constant", *rest)
-rows("stft", _as_it_is, "Fourier transforms of windows on a signal as it is; `stft.center` can pad it before.")
+rows("stft", _as_it_is, "Short-time Fourier transform without padding; `stft.center` can pad the signal first.")
 
 
 # ---------------------------------------------------------------- istft

@@ -43,9 +43,9 @@ def _ambiguous(_: ndarray, a: Any, b: Any, *, first: int, second: Any, words: st
     return np.array(first, dt.int64)
 
 
-_NAMES, _WHOLE = "_test_ambiguous_defaults.a", "One, if both numbers are."
+_NAMES, _WHOLE = "_test_ambiguous_defaults.a", "1 if both numbers are 1, else an error."
 rows(_NAMES, _ambiguous, _WHOLE, first=1, second=1, words="b == 1")
-_NAMES, _WHOLE = "_test_ambiguous_defaults.b", "Two, if the number and the string are."
+_NAMES, _WHOLE = "_test_ambiguous_defaults.b", "2 if the number and the string are 2, else an error."
 rows(_NAMES, _ambiguous, _WHOLE, first=2, second="2", words='b == "2"')
 
 
@@ -74,7 +74,7 @@ def _plus(values: ndarray, addends: list | int | None, *, dtype: np.dtype) -> nd
     return values + np.array(listed[: values.size], dtype)
 
 
-_LISTED = "The values, each plus a number of a list if there is one."
+_LISTED = "The values plus the addends, elementwise, if there are any."
 _INTEGERS, _LOOK = "_test_optional_intlist _test_optional_filled_intlist", WriteSpec(out=_precheck_addends)
 rows(_INTEGERS, _plus, _LISTED, dtype=dt.int32, writes=_LOOK)
 rows("_test_optional_floatlist", _plus, _LISTED, dtype=dt.float32, writes=_LOOK)

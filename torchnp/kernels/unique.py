@@ -52,7 +52,7 @@ def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
 
 
 rows(
-    "_unique", _unique2, "Distinct elements in order, and where each element went.", part=slice(2), by_name=True,
+    "_unique", _unique2, "Sorted distinct elements, and each element's index among them.", part=slice(2), by_name=True,
     like=np.unique, differs=["unique-nan", "unique-results", "missing-kernel"],
 )  # fmt: skip
 
@@ -110,12 +110,12 @@ def _in_order(rows: ndarray) -> ndarray:
 
 rows(
     "unique_dim", lambda x, dim, *_: _of_slices(x, dim, _in_order),
-    "Distinct slices along a dimension in lexicographic order, where each went, and how often each occurs.",
+    "Distinct slices along a dimension in lexicographic order, the index of each input slice, and the counts.",
     like=np.unique, differs=["unique-nan", "unique-results"],
 )  # fmt: skip
 (unique_dim_consecutive,) = rows(
     "unique_dim_consecutive", lambda x, dim, *_: _of_slices(x, dim, _as_it_is),
-    "The first slice of each run of equal ones along a dimension, where each went, and the lengths of the runs.",
+    "The first slice of each run of equal ones along a dimension, the run of each slice, and the run lengths.",
 )  # fmt: skip
 
 
@@ -193,7 +193,7 @@ def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None
         raise RuntimeError(f"{name} {words} tensor must match, but we got {found}")
 
 
-_ABOUT = "Where each value would go among sorted ones; before equal ones, or after them if ``right``."
+_ABOUT = "Insertion index of each value among sorted ones: before equal ones, or after them if ``right``."
 rows(
     "searchsorted.Tensor searchsorted.Scalar", _searchsorted, _ABOUT, like=np.searchsorted,
     differs=["searchsorted-batches", "searchsorted-nan", "sorter-in-range", "int-float-promotion", "missing-kernel"],

@@ -71,7 +71,7 @@ rows(_NAMES, _rectified, _DOC, by_name=True, differs=_DIFFERS)
 _NAMES, _DOC = "cudnn_convolution_add_relu miopen_convolution_add_relu", "relu(`convolution` + alpha * z)."
 rows(_NAMES, _rectified, _DOC, by_name=True, differs=_DIFFERS)
 rows("miopen_batch_norm", native_batch_norm, "`native_batch_norm`.", differs=_DIFFERS)
-_DOC = "`native_batch_norm`, and no reserved memory."
+_DOC = "`native_batch_norm`, and an empty reserve buffer."
 rows("cudnn_batch_norm", lambda *args: (*native_batch_norm(*args), np.empty(0, np.uint8)), _DOC, differs=_DIFFERS)
 
 
@@ -79,7 +79,7 @@ def _of_training(x, grad, weight, mean, var, s_mean, s_var, eps, *_):
     return native_batch_norm_backward(grad, x, weight, mean, var, s_mean, s_var, True, eps, [True, True, True])
 
 
-_OF_TRAINING = "`native_batch_norm_backward` of training."
+_OF_TRAINING = "`native_batch_norm_backward` in training mode."
 rows("miopen_batch_norm_backward cudnn_batch_norm_backward", _of_training, _OF_TRAINING, differs=_DIFFERS)
 
 _DOC = "`affine_grid_generator` with aligned corners."
@@ -87,7 +87,7 @@ rows("cudnn_affine_grid_generator", lambda theta, *size: affine_grid_generator(t
 _DOC = "`affine_grid_generator_backward` with aligned corners."
 rows("cudnn_affine_grid_generator_backward", lambda grad, *size: affine_grid_generator_backward(grad, size, True), _DOC)
 _CORNERS = {"by_name": True, "interpolation_mode": 0, "padding_mode": 0, "align_corners": True}
-_FOUR = "between four neighbours, zero outside, with aligned corners."
+_FOUR = "in bilinear mode, with zero padding and aligned corners."
 rows("cudnn_grid_sampler", grid_sampler_2d, f"`grid_sampler_2d` {_FOUR}", **_CORNERS)
 _DOC = f"`grid_sampler_2d_backward` {_FOUR}"
 rows("cudnn_grid_sampler_backward", grid_sampler_2d_backward, _DOC, output_mask=[True, True], **_CORNERS)
@@ -100,7 +100,7 @@ def _masked_scale(self, mask, scale):
     return dt.cast(dt.cast(self, inner) * dt.cast(mask, inner) * inner.type(scale), self.dtype)
 
 
-_ORDER = "The weight, in plain order."
+_ORDER = "A copy of the weight, not reordered."
 rows("mkldnn_reorder_conv2d_weight mkldnn_reorder_conv3d_weight", lambda self, *options: clone(self), _ORDER)
 
 
@@ -108,13 +108,13 @@ rows("mkldnn_reorder_conv2d_weight mkldnn_reorder_conv3d_weight", lambda self, *
 
 
 rows("mkldnn_linear", linear, "`linear`.", differs=_DIFFERS)
-_DOC = "The gradients in a linear layer's input, weight and bias, those that are asked for."
+_DOC = "The requested gradients of a linear layer's input, weight and bias."
 rows("mkldnn_linear_backward", linear_backward, _DOC, differs=_DIFFERS)
-_DOC = "The gradient in a linear layer's input."
+_DOC = "The gradient of a linear layer's input."
 rows("mkldnn_linear_backward_input", lambda size, g, w: matmul(g, w).reshape(tuple(size)), _DOC, differs=_DIFFERS)
 rows(
     "mkldnn_linear_backward_weights", lambda g, x, w, bias: linear_backward(x, g, w, (False, True, bias))[1:],
-    "The gradients in a linear layer's weight and, if it has one, its bias.", differs=_DIFFERS,
+    "The gradients of a linear layer's weight and, if it has one, its bias.", differs=_DIFFERS,
 )  # fmt: skip
 
 
@@ -126,9 +126,9 @@ def _max_pool_backward(grad, output, x, kernel, stride, padding, dilation, ceil_
     return pool_gradients.max_pool_backward(grad, x, *window, max_pool_of(x, *window, n=n)[1], n=n)
 
 
-_NAMES, _DOC = "mkldnn_max_pool2d mkldnn_max_pool3d", "The maxima of windows."
+_NAMES, _DOC = "mkldnn_max_pool2d mkldnn_max_pool3d", "Maximum over windows."
 rows(_NAMES, max_pool_of, _DOC, part=0, differs=["pool-windows"])
-_DOC = "Gradients put where the maxima stood, which are looked for again."
+_DOC = "Zeros with each gradient added at its maximum, which is computed again."
 rows("mkldnn_max_pool2d_backward mkldnn_max_pool3d_backward", _max_pool_backward, _DOC)
 rows("mkldnn_adaptive_avg_pool2d", adaptive_avg_pool2d, "`adaptive_avg_pool2d`.", differs=_DIFFERS)
 _DOC = "`_adaptive_avg_pool2d_backward`."
@@ -146,7 +146,7 @@ def _cudnn_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, de
 
 rows(
     "_use_cudnn_ctc_loss _use_cudnn_ctc_loss.Tensor _use_miopen_ctc_loss _use_miopen_ctc_loss.Tensor",
-    lambda *_: False, "Whether a library computes the loss; none does.",
+    lambda *_: False, "Always False: no library computes the loss.",
 )  # fmt: skip
 
 # ---------------------------------------------------------------- the places that torch leaves to other backends
@@ -158,8 +158,8 @@ rows("convolution_backward_overrideable", _gradients, _DOC, differs=_DIFFERS)
 
 # ---------------------------------------------------------------- to other layouts and back
 
-rows("_mkldnn_reshape", lambda x, shape: clone(reshape(x, shape)), "The values in another shape, copied.")
-rows("_mkldnn_transpose", lambda x, *dims: transpose(x, *dims).copy(), "Two dimensions exchanged, copied.")
+rows("_mkldnn_reshape", lambda x, shape: clone(reshape(x, shape)), "A copy in another shape.")
+rows("_mkldnn_transpose", lambda x, *dims: transpose(x, *dims).copy(), "A copy with two dimensions exchanged.")
 rows("to_mkldnn_backward", lambda grad, x: dt.cast(grad, x.dtype), "The gradient in the dtype of the input.")
 _DOC = "A copy: the values are dense already (torch has code for it on other layouts only)."
 rows("_to_dense", lambda x, dtype, _: clone(x if dtype is None else dt.cast(x, dt.as_dtype(dtype))), _DOC, like=np.copy)
@@ -215,16 +215,16 @@ def _asked(grad_input_mask, grad_out, query, key, value, out, logsumexp, attn_bi
 
 _NUMBERS = ((), np.int64), ((), np.int64)
 _OTHERS = {"by_name": True, "differs": _MASKED}
-_ROWS = "Attention over (batch, heads, time, size), and the logarithm of each row's sum of exponentials."
+_ROWS = "Attention over (batch, heads, time, size), and each row's logsumexp."
 _FLASH_STATE = ((2, np.uint64), ((), np.uint64))
 rows("_scaled_dot_product_flash_attention", _attended, _ROWS, attn_bias=None, random=_FLASH_STATE, **_OTHERS)
 rows("_scaled_dot_product_cudnn_attention", _attended, _ROWS, random=_NUMBERS, column=True, **_OTHERS)
-_ROWS = "The attention that torch leaves to backends outside it, as its own would have it."
+_ROWS = "Attention that torch leaves to other backends, and each row's logsumexp."
 rows("_scaled_dot_product_fused_attention_overrideable", _attended, _ROWS, random=_NUMBERS, **_OTHERS)
-_ROWS = "Gradients in query, key and value, from the saved result and the logarithm of each row's sum."
+_ROWS = "Gradients of query, key and value, from the saved result and each row's logsumexp."
 rows("_scaled_dot_product_flash_attention_backward", _attention_gradients, _ROWS, attn_bias=None, **_OTHERS)
 rows("_scaled_dot_product_cudnn_attention_backward", _attention_gradients, _ROWS, **_OTHERS)
-_ROWS = "Gradients in query, key, value and what was added to the scores, those that are asked for."
+_ROWS = "The requested gradients of query, key, value and the attention bias."
 rows("_scaled_dot_product_fused_attention_overrideable_backward", _asked, _ROWS, **_OTHERS)
 
 
@@ -245,11 +245,11 @@ rows(
     lambda g, q, k, v, bias, out, log, seed, offset, p, mask, causal, *, scale: _asked(
         mask, g, q, k, v, out, log, bias, causal, scale
     ),
-    "Gradients in query, key, value and what was added to the scores, those that are asked for.", differs=_MASKED,
+    "The requested gradients of query, key, value and the attention bias.", differs=_MASKED,
 )  # fmt: skip
 _MATH = attention._scaled_dot_product_attention_math
 rows("_scaled_dot_product_attention_math_for_mps", _MATH, "`_scaled_dot_product_attention_math`.", **_OTHERS)
-_ROWS = "`_scaled_dot_product_attention_math`, its first result."
+_ROWS = "The first result of `_scaled_dot_product_attention_math`."
 rows("_triton_scaled_dot_attention", lambda q, k, v, p: _MATH(q, k, v, None, p)[0], _ROWS, differs=_MASKED)
 
 

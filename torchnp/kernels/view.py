@@ -100,14 +100,14 @@ for _name, _run, _doc, *_differs in (
     (
         "view_copy",
         lambda x, n: reshape(x, n).copy("K"),
-        "A copy in another shape: of strides that allow no view, too.",
+        "A copy in another shape, even if the strides allow no view.",
         _COPY,
     ),
-    ("_unsafe_view", view, "`view`, which autograd takes for a new tensor.", _NEVER),
+    ("_unsafe_view", view, "`view` whose result autograd treats as a new tensor.", _NEVER),
     ("view_as", lambda x, other: view(x, other.shape), "`view` in the shape of another tensor.", _NEVER),
     ("reshape_as", lambda x, other: reshape(x, other.shape), "`reshape` to the shape of another tensor."),
     ("_reshape_copy", lambda x, size: reshape(x, size).copy(), "A copy in another shape.", _COPY),
-    ("_reshape_from_tensor", lambda x, n: reshape(x, n.tolist()), "`reshape` to a shape that comes as a tensor."),
+    ("_reshape_from_tensor", lambda x, n: reshape(x, n.tolist()), "`reshape` to a shape given as a tensor."),
 ):
     rows(_name, _run, _doc, like=np.reshape, differs=_differs)
 
@@ -145,12 +145,12 @@ def unflatten(self, dim, sizes):
 
 rows(
     "ravel", lambda x: view(x, (-1,)) if x.flags.c_contiguous else x.flatten(),
-    "All elements in one dimension, on the same memory where it is contiguous.", like=np.ravel,
+    "All elements in one dimension, as a view if contiguous, else a copy.", like=np.ravel,
 )  # fmt: skip
 
 # ---------------------------------------------------------------- dimensions of size 1
 
-rows("squeeze", lambda x: x.squeeze(), "Without the dimensions of size 1.", like=np.squeeze)
+rows("squeeze", lambda x: x.squeeze(), "The tensor without its dimensions of size 1.", like=np.squeeze)
 
 
 @kernel("squeeze.dim", "squeeze.dims", like=np.squeeze, differs=["squeeze-size-not-1"])
@@ -262,7 +262,7 @@ def _transposed(self, *, op):
     return self.T
 
 
-_DOC = "A matrix transposed; vectors and scalars as they are. Of `t_`, too, a view is the result: an ndarray stays."
+_DOC = "The transpose of a matrix, as a view even for `t_`; vectors and scalars are unchanged."
 matrix_transposed, _ = rows("t t_", _transposed, _DOC, like=np.transpose, differs=["t-of-matrices"])
 rows("numpy_T", lambda x: x.T, "Dimensions in reverse order.", like=np.transpose)
 

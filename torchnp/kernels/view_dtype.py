@@ -74,7 +74,7 @@ def view_as_complex(self):
 
 rows(
     "real", lambda x: view_as_real(x)[..., 0] if dt.is_complex(x.dtype) else x,
-    "The real part; a real tensor is its own.", like=np.real,
+    "The real part as a view; a real tensor itself.", like=np.real,
 )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def _conj(x):
     return _beside(np.conjugate, x) if dt.is_complex(x.dtype) else x
 
 
-_DOC = "The conjugate, computed: torch sets a bit on a view, which an array cannot carry."
+_DOC = "The conjugate, computed eagerly: arrays lack the conjugate bit that torch sets on a view."
 (conj,) = rows("_conj", _conj, _DOC, like=np.conjugate)
 rows("conj", _conj, _DOC, like=np.conjugate, differs=["conj-of-real"])
 
@@ -110,7 +110,7 @@ def _negative(x):
 
 rows(
     "_neg_view", _negative,
-    "The negative, computed: torch sets a bit on a view, which an array cannot carry.", like=np.negative,
+    "The negative, computed eagerly: arrays lack the negative bit that torch sets on a view.", like=np.negative,
 )  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def _adjoint(self, *, name):
     return conj(self.swapaxes(-2, -1) if self.ndim else self)
 
 
-_SWAPPED = "The conjugate of the last two dimensions swapped."
+_SWAPPED = "The conjugate transpose over the last two dimensions."
 rows("mH", _adjoint, _SWAPPED, name="mH", differs=["conj-of-real"])
 rows("adjoint", _adjoint, _SWAPPED, name="adjoint()", differs=["conj-of-real"])
 

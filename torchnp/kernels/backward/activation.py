@@ -79,7 +79,7 @@ def _tanh(g: ndarray, y: ndarray) -> ndarray:
 for _name, _formula, _given, _doc in (
     (
         "hardsigmoid_backward", lambda g, x: choose((x > -3) & (x < 3), g * _SIXTH, 0),
-        {"cpu": "hardsigmoid_backward"}, "``g / 6`` strictly inside (-3, 3).",
+        {"cpu": "hardsigmoid_backward"}, "``g / 6`` strictly inside (-3, 3), else 0.",
     ),
     ("silu_backward", _silu, _AND_COMPLEX, "``g * s * (1 + x * (1 - s))`` with ``s = sigmoid(x)``."),
     (
@@ -115,16 +115,16 @@ def _logit(g: ndarray, x: ndarray, eps: ndarray | None, alone: bool) -> ndarray:
 
 rows(
     "logit_backward", _in_vectors,
-    "``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps].",
+    "``g / (x * (1 - x))``; NaN outside [0, 1] without eps, 0 outside [eps, 1 - eps] with it.",
     cpu="logit_backward_cpu", stepwise=dt.HALVES, loop=AVX512, whole=partial(_logit, alone=False), rest=partial(_logit, alone=True),
 )  # fmt: skip
 rows(
-    "hardtanh_backward", _in_vectors, "``g`` strictly inside the limits.", cpu="hardshrink_backward_cpu",
+    "hardtanh_backward", _in_vectors, "``g`` strictly inside the limits, else 0.", cpu="hardshrink_backward_cpu",
     whole=lambda g, x, low, high: choose((x > low) & (x < high), g, 0),
     rest=lambda g, x, low, high: choose((x <= low) | (x >= high), 0, g),
 )  # fmt: skip
 rows(
-    "softshrink_backward hardshrink_backward", _in_vectors, "``g`` outside ``[-lambd, lambd]``.",
+    "softshrink_backward hardshrink_backward", _in_vectors, "``g`` outside ``[-lambd, lambd]``, else 0.",
     cpu="shrink_backward_cpu", stepwise=dt.HALVES,
     whole=lambda g, x, limit: choose((x > limit) | (x < -limit), g, 0),
     rest=lambda g, x, limit: choose((x >= -limit) & (x <= limit), 0, g),
@@ -299,5 +299,5 @@ def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> nda
     return dt.cast(mul(addcmul(cdf, x, pdf, value=0.5 * _ROOT_TWO_OVER_PI), grad), out)
 
 
-_KEPT = "The gradient of what was kept, scaled as it was."
+_KEPT = "``grad_output * mask * scale``."
 rows("native_dropout_backward", lambda g, mask, scale: mul(mul(g, mask), scale), _KEPT)

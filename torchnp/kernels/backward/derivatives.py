@@ -236,7 +236,7 @@ def _slow_conv2d_backward_out(
 
 rows(
     "adaptive_avg_pool3d_backward.grad_input", lambda grad, x, out: copy_into(out, _adaptive_avg_pool3d_backward(grad, x)),
-    "`_adaptive_avg_pool3d_backward`, written into an out.",
+    "`_adaptive_avg_pool3d_backward` written into ``grad_input``.",
 )  # fmt: skip
 
 
@@ -247,5 +247,5 @@ def max_pool2d_backward(grad_output, self, kernel_size, stride=(), padding=0, di
     return max_pool2d_with_indices_backward(grad_output, self, *rest, max_pool2d_with_indices(self, *rest)[1])
 
 
-_DOC = "The gradient of `to_dense`: of a tensor that is dense, the same in its dtype."
+_DOC = "The gradient of `to_dense` for a dense tensor: the gradient cast to its dtype."
 rows("to_dense_backward", lambda grad, x, *_: convert(grad, x.dtype), _DOC)

@@ -96,7 +96,7 @@ def _places(shape: Sequence[int], index: ndarray) -> ndarray:
     return np.arange(n * c).reshape(n, c, 1) * size + index.reshape(n, 1, math.prod(index.shape[1:]))
 
 
-_DOC = "Gradients in the image or volume, and in the points."
+_DOC = "Gradients with respect to the image or volume, and to the grid."
 (grid_sampler_2d_backward,) = rows("grid_sampler_2d_backward", _backward, _DOC, loop=VECTOR)
 rows("grid_sampler_3d_backward", _backward, _DOC, loop=SCALAR)
 

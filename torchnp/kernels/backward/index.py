@@ -42,7 +42,7 @@ def gather_backward(grad, self, dim, index, sparse_grad):
 rows(
     "index_select_backward",
     lambda grad, sizes, dim, index: index_add(np.zeros(check_size(sizes), grad.dtype), dim, index, grad),
-    "The gradient's slices added at the positions that were selected.",
+    "Zeros with the gradient's slices added at the selected positions.",
 )  # fmt: skip
 
 

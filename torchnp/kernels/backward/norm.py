@@ -265,7 +265,7 @@ def _check_dtypes(grad: ndarray, x: ndarray, weight: Any, *statistics: Any) -> N
         raise expected_type(own, total) if total != own else found_dtype(grad.dtype, x.dtype)
 
 
-_DOC = "`native_batch_norm_backward`; the reserve is for other devices."
+_DOC = "`native_batch_norm_backward`; the reserve buffer, for other devices, is ignored."
 rows("batch_norm_backward", lambda *args: native_batch_norm_backward(*args[:10]), _DOC, differs=["half-opmath"])
 
 

@@ -88,7 +88,7 @@ def _backward(grad, x, padding, *, op, n, positions):
 
 
 _REFLECTIONS = "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward"
-rows(_REFLECTIONS, _backward, "The gradient of the padding by reflection.", positions=reflected)
-_DOC, _WRITES = "The gradient of the padding by replication.", WriteSpec(out=_precheck_replication)
+rows(_REFLECTIONS, _backward, "The gradient of reflection padding.", positions=reflected)
+_DOC, _WRITES = "The gradient of replication padding.", WriteSpec(out=_precheck_replication)
 rows("replication_pad1d_backward", _backward, _DOC, positions=replicated)
 rows("replication_pad2d_backward replication_pad3d_backward", _backward, _DOC, writes=_WRITES, positions=replicated)

@@ -67,8 +67,8 @@ def _backward(grad: ndarray, output_size: Ints, input_size: Ints, *rest: Any, op
     return g.copy("K") if np.may_share_memory(g, grad) else g
 
 
-_COPIES = "Gradients added up over the copies of each element."
-_SHARES = "Gradients shared out by the weights of the forward op."
+_COPIES = "For each input element, the sum of the gradients of its copies."
+_SHARES = "The gradients distributed by the forward op's weights."
 _LOW = "upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward"
 _NEAR = "_upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward"
 _LINEAR = "upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward"

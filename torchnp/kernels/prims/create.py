@@ -53,21 +53,21 @@ def iota(length: int, *, start: int, step: int, dtype: Any, device: Any, require
     return dt.cast(start + np.arange(count, dtype=np.int64) * step, found)
 
 
-_DOC = "An unset array"
+_DOC = "An uninitialized array"
 rows("prims::empty", _made_of_size, f"{_DOC}.", of="empty.memory_format", like=np.empty, differs=["only-floats-derive"])
 rows("prims::empty_strided", _made, f"{_DOC} with given strides, in elements.", of="empty_strided")
-_DOC = f"{_DOC} whose memory runs through the dimensions in a given order."
+_DOC = f"{_DOC} whose dimensions have a given order in memory."
 rows("prims::empty_permuted", _permuted, _DOC)
 rows(
     "prims::full",
     _made_of_size,
-    "An array that holds one number.",
+    "An array filled with one number.",
     of="full",
     like=np.full,
     differs=["number-wraps", "only-floats-derive"],
 )
 rows(
-    "prims::full_like", either, "An array of the shape of another that holds one number.",
+    "prims::full_like", either, "An array of another's shape filled with one number.",
     native=partial(_made, of="full_like"), portable=lambda xp, a, fill_value, **_: xp.full_like(a, fill_value),
     like=np.full_like, differs=["fill-overflow", "number-wraps", "only-floats-derive"],
 )  # fmt: skip
@@ -87,8 +87,8 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None) -> ndarray:
     return aten("scalar_tensor")(s, dtype=dtype)
 
 
-rows("prims::_make_token", lambda: np.empty(0, dt.get_default_dtype()), "An empty array that stands for a side effect.")
-rows("prims::_sink_tokens", lambda tokens: None, "Nothing: the tokens have been used.")
+rows("prims::_make_token", lambda: np.empty(0, dt.get_default_dtype()), "An empty array as the token of a side effect.")
+rows("prims::_sink_tokens", lambda tokens: None, "Do nothing: tokens only order side effects.")
 
 # ---------------------------------------------------------------- numbers
 

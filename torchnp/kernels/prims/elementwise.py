@@ -249,7 +249,7 @@ for _name, _native, _of_others, _like, _doc in (
         "fill.Scalar",
         "full_like",
         np.full_like,
-        "An array of the same shape and dtype that holds one number.",
+        "An array of the same shape and dtype, filled with one number.",
     ),
     ("prims::conj_physical", _conj_physical, "conj", np.conj, "Complex conjugate, as a new array."),
     (

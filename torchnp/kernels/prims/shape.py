@@ -101,7 +101,7 @@ def collapse_view(a: Array, start: int, end: int) -> Array:
         raise RuntimeError("Attempting to view a collapsed tensor, but no such view exists!") from None
 
 
-_DOC = "The same elements as a new view."
+_DOC = "A view of the whole array."
 rows("prims::view_of", either, _DOC, native=lambda a: aten("view")(a, a.shape), portable=lambda xp, a: a)
 _DOC = "The same memory read as another dtype."
 rows(
@@ -189,7 +189,7 @@ def cat(tensors: list[Array], dim: int) -> Array:
 
 
 rows(
-    "prims::clone", either, "A copy that keeps the memory format, or takes one.", native="clone",
+    "prims::clone", either, "A copy in a memory format, by default that of the input.", native="clone",
     portable=lambda xp, x, **_: xp.asarray(x, copy=True), like=np.copy,
     differs=["memory-format-fits"],
 )  # fmt: skip
@@ -220,7 +220,7 @@ def as_strided_scatter(self: ndarray, src: ndarray, size: Ints, stride: Ints, st
     return aten("as_strided_scatter")(self, src, size, stride, index(storage_offset))
 
 
-rows("prims::device_put", lambda a, *_: a, "The array on a device; there is one.")
+rows("prims::device_put", lambda a, *_: a, "The array itself: there is only one device.")
 
 
 @kernel("prims::copy_to", like=np.copyto, differs=["copy-casts-down"])
@@ -232,5 +232,5 @@ def copy_to(a: ndarray, b: ndarray) -> ndarray:
     return a
 
 
-_DOC = "The first elements of ``a`` in another shape; what is beyond them is not set."
+_DOC = "The first elements of ``a`` in another shape; elements beyond them are uninitialized."
 rows("prims::resize", lambda a, shape: aten("resize_")(a, shape), _DOC)

@@ -12,7 +12,7 @@ BATCH_BYTES = 1 << 18
 USUAL_BYTES = 48  # usual size of an operator
 
 Sending = tuple[wire.Op, Where, int]
-"""An operator, where it was issued, and how many bytes beyond the usual it has."""
+"""An operator, where it was issued, and its size in bytes beyond `USUAL_BYTES`."""
 
 
 class Batch:

@@ -39,7 +39,7 @@ _OTHERWISE = frozenset((
 
 
 RANGES = frozenset(("linspace", "logspace"))
-"""Operators whose results have the default dtype, or the complex one of its precision, whatever the dtypes of their arguments."""
+"""Operators whose results have the default dtype or its complex counterpart, whatever the dtypes of their arguments."""
 
 
 class TensorSpec:
@@ -170,7 +170,7 @@ class InferredResults:
 
 
 OUTCOMES: dict[tuple, InferredResults] = {}
-"""What operators give, by themselves and the specs and options that they are given: see `remember`."""
+"""Cached results of inference, by operator, argument specs and options; see `remember`."""
 
 
 def remember(key: tuple, outcome: InferredResults) -> None:
