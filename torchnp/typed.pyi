@@ -269,14 +269,14 @@ class _aten__adaptive_avg_pool2d:
     def overloads(self) -> list[str]: ...
 
 class _aten__adaptive_avg_pool2d_backward:
-    """Each gradient shared out over its window."""
+    """Each gradient divided over its window."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor) -> _Array:
-        """Each gradient shared out over its window.
+        """Each gradient divided over its window.
 
         ``aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor``"""
     @staticmethod
@@ -305,14 +305,14 @@ class _aten__adaptive_avg_pool3d:
     def overloads(self) -> list[str]: ...
 
 class _aten__adaptive_avg_pool3d_backward:
-    """Each gradient shared out over its window."""
+    """Each gradient divided over its window."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor) -> _Array:
-        """Each gradient shared out over its window.
+        """Each gradient divided over its window.
 
         ``aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor``"""
     @staticmethod
@@ -323,7 +323,7 @@ class _aten__adaptive_avg_pool3d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__add_relu:
-    """`relu` of the sum, as a number that is finite."""
+    """``self + alpha * other`` clamped to [0, largest finite value of ``self``'s dtype]."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -334,7 +334,7 @@ class _aten__add_relu:
     def __call__(_, /, self: _Tensor, other: _Scalar, alpha: _Scalar = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def Tensor(self: _Tensor, other: _Tensor, *, alpha: _Scalar = ...) -> _Array:
-        """`relu` of the sum, as a number that is finite.
+        """``self + alpha * other`` clamped to [0, largest finite value of ``self``'s dtype].
 
         ``aten::_add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor``"""
     @staticmethod
@@ -344,7 +344,7 @@ class _aten__add_relu:
         ``aten::_add_relu.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def Scalar(self: _Tensor, other: _Scalar, alpha: _Scalar = ...) -> _Array:
-        """`relu` of the sum, as a number that is finite.
+        """``self + alpha * other`` clamped to [0, largest finite value of ``self``'s dtype].
 
         ``aten::_add_relu.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor``"""
     @staticmethod
@@ -479,29 +479,29 @@ class _aten__amp_update_scale_:
     def overloads(self) -> list[str]: ...
 
 class _aten__assert_async:
-    """Refuse a value that is zero."""
+    """Raise an error if the value is zero."""
     @overload
     def __call__(_, /, self: _Tensor) -> None: ...
     @overload
     def __call__(_, /, self: _Tensor, assert_msg: _str) -> None: ...
     @staticmethod
     def default(self: _Tensor) -> None:
-        """Refuse a value that is zero.
+        """Raise an error if the value is zero.
 
         ``aten::_assert_async(Tensor self) -> ()``"""
     @staticmethod
     def msg(self: _Tensor, assert_msg: _str) -> None:
-        """Refuse a value that is zero, with a message.
+        """Raise an error with a message if the value is zero.
 
         ``aten::_assert_async.msg(Tensor self, str assert_msg) -> ()``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__assert_scalar:
-    """Refuse a number that is zero, with a message."""
+    """Raise an error with a message if the number is zero."""
     def __call__(_, /, self: _Scalar, assert_msg: _str) -> None: ...
     @staticmethod
     def default(self: _Scalar, assert_msg: _str) -> None:
-        """Refuse a number that is zero, with a message.
+        """Raise an error with a message if the number is zero.
 
         ``aten::_assert_scalar(Scalar self, str assert_msg) -> ()``"""
     def overloads(self) -> list[str]: ...
@@ -517,21 +517,21 @@ class _aten__assert_tensor_metadata:
     def overloads(self) -> list[str]: ...
 
 class _aten__autocast_to_full_precision:
-    """Half types in float32, where autocast is on."""
+    """A half-type tensor cast to float32 if ``cpu_enabled``."""
     def __call__(_, /, self: _Tensor, cuda_enabled: _bool, cpu_enabled: _bool) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, cuda_enabled: _bool, cpu_enabled: _bool) -> _Array:
-        """Half types in float32, where autocast is on.
+        """A half-type tensor cast to float32 if ``cpu_enabled``.
 
         ``aten::_autocast_to_full_precision(Tensor(a) self, bool cuda_enabled, bool cpu_enabled) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__autocast_to_reduced_precision:
-    """float32 in the reduced dtype of the CPU, where autocast is on."""
+    """A float32 tensor cast to ``cpu_dtype`` if ``cpu_enabled``."""
     def __call__(_, /, self: _Tensor, cuda_enabled: _bool, cpu_enabled: _bool, cuda_dtype: _ScalarType, cpu_dtype: _ScalarType) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, cuda_enabled: _bool, cpu_enabled: _bool, cuda_dtype: _ScalarType, cpu_dtype: _ScalarType) -> _Array:
-        """float32 in the reduced dtype of the CPU, where autocast is on.
+        """A float32 tensor cast to ``cpu_dtype`` if ``cpu_enabled``.
 
         ``aten::_autocast_to_reduced_precision(Tensor(a) self, bool cuda_enabled, bool cpu_enabled, ScalarType cuda_dtype, ScalarType cpu_dtype) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -557,14 +557,14 @@ class _aten__batch_norm_impl_index_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__batch_norm_no_update:
-    """Evaluation-mode batch norm; the reserve is for other devices."""
+    """Evaluation-mode batch norm; the reserve buffer, for other devices, is empty."""
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, momentum: _float, eps: _float) -> tuple[_Array, _Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, momentum: _float, eps: _float, *, out0: _Array, out1: _Array, out2: _Array, out3: _Array) -> tuple[_Array, _Array, _Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, momentum: _float, eps: _float) -> tuple[_Array, _Array, _Array, _Array]:
-        """Evaluation-mode batch norm; the reserve is for other devices.
+        """Evaluation-mode batch norm; the reserve buffer, for other devices, is empty.
 
         ``aten::_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -587,7 +587,7 @@ class _aten__batch_norm_with_update:
         ``aten::_batch_norm_with_update.out(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps, *, Tensor(d!) out, Tensor(e!) save_mean, Tensor(f!) save_invstd, Tensor(g!) reserve) -> (Tensor(d!), Tensor(e!), Tensor(f!), Tensor(g!))``"""
     @staticmethod
     def default(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Array, running_var: _Array, momentum: _float, eps: _float) -> tuple[_Array, _Array, _Array, _Array]:
-        """Training-mode batch norm that writes the running statistics; the reserve is for other devices.
+        """Training-mode batch norm that updates the running statistics; the reserve buffer is empty.
 
         ``aten::_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -799,13 +799,13 @@ class _aten__compute_linear_combination:
     def overloads(self) -> list[str]: ...
 
 class _aten__conj:
-    """The conjugate, computed: torch sets a bit on a view, which an array cannot carry.
+    """The conjugate, computed eagerly: arrays lack the conjugate bit that torch sets on a view.
 
     Like ``numpy.conjugate``, with no known difference: ``torchnp explain _conj``."""
     def __call__(_, /, self: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar) -> _Array:
-        """The conjugate, computed: torch sets a bit on a view, which an array cannot carry.
+        """The conjugate, computed eagerly: arrays lack the conjugate bit that torch sets on a view.
 
         ``aten::_conj(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -863,7 +863,7 @@ class _aten__conv_depthwise2d:
         ``aten::_conv_depthwise2d.out(Tensor self, Tensor weight, SymInt[2] kernel_size, Tensor? bias, SymInt[2] stride, SymInt[2] padding, SymInt[2] dilation, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, dilation: Sequence[_int] | _int) -> _Array:
-        """`convolution` of each channel by itself; torch has it on other devices only.
+        """Depthwise `convolution`, one group per channel; torch has it on other devices only.
 
         ``aten::_conv_depthwise2d(Tensor self, Tensor weight, SymInt[2] kernel_size, Tensor? bias, SymInt[2] stride, SymInt[2] padding, SymInt[2] dilation) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -919,7 +919,7 @@ class _aten__convert_weight_to_int4pack_for_cpu:
     def overloads(self) -> list[str]: ...
 
 class _aten__convolution:
-    """`convolution` with switches for other devices."""
+    """`convolution`; the switches for cuDNN are ignored."""
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, benchmark: _bool, deterministic: _bool, cudnn_enabled: _bool) -> _Array: ...
     @overload
@@ -928,12 +928,12 @@ class _aten__convolution:
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, benchmark: _bool, deterministic: _bool, cudnn_enabled: _bool, allow_tf32: _bool, *, out: _Array) -> _Array: ...
     @staticmethod
     def deprecated(input: _Tensor, weight: _Tensor, bias: _Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, benchmark: _bool, deterministic: _bool, cudnn_enabled: _bool) -> _Array:
-        """`convolution` with switches for other devices.
+        """`convolution`; the switches for cuDNN are ignored.
 
         ``aten::_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor``"""
     @staticmethod
     def default(input: _Tensor, weight: _Tensor, bias: _Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, benchmark: _bool, deterministic: _bool, cudnn_enabled: _bool, allow_tf32: _bool) -> _Array:
-        """`convolution` with switches for other devices.
+        """`convolution`; the switches for cuDNN are ignored.
 
         ``aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor``"""
     @staticmethod
@@ -996,7 +996,7 @@ class _aten__copy_from_and_resize:
         ``aten::_copy_from_and_resize.out(Tensor self, Tensor dst, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Tensor, dst: _Tensor) -> _Array:
-        """Write self into dst, resized; torch has it on other devices only.
+        """Copy ``self`` into ``dst``, resizing it; torch has it on other devices only.
 
         ``aten::_copy_from_and_resize(Tensor self, Tensor dst) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -1084,21 +1084,21 @@ class _aten__cudnn_ctc_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten__cummax_helper:
-    """`cummax` written into two tensors."""
+    """`cummax` written into ``values`` and ``indices``."""
     def __call__(_, /, self: _Tensor, values: _Array, indices: _Array, dim: _int) -> None: ...
     @staticmethod
     def default(self: _Tensor, values: _Array, indices: _Array, dim: _int) -> None:
-        """`cummax` written into two tensors.
+        """`cummax` written into ``values`` and ``indices``.
 
         ``aten::_cummax_helper(Tensor self, Tensor(a!) values, Tensor(b!) indices, int dim) -> ()``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__cummin_helper:
-    """`cummin` written into two tensors."""
+    """`cummin` written into ``values`` and ``indices``."""
     def __call__(_, /, self: _Tensor, values: _Array, indices: _Array, dim: _int) -> None: ...
     @staticmethod
     def default(self: _Tensor, values: _Array, indices: _Array, dim: _int) -> None:
-        """`cummin` written into two tensors.
+        """`cummin` written into ``values`` and ``indices``.
 
         ``aten::_cummin_helper(Tensor self, Tensor(a!) values, Tensor(b!) indices, int dim) -> ()``"""
     def overloads(self) -> list[str]: ...
@@ -1114,13 +1114,13 @@ class _aten__debug_has_internal_overlap:
     def overloads(self) -> list[str]: ...
 
 class _aten__dim_arange:
-    """The positions of a dimension.
+    """The indices along a dimension.
 
     Like ``numpy.arange``, with no known difference: ``torchnp explain _dim_arange``."""
     def __call__(_, /, like: _Tensor, dim: _int) -> _Array: ...
     @staticmethod
     def default(like: _Tensor, dim: _int) -> _Array:
-        """The positions of a dimension.
+        """The indices along a dimension.
 
         ``aten::_dim_arange(Tensor like, int dim) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -1184,14 +1184,14 @@ class _aten__efficientzerotensor:
     def overloads(self) -> list[str]: ...
 
 class _aten__embedding_bag:
-    """Rows reduced by bags; also the bag of each index, the bags' sizes, and for maxima where they come from."""
+    """Rows reduced per bag, the bag of each index, the bag sizes, and for maxima the rows they come from."""
     @overload
     def __call__(_, /, weight: _Tensor, indices: _Tensor, offsets: _Tensor, scale_grad_by_freq: _bool = ..., mode: _int = ..., sparse: _bool = ..., per_sample_weights: _Tensor | None = ..., include_last_offset: _bool = ..., padding_idx: _int = ...) -> tuple[_Array, _Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, weight: _Tensor, indices: _Tensor, offsets: _Tensor, scale_grad_by_freq: _bool = ..., mode: _int = ..., sparse: _bool = ..., per_sample_weights: _Tensor | None = ..., include_last_offset: _bool = ..., padding_idx: _int = ..., *, out0: _Array, out1: _Array, out2: _Array, out3: _Array) -> tuple[_Array, _Array, _Array, _Array]: ...
     @staticmethod
     def default(weight: _Tensor, indices: _Tensor, offsets: _Tensor, scale_grad_by_freq: _bool = ..., mode: _int = ..., sparse: _bool = ..., per_sample_weights: _Tensor | None = ..., include_last_offset: _bool = ..., padding_idx: _int = ...) -> tuple[_Array, _Array, _Array, _Array]:
-        """Rows reduced by bags; also the bag of each index, the bags' sizes, and for maxima where they come from.
+        """Rows reduced per bag, the bag of each index, the bag sizes, and for maxima the rows they come from.
 
         ``aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -1202,11 +1202,11 @@ class _aten__embedding_bag:
     def overloads(self) -> list[str]: ...
 
 class _aten__embedding_bag_backward:
-    """The gradient of the table; sparse gradients have no array form."""
+    """The gradient of the table; sparse gradients are refused."""
     def __call__(_, /, grad: _Tensor, indices: _Tensor, offsets: _Tensor, offset2bag: _Tensor, bag_size: _Tensor, maximum_indices: _Tensor, num_weights: _int, scale_grad_by_freq: _bool, mode: _int, sparse: _bool, per_sample_weights: _Tensor | None, padding_idx: _int = ...) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, indices: _Tensor, offsets: _Tensor, offset2bag: _Tensor, bag_size: _Tensor, maximum_indices: _Tensor, num_weights: _int, scale_grad_by_freq: _bool, mode: _int, sparse: _bool, per_sample_weights: _Tensor | None, padding_idx: _int = ...) -> _Array:
-        """The gradient of the table; sparse gradients have no array form.
+        """The gradient of the table; sparse gradients are refused.
 
         ``aten::_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -1302,11 +1302,11 @@ class _aten__fake_quantize_learnable_per_channel_affine:
     def overloads(self) -> list[str]: ...
 
 class _aten__fake_quantize_learnable_per_channel_affine_backward:
-    """The gradients of the values, of their scale and of their zero point, for each channel."""
+    """The gradients of the values, the scale and the zero point, for each channel."""
     def __call__(_, /, grad: _Tensor, self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int, grad_factor: _float = ...) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(grad: _Tensor, self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int, grad_factor: _float = ...) -> tuple[_Array, _Array, _Array]:
-        """The gradients of the values, of their scale and of their zero point, for each channel.
+        """The gradients of the values, the scale and the zero point, for each channel.
 
         ``aten::_fake_quantize_learnable_per_channel_affine_backward(Tensor grad, Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max, float grad_factor=1.) -> (Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -1330,11 +1330,11 @@ class _aten__fake_quantize_learnable_per_tensor_affine:
     def overloads(self) -> list[str]: ...
 
 class _aten__fake_quantize_learnable_per_tensor_affine_backward:
-    """The gradients of the values, of their scale and of their zero point."""
+    """The gradients of the values, the scale and the zero point."""
     def __call__(_, /, grad: _Tensor, self: _Tensor, scale: _Tensor, zero_point: _Tensor, quant_min: _int, quant_max: _int, grad_factor: _float = ...) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(grad: _Tensor, self: _Tensor, scale: _Tensor, zero_point: _Tensor, quant_min: _int, quant_max: _int, grad_factor: _float = ...) -> tuple[_Array, _Array, _Array]:
-        """The gradients of the values, of their scale and of their zero point.
+        """The gradients of the values, the scale and the zero point.
 
         ``aten::_fake_quantize_learnable_per_tensor_affine_backward(Tensor grad, Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max, float grad_factor=1.) -> (Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -1372,7 +1372,7 @@ class _aten__fft_c2c:
         ``aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor``"""
     @staticmethod
     def out(self: _Tensor, dim: Sequence[_int], normalization: _int, forward: _bool, *, out: _Array) -> _Array:
-        """The transform, copied into out, which may be of any dtype.
+        """The transform, copied into an out of any dtype.
 
         ``aten::_fft_c2c.out(Tensor self, SymInt[] dim, int normalization, bool forward, *, Tensor(a!) out) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -1392,7 +1392,7 @@ class _aten__fft_c2r:
         ``aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor``"""
     @staticmethod
     def out(self: _Tensor, dim: Sequence[_int], normalization: _int, last_dim_size: _int, *, out: _Array) -> _Array:
-        """The transform, copied into out, which may be of any dtype.
+        """The transform, copied into an out of any dtype.
 
         ``aten::_fft_c2r.out(Tensor self, int[] dim, int normalization, SymInt last_dim_size, *, Tensor(a!) out) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -3500,41 +3500,41 @@ class _aten__foreach_zero_:
     def overloads(self) -> list[str]: ...
 
 class _aten__functional_assert_async:
-    """`_assert_async_msg`, with a token that keeps calls in order."""
+    """`_assert_async_msg`, returning a copy of the token."""
     def __call__(_, /, self: _Tensor, assert_msg: _str, dep_token: _Tensor) -> _Array: ...
     @staticmethod
     def msg(self: _Tensor, assert_msg: _str, dep_token: _Tensor) -> _Array:
-        """`_assert_async_msg`, with a token that keeps calls in order.
+        """`_assert_async_msg`, returning a copy of the token.
 
         ``aten::_functional_assert_async.msg(Tensor self, str assert_msg, Tensor dep_token) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__functional_assert_scalar:
-    """`_assert_scalar`, with a token that keeps calls in order."""
+    """`_assert_scalar`, returning a copy of the token."""
     def __call__(_, /, self: _Scalar, assert_msg: _str, dep_token: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Scalar, assert_msg: _str, dep_token: _Tensor) -> _Array:
-        """`_assert_scalar`, with a token that keeps calls in order.
+        """`_assert_scalar`, returning a copy of the token.
 
         ``aten::_functional_assert_scalar(Scalar self, str assert_msg, Tensor dep_token) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__functional_sym_constrain_range:
-    """`sym_constrain_range`, with a token that keeps calls in order."""
+    """`sym_constrain_range`, returning a copy of the token."""
     def __call__(_, /, size: _Scalar, min: _int | None, max: _int | None, dep_token: _Tensor) -> _Array: ...
     @staticmethod
     def default(size: _Scalar, min: _int | None, max: _int | None, dep_token: _Tensor) -> _Array:
-        """`sym_constrain_range`, with a token that keeps calls in order.
+        """`sym_constrain_range`, returning a copy of the token.
 
         ``aten::_functional_sym_constrain_range(Scalar size, int? min, int? max, Tensor dep_token) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__functional_sym_constrain_range_for_size:
-    """`sym_constrain_range_for_size`, with a token that keeps calls in order."""
+    """`sym_constrain_range_for_size`, returning a copy of the token."""
     def __call__(_, /, size: _Scalar, min: _int | None, max: _int | None, dep_token: _Tensor) -> _Array: ...
     @staticmethod
     def default(size: _Scalar, min: _int | None, max: _int | None, dep_token: _Tensor) -> _Array:
-        """`sym_constrain_range_for_size`, with a token that keeps calls in order.
+        """`sym_constrain_range_for_size`, returning a copy of the token.
 
         ``aten::_functional_sym_constrain_range_for_size(Scalar size, int? min, int? max, Tensor dep_token) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -3896,11 +3896,11 @@ class _aten__has_compatible_shallow_copy_type:
     def overloads(self) -> list[str]: ...
 
 class _aten__has_same_storage_numel:
-    """Whether the memories that two tensors lie in hold the same number of elements."""
+    """Whether the storages of two tensors hold the same number of elements."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _bool: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _bool:
-        """Whether the memories that two tensors lie in hold the same number of elements.
+        """Whether the storages of two tensors hold the same number of elements.
 
         ``aten::_has_same_storage_numel(Tensor self, Tensor other) -> bool``"""
     def overloads(self) -> list[str]: ...
@@ -4056,13 +4056,13 @@ class _aten__jagged_to_padded_dense_forward:
     def overloads(self) -> list[str]: ...
 
 class _aten__lazy_clone:
-    """A copy, at once, with the memory around it (torch copies a lazy clone at the first write).
+    """An immediate copy of the whole storage (torch copies a lazy clone at the first write).
 
     Like ``numpy.copy``, with no known difference: ``torchnp explain _lazy_clone``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """A copy, at once, with the memory around it (torch copies a lazy clone at the first write).
+        """An immediate copy of the whole storage (torch copies a lazy clone at the first write).
 
         ``aten::_lazy_clone(Tensor self) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4196,14 +4196,14 @@ class _aten__local_scalar_dense:
     def overloads(self) -> list[str]: ...
 
 class _aten__log_softmax:
-    """Logarithm of softmax, from the logarithm of the sum."""
+    """Log-softmax: x minus the logarithm of the sum of exp(x)."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, half_to_float: _bool) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, half_to_float: _bool, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, half_to_float: _bool) -> _Array:
-        """Logarithm of softmax, from the logarithm of the sum.
+        """Log-softmax: x minus the logarithm of the sum of exp(x).
 
         ``aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor``"""
     @staticmethod
@@ -4290,14 +4290,14 @@ class _aten__masked_scale:
     def overloads(self) -> list[str]: ...
 
 class _aten__masked_softmax:
-    """softmax over the unmasked elements; masked (True) ones give 0, and a row of them NaN."""
+    """softmax over the elements whose mask is False; masked ones give 0, and a fully masked row gives NaN."""
     @overload
     def __call__(_, /, self: _Tensor, mask: _Tensor, dim: _int | None = ..., mask_type: _int | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, mask: _Tensor, dim: _int | None = ..., mask_type: _int | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mask: _Tensor, dim: _int | None = ..., mask_type: _int | None = ...) -> _Array:
-        """softmax over the unmasked elements; masked (True) ones give 0, and a row of them NaN.
+        """softmax over the elements whose mask is False; masked ones give 0, and a fully masked row gives NaN.
 
         ``aten::_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor``"""
     @staticmethod
@@ -4338,7 +4338,7 @@ class _aten__mkldnn_reshape:
         ``aten::_mkldnn_reshape.out(Tensor self, int[] shape, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Tensor, shape: Sequence[_int]) -> _Array:
-        """The values in another shape, copied.
+        """A copy in another shape.
 
         ``aten::_mkldnn_reshape(Tensor self, int[] shape) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4356,7 +4356,7 @@ class _aten__mkldnn_transpose:
         ``aten::_mkldnn_transpose.out(Tensor self, int dim0, int dim1, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Tensor, dim0: _int, dim1: _int) -> _Array:
-        """Two dimensions exchanged, copied.
+        """A copy with two dimensions exchanged.
 
         ``aten::_mkldnn_transpose(Tensor self, int dim0, int dim1) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4408,7 +4408,7 @@ class _aten__mps_convolution_transpose:
     def overloads(self) -> list[str]: ...
 
 class _aten__native_batch_norm_legit:
-    """Channels less their mean over their standard deviation; writes the running statistics in training."""
+    """Batch normalization of each channel; updates the running statistics in training."""
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Array, running_var: _Array, training: _bool, momentum: _float, eps: _float) -> tuple[_Array, _Array, _Array]: ...
     @overload
@@ -4419,7 +4419,7 @@ class _aten__native_batch_norm_legit:
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, training: _bool, momentum: _float, eps: _float, *, out: _Array, save_mean: _Array, save_invstd: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Array, running_var: _Array, training: _bool, momentum: _float, eps: _float) -> tuple[_Array, _Array, _Array]:
-        """Channels less their mean over their standard deviation; writes the running statistics in training.
+        """Batch normalization of each channel; updates the running statistics in training.
 
         ``aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -4450,14 +4450,14 @@ class _aten__native_batch_norm_legit_functional:
     def overloads(self) -> list[str]: ...
 
 class _aten__native_batch_norm_legit_no_training:
-    """`native_batch_norm` with the running statistics as they are."""
+    """`native_batch_norm` in evaluation mode."""
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor, running_var: _Tensor, momentum: _float, eps: _float) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor, running_var: _Tensor, momentum: _float, eps: _float, *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor, running_var: _Tensor, momentum: _float, eps: _float) -> tuple[_Array, _Array, _Array]:
-        """`native_batch_norm` with the running statistics as they are.
+        """`native_batch_norm` in evaluation mode.
 
         ``aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -4486,13 +4486,13 @@ class _aten__native_multi_head_attention:
     def overloads(self) -> list[str]: ...
 
 class _aten__neg_view:
-    """The negative, computed: torch sets a bit on a view, which an array cannot carry.
+    """The negative, computed eagerly: arrays lack the negative bit that torch sets on a view.
 
     Like ``numpy.negative``, with no known difference: ``torchnp explain _neg_view``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The negative, computed: torch sets a bit on a view, which an array cannot carry.
+        """The negative, computed eagerly: arrays lack the negative bit that torch sets on a view.
 
         ``aten::_neg_view(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -4538,7 +4538,7 @@ class _aten__nested_tensor_from_mask_left_aligned:
     def overloads(self) -> list[str]: ...
 
 class _aten__new_zeros_with_same_feature_meta:
-    """Zeros in the shape of ``other``, after ``self``'s batch dimensions.
+    """Zeros with ``self``'s batch dimensions followed by the shape of ``other``.
 
     Like ``numpy.zeros``, with no known difference: ``torchnp explain _new_zeros_with_same_feature_meta``."""
     @overload
@@ -4547,7 +4547,7 @@ class _aten__new_zeros_with_same_feature_meta:
     def __call__(_, /, self: _Tensor, other: _Tensor, *, self_num_batch_dims: _int = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor, *, self_num_batch_dims: _int = ...) -> _Array:
-        """Zeros in the shape of ``other``, after ``self``'s batch dimensions.
+        """Zeros with ``self``'s batch dimensions followed by the shape of ``other``.
 
         ``aten::_new_zeros_with_same_feature_meta(Tensor self, Tensor other, *, int self_num_batch_dims=0) -> Tensor``"""
     @staticmethod
@@ -4558,11 +4558,11 @@ class _aten__new_zeros_with_same_feature_meta:
     def overloads(self) -> list[str]: ...
 
 class _aten__nnpack_available:
-    """Whether `_nnpack_spatial_convolution` can be called."""
+    """Always True: `_nnpack_spatial_convolution` is available."""
     def __call__(_, /) -> _bool: ...
     @staticmethod
     def default() -> _bool:
-        """Whether `_nnpack_spatial_convolution` can be called.
+        """Always True: `_nnpack_spatial_convolution` is available.
 
         ``aten::_nnpack_available() -> bool``"""
     def overloads(self) -> list[str]: ...
@@ -4862,13 +4862,13 @@ class _aten__reshape_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten__reshape_from_tensor:
-    """`reshape` to a shape that comes as a tensor.
+    """`reshape` to a shape given as a tensor.
 
     Like ``numpy.reshape``, with no known difference: ``torchnp explain _reshape_from_tensor``."""
     def __call__(_, /, self: _Tensor, shape: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, shape: _Tensor) -> _Array:
-        """`reshape` to a shape that comes as a tensor.
+        """`reshape` to a shape given as a tensor.
 
         ``aten::_reshape_from_tensor(Tensor self, Tensor shape) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4978,21 +4978,21 @@ class _aten__scaled_dot_product_attention_math_for_mps:
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_dot_product_cudnn_attention:
-    """Attention over (batch, heads, time, size), and the logarithm of each row's sum of exponentials."""
+    """Attention over (batch, heads, time, size), and each row's logsumexp."""
     def __call__(_, /, query: _Tensor, key: _Tensor, value: _Tensor, attn_bias: _Tensor | None, compute_log_sumexp: _bool, dropout_p: _float = ..., is_causal: _bool = ..., return_debug_mask: _bool = ..., *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array, _int, _int, _Array, _Array, _Array]: ...
     @staticmethod
     def default(query: _Tensor, key: _Tensor, value: _Tensor, attn_bias: _Tensor | None, compute_log_sumexp: _bool, dropout_p: _float = ..., is_causal: _bool = ..., return_debug_mask: _bool = ..., *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array, _int, _int, _Array, _Array, _Array]:
-        """Attention over (batch, heads, time, size), and the logarithm of each row's sum of exponentials.
+        """Attention over (batch, heads, time, size), and each row's logsumexp.
 
         ``aten::_scaled_dot_product_cudnn_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, float? scale=None) -> (Tensor output, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor philox_seed, Tensor philox_offset, Tensor debug_attn_mask)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_dot_product_cudnn_attention_backward:
-    """Gradients in query, key and value, from the saved result and the logarithm of each row's sum."""
+    """Gradients of query, key and value, from the saved result and each row's logsumexp."""
     def __call__(_, /, grad_out: _Tensor, query: _Tensor, key: _Tensor, value: _Tensor, out: _Tensor, logsumexp: _Tensor, philox_seed: _Tensor, philox_offset: _Tensor, attn_bias: _Tensor, cum_seq_q: _Tensor, cum_seq_k: _Tensor, max_q: _int, max_k: _int, dropout_p: _float, is_causal: _bool, *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(grad_out: _Tensor, query: _Tensor, key: _Tensor, value: _Tensor, out: _Tensor, logsumexp: _Tensor, philox_seed: _Tensor, philox_offset: _Tensor, attn_bias: _Tensor, cum_seq_q: _Tensor, cum_seq_k: _Tensor, max_q: _int, max_k: _int, dropout_p: _float, is_causal: _bool, *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array]:
-        """Gradients in query, key and value, from the saved result and the logarithm of each row's sum.
+        """Gradients of query, key and value, from the saved result and each row's logsumexp.
 
         ``aten::_scaled_dot_product_cudnn_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, Tensor attn_bias, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, float dropout_p, bool is_causal, *, float? scale=None) -> (Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -5008,31 +5008,31 @@ class _aten__scaled_dot_product_efficient_attention:
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_dot_product_efficient_attention_backward:
-    """Gradients in query, key, value and what was added to the scores, those that are asked for."""
+    """The requested gradients of query, key, value and the attention bias."""
     def __call__(_, /, grad_out_: _Tensor, query: _Tensor, key: _Tensor, value: _Tensor, attn_bias: _Tensor, out: _Tensor, logsumexp: _Tensor, philox_seed: _Tensor, philox_offset: _Tensor, dropout_p: _float, grad_input_mask: Sequence[_bool] | _bool, is_causal: _bool = ..., *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array]: ...
     @staticmethod
     def default(grad_out_: _Tensor, query: _Tensor, key: _Tensor, value: _Tensor, attn_bias: _Tensor, out: _Tensor, logsumexp: _Tensor, philox_seed: _Tensor, philox_offset: _Tensor, dropout_p: _float, grad_input_mask: Sequence[_bool] | _bool, is_causal: _bool = ..., *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array]:
-        """Gradients in query, key, value and what was added to the scores, those that are asked for.
+        """The requested gradients of query, key, value and the attention bias.
 
         ``aten::_scaled_dot_product_efficient_attention_backward(Tensor grad_out_, Tensor query, Tensor key, Tensor value, Tensor attn_bias, Tensor out, Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, float dropout_p, bool[4] grad_input_mask, bool is_causal=False, *, float? scale=None) -> (Tensor, Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_dot_product_flash_attention:
-    """Attention over (batch, heads, time, size), and the logarithm of each row's sum of exponentials."""
+    """Attention over (batch, heads, time, size), and each row's logsumexp."""
     def __call__(_, /, query: _Tensor, key: _Tensor, value: _Tensor, dropout_p: _float = ..., is_causal: _bool = ..., return_debug_mask: _bool = ..., *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array, _int, _int, _Array, _Array, _Array]: ...
     @staticmethod
     def default(query: _Tensor, key: _Tensor, value: _Tensor, dropout_p: _float = ..., is_causal: _bool = ..., return_debug_mask: _bool = ..., *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array, _int, _int, _Array, _Array, _Array]:
-        """Attention over (batch, heads, time, size), and the logarithm of each row's sum of exponentials.
+        """Attention over (batch, heads, time, size), and each row's logsumexp.
 
         ``aten::_scaled_dot_product_flash_attention(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, float? scale=None) -> (Tensor output, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor rng_state, Tensor unused, Tensor debug_attn_mask)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_dot_product_flash_attention_backward:
-    """Gradients in query, key and value, from the saved result and the logarithm of each row's sum."""
+    """Gradients of query, key and value, from the saved result and each row's logsumexp."""
     def __call__(_, /, grad_out: _Tensor, query: _Tensor, key: _Tensor, value: _Tensor, out: _Tensor, logsumexp: _Tensor, cum_seq_q: _Tensor, cum_seq_k: _Tensor, max_q: _int, max_k: _int, dropout_p: _float, is_causal: _bool, philox_seed: _Tensor, philox_offset: _Tensor, *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(grad_out: _Tensor, query: _Tensor, key: _Tensor, value: _Tensor, out: _Tensor, logsumexp: _Tensor, cum_seq_q: _Tensor, cum_seq_k: _Tensor, max_q: _int, max_k: _int, dropout_p: _float, is_causal: _bool, philox_seed: _Tensor, philox_offset: _Tensor, *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array]:
-        """Gradients in query, key and value, from the saved result and the logarithm of each row's sum.
+        """Gradients of query, key and value, from the saved result and each row's logsumexp.
 
         ``aten::_scaled_dot_product_flash_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, float dropout_p, bool is_causal, Tensor philox_seed, Tensor philox_offset, *, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)``"""
     def overloads(self) -> list[str]: ...
@@ -5058,21 +5058,21 @@ class _aten__scaled_dot_product_flash_attention_for_cpu_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_dot_product_fused_attention_overrideable:
-    """The attention that torch leaves to backends outside it, as its own would have it."""
+    """Attention that torch leaves to other backends, and each row's logsumexp."""
     def __call__(_, /, query: _Tensor, key: _Tensor, value: _Tensor, attn_bias: _Tensor | None = ..., dropout_p: _float = ..., is_causal: _bool = ..., return_debug_mask: _bool = ..., *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array, _int, _int, _Array, _Array, _Array]: ...
     @staticmethod
     def default(query: _Tensor, key: _Tensor, value: _Tensor, attn_bias: _Tensor | None = ..., dropout_p: _float = ..., is_causal: _bool = ..., return_debug_mask: _bool = ..., *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array, _int, _int, _Array, _Array, _Array]:
-        """The attention that torch leaves to backends outside it, as its own would have it.
+        """Attention that torch leaves to other backends, and each row's logsumexp.
 
         ``aten::_scaled_dot_product_fused_attention_overrideable(Tensor query, Tensor key, Tensor value, Tensor? attn_bias=None, float dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, float? scale=None) -> (Tensor output, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor philox_seed, Tensor philox_offset, Tensor debug_attn_mask)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_dot_product_fused_attention_overrideable_backward:
-    """Gradients in query, key, value and what was added to the scores, those that are asked for."""
+    """The requested gradients of query, key, value and the attention bias."""
     def __call__(_, /, grad_out: _Tensor, query: _Tensor, key: _Tensor, value: _Tensor, attn_bias: _Tensor, grad_input_mask: Sequence[_bool] | _bool, out: _Tensor, logsumexp: _Tensor, cum_seq_q: _Tensor, cum_seq_k: _Tensor, max_q: _int, max_k: _int, dropout_p: _float, is_causal: _bool, philox_seed: _Tensor, philox_offset: _Tensor, *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array]: ...
     @staticmethod
     def default(grad_out: _Tensor, query: _Tensor, key: _Tensor, value: _Tensor, attn_bias: _Tensor, grad_input_mask: Sequence[_bool] | _bool, out: _Tensor, logsumexp: _Tensor, cum_seq_q: _Tensor, cum_seq_k: _Tensor, max_q: _int, max_k: _int, dropout_p: _float, is_causal: _bool, philox_seed: _Tensor, philox_offset: _Tensor, *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array]:
-        """Gradients in query, key, value and what was added to the scores, those that are asked for.
+        """The requested gradients of query, key, value and the attention bias.
 
         ``aten::_scaled_dot_product_fused_attention_overrideable_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor attn_bias, bool[4] grad_input_mask, Tensor out, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, float dropout_p, bool is_causal, Tensor philox_seed, Tensor philox_offset, *, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_attn_bias)``"""
     def overloads(self) -> list[str]: ...
@@ -5257,14 +5257,14 @@ class _aten__sobol_engine_scramble_:
     def overloads(self) -> list[str]: ...
 
 class _aten__softmax:
-    """exp(x) over its sum along a dimension."""
+    """exp(x) divided by its sum along a dimension."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, half_to_float: _bool) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, half_to_float: _bool, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, half_to_float: _bool) -> _Array:
-        """exp(x) over its sum along a dimension.
+        """exp(x) divided by its sum along a dimension.
 
         ``aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor``"""
     @staticmethod
@@ -5293,14 +5293,14 @@ class _aten__softmax_backward_data:
     def overloads(self) -> list[str]: ...
 
 class _aten__sparse_addmm:
-    """`addmm`, of which the first factor may be sparse in torch."""
+    """`addmm` of dense matrices; in torch the first factor may be sparse."""
     @overload
     def __call__(_, /, self: _Tensor, mat1: _Tensor, mat2: _Tensor, *, beta: _Scalar = ..., alpha: _Scalar = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, mat1: _Tensor, mat2: _Tensor, *, beta: _Scalar = ..., alpha: _Scalar = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mat1: _Tensor, mat2: _Tensor, *, beta: _Scalar = ..., alpha: _Scalar = ...) -> _Array:
-        """`addmm`, of which the first factor may be sparse in torch.
+        """`addmm` of dense matrices; in torch the first factor may be sparse.
 
         ``aten::_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor``"""
     @staticmethod
@@ -5381,19 +5381,19 @@ class _aten__standard_gamma_grad:
     def overloads(self) -> list[str]: ...
 
 class _aten__test_ambiguous_defaults:
-    """One, if both numbers are."""
+    """1 if both numbers are 1, else an error."""
     @overload
     def __call__(_, /, dummy: _Tensor, a: _int = ..., b: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, dummy: _Tensor, a: _int = ..., b: _str = ...) -> _Array: ...
     @staticmethod
     def a(dummy: _Tensor, a: _int = ..., b: _int = ...) -> _Array:
-        """One, if both numbers are.
+        """1 if both numbers are 1, else an error.
 
         ``aten::_test_ambiguous_defaults.a(Tensor dummy, int a=1, int b=1) -> Tensor``"""
     @staticmethod
     def b(dummy: _Tensor, a: _int = ..., b: _str = ...) -> _Array:
-        """Two, if the number and the string are.
+        """2 if the number and the string are 2, else an error.
 
         ``aten::_test_ambiguous_defaults.b(Tensor dummy, int a=2, str b="2") -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -5488,14 +5488,14 @@ class _aten__test_functorch_fallback:
     def overloads(self) -> list[str]: ...
 
 class _aten__test_optional_filled_intlist:
-    """The values, each plus a number of a list if there is one."""
+    """The values plus the addends, elementwise, if there are any."""
     @overload
     def __call__(_, /, values: _Tensor, addends: Sequence[_int] | _int | None) -> _Array: ...
     @overload
     def __call__(_, /, values: _Tensor, addends: Sequence[_int] | _int | None, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(values: _Tensor, addends: Sequence[_int] | _int | None) -> _Array:
-        """The values, each plus a number of a list if there is one.
+        """The values plus the addends, elementwise, if there are any.
 
         ``aten::_test_optional_filled_intlist(Tensor values, int[2]? addends) -> Tensor``"""
     @staticmethod
@@ -5506,14 +5506,14 @@ class _aten__test_optional_filled_intlist:
     def overloads(self) -> list[str]: ...
 
 class _aten__test_optional_floatlist:
-    """The values, each plus a number of a list if there is one."""
+    """The values plus the addends, elementwise, if there are any."""
     @overload
     def __call__(_, /, values: _Tensor, addends: Sequence[_float] | None) -> _Array: ...
     @overload
     def __call__(_, /, values: _Tensor, addends: Sequence[_float] | None, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(values: _Tensor, addends: Sequence[_float] | None) -> _Array:
-        """The values, each plus a number of a list if there is one.
+        """The values plus the addends, elementwise, if there are any.
 
         ``aten::_test_optional_floatlist(Tensor values, float[]? addends) -> Tensor``"""
     @staticmethod
@@ -5524,14 +5524,14 @@ class _aten__test_optional_floatlist:
     def overloads(self) -> list[str]: ...
 
 class _aten__test_optional_intlist:
-    """The values, each plus a number of a list if there is one."""
+    """The values plus the addends, elementwise, if there are any."""
     @overload
     def __call__(_, /, values: _Tensor, addends: Sequence[_int] | None) -> _Array: ...
     @overload
     def __call__(_, /, values: _Tensor, addends: Sequence[_int] | None, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(values: _Tensor, addends: Sequence[_int] | None) -> _Array:
-        """The values, each plus a number of a list if there is one.
+        """The values plus the addends, elementwise, if there are any.
 
         ``aten::_test_optional_intlist(Tensor values, int[]? addends) -> Tensor``"""
     @staticmethod
@@ -5828,13 +5828,13 @@ class _aten__triton_scaled_dot_attention:
         ``aten::_triton_scaled_dot_attention.out(Tensor q, Tensor k, Tensor v, float dropout_p=0., *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(q: _Tensor, k: _Tensor, v: _Tensor, dropout_p: _float = ...) -> _Array:
-        """`_scaled_dot_product_attention_math`, its first result.
+        """The first result of `_scaled_dot_product_attention_math`.
 
         ``aten::_triton_scaled_dot_attention(Tensor q, Tensor k, Tensor v, float dropout_p=0.) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__unique:
-    """Distinct elements in order, and where each element went.
+    """Sorted distinct elements, and each element's index among them.
 
     Like ``numpy.unique``, with 3 known differences: ``torchnp explain _unique``."""
     @overload
@@ -5843,7 +5843,7 @@ class _aten__unique:
     def __call__(_, /, self: _Tensor, sorted: _bool = ..., return_inverse: _bool = ..., *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, sorted: _bool = ..., return_inverse: _bool = ...) -> tuple[_Array, _Array]:
-        """Distinct elements in order, and where each element went.
+        """Sorted distinct elements, and each element's index among them.
 
         ``aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -5928,7 +5928,7 @@ class _aten__unsafe_masked_index_put_accumulate:
     def overloads(self) -> list[str]: ...
 
 class _aten__unsafe_view:
-    """`view`, which autograd takes for a new tensor.
+    """`view` whose result autograd treats as a new tensor.
 
     Like ``numpy.reshape``, with 1 known difference: ``torchnp explain _unsafe_view``."""
     @overload
@@ -5937,7 +5937,7 @@ class _aten__unsafe_view:
     def __call__(_, /, self: _Tensor, size: Sequence[_int], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int]) -> _Array:
-        """`view`, which autograd takes for a new tensor.
+        """`view` whose result autograd treats as a new tensor.
 
         ``aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor``"""
     @staticmethod
@@ -5948,7 +5948,7 @@ class _aten__unsafe_view:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_bicubic2d_aa:
-    """Cubic convolution of an image (a = -0.5), averaging when it shrinks."""
+    """Cubic interpolation of an image (a = -0.5), antialiased when it shrinks."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
@@ -5957,12 +5957,12 @@ class _aten__upsample_bicubic2d_aa:
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Cubic convolution of an image (a = -0.5), averaging when it shrinks.
+        """Cubic interpolation of an image (a = -0.5), antialiased when it shrinks.
 
         ``aten::_upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, align_corners: _bool, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::_upsample_bicubic2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor``"""
     @staticmethod
@@ -5973,14 +5973,14 @@ class _aten__upsample_bicubic2d_aa:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_bicubic2d_aa_backward:
-    """Gradients shared out by the weights of the forward op."""
+    """The gradients distributed by the forward op's weights."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Gradients shared out by the weights of the forward op.
+        """The gradients distributed by the forward op's weights.
 
         ``aten::_upsample_bicubic2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -5991,7 +5991,7 @@ class _aten__upsample_bicubic2d_aa_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_bilinear2d_aa:
-    """Linear interpolation of an image, averaging when it shrinks."""
+    """Linear interpolation of an image, antialiased when it shrinks."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
@@ -6000,12 +6000,12 @@ class _aten__upsample_bilinear2d_aa:
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Linear interpolation of an image, averaging when it shrinks.
+        """Linear interpolation of an image, antialiased when it shrinks.
 
         ``aten::_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, align_corners: _bool, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor``"""
     @staticmethod
@@ -6016,14 +6016,14 @@ class _aten__upsample_bilinear2d_aa:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_bilinear2d_aa_backward:
-    """Gradients shared out by the weights of the forward op."""
+    """The gradients distributed by the forward op's weights."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Gradients shared out by the weights of the forward op.
+        """The gradients distributed by the forward op's weights.
 
         ``aten::_upsample_bilinear2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -6034,7 +6034,7 @@ class _aten__upsample_bilinear2d_aa_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_lanczos2d_aa:
-    """Windowed sinc of an image, averaging when it shrinks."""
+    """Lanczos interpolation of an image, antialiased when it shrinks."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
@@ -6043,7 +6043,7 @@ class _aten__upsample_lanczos2d_aa:
     def __call__(_, /, input: _Tensor, output_size: Sequence[_int] | None, align_corners: _bool, scale_factors: Sequence[_float] | None) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Windowed sinc of an image, averaging when it shrinks.
+        """Lanczos interpolation of an image, antialiased when it shrinks.
 
         ``aten::_upsample_lanczos2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -6053,20 +6053,20 @@ class _aten__upsample_lanczos2d_aa:
         ``aten::_upsample_lanczos2d_aa.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, align_corners: _bool, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::_upsample_lanczos2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_lanczos2d_aa_backward:
-    """Gradients shared out by the weights of the forward op."""
+    """The gradients distributed by the forward op's weights."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Gradients shared out by the weights of the forward op.
+        """The gradients distributed by the forward op's weights.
 
         ``aten::_upsample_lanczos2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -6077,7 +6077,7 @@ class _aten__upsample_lanczos2d_aa_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_nearest_exact1d:
-    """Sequence, image or volume of another size, each element a copy of the one nearest to its centre."""
+    """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one nearest to its centre."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales: _float | None = ...) -> _Array: ...
     @overload
@@ -6086,7 +6086,7 @@ class _aten__upsample_nearest_exact1d:
     def __call__(_, /, input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, scales: _float | None = ...) -> _Array:
-        """Sequence, image or volume of another size, each element a copy of the one nearest to its centre.
+        """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one nearest to its centre.
 
         ``aten::_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor``"""
     @staticmethod
@@ -6096,20 +6096,20 @@ class _aten__upsample_nearest_exact1d:
         ``aten::_upsample_nearest_exact1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_nearest_exact1d_backward:
-    """Gradients added up over the copies of each element."""
+    """For each input element, the sum of the gradients of its copies."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales: _float | None = ...) -> _Array:
-        """Gradients added up over the copies of each element.
+        """For each input element, the sum of the gradients of its copies.
 
         ``aten::_upsample_nearest_exact1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None) -> Tensor``"""
     @staticmethod
@@ -6120,7 +6120,7 @@ class _aten__upsample_nearest_exact1d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_nearest_exact2d:
-    """Sequence, image or volume of another size, each element a copy of the one nearest to its centre."""
+    """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one nearest to its centre."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
@@ -6129,7 +6129,7 @@ class _aten__upsample_nearest_exact2d:
     def __call__(_, /, input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Sequence, image or volume of another size, each element a copy of the one nearest to its centre.
+        """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one nearest to its centre.
 
         ``aten::_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -6139,20 +6139,20 @@ class _aten__upsample_nearest_exact2d:
         ``aten::_upsample_nearest_exact2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_nearest_exact2d_backward:
-    """Gradients added up over the copies of each element."""
+    """For each input element, the sum of the gradients of its copies."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Gradients added up over the copies of each element.
+        """For each input element, the sum of the gradients of its copies.
 
         ``aten::_upsample_nearest_exact2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -6163,7 +6163,7 @@ class _aten__upsample_nearest_exact2d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_nearest_exact3d:
-    """Sequence, image or volume of another size, each element a copy of the one nearest to its centre."""
+    """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one nearest to its centre."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
@@ -6172,7 +6172,7 @@ class _aten__upsample_nearest_exact3d:
     def __call__(_, /, input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Sequence, image or volume of another size, each element a copy of the one nearest to its centre.
+        """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one nearest to its centre.
 
         ``aten::_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -6182,20 +6182,20 @@ class _aten__upsample_nearest_exact3d:
         ``aten::_upsample_nearest_exact3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_nearest_exact3d_backward:
-    """Gradients added up over the copies of each element."""
+    """For each input element, the sum of the gradients of its copies."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Gradients added up over the copies of each element.
+        """For each input element, the sum of the gradients of its copies.
 
         ``aten::_upsample_nearest_exact3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -6206,47 +6206,47 @@ class _aten__upsample_nearest_exact3d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__use_cudnn_ctc_loss:
-    """Whether a library computes the loss; none does."""
+    """Always False: no library computes the loss."""
     @overload
     def __call__(_, /, log_probs: _Tensor, targets: _Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], blank: _int) -> _bool: ...
     @overload
     def __call__(_, /, log_probs: _Tensor, targets: _Tensor, input_lengths: _Tensor, target_lengths: _Tensor, blank: _int) -> _bool: ...
     @staticmethod
     def default(log_probs: _Tensor, targets: _Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], blank: _int) -> _bool:
-        """Whether a library computes the loss; none does.
+        """Always False: no library computes the loss.
 
         ``aten::_use_cudnn_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank) -> bool``"""
     @staticmethod
     def Tensor(log_probs: _Tensor, targets: _Tensor, input_lengths: _Tensor, target_lengths: _Tensor, blank: _int) -> _bool:
-        """Whether a library computes the loss; none does.
+        """Always False: no library computes the loss.
 
         ``aten::_use_cudnn_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank) -> bool``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__use_cudnn_rnn_flatten_weight:
-    """Whether weights are flattened for cuDNN; none are."""
+    """Always False: no weights are flattened for cuDNN."""
     def __call__(_, /) -> _bool: ...
     @staticmethod
     def default() -> _bool:
-        """Whether weights are flattened for cuDNN; none are.
+        """Always False: no weights are flattened for cuDNN.
 
         ``aten::_use_cudnn_rnn_flatten_weight() -> bool``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__use_miopen_ctc_loss:
-    """Whether a library computes the loss; none does."""
+    """Always False: no library computes the loss."""
     @overload
     def __call__(_, /, log_probs: _Tensor, targets: _Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], blank: _int) -> _bool: ...
     @overload
     def __call__(_, /, log_probs: _Tensor, targets: _Tensor, input_lengths: _Tensor, target_lengths: _Tensor, blank: _int) -> _bool: ...
     @staticmethod
     def default(log_probs: _Tensor, targets: _Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], blank: _int) -> _bool:
-        """Whether a library computes the loss; none does.
+        """Always False: no library computes the loss.
 
         ``aten::_use_miopen_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank) -> bool``"""
     @staticmethod
     def Tensor(log_probs: _Tensor, targets: _Tensor, input_lengths: _Tensor, target_lengths: _Tensor, blank: _int) -> _bool:
-        """Whether a library computes the loss; none does.
+        """Always False: no library computes the loss.
 
         ``aten::_use_miopen_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank) -> bool``"""
     def overloads(self) -> list[str]: ...
@@ -6262,21 +6262,21 @@ class _aten__validate_compressed_sparse_indices:
     def overloads(self) -> list[str]: ...
 
 class _aten__validate_sparse_bsc_tensor_args:
-    """Refuse parts that make no sparse tensor of blocks, compressed by columns."""
+    """Raise unless the parts form a sparse tensor of blocks, compressed by columns."""
     def __call__(_, /, ccol_indices: _Tensor, row_indices: _Tensor, values: _Tensor, size: Sequence[_int], check_pinning: _bool | None = ...) -> None: ...
     @staticmethod
     def default(ccol_indices: _Tensor, row_indices: _Tensor, values: _Tensor, size: Sequence[_int], check_pinning: _bool | None = ...) -> None:
-        """Refuse parts that make no sparse tensor of blocks, compressed by columns.
+        """Raise unless the parts form a sparse tensor of blocks, compressed by columns.
 
         ``aten::_validate_sparse_bsc_tensor_args(Tensor ccol_indices, Tensor row_indices, Tensor values, int[] size, bool? check_pinning=None) -> ()``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__validate_sparse_bsr_tensor_args:
-    """Refuse parts that make no sparse tensor of blocks, compressed by rows."""
+    """Raise unless the parts form a sparse tensor of blocks, compressed by rows."""
     def __call__(_, /, crow_indices: _Tensor, col_indices: _Tensor, values: _Tensor, size: Sequence[_int], check_pinning: _bool | None = ...) -> None: ...
     @staticmethod
     def default(crow_indices: _Tensor, col_indices: _Tensor, values: _Tensor, size: Sequence[_int], check_pinning: _bool | None = ...) -> None:
-        """Refuse parts that make no sparse tensor of blocks, compressed by rows.
+        """Raise unless the parts form a sparse tensor of blocks, compressed by rows.
 
         ``aten::_validate_sparse_bsr_tensor_args(Tensor crow_indices, Tensor col_indices, Tensor values, int[] size, bool? check_pinning=None) -> ()``"""
     def overloads(self) -> list[str]: ...
@@ -6302,21 +6302,21 @@ class _aten__validate_sparse_coo_tensor_args:
     def overloads(self) -> list[str]: ...
 
 class _aten__validate_sparse_csc_tensor_args:
-    """Refuse parts that make no sparse tensor compressed by columns."""
+    """Raise unless the parts form a sparse tensor compressed by columns."""
     def __call__(_, /, ccol_indices: _Tensor, row_indices: _Tensor, values: _Tensor, size: Sequence[_int], check_pinning: _bool | None = ...) -> None: ...
     @staticmethod
     def default(ccol_indices: _Tensor, row_indices: _Tensor, values: _Tensor, size: Sequence[_int], check_pinning: _bool | None = ...) -> None:
-        """Refuse parts that make no sparse tensor compressed by columns.
+        """Raise unless the parts form a sparse tensor compressed by columns.
 
         ``aten::_validate_sparse_csc_tensor_args(Tensor ccol_indices, Tensor row_indices, Tensor values, int[] size, bool? check_pinning=None) -> ()``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__validate_sparse_csr_tensor_args:
-    """Refuse parts that make no sparse tensor compressed by rows."""
+    """Raise unless the parts form a sparse tensor compressed by rows."""
     def __call__(_, /, crow_indices: _Tensor, col_indices: _Tensor, values: _Tensor, size: Sequence[_int], check_pinning: _bool | None = ...) -> None: ...
     @staticmethod
     def default(crow_indices: _Tensor, col_indices: _Tensor, values: _Tensor, size: Sequence[_int], check_pinning: _bool | None = ...) -> None:
-        """Refuse parts that make no sparse tensor compressed by rows.
+        """Raise unless the parts form a sparse tensor compressed by rows.
 
         ``aten::_validate_sparse_csr_tensor_args(Tensor crow_indices, Tensor col_indices, Tensor values, int[] size, bool? check_pinning=None) -> ()``"""
     def overloads(self) -> list[str]: ...
@@ -6580,11 +6580,11 @@ class _aten_adaptive_avg_pool3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_adaptive_avg_pool3d_backward:
-    """`_adaptive_avg_pool3d_backward`, written into an out."""
+    """`_adaptive_avg_pool3d_backward` written into ``grad_input``."""
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def grad_input(grad_output: _Tensor, self: _Tensor, *, grad_input: _Array) -> _Array:
-        """`_adaptive_avg_pool3d_backward`, written into an out.
+        """`_adaptive_avg_pool3d_backward` written into ``grad_input``.
 
         ``aten::adaptive_avg_pool3d_backward.grad_input(Tensor grad_output, Tensor self, *, Tensor(a!) grad_input) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -6600,14 +6600,14 @@ class _aten_adaptive_max_pool1d:
     def overloads(self) -> list[str]: ...
 
 class _aten_adaptive_max_pool2d:
-    """Maximum over bins of an image or volume, and its flat index in there."""
+    """Maximum over bins of an image or volume, and its flat spatial index."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, *, out: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int) -> tuple[_Array, _Array]:
-        """Maximum over bins of an image or volume, and its flat index in there.
+        """Maximum over bins of an image or volume, and its flat spatial index.
 
         ``aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -6618,14 +6618,14 @@ class _aten_adaptive_max_pool2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_adaptive_max_pool2d_backward:
-    """Gradients put where the maxima stood."""
+    """Zeros with each gradient added at its maximum."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, indices: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, indices: _Tensor, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, indices: _Tensor) -> _Array:
-        """Gradients put where the maxima stood.
+        """Zeros with each gradient added at its maximum.
 
         ``aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor``"""
     @staticmethod
@@ -6636,14 +6636,14 @@ class _aten_adaptive_max_pool2d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_adaptive_max_pool3d:
-    """Maximum over bins of an image or volume, and its flat index in there."""
+    """Maximum over bins of an image or volume, and its flat spatial index."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, *, out: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int) -> tuple[_Array, _Array]:
-        """Maximum over bins of an image or volume, and its flat index in there.
+        """Maximum over bins of an image or volume, and its flat spatial index.
 
         ``aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -6654,14 +6654,14 @@ class _aten_adaptive_max_pool3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_adaptive_max_pool3d_backward:
-    """Gradients put where the maxima stood."""
+    """Zeros with each gradient added at its maximum."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, indices: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, indices: _Tensor, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, indices: _Tensor) -> _Array:
-        """Gradients put where the maxima stood.
+        """Zeros with each gradient added at its maximum.
 
         ``aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor``"""
     @staticmethod
@@ -6836,7 +6836,7 @@ class _aten_addmm:
         ``aten::addmm.dtype_out(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def dtype(self: _Tensor, mat1: _Tensor, mat2: _Tensor, out_dtype: _ScalarType, *, beta: _Scalar = ..., alpha: _Scalar = ...) -> _Array:
-        """`addmm` with the sums of half types left in float32, ``self`` too; torch has code for it on GPUs only.
+        """`addmm` in ``out_dtype``, which may be float32 for half types (as may ``self``); torch has it on GPUs only.
 
         ``aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -6908,11 +6908,11 @@ class _aten_addr_:
     def overloads(self) -> list[str]: ...
 
 class _aten_adjoint:
-    """The conjugate of the last two dimensions swapped."""
+    """The conjugate transpose over the last two dimensions."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The conjugate of the last two dimensions swapped.
+        """The conjugate transpose over the last two dimensions.
 
         ``aten::adjoint(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -6978,7 +6978,7 @@ class _aten_alias_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_all:
-    """Whether all elements are true; NaN is.
+    """Whether all elements are true, as NaN is.
 
     Like ``numpy.all``, with 2 known differences: ``torchnp explain all``."""
     @overload
@@ -6995,17 +6995,17 @@ class _aten_all:
     def __call__(_, /, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Whether all elements are true; NaN is.
+        """Whether all elements are true, as NaN is.
 
         ``aten::all(Tensor self) -> Tensor``"""
     @staticmethod
     def dim(self: _Tensor, dim: _int, keepdim: _bool = ...) -> _Array:
-        """Whether all elements are true; NaN is.
+        """Whether all elements are true, as NaN is.
 
         ``aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor``"""
     @staticmethod
     def dims(self: _Tensor, dim: Sequence[_int] | None = ..., keepdim: _bool = ...) -> _Array:
-        """Whether all elements are true; NaN is; an empty list reduces nothing.
+        """Whether all elements are true, as NaN is; an empty list reduces nothing.
 
         ``aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor``"""
     @staticmethod
@@ -7038,11 +7038,11 @@ class _aten_allclose:
     def overloads(self) -> list[str]: ...
 
 class _aten_alpha_dropout:
-    """Dropout to SELU's limit, with mean and variance kept."""
+    """Dropout to SELU's lower limit that keeps mean and variance."""
     def __call__(_, /, input: _Tensor, p: _float, train: _bool) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, p: _float, train: _bool) -> _Array:
-        """Dropout to SELU's limit, with mean and variance kept.
+        """Dropout to SELU's lower limit that keeps mean and variance.
 
         ``aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -7136,7 +7136,7 @@ class _aten_angle:
     def overloads(self) -> list[str]: ...
 
 class _aten_any:
-    """Whether any element is true; NaN is.
+    """Whether any element is true, as NaN is.
 
     Like ``numpy.any``, with 2 known differences: ``torchnp explain any``."""
     @overload
@@ -7153,17 +7153,17 @@ class _aten_any:
     def __call__(_, /, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Whether any element is true; NaN is.
+        """Whether any element is true, as NaN is.
 
         ``aten::any(Tensor self) -> Tensor``"""
     @staticmethod
     def dim(self: _Tensor, dim: _int, keepdim: _bool = ...) -> _Array:
-        """Whether any element is true; NaN is.
+        """Whether any element is true, as NaN is.
 
         ``aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor``"""
     @staticmethod
     def dims(self: _Tensor, dim: Sequence[_int] | None = ..., keepdim: _bool = ...) -> _Array:
-        """Whether any element is true; NaN is; an empty list reduces nothing.
+        """Whether any element is true, as NaN is; an empty list reduces nothing.
 
         ``aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor``"""
     @staticmethod
@@ -7572,7 +7572,7 @@ class _aten_as_strided_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_as_strided_scatter:
-    """A copy with a window on its memory overwritten.
+    """A copy with a strided window on its memory overwritten.
 
     Like ``numpy.lib.stride_tricks.as_strided``, with 3 known differences: ``torchnp explain as_strided_scatter``."""
     @overload
@@ -7581,7 +7581,7 @@ class _aten_as_strided_scatter:
     def __call__(_, /, self: _Tensor, src: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, src: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ...) -> _Array:
-        """A copy with a window on its memory overwritten.
+        """A copy with a strided window on its memory overwritten.
 
         ``aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor``"""
     @staticmethod
@@ -7848,14 +7848,14 @@ class _aten_avg_pool2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_avg_pool2d_backward:
-    """Each gradient shared out over its window."""
+    """Each gradient divided over its window."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None) -> _Array:
-        """Each gradient shared out over its window.
+        """Each gradient divided over its window.
 
         ``aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor``"""
     @staticmethod
@@ -7884,14 +7884,14 @@ class _aten_avg_pool3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_avg_pool3d_backward:
-    """Each gradient shared out over its window."""
+    """Each gradient divided over its window."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None) -> _Array:
-        """Each gradient shared out over its window.
+        """Each gradient divided over its window.
 
         ``aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor``"""
     @staticmethod
@@ -7928,7 +7928,7 @@ class _aten_baddbmm:
         ``aten::baddbmm.dtype_out(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def dtype(self: _Tensor, batch1: _Tensor, batch2: _Tensor, out_dtype: _ScalarType, *, beta: _Scalar = ..., alpha: _Scalar = ...) -> _Array:
-        """`baddbmm` with the sums of half types left in float32, ``self`` too; torch has code for it on GPUs only.
+        """`baddbmm` in ``out_dtype``, which may be float32 for half types (as may ``self``); torch has it on GPUs only.
 
         ``aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -7944,7 +7944,7 @@ class _aten_baddbmm_:
     def overloads(self) -> list[str]: ...
 
 class _aten_bartlett_window:
-    """Triangle that returns to zero at its end.
+    """A triangle over one period, 0 at both ends.
 
     Like ``numpy.bartlett``, with 4 known differences: ``torchnp explain bartlett_window``."""
     @overload
@@ -7957,12 +7957,12 @@ class _aten_bartlett_window:
     def __call__(_, /, window_length: _int, periodic: _bool, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(window_length: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Triangle that returns to zero at its end.
+        """A triangle over one period, 0 at both ends.
 
         ``aten::bartlett_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def periodic(window_length: _int, periodic: _bool, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Triangle that returns to zero at its end.
+        """A triangle over one period, 0 at both ends.
 
         ``aten::bartlett_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -7978,21 +7978,21 @@ class _aten_bartlett_window:
     def overloads(self) -> list[str]: ...
 
 class _aten_batch_norm:
-    """Batch normalisation; writes the running statistics in training."""
+    """Batch normalization; updates the running statistics in training."""
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> _Array:
-        """Batch normalisation; writes the running statistics in training.
+        """Batch normalization; updates the running statistics in training.
 
         ``aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_batch_norm_backward:
-    """`native_batch_norm_backward`; the reserve is for other devices."""
+    """`native_batch_norm_backward`; the reserve buffer, for other devices, is ignored."""
     def __call__(_, /, grad_out: _Tensor, input: _Tensor, weight: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, save_mean: _Tensor | None, save_var: _Tensor | None, update: _bool, eps: _float, output_mask: Sequence[_bool] | _bool, reserve: _Tensor) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(grad_out: _Tensor, input: _Tensor, weight: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, save_mean: _Tensor | None, save_var: _Tensor | None, update: _bool, eps: _float, output_mask: Sequence[_bool] | _bool, reserve: _Tensor) -> tuple[_Array, _Array, _Array]:
-        """`native_batch_norm_backward`; the reserve is for other devices.
+        """`native_batch_norm_backward`; the reserve buffer, for other devices, is ignored.
 
         ``aten::batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -8124,7 +8124,7 @@ class _aten_batch_norm_update_stats:
     def overloads(self) -> list[str]: ...
 
 class _aten_bernoulli:
-    """1 with the probability that stands in each place, else 0.
+    """1 with the probability that each element gives, else 0.
 
     Like ``numpy.random.binomial``, with 3 known differences: ``torchnp explain bernoulli``."""
     @overload
@@ -8141,7 +8141,7 @@ class _aten_bernoulli:
     def __call__(_, /, self: _Tensor, p: _float = ..., *, generator: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, generator: Any | None = ...) -> _Array:
-        """1 with the probability that stands in each place, else 0.
+        """1 with the probability that each element gives, else 0.
 
         ``aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -8156,7 +8156,7 @@ class _aten_bernoulli:
         ``aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
     def Tensor(self: _Tensor, p: _Tensor, *, generator: Any | None = ...) -> _Array:
-        """1 with the probability that stands in p, else 0, in the dtype of self.
+        """1 with the probability in ``p``, else 0, in the dtype of ``self``.
 
         ``aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -8186,7 +8186,7 @@ class _aten_bernoulli_:
         ``aten::bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)``"""
     @staticmethod
     def float(self: _Array, p: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Write 1 with probability p, else 0, in the order of memory (bernoulli.p goes row by row).
+        """Fill with 1 with probability p, else 0, drawn in memory order (bernoulli.p: in row-major order).
 
         ``aten::bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -8748,7 +8748,7 @@ class _aten_bmm:
         ``aten::bmm.dtype_out(Tensor self, Tensor mat2, ScalarType out_dtype, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def dtype(self: _Tensor, mat2: _Tensor, out_dtype: _ScalarType) -> _Array:
-        """`bmm` with the sums of half types left in float32; torch has code for it on GPUs only.
+        """`bmm` in ``out_dtype``, which may be float32 for half types; torch has it on GPUs only.
 
         ``aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -8854,7 +8854,7 @@ class _aten_cat:
     def overloads(self) -> list[str]: ...
 
 class _aten_cauchy:
-    """Cauchy values around a median.
+    """Cauchy values with a median and a scale.
 
     Like ``numpy.random.standard_cauchy``, with 4 known differences: ``torchnp explain cauchy``."""
     @overload
@@ -8863,7 +8863,7 @@ class _aten_cauchy:
     def __call__(_, /, self: _Tensor, median: _float = ..., sigma: _float = ..., *, generator: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, median: _float = ..., sigma: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Cauchy values around a median.
+        """Cauchy values with a median and a scale.
 
         ``aten::cauchy(Tensor self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -8976,11 +8976,11 @@ class _aten_chain_matmul:
     def overloads(self) -> list[str]: ...
 
 class _aten_chalf:
-    """The tensor in complex32."""
+    """The tensor cast to complex32."""
     def __call__(_, /, self: _Tensor, *, memory_format: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, memory_format: Any | None = ...) -> _Array:
-        """The tensor in complex32.
+        """The tensor cast to complex32.
 
         ``aten::chalf(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -9336,7 +9336,7 @@ class _aten_col2im:
     def overloads(self) -> list[str]: ...
 
 class _aten_column_stack:
-    """`hstack` that takes vectors for columns.
+    """`hstack` with vectors as columns.
 
     Like ``numpy.column_stack``, with 1 known difference: ``torchnp explain column_stack``."""
     @overload
@@ -9345,7 +9345,7 @@ class _aten_column_stack:
     def __call__(_, /, tensors: Sequence[_Tensor], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor]) -> _Array:
-        """`hstack` that takes vectors for columns.
+        """`hstack` with vectors as columns.
 
         ``aten::column_stack(Tensor[] tensors) -> Tensor``"""
     @staticmethod
@@ -9424,13 +9424,13 @@ class _aten_concatenate:
     def overloads(self) -> list[str]: ...
 
 class _aten_conj:
-    """The conjugate, computed: torch sets a bit on a view, which an array cannot carry.
+    """The conjugate, computed eagerly: arrays lack the conjugate bit that torch sets on a view.
 
     Like ``numpy.conjugate``, with 1 known difference: ``torchnp explain conj``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The conjugate, computed: torch sets a bit on a view, which an array cannot carry.
+        """The conjugate, computed eagerly: arrays lack the conjugate bit that torch sets on a view.
 
         ``aten::conj(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -9568,7 +9568,7 @@ class _aten_conv_depthwise3d:
         ``aten::conv_depthwise3d.out(Tensor self, Tensor weight, SymInt[3] kernel_size, Tensor? bias, SymInt[3] stride, SymInt[3] padding, SymInt[3] dilation, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, dilation: Sequence[_int] | _int) -> _Array:
-        """`convolution` of each channel by itself; torch has it on other devices only.
+        """Depthwise `convolution`, one group per channel; torch has it on other devices only.
 
         ``aten::conv_depthwise3d(Tensor self, Tensor weight, SymInt[3] kernel_size, Tensor? bias, SymInt[3] stride, SymInt[3] padding, SymInt[3] dilation) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -9602,31 +9602,31 @@ class _aten_conv_tbc_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_conv_transpose1d:
-    """The adjoint of a convolution."""
+    """Transposed convolution."""
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., groups: _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., groups: _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array:
-        """The adjoint of a convolution.
+        """Transposed convolution.
 
         ``aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_conv_transpose2d:
-    """The adjoint of a convolution."""
+    """Transposed convolution."""
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., groups: _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array: ...
     @staticmethod
     def input(input: _Tensor, weight: _Tensor, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., groups: _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array:
-        """The adjoint of a convolution.
+        """Transposed convolution.
 
         ``aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_conv_transpose3d:
-    """The adjoint of a convolution."""
+    """Transposed convolution."""
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., groups: _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array: ...
     @staticmethod
     def input(input: _Tensor, weight: _Tensor, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., groups: _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array:
-        """The adjoint of a convolution.
+        """Transposed convolution.
 
         ``aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -9886,7 +9886,7 @@ class _aten_cosine_similarity:
     def overloads(self) -> list[str]: ...
 
 class _aten_count_nonzero:
-    """How many elements differ from 0.
+    """The number of nonzero elements.
 
     Like ``numpy.count_nonzero``, with no known difference: ``torchnp explain count_nonzero``."""
     @overload
@@ -9899,12 +9899,12 @@ class _aten_count_nonzero:
     def __call__(_, /, self: _Tensor, dim: _int | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int | None = ...) -> _Array:
-        """How many elements differ from 0.
+        """The number of nonzero elements.
 
         ``aten::count_nonzero(Tensor self, int? dim=None) -> Tensor``"""
     @staticmethod
     def dim_IntList(self: _Tensor, dim: Sequence[_int]) -> _Array:
-        """How many elements over dimensions differ from 0.
+        """The number of nonzero elements over dimensions.
 
         ``aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor``"""
     @staticmethod
@@ -10016,14 +10016,14 @@ class _aten_cudnn_affine_grid_generator_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_cudnn_batch_norm:
-    """`native_batch_norm`, and no reserved memory."""
+    """`native_batch_norm`, and an empty reserve buffer."""
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, exponential_average_factor: _float, epsilon: _float) -> tuple[_Array, _Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, exponential_average_factor: _float, epsilon: _float, *, out0: _Array, out1: _Array, out2: _Array, out3: _Array) -> tuple[_Array, _Array, _Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, exponential_average_factor: _float, epsilon: _float) -> tuple[_Array, _Array, _Array, _Array]:
-        """`native_batch_norm`, and no reserved memory.
+        """`native_batch_norm`, and an empty reserve buffer.
 
         ``aten::cudnn_batch_norm(Tensor input, Tensor weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float exponential_average_factor, float epsilon) -> (Tensor, Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -10034,14 +10034,14 @@ class _aten_cudnn_batch_norm:
     def overloads(self) -> list[str]: ...
 
 class _aten_cudnn_batch_norm_backward:
-    """`native_batch_norm_backward` of training."""
+    """`native_batch_norm_backward` in training mode."""
     @overload
     def __call__(_, /, input: _Tensor, grad_output: _Tensor, weight: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, save_mean: _Tensor | None, save_var: _Tensor | None, epsilon: _float, reserveSpace: _Tensor) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, grad_output: _Tensor, weight: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, save_mean: _Tensor | None, save_var: _Tensor | None, epsilon: _float, reserveSpace: _Tensor, *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, grad_output: _Tensor, weight: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, save_mean: _Tensor | None, save_var: _Tensor | None, epsilon: _float, reserveSpace: _Tensor) -> tuple[_Array, _Array, _Array]:
-        """`native_batch_norm_backward` of training.
+        """`native_batch_norm_backward` in training mode.
 
         ``aten::cudnn_batch_norm_backward(Tensor input, Tensor grad_output, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, float epsilon, Tensor reserveSpace) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -10124,14 +10124,14 @@ class _aten_cudnn_convolution_transpose:
     def overloads(self) -> list[str]: ...
 
 class _aten_cudnn_grid_sampler:
-    """`grid_sampler_2d` between four neighbours, zero outside, with aligned corners."""
+    """`grid_sampler_2d` in bilinear mode, with zero padding and aligned corners."""
     @overload
     def __call__(_, /, self: _Tensor, grid: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, grid: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, grid: _Tensor) -> _Array:
-        """`grid_sampler_2d` between four neighbours, zero outside, with aligned corners.
+        """`grid_sampler_2d` in bilinear mode, with zero padding and aligned corners.
 
         ``aten::cudnn_grid_sampler(Tensor self, Tensor grid) -> Tensor output``"""
     @staticmethod
@@ -10142,14 +10142,14 @@ class _aten_cudnn_grid_sampler:
     def overloads(self) -> list[str]: ...
 
 class _aten_cudnn_grid_sampler_backward:
-    """`grid_sampler_2d_backward` between four neighbours, zero outside, with aligned corners."""
+    """`grid_sampler_2d_backward` in bilinear mode, with zero padding and aligned corners."""
     @overload
     def __call__(_, /, self: _Tensor, grid: _Tensor, grad_output: _Tensor) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, grid: _Tensor, grad_output: _Tensor, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, grid: _Tensor, grad_output: _Tensor) -> tuple[_Array, _Array]:
-        """`grid_sampler_2d_backward` between four neighbours, zero outside, with aligned corners.
+        """`grid_sampler_2d_backward` in bilinear mode, with zero padding and aligned corners.
 
         ``aten::cudnn_grid_sampler_backward(Tensor self, Tensor grid, Tensor grad_output) -> (Tensor grad_self, Tensor grad_grid)``"""
     @staticmethod
@@ -10160,17 +10160,17 @@ class _aten_cudnn_grid_sampler_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_cudnn_is_acceptable:
-    """Whether cuDNN takes a tensor; none of these."""
+    """Always False: cuDNN takes no CPU tensor."""
     def __call__(_, /, self: _Tensor) -> _bool: ...
     @staticmethod
     def default(self: _Tensor) -> _bool:
-        """Whether cuDNN takes a tensor; none of these.
+        """Always False: cuDNN takes no CPU tensor.
 
         ``aten::cudnn_is_acceptable(Tensor self) -> bool``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_cummax:
-    """Running maxima along a dimension and the last index of each; NaN stays.
+    """Running maxima along a dimension and the last index of each; NaN propagates.
 
     Like ``numpy.maximum.accumulate``, with 3 known differences: ``torchnp explain cummax``."""
     @overload
@@ -10179,7 +10179,7 @@ class _aten_cummax:
     def __call__(_, /, self: _Tensor, dim: _int, *, values: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, dim: _int) -> tuple[_Array, _Array]:
-        """Running maxima along a dimension and the last index of each; NaN stays.
+        """Running maxima along a dimension and the last index of each; NaN propagates.
 
         ``aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)``"""
     @staticmethod
@@ -10200,7 +10200,7 @@ class _aten_cummaxmin_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_cummin:
-    """Running minima along a dimension and the last index of each; NaN stays.
+    """Running minima along a dimension and the last index of each; NaN propagates.
 
     Like ``numpy.minimum.accumulate``, with 3 known differences: ``torchnp explain cummin``."""
     @overload
@@ -10209,7 +10209,7 @@ class _aten_cummin:
     def __call__(_, /, self: _Tensor, dim: _int, *, values: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, dim: _int) -> tuple[_Array, _Array]:
-        """Running minima along a dimension and the last index of each; NaN stays.
+        """Running minima along a dimension and the last index of each; NaN propagates.
 
         ``aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)``"""
     @staticmethod
@@ -10354,26 +10354,26 @@ class _aten_deg2rad_:
     def overloads(self) -> list[str]: ...
 
 class _aten_dense_dim:
-    """All dimensions of an array are dense.
+    """The number of dimensions: all are dense.
 
     Like ``numpy.ndim``, with no known difference: ``torchnp explain dense_dim``."""
     def __call__(_, /, self: _Tensor) -> _int: ...
     @staticmethod
     def default(self: _Tensor) -> _int:
-        """All dimensions of an array are dense.
+        """The number of dimensions: all are dense.
 
         ``aten::dense_dim(Tensor self) -> int``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_dequantize:
-    """Values in float32; those that are need no copy."""
+    """Values cast to float32; a float32 tensor is not copied."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def self(self: _Tensor) -> _Array:
-        """Values in float32; those that are need no copy.
+        """Values cast to float32; a float32 tensor is not copied.
 
         ``aten::dequantize.self(Tensor self) -> Tensor``"""
     @staticmethod
@@ -10480,13 +10480,13 @@ class _aten_diag_embed:
     def overloads(self) -> list[str]: ...
 
 class _aten_diagflat:
-    """The matrix that has all elements on a diagonal.
+    """A matrix with all elements on a diagonal.
 
     Like ``numpy.diagflat``, with no known difference: ``torchnp explain diagflat``."""
     def __call__(_, /, self: _Tensor, offset: _int = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, offset: _int = ...) -> _Array:
-        """The matrix that has all elements on a diagonal.
+        """A matrix with all elements on a diagonal.
 
         ``aten::diagflat(Tensor self, int offset=0) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -10842,11 +10842,11 @@ class _aten_dot:
     def overloads(self) -> list[str]: ...
 
 class _aten_dropout:
-    """Zero with probability p and divide the rest by 1 - p; the input itself when there is nothing to do."""
+    """Zero elements with probability p and divide the rest by 1 - p; the input itself if there is nothing to do."""
     def __call__(_, /, input: _Tensor, p: _float, train: _bool) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, p: _float, train: _bool) -> _Array:
-        """Zero with probability p and divide the rest by 1 - p; the input itself when there is nothing to do.
+        """Zero elements with probability p and divide the rest by 1 - p; the input itself if there is nothing to do.
 
         ``aten::dropout(Tensor input, float p, bool train) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -10862,7 +10862,7 @@ class _aten_dropout_:
     def overloads(self) -> list[str]: ...
 
 class _aten_dsplit:
-    """Equal pieces, or pieces that begin at the indices, along dimension 2.
+    """Equal pieces, or pieces split at the indices, along dimension 2.
 
     Like ``numpy.dsplit``, with no known difference: ``torchnp explain dsplit``."""
     @overload
@@ -10871,12 +10871,12 @@ class _aten_dsplit:
     def __call__(_, /, self: _Tensor, indices: Sequence[_int]) -> _list[_Array]: ...
     @staticmethod
     def int(self: _Tensor, sections: _int) -> _list[_Array]:
-        """Equal pieces, or pieces that begin at the indices, along dimension 2.
+        """Equal pieces, or pieces split at the indices, along dimension 2.
 
         ``aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]``"""
     @staticmethod
     def array(self: _Tensor, indices: Sequence[_int]) -> _list[_Array]:
-        """Equal pieces, or pieces that begin at the indices, along dimension 2.
+        """Equal pieces, or pieces split at the indices, along dimension 2.
 
         ``aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]``"""
     def overloads(self) -> list[str]: ...
@@ -11002,7 +11002,7 @@ class _aten_embedding_bag:
         ``aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)``"""
     @staticmethod
     def padding_idx(weight: _Tensor, indices: _Tensor, offsets: _Tensor, scale_grad_by_freq: _bool, mode: _int, sparse: _bool, per_sample_weights: _Tensor | None, include_last_offset: _bool, padding_idx: _int | None) -> tuple[_Array, _Array, _Array, _Array]:
-        """`_embedding_bag`; the padding index may be none or count from the end.
+        """`_embedding_bag`; ``padding_idx`` may be None or negative.
 
         ``aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -11468,7 +11468,7 @@ class _aten_exponential_:
     def overloads(self) -> list[str]: ...
 
 class _aten_eye:
-    """Ones on the diagonal of an n by m matrix, square unless told.
+    """An n by m matrix with ones on the diagonal, square by default.
 
     Like ``numpy.eye``, with 2 known differences: ``torchnp explain eye``."""
     @overload
@@ -11481,12 +11481,12 @@ class _aten_eye:
     def __call__(_, /, n: _int, m: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(n: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Ones on the diagonal of an n by m matrix, square unless told.
+        """An n by m matrix with ones on the diagonal, square by default.
 
         ``aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def m(n: _int, m: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Ones on the diagonal of an n by m matrix, square unless told.
+        """An n by m matrix with ones on the diagonal, square by default.
 
         ``aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -11540,19 +11540,19 @@ class _aten_fake_quantize_per_channel_affine_cachemask_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_fake_quantize_per_tensor_affine:
-    """Values rounded to multiples of ``scale`` within the range."""
+    """Values rounded to multiples of ``scale`` and clamped to the range."""
     @overload
     def __call__(_, /, self: _Tensor, scale: _float, zero_point: _int, quant_min: _int, quant_max: _int) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, quant_min: _int, quant_max: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, scale: _float, zero_point: _int, quant_min: _int, quant_max: _int) -> _Array:
-        """Values rounded to multiples of ``scale`` within the range.
+        """Values rounded to multiples of ``scale`` and clamped to the range.
 
         ``aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor``"""
     @staticmethod
     def tensor_qparams(self: _Tensor, scale: _Tensor, zero_point: _Tensor, quant_min: _int, quant_max: _int) -> _Array:
-        """`fake_quantize_per_tensor_affine` with numbers that come as tensors.
+        """`fake_quantize_per_tensor_affine` with scale and zero point as tensors.
 
         ``aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -12494,14 +12494,14 @@ class _aten_frac_:
     def overloads(self) -> list[str]: ...
 
 class _aten_fractional_max_pool2d:
-    """Maximum over windows whose places follow from random samples, and its flat index."""
+    """Maximum over windows placed by random samples, and its flat spatial index."""
     @overload
     def __call__(_, /, self: _Tensor, kernel_size: Sequence[_int] | _int, output_size: Sequence[_int] | _int, random_samples: _Tensor) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, kernel_size: Sequence[_int] | _int, output_size: Sequence[_int] | _int, random_samples: _Tensor, *, output: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, kernel_size: Sequence[_int] | _int, output_size: Sequence[_int] | _int, random_samples: _Tensor) -> tuple[_Array, _Array]:
-        """Maximum over windows whose places follow from random samples, and its flat index.
+        """Maximum over windows placed by random samples, and its flat spatial index.
 
         ``aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -12512,14 +12512,14 @@ class _aten_fractional_max_pool2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_fractional_max_pool2d_backward:
-    """Gradients put where the maxima stood."""
+    """Zeros with each gradient added at its maximum."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, output_size: Sequence[_int] | _int, indices: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, output_size: Sequence[_int] | _int, indices: _Tensor, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, output_size: Sequence[_int] | _int, indices: _Tensor) -> _Array:
-        """Gradients put where the maxima stood.
+        """Zeros with each gradient added at its maximum.
 
         ``aten::fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices) -> Tensor``"""
     @staticmethod
@@ -12530,14 +12530,14 @@ class _aten_fractional_max_pool2d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_fractional_max_pool3d:
-    """Maximum over windows whose places follow from random samples, and its flat index."""
+    """Maximum over windows placed by random samples, and its flat spatial index."""
     @overload
     def __call__(_, /, self: _Tensor, kernel_size: Sequence[_int] | _int, output_size: Sequence[_int] | _int, random_samples: _Tensor) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, kernel_size: Sequence[_int] | _int, output_size: Sequence[_int] | _int, random_samples: _Tensor, *, output: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, kernel_size: Sequence[_int] | _int, output_size: Sequence[_int] | _int, random_samples: _Tensor) -> tuple[_Array, _Array]:
-        """Maximum over windows whose places follow from random samples, and its flat index.
+        """Maximum over windows placed by random samples, and its flat spatial index.
 
         ``aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -12548,14 +12548,14 @@ class _aten_fractional_max_pool3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_fractional_max_pool3d_backward:
-    """Gradients put where the maxima stood."""
+    """Zeros with each gradient added at its maximum."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, output_size: Sequence[_int] | _int, indices: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, output_size: Sequence[_int] | _int, indices: _Tensor, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, output_size: Sequence[_int] | _int, indices: _Tensor) -> _Array:
-        """Gradients put where the maxima stood.
+        """Zeros with each gradient added at its maximum.
 
         ``aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor indices) -> Tensor``"""
     @staticmethod
@@ -12646,11 +12646,11 @@ class _aten_full_like:
     def overloads(self) -> list[str]: ...
 
 class _aten_fused_moving_avg_obs_fake_quant:
-    """Fake-quantized values; the range, its scale and its zero point are written where they came from."""
+    """Fake-quantized values; updates the running range, the scale and the zero point in place."""
     def __call__(_, /, self: _Tensor, observer_on: _Tensor, fake_quant_on: _Tensor, running_min: _Array, running_max: _Array, scale: _Array, zero_point: _Array, averaging_const: _float, quant_min: _int, quant_max: _int, ch_axis: _int, per_row_fake_quant: _bool = ..., symmetric_quant: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, observer_on: _Tensor, fake_quant_on: _Tensor, running_min: _Array, running_max: _Array, scale: _Array, zero_point: _Array, averaging_const: _float, quant_min: _int, quant_max: _int, ch_axis: _int, per_row_fake_quant: _bool = ..., symmetric_quant: _bool = ...) -> _Array:
-        """Fake-quantized values; the range, its scale and its zero point are written where they came from.
+        """Fake-quantized values; updates the running range, the scale and the zero point in place.
 
         ``aten::fused_moving_avg_obs_fake_quant(Tensor self, Tensor observer_on, Tensor fake_quant_on, Tensor(a!) running_min, Tensor(b!) running_max, Tensor(c!) scale, Tensor(d!) zero_point, float averaging_const, int quant_min, int quant_max, int ch_axis, bool per_row_fake_quant=False, bool symmetric_quant=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -12818,7 +12818,7 @@ class _aten_gelu_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_geometric:
-    """Trials up to the first success, each of probability p.
+    """Geometric values: trials up to the first success, each with probability p.
 
     Like ``numpy.random.geometric``, with 4 known differences: ``torchnp explain geometric``."""
     @overload
@@ -12827,7 +12827,7 @@ class _aten_geometric:
     def __call__(_, /, self: _Tensor, p: _float, *, generator: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, p: _float, *, generator: Any | None = ...) -> _Array:
-        """Trials up to the first success, each of probability p.
+        """Geometric values: trials up to the first success, each with probability p.
 
         ``aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -12868,7 +12868,7 @@ class _aten_geqrf:
     def overloads(self) -> list[str]: ...
 
 class _aten_ger:
-    """Products of all pairs of two vectors.
+    """Outer product of two vectors.
 
     Like ``numpy.outer``, with 1 known difference: ``torchnp explain ger``."""
     @overload
@@ -12877,7 +12877,7 @@ class _aten_ger:
     def __call__(_, /, self: _Tensor, vec2: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, vec2: _Tensor) -> _Array:
-        """Products of all pairs of two vectors.
+        """Outer product of two vectors.
 
         ``aten::ger(Tensor self, Tensor vec2) -> Tensor``"""
     @staticmethod
@@ -12888,11 +12888,11 @@ class _aten_ger:
     def overloads(self) -> list[str]: ...
 
 class _aten_get_device:
-    """-1, the CPU."""
+    """Always -1, for the CPU."""
     def __call__(_, /, self: _Tensor) -> _int: ...
     @staticmethod
     def default(self: _Tensor) -> _int:
-        """-1, the CPU.
+        """Always -1, for the CPU.
 
         ``aten::get_device(Tensor self) -> int``"""
     def overloads(self) -> list[str]: ...
@@ -12970,7 +12970,7 @@ class _aten_glu_jvp:
     def overloads(self) -> list[str]: ...
 
 class _aten_gradient:
-    """Derivatives along dimensions, by default all, whose points are a number apart.
+    """Derivatives along dimensions, by default all, with one spacing.
 
     Like ``numpy.gradient``, with 3 known differences: ``torchnp explain gradient``."""
     @overload
@@ -12989,27 +12989,27 @@ class _aten_gradient:
     def __call__(_, /, self: _Tensor, *, spacing: Sequence[_Tensor], dim: Sequence[_int], edge_order: _int = ...) -> _list[_Array]: ...
     @staticmethod
     def scalarint(self: _Tensor, *, spacing: _Scalar | None = ..., dim: _int | None = ..., edge_order: _int = ...) -> _list[_Array]:
-        """Derivatives along dimensions, by default all, whose points are a number apart.
+        """Derivatives along dimensions, by default all, with one spacing.
 
         ``aten::gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]``"""
     @staticmethod
     def scalararray(self: _Tensor, *, spacing: _Scalar, dim: Sequence[_int], edge_order: _int = ...) -> _list[_Array]:
-        """Derivatives along the dimensions listed.
+        """Derivatives along the listed dimensions.
 
         ``aten::gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]``"""
     @staticmethod
     def array(self: _Tensor, *, dim: Sequence[_int], edge_order: _int = ...) -> _list[_Array]:
-        """Derivatives along the dimensions listed, of points one apart.
+        """Derivatives along the listed dimensions, with a spacing of 1.
 
         ``aten::gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]``"""
     @staticmethod
     def scalarrayint(self: _Tensor, *, spacing: Sequence[_Scalar], dim: _int | None = ..., edge_order: _int = ...) -> _list[_Array]:
-        """Derivatives along dimensions, by default all, whose points are as far apart as the numbers say.
+        """Derivatives along dimensions, by default all, with a spacing for each.
 
         ``aten::gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]``"""
     @staticmethod
     def scalarrayarray(self: _Tensor, *, spacing: Sequence[_Scalar], dim: Sequence[_int], edge_order: _int = ...) -> _list[_Array]:
-        """Derivatives along the dimensions listed.
+        """Derivatives along the listed dimensions.
 
         ``aten::gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]``"""
     @staticmethod
@@ -13019,7 +13019,7 @@ class _aten_gradient:
         ``aten::gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]``"""
     @staticmethod
     def tensorarray(self: _Tensor, *, spacing: Sequence[_Tensor], dim: Sequence[_int], edge_order: _int = ...) -> _list[_Array]:
-        """Derivatives along the dimensions listed, with the coordinates of the points.
+        """Derivatives along the listed dimensions, with the coordinates of the points.
 
         ``aten::gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]``"""
     def overloads(self) -> list[str]: ...
@@ -13143,14 +13143,14 @@ class _aten_grid_sampler:
     def overloads(self) -> list[str]: ...
 
 class _aten_grid_sampler_2d:
-    """An image or volume at the points of a grid, coordinates from -1 to 1."""
+    """An image or volume sampled at grid points, whose coordinates run from -1 to 1."""
     @overload
     def __call__(_, /, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> _Array: ...
     @overload
     def __call__(_, /, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> _Array:
-        """An image or volume at the points of a grid, coordinates from -1 to 1.
+        """An image or volume sampled at grid points, whose coordinates run from -1 to 1.
 
         ``aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor``"""
     @staticmethod
@@ -13161,14 +13161,14 @@ class _aten_grid_sampler_2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_grid_sampler_2d_backward:
-    """Gradients in the image or volume, and in the points."""
+    """Gradients with respect to the image or volume, and to the grid."""
     @overload
     def __call__(_, /, grad_output: _Tensor, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool, output_mask: Sequence[_bool] | _bool, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(grad_output: _Tensor, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array]:
-        """Gradients in the image or volume, and in the points.
+        """Gradients with respect to the image or volume, and to the grid.
 
         ``aten::grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -13179,14 +13179,14 @@ class _aten_grid_sampler_2d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_grid_sampler_3d:
-    """An image or volume at the points of a grid, coordinates from -1 to 1."""
+    """An image or volume sampled at grid points, whose coordinates run from -1 to 1."""
     @overload
     def __call__(_, /, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> _Array: ...
     @overload
     def __call__(_, /, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> _Array:
-        """An image or volume at the points of a grid, coordinates from -1 to 1.
+        """An image or volume sampled at grid points, whose coordinates run from -1 to 1.
 
         ``aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor``"""
     @staticmethod
@@ -13197,14 +13197,14 @@ class _aten_grid_sampler_3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_grid_sampler_3d_backward:
-    """Gradients in the image or volume, and in the points."""
+    """Gradients with respect to the image or volume, and to the grid."""
     @overload
     def __call__(_, /, grad_output: _Tensor, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool, output_mask: Sequence[_bool] | _bool, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(grad_output: _Tensor, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array]:
-        """Gradients in the image or volume, and in the points.
+        """Gradients with respect to the image or volume, and to the grid.
 
         ``aten::grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -13403,14 +13403,14 @@ class _aten_hann_window:
     def overloads(self) -> list[str]: ...
 
 class _aten_hardshrink:
-    """0 within ``[-lambd, lambd]``, unchanged outside; of half types lambd is rounded too."""
+    """0 within ``[-lambd, lambd]``, unchanged outside; for half types lambd is rounded first."""
     @overload
     def __call__(_, /, self: _Tensor, lambd: _Scalar = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, lambd: _Scalar = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, lambd: _Scalar = ...) -> _Array:
-        """0 within ``[-lambd, lambd]``, unchanged outside; of half types lambd is rounded too.
+        """0 within ``[-lambd, lambd]``, unchanged outside; for half types lambd is rounded first.
 
         ``aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor``"""
     @staticmethod
@@ -13421,14 +13421,14 @@ class _aten_hardshrink:
     def overloads(self) -> list[str]: ...
 
 class _aten_hardshrink_backward:
-    """``g`` outside ``[-lambd, lambd]``."""
+    """``g`` outside ``[-lambd, lambd]``, else 0."""
     @overload
     def __call__(_, /, grad_out: _Tensor, self: _Tensor, lambd: _Scalar) -> _Array: ...
     @overload
     def __call__(_, /, grad_out: _Tensor, self: _Tensor, lambd: _Scalar, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_out: _Tensor, self: _Tensor, lambd: _Scalar) -> _Array:
-        """``g`` outside ``[-lambd, lambd]``.
+        """``g`` outside ``[-lambd, lambd]``, else 0.
 
         ``aten::hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor``"""
     @staticmethod
@@ -13467,14 +13467,14 @@ class _aten_hardsigmoid_:
     def overloads(self) -> list[str]: ...
 
 class _aten_hardsigmoid_backward:
-    """``g / 6`` strictly inside (-3, 3)."""
+    """``g / 6`` strictly inside (-3, 3), else 0."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor) -> _Array:
-        """``g / 6`` strictly inside (-3, 3).
+        """``g / 6`` strictly inside (-3, 3), else 0.
 
         ``aten::hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor``"""
     @staticmethod
@@ -13559,14 +13559,14 @@ class _aten_hardtanh_:
     def overloads(self) -> list[str]: ...
 
 class _aten_hardtanh_backward:
-    """``g`` strictly inside the limits."""
+    """``g`` strictly inside the limits, else 0."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, min_val: _Scalar, max_val: _Scalar) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, min_val: _Scalar, max_val: _Scalar, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, min_val: _Scalar, max_val: _Scalar) -> _Array:
-        """``g`` strictly inside the limits.
+        """``g`` strictly inside the limits, else 0.
 
         ``aten::hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor``"""
     @staticmethod
@@ -13657,7 +13657,7 @@ class _aten_histc:
     def overloads(self) -> list[str]: ...
 
 class _aten_histogram:
-    """Counts or sums of weights in equal bins, or given ones, and the edges.
+    """Counts or sums of weights in equal or given bins, and the bin edges.
 
     Like ``numpy.histogram``, with 6 known differences: ``torchnp explain histogram``."""
     @overload
@@ -13670,7 +13670,7 @@ class _aten_histogram:
     def __call__(_, /, self: _Tensor, bins: _int = ..., *, range: Sequence[_float] | None = ..., weight: _Tensor | None = ..., density: _bool = ..., hist: _Array, bin_edges: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def bins_tensor(self: _Tensor, bins: _Tensor, *, weight: _Tensor | None = ..., density: _bool = ...) -> tuple[_Array, _Array]:
-        """Counts or sums of weights in equal bins, or given ones, and the edges.
+        """Counts or sums of weights in equal or given bins, and the bin edges.
 
         ``aten::histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)``"""
     @staticmethod
@@ -13680,7 +13680,7 @@ class _aten_histogram:
         ``aten::histogram.bins_tensor_out(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)``"""
     @staticmethod
     def bin_ct(self: _Tensor, bins: _int = ..., *, range: Sequence[_float] | None = ..., weight: _Tensor | None = ..., density: _bool = ...) -> tuple[_Array, _Array]:
-        """Counts or sums of weights in equal bins, or given ones, and the edges.
+        """Counts or sums of weights in equal or given bins, and the bin edges.
 
         ``aten::histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)``"""
     @staticmethod
@@ -13712,13 +13712,13 @@ class _aten_histogramdd:
         ``aten::histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)``"""
     @staticmethod
     def TensorList_bins(self: _Tensor, bins: Sequence[_Tensor], range: Sequence[_float] | None = ..., weight: _Tensor | None = ..., density: _bool = ...) -> tuple[_Array, _list[_Array]]:
-        """`histogramdd` between given edges, which are returned as they are.
+        """`histogramdd` between given edges, which are returned unchanged.
 
         ``aten::histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_hsplit:
-    """Equal pieces, or pieces that begin at the indices, along dimension 1 (0 of a vector).
+    """Equal pieces, or pieces split at the indices, along dimension 1 (0 of a vector).
 
     Like ``numpy.hsplit``, with no known difference: ``torchnp explain hsplit``."""
     @overload
@@ -13727,12 +13727,12 @@ class _aten_hsplit:
     def __call__(_, /, self: _Tensor, indices: Sequence[_int]) -> _list[_Array]: ...
     @staticmethod
     def int(self: _Tensor, sections: _int) -> _list[_Array]:
-        """Equal pieces, or pieces that begin at the indices, along dimension 1 (0 of a vector).
+        """Equal pieces, or pieces split at the indices, along dimension 1 (0 of a vector).
 
         ``aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]``"""
     @staticmethod
     def array(self: _Tensor, indices: Sequence[_int]) -> _list[_Array]:
-        """Equal pieces, or pieces that begin at the indices, along dimension 1 (0 of a vector).
+        """Equal pieces, or pieces split at the indices, along dimension 1 (0 of a vector).
 
         ``aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]``"""
     def overloads(self) -> list[str]: ...
@@ -14006,7 +14006,7 @@ class _aten_index_add_:
     def overloads(self) -> list[str]: ...
 
 class _aten_index_copy:
-    """The tensor with the source's slices written at the positions that a vector names.
+    """A copy of the tensor with slice i of the source written at position ``index[i]`` along a dimension.
 
     Like ``numpy.put_along_axis``, with 4 known differences: ``torchnp explain index_copy``."""
     @overload
@@ -14015,7 +14015,7 @@ class _aten_index_copy:
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, source: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, index: _Tensor, source: _Tensor) -> _Array:
-        """The tensor with the source's slices written at the positions that a vector names.
+        """A copy of the tensor with slice i of the source written at position ``index[i]`` along a dimension.
 
         ``aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor``"""
     @staticmethod
@@ -14172,11 +14172,11 @@ class _aten_index_select:
     def overloads(self) -> list[str]: ...
 
 class _aten_index_select_backward:
-    """The gradient's slices added at the positions that were selected."""
+    """Zeros with the gradient's slices added at the selected positions."""
     def __call__(_, /, grad: _Tensor, self_sizes: Sequence[_int], dim: _int, index: _Tensor) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, self_sizes: Sequence[_int], dim: _int, index: _Tensor) -> _Array:
-        """The gradient's slices added at the positions that were selected.
+        """Zeros with the gradient's slices added at the selected positions.
 
         ``aten::index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -14420,7 +14420,7 @@ class _aten_isfinite:
     def overloads(self) -> list[str]: ...
 
 class _aten_isin:
-    """Whether each element is among the others, in the promoted dtype.
+    """Whether each element is among the test elements, in the promoted dtype.
 
     Like ``numpy.isin``, with 3 known differences: ``torchnp explain isin``."""
     @overload
@@ -14437,7 +14437,7 @@ class _aten_isin:
     def __call__(_, /, element: _Scalar, test_elements: _Tensor, *, assume_unique: _bool = ..., invert: _bool = ..., out: _Array) -> _Array: ...
     @staticmethod
     def Tensor_Tensor(elements: _Tensor, test_elements: _Tensor, *, assume_unique: _bool = ..., invert: _bool = ...) -> _Array:
-        """Whether each element is among the others, in the promoted dtype.
+        """Whether each element is among the test elements, in the promoted dtype.
 
         ``aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor``"""
     @staticmethod
@@ -14457,7 +14457,7 @@ class _aten_isin:
         ``aten::isin.Tensor_Scalar_out(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def Scalar_Tensor(element: _Scalar, test_elements: _Tensor, *, assume_unique: _bool = ..., invert: _bool = ...) -> _Array:
-        """Whether each element is among the others, in the promoted dtype.
+        """Whether each element is among the test elements, in the promoted dtype.
 
         ``aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor``"""
     @staticmethod
@@ -14582,7 +14582,7 @@ class _aten_item:
     def overloads(self) -> list[str]: ...
 
 class _aten_kaiser_window:
-    """Bessel's function I0 of ``beta`` (12) times half an ellipse, 1 at its highest.
+    """``I0(beta sqrt(1 - t^2)) / I0(beta)`` for t from -1 to 1, by default beta 12.
 
     Like ``numpy.kaiser``, with 4 known differences: ``torchnp explain kaiser_window``."""
     @overload
@@ -14599,17 +14599,17 @@ class _aten_kaiser_window:
     def __call__(_, /, window_length: _int, periodic: _bool, beta: _float, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(window_length: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Bessel's function I0 of ``beta`` (12) times half an ellipse, 1 at its highest.
+        """``I0(beta sqrt(1 - t^2)) / I0(beta)`` for t from -1 to 1, by default beta 12.
 
         ``aten::kaiser_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def periodic(window_length: _int, periodic: _bool, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Bessel's function I0 of ``beta`` (12) times half an ellipse, 1 at its highest.
+        """``I0(beta sqrt(1 - t^2)) / I0(beta)`` for t from -1 to 1, by default beta 12.
 
         ``aten::kaiser_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def beta(window_length: _int, periodic: _bool, beta: _float, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Bessel's function I0 of ``beta`` (12) times half an ellipse, 1 at its highest.
+        """``I0(beta sqrt(1 - t^2)) / I0(beta)`` for t from -1 to 1, by default beta 12.
 
         ``aten::kaiser_window.beta(int window_length, bool periodic, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -14690,11 +14690,11 @@ class _aten_l1_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten_layer_norm:
-    """Layer normalisation."""
+    """Layer normalization."""
     def __call__(_, /, input: _Tensor, normalized_shape: Sequence[_int], weight: _Tensor | None = ..., bias: _Tensor | None = ..., eps: _float = ..., cudnn_enable: _bool = ...) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, normalized_shape: Sequence[_int], weight: _Tensor | None = ..., bias: _Tensor | None = ..., eps: _float = ..., cudnn_enable: _bool = ...) -> _Array:
-        """Layer normalisation.
+        """Layer normalization.
 
         ``aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -15564,7 +15564,7 @@ class _aten_linalg_matrix_exp:
     def overloads(self) -> list[str]: ...
 
 class _aten_linalg_matrix_norm:
-    """Norms of matrices: by columns (1), by rows (inf) or spectral (2); the smallest for negative orders.
+    """Matrix norms: the largest column sum (1), row sum (inf) or singular value (2); the smallest if negative.
 
     Like ``numpy.linalg.matrix_norm``, with 1 known difference: ``torchnp explain linalg_matrix_norm``."""
     @overload
@@ -15577,7 +15577,7 @@ class _aten_linalg_matrix_norm:
     def __call__(_, /, self: _Tensor, ord: _str = ..., dim: Sequence[_int] = ..., keepdim: _bool = ..., *, dtype: _ScalarType | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, ord: _Scalar, dim: Sequence[_int] = ..., keepdim: _bool = ..., *, dtype: _ScalarType | None = ...) -> _Array:
-        """Norms of matrices: by columns (1), by rows (inf) or spectral (2); the smallest for negative orders.
+        """Matrix norms: the largest column sum (1), row sum (inf) or singular value (2); the smallest if negative.
 
         ``aten::linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor``"""
     @staticmethod
@@ -15618,7 +15618,7 @@ class _aten_linalg_matrix_power:
     def overloads(self) -> list[str]: ...
 
 class _aten_linalg_matrix_rank:
-    """Number of singular values above an absolute tolerance, which may be one for each matrix.
+    """Number of singular values above an absolute tolerance, which may differ for each matrix.
 
     Like ``numpy.linalg.matrix_rank``, with 3 known differences: ``torchnp explain linalg_matrix_rank``."""
     @overload
@@ -15639,22 +15639,22 @@ class _aten_linalg_matrix_rank:
     def __call__(_, /, input: _Tensor, tol: _Tensor, hermitian: _bool = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, tol: _float, hermitian: _bool = ...) -> _Array:
-        """Number of singular values above an absolute tolerance, which may be one for each matrix.
+        """Number of singular values above an absolute tolerance, which may differ for each matrix.
 
         ``aten::linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor``"""
     @staticmethod
     def tol_tensor(input: _Tensor, tol: _Tensor, hermitian: _bool = ...) -> _Array:
-        """Number of singular values above an absolute tolerance, which may be one for each matrix.
+        """Number of singular values above an absolute tolerance, which may differ for each matrix.
 
         ``aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor``"""
     @staticmethod
     def atol_rtol_tensor(input: _Tensor, *, atol: _Tensor | None = ..., rtol: _Tensor | None = ..., hermitian: _bool = ...) -> _Array:
-        """Number of singular values above the tolerance, which may be one for each matrix.
+        """Number of singular values above the tolerance, which may differ for each matrix.
 
         ``aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor``"""
     @staticmethod
     def atol_rtol_float(self: _Tensor, *, atol: _float | None = ..., rtol: _float | None = ..., hermitian: _bool = ...) -> _Array:
-        """Number of singular values above the tolerance, which may be one for each matrix.
+        """Number of singular values above the tolerance, which may differ for each matrix.
 
         ``aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor``"""
     @staticmethod
@@ -15700,7 +15700,7 @@ class _aten_linalg_multi_dot:
     def overloads(self) -> list[str]: ...
 
 class _aten_linalg_norm:
-    """Norm of vectors (one dimension, or all flattened without ``ord``) or matrices (two).
+    """Norm of vectors (one dimension, or all without ``ord``) or of matrices (two dimensions).
 
     Like ``numpy.linalg.norm``, with 2 known differences: ``torchnp explain linalg_norm``."""
     @overload
@@ -15713,7 +15713,7 @@ class _aten_linalg_norm:
     def __call__(_, /, self: _Tensor, ord: _str, dim: Sequence[_int] | _int | None = ..., keepdim: _bool = ..., *, dtype: _ScalarType | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, ord: _Scalar | None = ..., dim: Sequence[_int] | _int | None = ..., keepdim: _bool = ..., *, dtype: _ScalarType | None = ...) -> _Array:
-        """Norm of vectors (one dimension, or all flattened without ``ord``) or matrices (two).
+        """Norm of vectors (one dimension, or all without ``ord``) or of matrices (two dimensions).
 
         ``aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor``"""
     @staticmethod
@@ -16096,7 +16096,7 @@ class _aten_linspace:
         ``aten::linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def default(start: _Scalar, end: _Scalar, steps: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """``steps`` numbers from start to end, both included, counted from the nearer end.
+        """``steps`` numbers from start to end, both included, computed from the nearer end.
 
         ``aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -16250,7 +16250,7 @@ class _aten_log_:
     def overloads(self) -> list[str]: ...
 
 class _aten_log_normal:
-    """Exponentials of normal values.
+    """Log-normal values.
 
     Like ``numpy.random.lognormal``, with 5 known differences: ``torchnp explain log_normal``."""
     @overload
@@ -16259,7 +16259,7 @@ class _aten_log_normal:
     def __call__(_, /, self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Exponentials of normal values.
+        """Log-normal values.
 
         ``aten::log_normal(Tensor self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -16422,7 +16422,7 @@ class _aten_logdet:
     def overloads(self) -> list[str]: ...
 
 class _aten_logical_and:
-    """The logical operation on the truth of each element.
+    """The elementwise logical operation; nonzero elements are true.
 
     Like ``numpy.logical_and``, with no known difference: ``torchnp explain logical_and``."""
     @overload
@@ -16431,7 +16431,7 @@ class _aten_logical_and:
     def __call__(_, /, self: _Tensor, other: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
-        """The logical operation on the truth of each element.
+        """The elementwise logical operation; nonzero elements are true.
 
         ``aten::logical_and(Tensor self, Tensor other) -> Tensor``"""
     @staticmethod
@@ -16486,7 +16486,7 @@ class _aten_logical_not_:
     def overloads(self) -> list[str]: ...
 
 class _aten_logical_or:
-    """The logical operation on the truth of each element.
+    """The elementwise logical operation; nonzero elements are true.
 
     Like ``numpy.logical_or``, with no known difference: ``torchnp explain logical_or``."""
     @overload
@@ -16495,7 +16495,7 @@ class _aten_logical_or:
     def __call__(_, /, self: _Tensor, other: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
-        """The logical operation on the truth of each element.
+        """The elementwise logical operation; nonzero elements are true.
 
         ``aten::logical_or(Tensor self, Tensor other) -> Tensor``"""
     @staticmethod
@@ -16518,7 +16518,7 @@ class _aten_logical_or_:
     def overloads(self) -> list[str]: ...
 
 class _aten_logical_xor:
-    """The logical operation on the truth of each element.
+    """The elementwise logical operation; nonzero elements are true.
 
     Like ``numpy.logical_xor``, with no known difference: ``torchnp explain logical_xor``."""
     @overload
@@ -16527,7 +16527,7 @@ class _aten_logical_xor:
     def __call__(_, /, self: _Tensor, other: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
-        """The logical operation on the truth of each element.
+        """The elementwise logical operation; nonzero elements are true.
 
         ``aten::logical_xor(Tensor self, Tensor other) -> Tensor``"""
     @staticmethod
@@ -16582,14 +16582,14 @@ class _aten_logit_:
     def overloads(self) -> list[str]: ...
 
 class _aten_logit_backward:
-    """``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps]."""
+    """``g / (x * (1 - x))``; NaN outside [0, 1] without eps, 0 outside [eps, 1 - eps] with it."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, eps: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, eps: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, eps: _float | None = ...) -> _Array:
-        """``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps].
+        """``g / (x * (1 - x))``; NaN outside [0, 1] without eps, 0 outside [eps, 1 - eps] with it.
 
         ``aten::logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor``"""
     @staticmethod
@@ -16798,11 +16798,11 @@ class _aten_lu_unpack:
     def overloads(self) -> list[str]: ...
 
 class _aten_mH:
-    """The conjugate of the last two dimensions swapped."""
+    """The conjugate transpose over the last two dimensions."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The conjugate of the last two dimensions swapped.
+        """The conjugate transpose over the last two dimensions.
 
         ``aten::mH(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -17071,7 +17071,7 @@ class _aten_max:
         ``aten::max(Tensor self) -> Tensor``"""
     @staticmethod
     def dim(self: _Tensor, dim: _int, keepdim: _bool = ...) -> tuple[_Array, _Array]:
-        """Largest elements along a dimension and where the first of each is; the first NaN wins.
+        """Largest elements along a dimension and the first index of each; the first NaN wins.
 
         ``aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)``"""
     @staticmethod
@@ -17140,14 +17140,14 @@ class _aten_max_pool2d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_max_pool2d_with_indices:
-    """Maximum over windows of an image or volume, and its flat index in there."""
+    """Maximum over windows of an image or volume, and its flat spatial index."""
     @overload
     def __call__(_, /, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ..., *, out: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> tuple[_Array, _Array]:
-        """Maximum over windows of an image or volume, and its flat index in there.
+        """Maximum over windows of an image or volume, and its flat spatial index.
 
         ``aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -17158,14 +17158,14 @@ class _aten_max_pool2d_with_indices:
     def overloads(self) -> list[str]: ...
 
 class _aten_max_pool2d_with_indices_backward:
-    """Gradients put where the maxima stood."""
+    """Zeros with each gradient added at its maximum."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, dilation: Sequence[_int] | _int, ceil_mode: _bool, indices: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, dilation: Sequence[_int] | _int, ceil_mode: _bool, indices: _Tensor, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, dilation: Sequence[_int] | _int, ceil_mode: _bool, indices: _Tensor) -> _Array:
-        """Gradients put where the maxima stood.
+        """Zeros with each gradient added at its maximum.
 
         ``aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor``"""
     @staticmethod
@@ -17186,14 +17186,14 @@ class _aten_max_pool3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_max_pool3d_with_indices:
-    """Maximum over windows of an image or volume, and its flat index in there."""
+    """Maximum over windows of an image or volume, and its flat spatial index."""
     @overload
     def __call__(_, /, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ..., *, out: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> tuple[_Array, _Array]:
-        """Maximum over windows of an image or volume, and its flat index in there.
+        """Maximum over windows of an image or volume, and its flat spatial index.
 
         ``aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -17204,14 +17204,14 @@ class _aten_max_pool3d_with_indices:
     def overloads(self) -> list[str]: ...
 
 class _aten_max_pool3d_with_indices_backward:
-    """Gradients put where the maxima stood."""
+    """Zeros with each gradient added at its maximum."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, dilation: Sequence[_int] | _int, ceil_mode: _bool, indices: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, dilation: Sequence[_int] | _int, ceil_mode: _bool, indices: _Tensor, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, dilation: Sequence[_int] | _int, ceil_mode: _bool, indices: _Tensor) -> _Array:
-        """Gradients put where the maxima stood.
+        """Zeros with each gradient added at its maximum.
 
         ``aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor``"""
     @staticmethod
@@ -17222,14 +17222,14 @@ class _aten_max_pool3d_with_indices_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_max_unpool2d:
-    """Zeros, with the values where the pool of maxima with indices found them."""
+    """Zeros with each value at its index, as returned by max pooling."""
     @overload
     def __call__(_, /, self: _Tensor, indices: _Tensor, output_size: Sequence[_int] | _int) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, indices: _Tensor, output_size: Sequence[_int] | _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, indices: _Tensor, output_size: Sequence[_int] | _int) -> _Array:
-        """Zeros, with the values where the pool of maxima with indices found them.
+        """Zeros with each value at its index, as returned by max pooling.
 
         ``aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor``"""
     @staticmethod
@@ -17240,14 +17240,14 @@ class _aten_max_unpool2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_max_unpool3d:
-    """Zeros, with the values where the pool of maxima with indices found them."""
+    """Zeros with each value at its index, as returned by max pooling."""
     @overload
     def __call__(_, /, self: _Tensor, indices: _Tensor, output_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, indices: _Tensor, output_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, indices: _Tensor, output_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int) -> _Array:
-        """Zeros, with the values where the pool of maxima with indices found them.
+        """Zeros with each value at its index, as returned by max pooling.
 
         ``aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor``"""
     @staticmethod
@@ -17312,7 +17312,7 @@ class _aten_mean:
     def overloads(self) -> list[str]: ...
 
 class _aten_median:
-    """The lower of the middle elements; NaN if there is one.
+    """The lower median; NaN if any element is NaN.
 
     Like ``numpy.median``, with 3 known differences: ``torchnp explain median``."""
     @overload
@@ -17325,12 +17325,12 @@ class _aten_median:
     def __call__(_, /, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The lower of the middle elements; NaN if there is one.
+        """The lower median; NaN if any element is NaN.
 
         ``aten::median(Tensor self) -> Tensor``"""
     @staticmethod
     def dim(self: _Tensor, dim: _int, keepdim: _bool = ...) -> tuple[_Array, _Array]:
-        """The lower of the middle elements along a dimension and its index; the first NaN if there is one.
+        """The lower median along a dimension and its index; the first NaN if there is one.
 
         ``aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)``"""
     @staticmethod
@@ -17393,7 +17393,7 @@ class _aten_min:
         ``aten::min(Tensor self) -> Tensor``"""
     @staticmethod
     def dim(self: _Tensor, dim: _int, keepdim: _bool = ...) -> tuple[_Array, _Array]:
-        """Smallest elements along a dimension and where the first of each is; the first NaN wins.
+        """Smallest elements along a dimension and the first index of each; the first NaN wins.
 
         ``aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)``"""
     @staticmethod
@@ -17452,14 +17452,14 @@ class _aten_miopen_batch_norm:
     def overloads(self) -> list[str]: ...
 
 class _aten_miopen_batch_norm_backward:
-    """`native_batch_norm_backward` of training."""
+    """`native_batch_norm_backward` in training mode."""
     @overload
     def __call__(_, /, input: _Tensor, grad_output: _Tensor, weight: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, save_mean: _Tensor | None, save_var: _Tensor | None, epsilon: _float) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, grad_output: _Tensor, weight: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, save_mean: _Tensor | None, save_var: _Tensor | None, epsilon: _float, *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, grad_output: _Tensor, weight: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, save_mean: _Tensor | None, save_var: _Tensor | None, epsilon: _float) -> tuple[_Array, _Array, _Array]:
-        """`native_batch_norm_backward` of training.
+        """`native_batch_norm_backward` in training mode.
 
         ``aten::miopen_batch_norm_backward(Tensor input, Tensor grad_output, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, float epsilon) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -17691,7 +17691,7 @@ class _aten_mkldnn_linear_backward:
         ``aten::mkldnn_linear_backward.out(Tensor self, Tensor grad_output, Tensor weight, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))``"""
     @staticmethod
     def default(self: _Tensor, grad_output: _Tensor, weight: _Tensor, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array, _Array]:
-        """The gradients in a linear layer's input, weight and bias, those that are asked for.
+        """The requested gradients of a linear layer's input, weight and bias.
 
         ``aten::mkldnn_linear_backward(Tensor self, Tensor grad_output, Tensor weight, bool[3] output_mask) -> (Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -17709,7 +17709,7 @@ class _aten_mkldnn_linear_backward_input:
         ``aten::mkldnn_linear_backward_input.out(int[] input_size, Tensor grad_output, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(input_size: Sequence[_int], grad_output: _Tensor, weight: _Tensor) -> _Array:
-        """The gradient in a linear layer's input.
+        """The gradient of a linear layer's input.
 
         ``aten::mkldnn_linear_backward_input(int[] input_size, Tensor grad_output, Tensor weight) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17727,7 +17727,7 @@ class _aten_mkldnn_linear_backward_weights:
         ``aten::mkldnn_linear_backward_weights.out(Tensor grad_output, Tensor input, Tensor weight, bool bias_defined, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))``"""
     @staticmethod
     def default(grad_output: _Tensor, input: _Tensor, weight: _Tensor, bias_defined: _bool) -> tuple[_Array, _Array]:
-        """The gradients in a linear layer's weight and, if it has one, its bias.
+        """The gradients of a linear layer's weight and, if it has one, its bias.
 
         ``aten::mkldnn_linear_backward_weights(Tensor grad_output, Tensor input, Tensor weight, bool bias_defined) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -17745,7 +17745,7 @@ class _aten_mkldnn_max_pool2d:
         ``aten::mkldnn_max_pool2d.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> _Array:
-        """The maxima of windows.
+        """Maximum over windows.
 
         ``aten::mkldnn_max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17763,7 +17763,7 @@ class _aten_mkldnn_max_pool2d_backward:
         ``aten::mkldnn_max_pool2d_backward.out(Tensor grad_output, Tensor output, Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(grad_output: _Tensor, output: _Tensor, input: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> _Array:
-        """Gradients put where the maxima stood, which are looked for again.
+        """Zeros with each gradient added at its maximum, which is computed again.
 
         ``aten::mkldnn_max_pool2d_backward(Tensor grad_output, Tensor output, Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17781,7 +17781,7 @@ class _aten_mkldnn_max_pool3d:
         ``aten::mkldnn_max_pool3d.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> _Array:
-        """The maxima of windows.
+        """Maximum over windows.
 
         ``aten::mkldnn_max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17799,7 +17799,7 @@ class _aten_mkldnn_max_pool3d_backward:
         ``aten::mkldnn_max_pool3d_backward.out(Tensor grad_output, Tensor output, Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(grad_output: _Tensor, output: _Tensor, input: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> _Array:
-        """Gradients put where the maxima stood, which are looked for again.
+        """Zeros with each gradient added at its maximum, which is computed again.
 
         ``aten::mkldnn_max_pool3d_backward(Tensor grad_output, Tensor output, Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17817,7 +17817,7 @@ class _aten_mkldnn_reorder_conv2d_weight:
         ``aten::mkldnn_reorder_conv2d_weight.out(Tensor self, SymInt[2] padding=[0, 0], SymInt[2] stride=[1, 1], SymInt[2] dilation=[1, 1], SymInt groups=1, SymInt[]? input_size=None, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Tensor, padding: Sequence[_int] | _int = ..., stride: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., groups: _int = ..., input_size: Sequence[_int] | None = ...) -> _Array:
-        """The weight, in plain order.
+        """A copy of the weight, not reordered.
 
         ``aten::mkldnn_reorder_conv2d_weight(Tensor self, SymInt[2] padding=[0, 0], SymInt[2] stride=[1, 1], SymInt[2] dilation=[1, 1], SymInt groups=1, SymInt[]? input_size=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17835,7 +17835,7 @@ class _aten_mkldnn_reorder_conv3d_weight:
         ``aten::mkldnn_reorder_conv3d_weight.out(Tensor self, SymInt[3] padding=[0, 0, 0], SymInt[3] stride=[1, 1, 1], SymInt[3] dilation=[1, 1, 1], SymInt groups=1, SymInt[]? input_size=None, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Tensor, padding: Sequence[_int] | _int = ..., stride: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., groups: _int = ..., input_size: Sequence[_int] | None = ...) -> _Array:
-        """The weight, in plain order.
+        """A copy of the weight, not reordered.
 
         ``aten::mkldnn_reorder_conv3d_weight(Tensor self, SymInt[3] padding=[0, 0, 0], SymInt[3] stride=[1, 1, 1], SymInt[3] dilation=[1, 1, 1], SymInt groups=1, SymInt[]? input_size=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17909,7 +17909,7 @@ class _aten_mm:
         ``aten::mm.dtype_out(Tensor self, Tensor mat2, ScalarType out_dtype, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def dtype(self: _Tensor, mat2: _Tensor, out_dtype: _ScalarType) -> _Array:
-        """`mm` with the sums of half types left in float32; torch has code for it on GPUs only.
+        """`mm` in ``out_dtype``, which may be float32 for half types; torch has it on GPUs only.
 
         ``aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -18045,7 +18045,7 @@ class _aten_mse_loss_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_msort:
-    """Elements in order along the first dimension.
+    """Elements sorted along the first dimension.
 
     Like ``numpy.sort``, with 2 known differences: ``torchnp explain msort``."""
     @overload
@@ -18054,7 +18054,7 @@ class _aten_msort:
     def __call__(_, /, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Elements in order along the first dimension.
+        """Elements sorted along the first dimension.
 
         ``aten::msort(Tensor self) -> Tensor``"""
     @staticmethod
@@ -18065,7 +18065,7 @@ class _aten_msort:
     def overloads(self) -> list[str]: ...
 
 class _aten_mul:
-    """Product; for bool, and.
+    """Product; for bool, logical and.
 
     Like ``numpy.multiply``, with 9 known differences: ``torchnp explain mul``."""
     @overload
@@ -18078,12 +18078,12 @@ class _aten_mul:
     def __call__(_, /, self: _Tensor | _Scalar, other: _Scalar, *, out: _Array) -> _Array: ...
     @staticmethod
     def Tensor(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
-        """Product; for bool, and.
+        """Product; for bool, logical and.
 
         ``aten::mul.Tensor(Tensor self, Tensor other) -> Tensor``"""
     @staticmethod
     def Scalar(self: _Tensor | _Scalar, other: _Scalar) -> _Array:
-        """Product; for bool, and.
+        """Product; for bool, logical and.
 
         ``aten::mul.Scalar(Tensor self, Scalar other) -> Tensor``"""
     @staticmethod
@@ -18155,14 +18155,14 @@ class _aten_multi_margin_loss_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_multilabel_margin_loss:
-    """`multilabel_margin_loss_forward`, the loss alone."""
+    """The loss of `multilabel_margin_loss_forward` alone."""
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, reduction: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, reduction: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, target: _Tensor, reduction: _int = ...) -> _Array:
-        """`multilabel_margin_loss_forward`, the loss alone.
+        """The loss of `multilabel_margin_loss_forward` alone.
 
         ``aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor``"""
     @staticmethod
@@ -18229,7 +18229,7 @@ class _aten_multinomial:
     def overloads(self) -> list[str]: ...
 
 class _aten_multiply:
-    """Product; for bool, and.
+    """Product; for bool, logical and.
 
     Like ``numpy.multiply``, with 6 known differences: ``torchnp explain multiply``."""
     @overload
@@ -18240,12 +18240,12 @@ class _aten_multiply:
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar, *, out: _Array) -> _Array: ...
     @staticmethod
     def Tensor(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
-        """Product; for bool, and.
+        """Product; for bool, logical and.
 
         ``aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor``"""
     @staticmethod
     def Scalar(self: _Tensor | _Scalar, other: _Scalar) -> _Array:
-        """Product; for bool, and.
+        """Product; for bool, logical and.
 
         ``aten::multiply.Scalar(Tensor self, Scalar other) -> Tensor``"""
     @staticmethod
@@ -18380,7 +18380,7 @@ class _aten_nanmean:
     def overloads(self) -> list[str]: ...
 
 class _aten_nanmedian:
-    """The lower of the middle elements, NaN left out.
+    """The lower median, ignoring NaN.
 
     Like ``numpy.nanmedian``, with 3 known differences: ``torchnp explain nanmedian``."""
     @overload
@@ -18393,12 +18393,12 @@ class _aten_nanmedian:
     def __call__(_, /, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The lower of the middle elements, NaN left out.
+        """The lower median, ignoring NaN.
 
         ``aten::nanmedian(Tensor self) -> Tensor``"""
     @staticmethod
     def dim(self: _Tensor, dim: _int, keepdim: _bool = ...) -> tuple[_Array, _Array]:
-        """The lower of the middle elements along a dimension and its index, NaN left out.
+        """The lower median along a dimension and its index, ignoring NaN.
 
         ``aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)``"""
     @staticmethod
@@ -18508,14 +18508,14 @@ class _aten_narrow_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_native_batch_norm:
-    """Channels less their mean over their standard deviation; writes the running statistics in training."""
+    """Batch normalization of each channel; updates the running statistics in training."""
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float, *, out: _Array, save_mean: _Array, save_invstd: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float) -> tuple[_Array, _Array, _Array]:
-        """Channels less their mean over their standard deviation; writes the running statistics in training.
+        """Batch normalization of each channel; updates the running statistics in training.
 
         ``aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -18572,14 +18572,14 @@ class _aten_native_dropout:
     def overloads(self) -> list[str]: ...
 
 class _aten_native_dropout_backward:
-    """The gradient of what was kept, scaled as it was."""
+    """``grad_output * mask * scale``."""
     @overload
     def __call__(_, /, grad_output: _Tensor, mask: _Tensor, scale: _float) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, mask: _Tensor, scale: _float, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, mask: _Tensor, scale: _float) -> _Array:
-        """The gradient of what was kept, scaled as it was.
+        """``grad_output * mask * scale``.
 
         ``aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor``"""
     @staticmethod
@@ -18946,14 +18946,14 @@ class _aten_nextafter_:
     def overloads(self) -> list[str]: ...
 
 class _aten_nll_loss:
-    """`nll_loss_forward`, the loss alone."""
+    """The loss of `nll_loss_forward` alone."""
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ...) -> _Array:
-        """`nll_loss_forward`, the loss alone.
+        """The loss of `nll_loss_forward` alone.
 
         ``aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor``"""
     @staticmethod
@@ -18964,14 +18964,14 @@ class _aten_nll_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten_nll_loss2d:
-    """`nll_loss2d_forward`, the loss alone."""
+    """The loss of `nll_loss2d_forward` alone."""
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ...) -> _Array:
-        """`nll_loss2d_forward`, the loss alone.
+        """The loss of `nll_loss2d_forward` alone.
 
         ``aten::nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor``"""
     @staticmethod
@@ -19188,7 +19188,7 @@ class _aten_norm_except_dim:
     def overloads(self) -> list[str]: ...
 
 class _aten_normal:
-    """Normal values of a mean each.
+    """Normal values, each with its own mean.
 
     Like ``numpy.random.normal``, with 4 known differences: ``torchnp explain normal``."""
     @overload
@@ -19211,7 +19211,7 @@ class _aten_normal:
     def __call__(_, /, self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def Tensor_float(mean: _Tensor, std: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Normal values of a mean each.
+        """Normal values, each with its own mean.
 
         ``aten::normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -19226,12 +19226,12 @@ class _aten_normal:
         ``aten::normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def float_Tensor(mean: _float, std: _Tensor, *, generator: Any | None = ...) -> _Array:
-        """Normal values of a deviation each, and in the second overload of a mean each, whose dtype they have.
+        """Normal values, each with its own standard deviation; if ``mean`` is a tensor, in its dtype.
 
         ``aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
     def Tensor_Tensor(mean: _Tensor, std: _Tensor, *, generator: Any | None = ...) -> _Array:
-        """Normal values of a deviation each, and in the second overload of a mean each, whose dtype they have.
+        """Normal values, each with its own standard deviation; if ``mean`` is a tensor, in its dtype.
 
         ``aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -19241,7 +19241,7 @@ class _aten_normal:
         ``aten::normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def float_float(mean: _float, std: _float, size: Sequence[_int], *, generator: Any | None = ..., dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Normal values of one mean and deviation.
+        """Normal values with one mean and deviation.
 
         ``aten::normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -19257,25 +19257,25 @@ class _aten_normal:
     def overloads(self) -> list[str]: ...
 
 class _aten_normal_:
-    """Write normal values; memory that is not contiguous is filled one value at a time, from other words.
+    """Fill with normal values; non-contiguous memory is filled one value at a time, from other random words.
 
     Like ``numpy.random.normal``, with 4 known differences: ``torchnp explain normal_``."""
     def __call__(_, /, self: _Array, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Write normal values; memory that is not contiguous is filled one value at a time, from other words.
+        """Fill with normal values; non-contiguous memory is filled one value at a time, from other random words.
 
         ``aten::normal_(Tensor(a!) self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_normal_functional:
-    """Normal values shaped and laid out like a tensor; a complex variance is shared by both parts.
+    """Normal values in another tensor's shape and layout; a complex variance is shared by both parts.
 
     Like ``numpy.random.normal``, with 4 known differences: ``torchnp explain normal_functional``."""
     def __call__(_, /, self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Normal values shaped and laid out like a tensor; a complex variance is shared by both parts.
+        """Normal values in another tensor's shape and layout; a complex variance is shared by both parts.
 
         ``aten::normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -19335,7 +19335,7 @@ class _aten_not_equal_:
     def overloads(self) -> list[str]: ...
 
 class _aten_nuclear_norm:
-    """Sums of singular values.
+    """Nuclear norm: the sum of singular values.
 
     Like ``numpy.linalg.norm``, with 1 known difference: ``torchnp explain nuclear_norm``."""
     @overload
@@ -19348,12 +19348,12 @@ class _aten_nuclear_norm:
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int, keepdim: _bool = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, keepdim: _bool = ...) -> _Array:
-        """Sums of singular values.
+        """Nuclear norm: the sum of singular values.
 
         ``aten::nuclear_norm(Tensor self, bool keepdim=False) -> Tensor``"""
     @staticmethod
     def dim(self: _Tensor, dim: Sequence[_int] | _int, keepdim: _bool = ...) -> _Array:
-        """Sums of singular values.
+        """Nuclear norm: the sum of singular values.
 
         ``aten::nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor``"""
     @staticmethod
@@ -19479,7 +19479,7 @@ class _aten_ormqr:
     def overloads(self) -> list[str]: ...
 
 class _aten_outer:
-    """Products of all pairs of two vectors.
+    """Outer product of two vectors.
 
     Like ``numpy.outer``, with 1 known difference: ``torchnp explain outer``."""
     @overload
@@ -19488,7 +19488,7 @@ class _aten_outer:
     def __call__(_, /, self: _Tensor, vec2: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, vec2: _Tensor) -> _Array:
-        """Products of all pairs of two vectors.
+        """Outer product of two vectors.
 
         ``aten::outer(Tensor self, Tensor vec2) -> Tensor``"""
     @staticmethod
@@ -19845,13 +19845,13 @@ class _aten_prod:
     def overloads(self) -> list[str]: ...
 
 class _aten_promote_types:
-    """The dtype that two promote to.
+    """The dtype that two dtypes promote to.
 
     Like ``numpy.promote_types``, with 2 known differences: ``torchnp explain promote_types``."""
     def __call__(_, /, type1: _ScalarType, type2: _ScalarType) -> np.dtype[Any]: ...
     @staticmethod
     def default(type1: _ScalarType, type2: _ScalarType) -> np.dtype[Any]:
-        """The dtype that two promote to.
+        """The dtype that two dtypes promote to.
 
         ``aten::promote_types(ScalarType type1, ScalarType type2) -> ScalarType``"""
     def overloads(self) -> list[str]: ...
@@ -19889,7 +19889,7 @@ class _aten_put_:
     def overloads(self) -> list[str]: ...
 
 class _aten_qr:
-    """Orthonormal and upper triangular factors, reduced or complete.
+    """The QR factors, reduced if ``some``, else complete.
 
     Like ``numpy.linalg.qr``, with 1 known difference: ``torchnp explain qr``."""
     @overload
@@ -19898,7 +19898,7 @@ class _aten_qr:
     def __call__(_, /, self: _Tensor, some: _bool = ..., *, Q: _Array, R: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, some: _bool = ...) -> tuple[_Array, _Array]:
-        """Orthonormal and upper triangular factors, reduced or complete.
+        """The QR factors, reduced if ``some``, else complete.
 
         ``aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)``"""
     @staticmethod
@@ -19909,7 +19909,7 @@ class _aten_qr:
     def overloads(self) -> list[str]: ...
 
 class _aten_quantile:
-    """Values below which a fraction q of the elements lies; NaN if one is.
+    """The quantiles at the fractions ``q``; NaN if any element is NaN.
 
     Like ``numpy.quantile``, with 5 known differences: ``torchnp explain quantile``."""
     @overload
@@ -19922,12 +19922,12 @@ class _aten_quantile:
     def __call__(_, /, self: _Tensor, q: _float, dim: _int | None = ..., keepdim: _bool = ..., *, interpolation: _str = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, q: _Tensor, dim: _int | None = ..., keepdim: _bool = ..., *, interpolation: _str = ...) -> _Array:
-        """Values below which a fraction q of the elements lies; NaN if one is.
+        """The quantiles at the fractions ``q``; NaN if any element is NaN.
 
         ``aten::quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor``"""
     @staticmethod
     def scalar(self: _Tensor, q: _float, dim: _int | None = ..., keepdim: _bool = ..., *, interpolation: _str = ...) -> _Array:
-        """Values below which a fraction q of the elements lies; NaN if one is.
+        """The quantiles at the fractions ``q``; NaN if any element is NaN.
 
         ``aten::quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor``"""
     @staticmethod
@@ -20009,7 +20009,7 @@ class _aten_rand:
     def overloads(self) -> list[str]: ...
 
 class _aten_rand_like:
-    """Uniform values in [0, 1), shaped and laid out like a tensor."""
+    """Uniform values in [0, 1), in another tensor's shape and layout."""
     @overload
     def __call__(_, /, self: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -20020,12 +20020,12 @@ class _aten_rand_like:
     def __call__(_, /, self: _Tensor, *, generator: Any | None, memory_format: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """Uniform values in [0, 1), shaped and laid out like a tensor.
+        """Uniform values in [0, 1), in another tensor's shape and layout.
 
         ``aten::rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
     def generator(self: _Tensor, *, generator: Any | None, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """Uniform values in [0, 1), shaped and laid out like a tensor.
+        """Uniform values in [0, 1), in another tensor's shape and layout.
 
         ``aten::rand_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
@@ -20041,7 +20041,7 @@ class _aten_rand_like:
     def overloads(self) -> list[str]: ...
 
 class _aten_randint:
-    """Integers in [low, high), by default from 0.
+    """Random integers in [low, high), by default from 0.
 
     Like ``numpy.random.randint``, with 3 known differences: ``torchnp explain randint``."""
     @overload
@@ -20062,22 +20062,22 @@ class _aten_randint:
     def __call__(_, /, low: _int, high: _int, size: Sequence[_int], *, generator: Any | None, out: _Array) -> _Array: ...
     @staticmethod
     def default(high: _int, size: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Integers in [low, high), by default from 0.
+        """Random integers in [low, high), by default from 0.
 
         ``aten::randint(SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def generator(high: _int, size: Sequence[_int], *, generator: Any | None, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Integers in [low, high), by default from 0.
+        """Random integers in [low, high), by default from 0.
 
         ``aten::randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def low(low: _int, high: _int, size: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Integers in [low, high), by default from 0.
+        """Random integers in [low, high), by default from 0.
 
         ``aten::randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def low_generator(low: _int, high: _int, size: Sequence[_int], *, generator: Any | None, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Integers in [low, high), by default from 0.
+        """Random integers in [low, high), by default from 0.
 
         ``aten::randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -20103,7 +20103,7 @@ class _aten_randint:
     def overloads(self) -> list[str]: ...
 
 class _aten_randint_like:
-    """Integers in [low, high), by default from 0, shaped and laid out like a tensor."""
+    """Random integers in [low, high), by default from 0, in another tensor's shape and layout."""
     @overload
     def __call__(_, /, self: _Tensor, high: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -20130,32 +20130,32 @@ class _aten_randint_like:
     def __call__(_, /, self: _Tensor, low: _int, high: _int, *, generator: Any | None, memory_format: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, high: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """Integers in [low, high), by default from 0, shaped and laid out like a tensor.
+        """Random integers in [low, high), by default from 0, in another tensor's shape and layout.
 
         ``aten::randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
     def Tensor(self: _Tensor, high: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """Integers in [low, high), by default from 0, shaped and laid out like a tensor.
+        """Random integers in [low, high), by default from 0, in another tensor's shape and layout.
 
         ``aten::randint_like.Tensor(Tensor self, Tensor high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
     def low_dtype(self: _Tensor, low: _int, high: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """Integers in [low, high), by default from 0, shaped and laid out like a tensor.
+        """Random integers in [low, high), by default from 0, in another tensor's shape and layout.
 
         ``aten::randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
     def generator(self: _Tensor, high: _int, *, generator: Any | None, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """Integers in [low, high), by default from 0, shaped and laid out like a tensor.
+        """Random integers in [low, high), by default from 0, in another tensor's shape and layout.
 
         ``aten::randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
     def Tensor_generator(self: _Tensor, high: _Tensor, *, generator: Any | None, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """Integers in [low, high), by default from 0, shaped and laid out like a tensor.
+        """Random integers in [low, high), by default from 0, in another tensor's shape and layout.
 
         ``aten::randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
     def low_generator_dtype(self: _Tensor, low: _int, high: _int, *, generator: Any | None, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """Integers in [low, high), by default from 0, shaped and laid out like a tensor.
+        """Random integers in [low, high), by default from 0, in another tensor's shape and layout.
 
         ``aten::randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
@@ -20225,7 +20225,7 @@ class _aten_randn:
     def overloads(self) -> list[str]: ...
 
 class _aten_randn_like:
-    """Standard normal values, shaped and laid out like a tensor."""
+    """Standard normal values, in another tensor's shape and layout."""
     @overload
     def __call__(_, /, self: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -20236,12 +20236,12 @@ class _aten_randn_like:
     def __call__(_, /, self: _Tensor, *, generator: Any | None, memory_format: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """Standard normal values, shaped and laid out like a tensor.
+        """Standard normal values, in another tensor's shape and layout.
 
         ``aten::randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
     def generator(self: _Tensor, *, generator: Any | None, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """Standard normal values, shaped and laid out like a tensor.
+        """Standard normal values, in another tensor's shape and layout.
 
         ``aten::randn_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
@@ -20257,7 +20257,7 @@ class _aten_randn_like:
     def overloads(self) -> list[str]: ...
 
 class _aten_random:
-    """Integers in [from, to), by default from 0; without `to`, up to the largest.
+    """Random integers in [from, to), by default from 0; without ``to``, up to the largest.
 
     Like ``numpy.random.randint``, with 4 known differences: ``torchnp explain random``."""
     @overload
@@ -20279,7 +20279,7 @@ class _aten_random:
         ``aten::random.from_out(Tensor self, int from, int? to, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def to(self: _Tensor, to: _int, *, generator: Any | None = ...) -> _Array:
-        """Integers in [from, to), by default from 0; without `to`, up to the largest.
+        """Random integers in [from, to), by default from 0; without ``to``, up to the largest.
 
         ``aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -20322,7 +20322,7 @@ class _aten_random_:
     def overloads(self) -> list[str]: ...
 
 class _aten_randperm:
-    """A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step.
+    """A random permutation of 0 to n - 1: Fisher-Yates from the front, one random word per step.
 
     Like ``numpy.random.permutation``, with 3 known differences: ``torchnp explain randperm``."""
     @overload
@@ -20335,12 +20335,12 @@ class _aten_randperm:
     def __call__(_, /, n: _int, *, generator: Any | None, out: _Array) -> _Array: ...
     @staticmethod
     def default(n: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step.
+        """A random permutation of 0 to n - 1: Fisher-Yates from the front, one random word per step.
 
         ``aten::randperm(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def generator(n: _int, *, generator: Any | None, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step.
+        """A random permutation of 0 to n - 1: Fisher-Yates from the front, one random word per step.
 
         ``aten::randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -20390,25 +20390,25 @@ class _aten_range:
     def overloads(self) -> list[str]: ...
 
 class _aten_ravel:
-    """All elements in one dimension, on the same memory where it is contiguous.
+    """All elements in one dimension, as a view if contiguous, else a copy.
 
     Like ``numpy.ravel``, with no known difference: ``torchnp explain ravel``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """All elements in one dimension, on the same memory where it is contiguous.
+        """All elements in one dimension, as a view if contiguous, else a copy.
 
         ``aten::ravel(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_real:
-    """The real part; a real tensor is its own.
+    """The real part as a view; a real tensor itself.
 
     Like ``numpy.real``, with no known difference: ``torchnp explain real``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The real part; a real tensor is its own.
+        """The real part as a view; a real tensor itself.
 
         ``aten::real(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -20456,7 +20456,7 @@ class _aten_record_stream:
     def overloads(self) -> list[str]: ...
 
 class _aten_reflection_pad1d:
-    """The last dimensions mirrored at their first and last elements.
+    """The last dimensions padded by reflection at their first and last elements.
 
     Like ``numpy.pad``, with 3 known differences: ``torchnp explain reflection_pad1d``."""
     @overload
@@ -20465,7 +20465,7 @@ class _aten_reflection_pad1d:
     def __call__(_, /, self: _Tensor, padding: Sequence[_int] | _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, padding: Sequence[_int] | _int) -> _Array:
-        """The last dimensions mirrored at their first and last elements.
+        """The last dimensions padded by reflection at their first and last elements.
 
         ``aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor``"""
     @staticmethod
@@ -20476,14 +20476,14 @@ class _aten_reflection_pad1d:
     def overloads(self) -> list[str]: ...
 
 class _aten_reflection_pad1d_backward:
-    """The gradient of the padding by reflection."""
+    """The gradient of reflection padding."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int) -> _Array:
-        """The gradient of the padding by reflection.
+        """The gradient of reflection padding.
 
         ``aten::reflection_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor``"""
     @staticmethod
@@ -20494,7 +20494,7 @@ class _aten_reflection_pad1d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_reflection_pad2d:
-    """The last dimensions mirrored at their first and last elements.
+    """The last dimensions padded by reflection at their first and last elements.
 
     Like ``numpy.pad``, with 3 known differences: ``torchnp explain reflection_pad2d``."""
     @overload
@@ -20503,7 +20503,7 @@ class _aten_reflection_pad2d:
     def __call__(_, /, self: _Tensor, padding: Sequence[_int] | _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, padding: Sequence[_int] | _int) -> _Array:
-        """The last dimensions mirrored at their first and last elements.
+        """The last dimensions padded by reflection at their first and last elements.
 
         ``aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor``"""
     @staticmethod
@@ -20514,14 +20514,14 @@ class _aten_reflection_pad2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_reflection_pad2d_backward:
-    """The gradient of the padding by reflection."""
+    """The gradient of reflection padding."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int) -> _Array:
-        """The gradient of the padding by reflection.
+        """The gradient of reflection padding.
 
         ``aten::reflection_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor``"""
     @staticmethod
@@ -20532,7 +20532,7 @@ class _aten_reflection_pad2d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_reflection_pad3d:
-    """The last dimensions mirrored at their first and last elements.
+    """The last dimensions padded by reflection at their first and last elements.
 
     Like ``numpy.pad``, with 3 known differences: ``torchnp explain reflection_pad3d``."""
     @overload
@@ -20541,7 +20541,7 @@ class _aten_reflection_pad3d:
     def __call__(_, /, self: _Tensor, padding: Sequence[_int] | _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, padding: Sequence[_int] | _int) -> _Array:
-        """The last dimensions mirrored at their first and last elements.
+        """The last dimensions padded by reflection at their first and last elements.
 
         ``aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor``"""
     @staticmethod
@@ -20552,14 +20552,14 @@ class _aten_reflection_pad3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_reflection_pad3d_backward:
-    """The gradient of the padding by reflection."""
+    """The gradient of reflection padding."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int) -> _Array:
-        """The gradient of the padding by reflection.
+        """The gradient of reflection padding.
 
         ``aten::reflection_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding) -> Tensor``"""
     @staticmethod
@@ -20768,7 +20768,7 @@ class _aten_repeat_interleave:
     def overloads(self) -> list[str]: ...
 
 class _aten_replication_pad1d:
-    """The last dimensions continued by their first and last elements.
+    """The last dimensions padded with copies of their first and last elements.
 
     Like ``numpy.pad``, with 2 known differences: ``torchnp explain replication_pad1d``."""
     @overload
@@ -20777,7 +20777,7 @@ class _aten_replication_pad1d:
     def __call__(_, /, self: _Tensor, padding: Sequence[_int] | _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, padding: Sequence[_int] | _int) -> _Array:
-        """The last dimensions continued by their first and last elements.
+        """The last dimensions padded with copies of their first and last elements.
 
         ``aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor``"""
     @staticmethod
@@ -20788,14 +20788,14 @@ class _aten_replication_pad1d:
     def overloads(self) -> list[str]: ...
 
 class _aten_replication_pad1d_backward:
-    """The gradient of the padding by replication."""
+    """The gradient of replication padding."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int) -> _Array:
-        """The gradient of the padding by replication.
+        """The gradient of replication padding.
 
         ``aten::replication_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor``"""
     @staticmethod
@@ -20806,7 +20806,7 @@ class _aten_replication_pad1d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_replication_pad2d:
-    """The last dimensions continued by their first and last elements.
+    """The last dimensions padded with copies of their first and last elements.
 
     Like ``numpy.pad``, with 2 known differences: ``torchnp explain replication_pad2d``."""
     @overload
@@ -20815,7 +20815,7 @@ class _aten_replication_pad2d:
     def __call__(_, /, self: _Tensor, padding: Sequence[_int] | _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, padding: Sequence[_int] | _int) -> _Array:
-        """The last dimensions continued by their first and last elements.
+        """The last dimensions padded with copies of their first and last elements.
 
         ``aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor``"""
     @staticmethod
@@ -20826,14 +20826,14 @@ class _aten_replication_pad2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_replication_pad2d_backward:
-    """The gradient of the padding by replication."""
+    """The gradient of replication padding."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int) -> _Array:
-        """The gradient of the padding by replication.
+        """The gradient of replication padding.
 
         ``aten::replication_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor``"""
     @staticmethod
@@ -20844,7 +20844,7 @@ class _aten_replication_pad2d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_replication_pad3d:
-    """The last dimensions continued by their first and last elements.
+    """The last dimensions padded with copies of their first and last elements.
 
     Like ``numpy.pad``, with 2 known differences: ``torchnp explain replication_pad3d``."""
     @overload
@@ -20853,7 +20853,7 @@ class _aten_replication_pad3d:
     def __call__(_, /, self: _Tensor, padding: Sequence[_int] | _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, padding: Sequence[_int] | _int) -> _Array:
-        """The last dimensions continued by their first and last elements.
+        """The last dimensions padded with copies of their first and last elements.
 
         ``aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor``"""
     @staticmethod
@@ -20864,14 +20864,14 @@ class _aten_replication_pad3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_replication_pad3d_backward:
-    """The gradient of the padding by replication."""
+    """The gradient of replication padding."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, padding: Sequence[_int] | _int) -> _Array:
-        """The gradient of the padding by replication.
+        """The gradient of replication padding.
 
         ``aten::replication_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding) -> Tensor``"""
     @staticmethod
@@ -21054,14 +21054,14 @@ class _aten_rms_norm:
     def overloads(self) -> list[str]: ...
 
 class _aten_rnn_relu:
-    """Plain recurrence with relu over a batch of sequences."""
+    """Elman recurrence with relu over a batch of sequences."""
     @overload
     def __call__(_, /, input: _Tensor, hx: _Tensor, params: Sequence[_Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, data: _Tensor, batch_sizes: _Tensor, hx: _Tensor, params: Sequence[_Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool) -> tuple[_Array, _Array]: ...
     @staticmethod
     def input(input: _Tensor, hx: _Tensor, params: Sequence[_Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> tuple[_Array, _Array]:
-        """Plain recurrence with relu over a batch of sequences.
+        """Elman recurrence with relu over a batch of sequences.
 
         ``aten::rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -21082,14 +21082,14 @@ class _aten_rnn_relu_cell:
     def overloads(self) -> list[str]: ...
 
 class _aten_rnn_tanh:
-    """Plain recurrence with tanh over a batch of sequences."""
+    """Elman recurrence with tanh over a batch of sequences."""
     @overload
     def __call__(_, /, input: _Tensor, hx: _Tensor, params: Sequence[_Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, data: _Tensor, batch_sizes: _Tensor, hx: _Tensor, params: Sequence[_Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool) -> tuple[_Array, _Array]: ...
     @staticmethod
     def input(input: _Tensor, hx: _Tensor, params: Sequence[_Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> tuple[_Array, _Array]:
-        """Plain recurrence with tanh over a batch of sequences.
+        """Elman recurrence with tanh over a batch of sequences.
 
         ``aten::rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -21362,7 +21362,7 @@ class _aten_rsub:
     def overloads(self) -> list[str]: ...
 
 class _aten_scalar_tensor:
-    """A number as a 0-d tensor of the default dtype, whatever kind of number it is.
+    """A number as a 0-d tensor, of the default dtype (even for an integer) unless ``dtype`` is given.
 
     Like ``numpy.array``, with 4 known differences: ``torchnp explain scalar_tensor``."""
     @overload
@@ -21371,7 +21371,7 @@ class _aten_scalar_tensor:
     def __call__(_, /, s: _Scalar, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(s: _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """A number as a 0-d tensor of the default dtype, whatever kind of number it is.
+        """A number as a 0-d tensor, of the default dtype (even for an integer) unless ``dtype`` is given.
 
         ``aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -21423,12 +21423,12 @@ class _aten_scatter:
         ``aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor``"""
     @staticmethod
     def reduce(self: _Tensor, dim: _int, index: _Tensor, src: _Tensor, *, reduce: _str) -> _Array:
-        """`scatter` of a tensor that adds or multiplies where it would write.
+        """`scatter` of a tensor that adds or multiplies instead of writing.
 
         ``aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor``"""
     @staticmethod
     def value_reduce(self: _Tensor, dim: _int, index: _Tensor, value: _Scalar, *, reduce: _str) -> _Array:
-        """`scatter` of one number that adds or multiplies where it would write.
+        """`scatter` of one number that adds or multiplies instead of writing.
 
         ``aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor``"""
     @staticmethod
@@ -21548,7 +21548,7 @@ class _aten_scatter_reduce_:
     def overloads(self) -> list[str]: ...
 
 class _aten_searchsorted:
-    """Where each value would go among sorted ones; before equal ones, or after them if ``right``.
+    """Insertion index of each value among sorted ones: before equal ones, or after them if ``right``.
 
     Like ``numpy.searchsorted``, with 5 known differences: ``torchnp explain searchsorted``."""
     @overload
@@ -21561,7 +21561,7 @@ class _aten_searchsorted:
     def __call__(_, /, sorted_sequence: _Tensor, self: _Scalar, *, out_int32: _bool = ..., right: _bool = ..., side: _str | None = ..., sorter: _Tensor | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def Tensor(sorted_sequence: _Tensor, self: _Tensor, *, out_int32: _bool = ..., right: _bool = ..., side: _str | None = ..., sorter: _Tensor | None = ...) -> _Array:
-        """Where each value would go among sorted ones; before equal ones, or after them if ``right``.
+        """Insertion index of each value among sorted ones: before equal ones, or after them if ``right``.
 
         ``aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor``"""
     @staticmethod
@@ -21571,7 +21571,7 @@ class _aten_searchsorted:
         ``aten::searchsorted.Tensor_out(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def Scalar(sorted_sequence: _Tensor, self: _Scalar, *, out_int32: _bool = ..., right: _bool = ..., side: _str | None = ..., sorter: _Tensor | None = ...) -> _Array:
-        """Where each value would go among sorted ones; before equal ones, or after them if ``right``.
+        """Insertion index of each value among sorted ones: before equal ones, or after them if ``right``.
 
         ``aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor``"""
     @staticmethod
@@ -21672,11 +21672,11 @@ class _aten_select_scatter:
     def overloads(self) -> list[str]: ...
 
 class _aten_selu:
-    """`elu` with the two constants of self-normalizing networks."""
+    """`elu` with the constants of self-normalizing networks."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """`elu` with the two constants of self-normalizing networks.
+        """`elu` with the constants of self-normalizing networks.
 
         ``aten::selu(Tensor self) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -21713,7 +21713,7 @@ class _aten_set:
         ``aten::set.source_Tensor_out(Tensor self, Tensor source, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Memory of no elements, of the dtype of ``self``.
+        """An empty tensor of ``self``'s dtype, on new memory.
 
         ``aten::set(Tensor self) -> Tensor``"""
     @staticmethod
@@ -21738,7 +21738,7 @@ class _aten_set_:
         ``aten::set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Array) -> _Array:
-        """Memory of no elements, of the dtype of ``self``.
+        """An empty tensor of ``self``'s dtype, on new memory.
 
         ``aten::set_(Tensor(a!) self) -> Tensor(a!)``"""
     @staticmethod
@@ -22173,14 +22173,14 @@ class _aten_slow_conv3d_forward:
     def overloads(self) -> list[str]: ...
 
 class _aten_slow_conv_dilated2d:
-    """Convolution with holes."""
+    """Dilated convolution."""
     @overload
     def __call__(_, /, self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array:
-        """Convolution with holes.
+        """Dilated convolution.
 
         ``aten::slow_conv_dilated2d(Tensor self, Tensor weight, SymInt[2] kernel_size, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1]) -> Tensor``"""
     @staticmethod
@@ -22191,14 +22191,14 @@ class _aten_slow_conv_dilated2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_slow_conv_dilated3d:
-    """Convolution with holes."""
+    """Dilated convolution."""
     @overload
     def __call__(_, /, self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array:
-        """Convolution with holes.
+        """Dilated convolution.
 
         ``aten::slow_conv_dilated3d(Tensor self, Tensor weight, SymInt[3] kernel_size, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1]) -> Tensor``"""
     @staticmethod
@@ -22209,14 +22209,14 @@ class _aten_slow_conv_dilated3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_slow_conv_transpose2d:
-    """The adjoint of a convolution."""
+    """Transposed convolution."""
     @overload
     def __call__(_, /, self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array:
-        """The adjoint of a convolution.
+        """Transposed convolution.
 
         ``aten::slow_conv_transpose2d(Tensor self, Tensor weight, SymInt[2] kernel_size, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt[2] dilation=[1, 1]) -> Tensor``"""
     @staticmethod
@@ -22227,14 +22227,14 @@ class _aten_slow_conv_transpose2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_slow_conv_transpose3d:
-    """The adjoint of a convolution."""
+    """Transposed convolution."""
     @overload
     def __call__(_, /, self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, bias: _Tensor | None = ..., stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ...) -> _Array:
-        """The adjoint of a convolution.
+        """Transposed convolution.
 
         ``aten::slow_conv_transpose3d(Tensor self, Tensor weight, SymInt[3] kernel_size, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1]) -> Tensor``"""
     @staticmethod
@@ -22389,14 +22389,14 @@ class _aten_softshrink:
     def overloads(self) -> list[str]: ...
 
 class _aten_softshrink_backward:
-    """``g`` outside ``[-lambd, lambd]``."""
+    """``g`` outside ``[-lambd, lambd]``, else 0."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, lambd: _Scalar) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, lambd: _Scalar, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, lambd: _Scalar) -> _Array:
-        """``g`` outside ``[-lambd, lambd]``.
+        """``g`` outside ``[-lambd, lambd]``, else 0.
 
         ``aten::softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor``"""
     @staticmethod
@@ -22407,7 +22407,7 @@ class _aten_softshrink_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_sort:
-    """Elements in order along a dimension, and their indices; NaN is the largest.
+    """Elements sorted along a dimension, and their indices; NaN is the largest.
 
     Like ``numpy.sort``, with 4 known differences: ``torchnp explain sort``."""
     @overload
@@ -22420,12 +22420,12 @@ class _aten_sort:
     def __call__(_, /, self: _Tensor, dim: _int = ..., descending: _bool = ..., *, values: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, dim: _int = ..., descending: _bool = ...) -> tuple[_Array, _Array]:
-        """Elements in order along a dimension, and their indices; NaN is the largest.
+        """Elements sorted along a dimension, and their indices; NaN is the largest.
 
         ``aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)``"""
     @staticmethod
     def stable(self: _Tensor, *, stable: _bool | None, dim: _int = ..., descending: _bool = ...) -> tuple[_Array, _Array]:
-        """Elements in order along a dimension, and their indices; NaN is the largest.
+        """Elements sorted along a dimension, and their indices; NaN is the largest.
 
         ``aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)``"""
     @staticmethod
@@ -23427,7 +23427,7 @@ class _aten_special_multigammaln:
     def overloads(self) -> list[str]: ...
 
 class _aten_special_ndtr:
-    """The distribution function of the normal distribution; half types are rounded at each step.
+    """The standard normal CDF; half types are rounded at each step.
 
     Like ``scipy.special.ndtr``, with 4 known differences: ``torchnp explain special_ndtr``."""
     @overload
@@ -23436,7 +23436,7 @@ class _aten_special_ndtr:
     def __call__(_, /, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The distribution function of the normal distribution; half types are rounded at each step.
+        """The standard normal CDF; half types are rounded at each step.
 
         ``aten::special_ndtr(Tensor self) -> Tensor``"""
     @staticmethod
@@ -24081,7 +24081,7 @@ class _aten_square_:
     def overloads(self) -> list[str]: ...
 
 class _aten_squeeze:
-    """Without the dimensions of size 1.
+    """The tensor without its dimensions of size 1.
 
     Like ``numpy.squeeze``, with no known difference: ``torchnp explain squeeze``."""
     @overload
@@ -24092,7 +24092,7 @@ class _aten_squeeze:
     def __call__(_, /, self: _Tensor, dim: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Without the dimensions of size 1.
+        """The tensor without its dimensions of size 1.
 
         ``aten::squeeze(Tensor(a) self) -> Tensor(a)``"""
     @staticmethod
@@ -24276,14 +24276,14 @@ class _aten_std_mean:
     def overloads(self) -> list[str]: ...
 
 class _aten_stft:
-    """Fourier transforms of windows on a signal as it is; `stft.center` can pad it before."""
+    """Short-time Fourier transform without padding; `stft.center` can pad the signal first."""
     @overload
     def __call__(_, /, self: _Tensor, n_fft: _int, hop_length: _int | None = ..., win_length: _int | None = ..., window: _Tensor | None = ..., normalized: _bool = ..., onesided: _bool | None = ..., return_complex: _bool | None = ..., align_to_window: _bool | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, n_fft: _int, hop_length: _int | None = ..., win_length: _int | None = ..., window: _Tensor | None = ..., center: _bool = ..., pad_mode: _str = ..., normalized: _bool = ..., onesided: _bool | None = ..., return_complex: _bool | None = ..., align_to_window: _bool | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, n_fft: _int, hop_length: _int | None = ..., win_length: _int | None = ..., window: _Tensor | None = ..., normalized: _bool = ..., onesided: _bool | None = ..., return_complex: _bool | None = ..., align_to_window: _bool | None = ...) -> _Array:
-        """Fourier transforms of windows on a signal as it is; `stft.center` can pad it before.
+        """Short-time Fourier transform without padding; `stft.center` can pad the signal first.
 
         ``aten::stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor``"""
     @staticmethod
@@ -24294,11 +24294,11 @@ class _aten_stft:
     def overloads(self) -> list[str]: ...
 
 class _aten_storage_offset:
-    """Elements between the start of the memory (that of the outermost base) and the first element."""
+    """The storage offset in elements, counted from the start of the outermost base's memory."""
     def __call__(_, /, self: _Tensor) -> _int: ...
     @staticmethod
     def default(self: _Tensor) -> _int:
-        """Elements between the start of the memory (that of the outermost base) and the first element.
+        """The storage offset in elements, counted from the start of the outermost base's memory.
 
         ``aten::storage_offset(Tensor self) -> int``"""
     def overloads(self) -> list[str]: ...
@@ -24585,11 +24585,11 @@ class _aten_sym_size:
     def overloads(self) -> list[str]: ...
 
 class _aten_sym_storage_offset:
-    """Elements between the start of the memory (that of the outermost base) and the first element."""
+    """The storage offset in elements, counted from the start of the outermost base's memory."""
     def __call__(_, /, self: _Tensor) -> _int: ...
     @staticmethod
     def default(self: _Tensor) -> _int:
-        """Elements between the start of the memory (that of the outermost base) and the first element.
+        """The storage offset in elements, counted from the start of the outermost base's memory.
 
         ``aten::sym_storage_offset(Tensor self) -> SymInt``"""
     def overloads(self) -> list[str]: ...
@@ -24607,25 +24607,25 @@ class _aten_sym_stride:
     def overloads(self) -> list[str]: ...
 
 class _aten_t:
-    """A matrix transposed; vectors and scalars as they are. Of `t_`, too, a view is the result: an ndarray stays.
+    """The transpose of a matrix, as a view even for `t_`; vectors and scalars are unchanged.
 
     Like ``numpy.transpose``, with 1 known difference: ``torchnp explain t``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """A matrix transposed; vectors and scalars as they are. Of `t_`, too, a view is the result: an ndarray stays.
+        """The transpose of a matrix, as a view even for `t_`; vectors and scalars are unchanged.
 
         ``aten::t(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_t_:
-    """A matrix transposed; vectors and scalars as they are. Of `t_`, too, a view is the result: an ndarray stays.
+    """The transpose of a matrix, as a view even for `t_`; vectors and scalars are unchanged.
 
     Like ``numpy.transpose``, with 1 known difference: ``torchnp explain t_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
-        """A matrix transposed; vectors and scalars as they are. Of `t_`, too, a view is the result: an ndarray stays.
+        """The transpose of a matrix, as a view even for `t_`; vectors and scalars are unchanged.
 
         ``aten::t_(Tensor(a!) self) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -24773,7 +24773,7 @@ class _aten_tanh_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_tensor_split:
-    """So many pieces, the first ones larger by one where the size does not divide, or pieces that begin at the indices.
+    """A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.
 
     Like ``numpy.array_split``, with 1 known difference: ``torchnp explain tensor_split``."""
     @overload
@@ -24784,17 +24784,17 @@ class _aten_tensor_split:
     def __call__(_, /, self: _Tensor, tensor_indices_or_sections: _Tensor, dim: _int = ...) -> _list[_Array]: ...
     @staticmethod
     def sections(self: _Tensor, sections: _int, dim: _int = ...) -> _list[_Array]:
-        """So many pieces, the first ones larger by one where the size does not divide, or pieces that begin at the indices.
+        """A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.
 
         ``aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]``"""
     @staticmethod
     def indices(self: _Tensor, indices: Sequence[_int], dim: _int = ...) -> _list[_Array]:
-        """So many pieces, the first ones larger by one where the size does not divide, or pieces that begin at the indices.
+        """A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.
 
         ``aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]``"""
     @staticmethod
     def tensor_indices_or_sections(self: _Tensor, tensor_indices_or_sections: _Tensor, dim: _int = ...) -> _list[_Array]:
-        """So many pieces, the first ones larger by one where the size does not divide, or pieces that begin at the indices.
+        """A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.
 
         ``aten::tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]``"""
     def overloads(self) -> list[str]: ...
@@ -24838,14 +24838,14 @@ class _aten_thnn_conv2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_threshold:
-    """``self`` where it is above the threshold, else ``value``; nan stays."""
+    """``self`` where it is above the threshold, else ``value``; NaN is kept."""
     @overload
     def __call__(_, /, self: _Tensor, threshold: _Scalar, value: _Scalar) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, threshold: _Scalar, value: _Scalar, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, threshold: _Scalar, value: _Scalar) -> _Array:
-        """``self`` where it is above the threshold, else ``value``; nan stays.
+        """``self`` where it is above the threshold, else ``value``; NaN is kept.
 
         ``aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor``"""
     @staticmethod
@@ -24896,7 +24896,7 @@ class _aten_tile:
     def overloads(self) -> list[str]: ...
 
 class _aten_to:
-    """The tensor in another dtype; the only device is the CPU.
+    """The tensor cast to a dtype; the only device is the CPU.
 
     Like ``numpy.ndarray.astype``, with 1 known difference: ``torchnp explain to``."""
     @overload
@@ -24909,42 +24909,42 @@ class _aten_to:
     def __call__(_, /, self: _Tensor | _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., non_blocking: _bool = ..., copy: _bool = ..., memory_format: Any | None = ...) -> _Array: ...
     @staticmethod
     def device(self: _Tensor | _Scalar, device: Any, dtype: _ScalarType, non_blocking: _bool = ..., copy: _bool = ..., memory_format: Any | None = ...) -> _Array:
-        """The tensor in another dtype; the only device is the CPU.
+        """The tensor cast to a dtype; the only device is the CPU.
 
         ``aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)``"""
     @staticmethod
     def dtype(self: _Tensor | _Scalar, dtype: _ScalarType, non_blocking: _bool = ..., copy: _bool = ..., memory_format: Any | None = ...) -> _Array:
-        """The tensor in another dtype; itself if it has that dtype.
+        """The tensor cast to a dtype; itself if nothing changes and no copy is asked for.
 
         ``aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)``"""
     @staticmethod
     def other(self: _Tensor | _Scalar, other: _Tensor | _Scalar, non_blocking: _bool = ..., copy: _bool = ..., memory_format: Any | None = ...) -> _Array:
-        """The tensor in the dtype of another.
+        """The tensor cast to the dtype of ``other``.
 
         ``aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)``"""
     @staticmethod
     def dtype_layout(self: _Tensor | _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., non_blocking: _bool = ..., copy: _bool = ..., memory_format: Any | None = ...) -> _Array:
-        """The tensor in another dtype; itself if it has that dtype.
+        """The tensor cast to a dtype; itself if nothing changes and no copy is asked for.
 
         ``aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_to_dense:
-    """The tensor itself, in another dtype if one is given."""
+    """The tensor itself, cast if a dtype is given."""
     def __call__(_, /, self: _Tensor, dtype: _ScalarType | None = ..., *, masked_grad: _bool | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dtype: _ScalarType | None = ..., *, masked_grad: _bool | None = ...) -> _Array:
-        """The tensor itself, in another dtype if one is given.
+        """The tensor itself, cast if a dtype is given.
 
         ``aten::to_dense(Tensor self, ScalarType? dtype=None, *, bool? masked_grad=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_to_dense_backward:
-    """The gradient of `to_dense`: of a tensor that is dense, the same in its dtype."""
+    """The gradient of `to_dense` for a dense tensor: the gradient cast to its dtype."""
     def __call__(_, /, grad: _Tensor, input: _Tensor, masked_grad: _bool | None = ...) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, input: _Tensor, masked_grad: _bool | None = ...) -> _Array:
-        """The gradient of `to_dense`: of a tensor that is dense, the same in its dtype.
+        """The gradient of `to_dense` for a dense tensor: the gradient cast to its dtype.
 
         ``aten::to_dense_backward(Tensor grad, Tensor input, bool? masked_grad=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -25142,7 +25142,7 @@ class _aten_tril_:
     def overloads(self) -> list[str]: ...
 
 class _aten_tril_indices:
-    """Rows and columns of the entries on and below a diagonal.
+    """Row and column indices of the entries on and below a diagonal.
 
     Like ``numpy.tril_indices``, with 2 known differences: ``torchnp explain tril_indices``."""
     @overload
@@ -25151,7 +25151,7 @@ class _aten_tril_indices:
     def __call__(_, /, row: _int, col: _int, offset: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(row: _int, col: _int, offset: _int = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Rows and columns of the entries on and below a diagonal.
+        """Row and column indices of the entries on and below a diagonal.
 
         ``aten::tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -25204,7 +25204,7 @@ class _aten_triu_:
     def overloads(self) -> list[str]: ...
 
 class _aten_triu_indices:
-    """Rows and columns of the entries on and above a diagonal.
+    """Row and column indices of the entries on and above a diagonal.
 
     Like ``numpy.triu_indices``, with 2 known differences: ``torchnp explain triu_indices``."""
     @overload
@@ -25213,7 +25213,7 @@ class _aten_triu_indices:
     def __call__(_, /, row: _int, col: _int, offset: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(row: _int, col: _int, offset: _int = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Rows and columns of the entries on and above a diagonal.
+        """Row and column indices of the entries on and above a diagonal.
 
         ``aten::triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -25303,13 +25303,13 @@ class _aten_trunc_:
     def overloads(self) -> list[str]: ...
 
 class _aten_type_as:
-    """The tensor in the dtype of another.
+    """The tensor cast to the dtype of ``other``.
 
     Like ``numpy.ndarray.astype``, with 1 known difference: ``torchnp explain type_as``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
-        """The tensor in the dtype of another.
+        """The tensor cast to the dtype of ``other``.
 
         ``aten::type_as(Tensor self, Tensor other) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -25471,7 +25471,7 @@ class _aten_unique_consecutive:
     def overloads(self) -> list[str]: ...
 
 class _aten_unique_dim:
-    """Distinct slices along a dimension in lexicographic order, where each went, and how often each occurs.
+    """Distinct slices along a dimension in lexicographic order, the index of each input slice, and the counts.
 
     Like ``numpy.unique``, with 2 known differences: ``torchnp explain unique_dim``."""
     @overload
@@ -25480,7 +25480,7 @@ class _aten_unique_dim:
     def __call__(_, /, self: _Tensor, dim: _int, sorted: _bool = ..., return_inverse: _bool = ..., return_counts: _bool = ..., *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, sorted: _bool = ..., return_inverse: _bool = ..., return_counts: _bool = ...) -> tuple[_Array, _Array, _Array]:
-        """Distinct slices along a dimension in lexicographic order, where each went, and how often each occurs.
+        """Distinct slices along a dimension in lexicographic order, the index of each input slice, and the counts.
 
         ``aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -25491,14 +25491,14 @@ class _aten_unique_dim:
     def overloads(self) -> list[str]: ...
 
 class _aten_unique_dim_consecutive:
-    """The first slice of each run of equal ones along a dimension, where each went, and the lengths of the runs."""
+    """The first slice of each run of equal ones along a dimension, the run of each slice, and the run lengths."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, return_inverse: _bool = ..., return_counts: _bool = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, return_inverse: _bool = ..., return_counts: _bool = ..., *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, return_inverse: _bool = ..., return_counts: _bool = ...) -> tuple[_Array, _Array, _Array]:
-        """The first slice of each run of equal ones along a dimension, where each went, and the lengths of the runs.
+        """The first slice of each run of equal ones along a dimension, the run of each slice, and the run lengths.
 
         ``aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -25605,7 +25605,7 @@ class _aten_unsqueeze_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_bicubic2d:
-    """Cubic convolution of an image (a = -0.75)."""
+    """Cubic interpolation of an image (a = -0.75)."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
@@ -25614,12 +25614,12 @@ class _aten_upsample_bicubic2d:
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Cubic convolution of an image (a = -0.75).
+        """Cubic interpolation of an image (a = -0.75).
 
         ``aten::upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, align_corners: _bool, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor``"""
     @staticmethod
@@ -25630,14 +25630,14 @@ class _aten_upsample_bicubic2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_bicubic2d_backward:
-    """Gradients shared out by the weights of the forward op."""
+    """The gradients distributed by the forward op's weights."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Gradients shared out by the weights of the forward op.
+        """The gradients distributed by the forward op's weights.
 
         ``aten::upsample_bicubic2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -25664,7 +25664,7 @@ class _aten_upsample_bilinear2d:
         ``aten::upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, align_corners: _bool, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor``"""
     @staticmethod
@@ -25680,14 +25680,14 @@ class _aten_upsample_bilinear2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_bilinear2d_backward:
-    """Gradients shared out by the weights of the forward op."""
+    """The gradients distributed by the forward op's weights."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Gradients shared out by the weights of the forward op.
+        """The gradients distributed by the forward op's weights.
 
         ``aten::upsample_bilinear2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -25712,7 +25712,7 @@ class _aten_upsample_linear1d:
         ``aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, align_corners: _bool, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor``"""
     @staticmethod
@@ -25723,14 +25723,14 @@ class _aten_upsample_linear1d:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_linear1d_backward:
-    """Gradients shared out by the weights of the forward op."""
+    """The gradients distributed by the forward op's weights."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales: _float | None = ...) -> _Array:
-        """Gradients shared out by the weights of the forward op.
+        """The gradients distributed by the forward op's weights.
 
         ``aten::upsample_linear1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, bool align_corners, float? scales=None) -> Tensor``"""
     @staticmethod
@@ -25741,7 +25741,7 @@ class _aten_upsample_linear1d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_nearest1d:
-    """Sequence, image or volume of another size, each element a copy of the one at or before its place."""
+    """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one at or before its place."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales: _float | None = ...) -> _Array: ...
     @overload
@@ -25750,12 +25750,12 @@ class _aten_upsample_nearest1d:
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales: _float | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, scales: _float | None = ...) -> _Array:
-        """Sequence, image or volume of another size, each element a copy of the one at or before its place.
+        """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one at or before its place.
 
         ``aten::upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor``"""
     @staticmethod
@@ -25766,14 +25766,14 @@ class _aten_upsample_nearest1d:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_nearest1d_backward:
-    """Gradients added up over the copies of each element."""
+    """For each input element, the sum of the gradients of its copies."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales: _float | None = ...) -> _Array:
-        """Gradients added up over the copies of each element.
+        """For each input element, the sum of the gradients of its copies.
 
         ``aten::upsample_nearest1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None) -> Tensor``"""
     @staticmethod
@@ -25784,7 +25784,7 @@ class _aten_upsample_nearest1d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_nearest2d:
-    """Sequence, image or volume of another size, each element a copy of the one at or before its place."""
+    """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one at or before its place."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
@@ -25795,12 +25795,12 @@ class _aten_upsample_nearest2d:
     def __call__(_, /, input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Sequence, image or volume of another size, each element a copy of the one at or before its place.
+        """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one at or before its place.
 
         ``aten::upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor``"""
     @staticmethod
@@ -25816,14 +25816,14 @@ class _aten_upsample_nearest2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_nearest2d_backward:
-    """Gradients added up over the copies of each element."""
+    """For each input element, the sum of the gradients of its copies."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Gradients added up over the copies of each element.
+        """For each input element, the sum of the gradients of its copies.
 
         ``aten::upsample_nearest2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -25834,7 +25834,7 @@ class _aten_upsample_nearest2d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_nearest3d:
-    """Sequence, image or volume of another size, each element a copy of the one at or before its place."""
+    """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one at or before its place."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
@@ -25843,12 +25843,12 @@ class _aten_upsample_nearest3d:
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Sequence, image or volume of another size, each element a copy of the one at or before its place.
+        """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one at or before its place.
 
         ``aten::upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor``"""
     @staticmethod
@@ -25859,14 +25859,14 @@ class _aten_upsample_nearest3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_nearest3d_backward:
-    """Gradients added up over the copies of each element."""
+    """For each input element, the sum of the gradients of its copies."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Gradients added up over the copies of each element.
+        """For each input element, the sum of the gradients of its copies.
 
         ``aten::upsample_nearest3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -25891,7 +25891,7 @@ class _aten_upsample_trilinear3d:
         ``aten::upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
     def vec(input: _Tensor, output_size: Sequence[_int] | None, align_corners: _bool, scale_factors: Sequence[_float] | None) -> _Array:
-        """The op of the same name by output size or scale factors.
+        """The op of the same name, given an output size or scale factors.
 
         ``aten::upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor``"""
     @staticmethod
@@ -25902,14 +25902,14 @@ class _aten_upsample_trilinear3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_trilinear3d_backward:
-    """Gradients shared out by the weights of the forward op."""
+    """The gradients distributed by the forward op's weights."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Gradients shared out by the weights of the forward op.
+        """The gradients distributed by the forward op's weights.
 
         ``aten::upsample_trilinear3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -26131,7 +26131,7 @@ class _aten_view_as_real_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_view_copy:
-    """A copy in another shape: of strides that allow no view, too.
+    """A copy in another shape, even if the strides allow no view.
 
     Like ``numpy.reshape``, with 1 known difference: ``torchnp explain view_copy``."""
     @overload
@@ -26144,7 +26144,7 @@ class _aten_view_copy:
     def __call__(_, /, self: _Tensor, dtype: _ScalarType, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int]) -> _Array:
-        """A copy in another shape: of strides that allow no view, too.
+        """A copy in another shape, even if the strides allow no view.
 
         ``aten::view_copy(Tensor self, SymInt[] size) -> Tensor``"""
     @staticmethod
@@ -26165,7 +26165,7 @@ class _aten_view_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_vsplit:
-    """Equal pieces, or pieces that begin at the indices, along dimension 0.
+    """Equal pieces, or pieces split at the indices, along dimension 0.
 
     Like ``numpy.vsplit``, with no known difference: ``torchnp explain vsplit``."""
     @overload
@@ -26174,12 +26174,12 @@ class _aten_vsplit:
     def __call__(_, /, self: _Tensor, indices: Sequence[_int]) -> _list[_Array]: ...
     @staticmethod
     def int(self: _Tensor, sections: _int) -> _list[_Array]:
-        """Equal pieces, or pieces that begin at the indices, along dimension 0.
+        """Equal pieces, or pieces split at the indices, along dimension 0.
 
         ``aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]``"""
     @staticmethod
     def array(self: _Tensor, indices: Sequence[_int]) -> _list[_Array]:
-        """Equal pieces, or pieces that begin at the indices, along dimension 0.
+        """Equal pieces, or pieces split at the indices, along dimension 0.
 
         ``aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]``"""
     def overloads(self) -> list[str]: ...
@@ -27800,21 +27800,21 @@ class _Aten:
 aten: _Aten
 
 class _prims__make_token:
-    """An empty array that stands for a side effect."""
+    """An empty array as the token of a side effect."""
     def __call__(_, /) -> _Array: ...
     @staticmethod
     def default() -> _Array:
-        """An empty array that stands for a side effect.
+        """An empty array as the token of a side effect.
 
         ``prims::_make_token() -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _prims__sink_tokens:
-    """Nothing: the tokens have been used."""
+    """Do nothing: tokens only order side effects."""
     def __call__(_, /, tokens: Sequence[_Tensor]) -> None: ...
     @staticmethod
     def default(tokens: Sequence[_Tensor]) -> None:
-        """Nothing: the tokens have been used.
+        """Do nothing: tokens only order side effects.
 
         ``prims::_sink_tokens(Tensor[] tokens) -> ()``"""
     def overloads(self) -> list[str]: ...
@@ -27904,11 +27904,11 @@ class _prims_as_strided:
     def overloads(self) -> list[str]: ...
 
 class _prims_as_strided_scatter:
-    """A copy whose strided window holds ``src``."""
+    """A copy with ``src`` written to the elements that `as_strided` would select."""
     def __call__(_, /, self: _Tensor | _Scalar, src: _Tensor | _Scalar, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar, src: _Tensor | _Scalar, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int) -> _Array:
-        """A copy whose strided window holds ``src``.
+        """A copy with ``src`` written to the elements that `as_strided` would select.
 
         ``prims::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt storage_offset) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -28130,13 +28130,13 @@ class _prims_ceil:
     def overloads(self) -> list[str]: ...
 
 class _prims_clone:
-    """A copy that keeps the memory format, or takes one.
+    """A copy in a memory format, by default that of the input.
 
     Like ``numpy.copy``, with 1 known difference: ``torchnp explain clone``."""
     def __call__(_, /, self: _Tensor | _Scalar, *, memory_format: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar, *, memory_format: Any | None = ...) -> _Array:
-        """A copy that keeps the memory format, or takes one.
+        """A copy in a memory format, by default that of the input.
 
         ``prims::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -28248,11 +28248,11 @@ class _prims_cosh:
     def overloads(self) -> list[str]: ...
 
 class _prims_device_put:
-    """The array on a device; there is one."""
+    """The array itself: there is only one device."""
     def __call__(_, /, a: _Tensor | _Scalar, device: Any, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(a: _Tensor | _Scalar, device: Any, non_blocking: _bool = ...) -> _Array:
-        """The array on a device; there is one.
+        """The array itself: there is only one device.
 
         ``prims::device_put(Tensor a, Device device, bool non_blocking=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -28280,33 +28280,33 @@ class _prims_div:
     def overloads(self) -> list[str]: ...
 
 class _prims_empty:
-    """An unset array.
+    """An uninitialized array.
 
     Like ``numpy.empty``, with 1 known difference: ``torchnp explain empty``."""
     def __call__(_, /, shape: Sequence[_int], *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(shape: Sequence[_int], *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
-        """An unset array.
+        """An uninitialized array.
 
         ``prims::empty(SymInt[] shape, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _prims_empty_permuted:
-    """An unset array whose memory runs through the dimensions in a given order."""
+    """An uninitialized array whose dimensions have a given order in memory."""
     def __call__(_, /, shape: Sequence[_int], physical_layout: Sequence[_int], *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(shape: Sequence[_int], physical_layout: Sequence[_int], *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
-        """An unset array whose memory runs through the dimensions in a given order.
+        """An uninitialized array whose dimensions have a given order in memory.
 
         ``prims::empty_permuted(SymInt[] shape, int[] physical_layout, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _prims_empty_strided:
-    """An unset array with given strides, in elements."""
+    """An uninitialized array with given strides, in elements."""
     def __call__(_, /, shape: Sequence[_int], strides: Sequence[_int], *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(shape: Sequence[_int], strides: Sequence[_int], *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
-        """An unset array with given strides, in elements.
+        """An uninitialized array with given strides, in elements.
 
         ``prims::empty_strided(SymInt[] shape, SymInt[] strides, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -28436,13 +28436,13 @@ class _prims_fft_r2c:
     def overloads(self) -> list[str]: ...
 
 class _prims_fill:
-    """An array of the same shape and dtype that holds one number.
+    """An array of the same shape and dtype, filled with one number.
 
     Like ``numpy.full_like``, with no known difference: ``torchnp explain fill``."""
     def __call__(_, /, self: _Tensor | _Scalar, value: _Scalar) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar, value: _Scalar) -> _Array:
-        """An array of the same shape and dtype that holds one number.
+        """An array of the same shape and dtype, filled with one number.
 
         ``prims::fill(Tensor self, Scalar value) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -28502,25 +28502,25 @@ class _prims_frexp:
     def overloads(self) -> list[str]: ...
 
 class _prims_full:
-    """An array that holds one number.
+    """An array filled with one number.
 
     Like ``numpy.full``, with 2 known differences: ``torchnp explain full``."""
     def __call__(_, /, shape: Sequence[_int], fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(shape: Sequence[_int], fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
-        """An array that holds one number.
+        """An array filled with one number.
 
         ``prims::full(SymInt[] shape, Scalar fill_value, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _prims_full_like:
-    """An array of the shape of another that holds one number.
+    """An array of another's shape filled with one number.
 
     Like ``numpy.full_like``, with 3 known differences: ``torchnp explain full_like``."""
     def __call__(_, /, a: _Tensor | _Scalar, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(a: _Tensor | _Scalar, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
-        """An array of the shape of another that holds one number.
+        """An array of another's shape filled with one number.
 
         ``prims::full_like(Tensor a, Scalar fill_value, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -28908,11 +28908,11 @@ class _prims_reshape:
     def overloads(self) -> list[str]: ...
 
 class _prims_resize:
-    """The first elements of ``a`` in another shape; what is beyond them is not set."""
+    """The first elements of ``a`` in another shape; elements beyond them are uninitialized."""
     def __call__(_, /, a: _Array, shape: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(a: _Array, shape: Sequence[_int]) -> _Array:
-        """The first elements of ``a`` in another shape; what is beyond them is not set.
+        """The first elements of ``a`` in another shape; elements beyond them are uninitialized.
 
         ``prims::resize(Tensor(a!) a, SymInt[] shape) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -29188,11 +29188,11 @@ class _prims_var:
     def overloads(self) -> list[str]: ...
 
 class _prims_view_of:
-    """The same elements as a new view."""
+    """A view of the whole array."""
     def __call__(_, /, a: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
     def default(a: _Tensor | _Scalar) -> _Array:
-        """The same elements as a new view.
+        """A view of the whole array.
 
         ``prims::view_of(Tensor(a) a) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
