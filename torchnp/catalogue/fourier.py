@@ -5,18 +5,18 @@ from torchnp.differences import Difference
 ROWS = (
     Difference(
         "fft-normalization",
-        "_fft_c2c takes its scale as a number, and backward transforms have none of their own",
+        "_fft_c2c takes its normalization as a number; backward transforms have no default",
         torch="torch.ops.aten._fft_c2c(torch.ones(2, dtype=torch.complex64), [0], 0, False)",
         torch_value="complex64[2] [2+0j, 0+0j]",
         numpy="np.fft.ifft(np.ones(2, np.complex64))",
         numpy_value="complex64[2] [1+0j, 0+0j]",
         kernel="aten._fft_c2c(np.ones(2, np.complex64), [0], 0, False)",
         array_api="xp.fft.ifft(x, norm='forward')",
-        why="0 is no scale, 1 is 1 / sqrt(n), any other number 1 / n. torch.fft.ifft is NumPy's.",
+        why="0 means none, 1 means 1 / sqrt(n), any other 1 / n. torch.fft.ifft is NumPy's.",
     ),
     Difference(
         "fft-of-nothing",
-        "_fft_c2c of nothing is refused by the library beneath",
+        "_fft_c2c of empty tensors fails in the FFT library",
         torch="torch.ops.aten._fft_c2c(torch.ones(3, 0, dtype=torch.complex64), [0], 0, True)",
         torch_value="RuntimeError: MKL FFT error: Intel oneMKL DFTI ERROR: Inconsistent configuration parameters",
         numpy="np.fft.fft(np.ones((3, 0), np.complex64), axis=0)",
@@ -25,7 +25,7 @@ ROWS = (
     ),
     Difference(
         "irfft-minus-1",
-        "-1 in the sizes of irfftn is the whole signal",
+        "-1 in the sizes of irfftn is the full signal",
         torch="torch.fft.irfftn(torch.zeros(3, dtype=torch.complex64), (-1,)).shape[0]",
         torch_value="4",
         numpy="np.fft.irfftn(np.zeros(3, np.complex64), (-1,), (0,)).shape[0]",
@@ -44,7 +44,7 @@ ROWS = (
         numpy="np.fft.fftfreq(0)",
         numpy_value="ZeroDivisionError: float division by zero",
         kernel="aten.fft_fftfreq(0)",
-        why="rfftfreq of none gives one nan. NumPy divides by zero.",
+        why="rfftfreq(0) gives one nan. NumPy divides by zero.",
         in_numpy="np.empty(0, np.float32)",
     ),
     Difference(
@@ -55,7 +55,7 @@ ROWS = (
         numpy="np.fft.fftfreq(2, 0.0)",
         numpy_value="ZeroDivisionError: float division by zero",
         kernel="aten.fft_fftfreq(2, 0.0)",
-        why="0 times infinity is nan. NumPy divides Python numbers; of a np.float64 it gives the same.",
+        why="0 times infinity is nan. NumPy divides Python numbers; with np.float64 it agrees.",
         in_numpy="np.fft.fftfreq(2, np.float64(0.0)).astype(np.float32)",
     ),
     Difference(
@@ -71,7 +71,7 @@ ROWS = (
     ),
     Difference(
         "fft-out-kind",
-        "The out= of a Fourier transform is as real or complex as its result",
+        "A Fourier transform's out= must match its result's category",
         torch="torch.fft.irfft(torch.ones(2, dtype=torch.complex64), out=torch.zeros(2, dtype=torch.complex64))",
         torch_value="RuntimeError: irfft expects a floating point output tensor, but got ComplexFloat",
         numpy="np.fft.irfft(np.ones(2, np.complex64), out=np.zeros(2, np.complex64))",
@@ -82,7 +82,7 @@ ROWS = (
     ),
     Difference(
         "fft-out-exact",
-        "ifft and ihfft of real numbers write the very dtype of their result",
+        "ifft and ihfft of real numbers need out= of the exact result dtype",
         torch="torch.fft.ifft(torch.ones(2), out=torch.zeros(2, dtype=torch.complex128)).real",
         torch_value="RuntimeError: Found dtype ComplexDouble but expected ComplexFloat",
         numpy="np.fft.ifft(np.ones(2, np.float32), out=np.zeros(2, np.complex128)).real",
@@ -93,13 +93,14 @@ ROWS = (
     ),
     Difference(
         "fft-out-sized",
-        "fftn with sizes writes into an out= of the sizes of the result",
+        "fftn with sizes writes into an out= of the result's shape",
         torch="torch.fft.fftn(torch.ones(3, 1), (2, 2), (0, 1), out=torch.zeros(2, 2, dtype=torch.complex64)).shape[0]",
         torch_value="2",
         numpy="np.fft.fftn(np.ones((3, 1), np.float32), (2, 2), (0, 1), out=np.zeros((2, 2), np.complex64)).shape[0]",
-        numpy_value="ValueError: operands could not be broadcast together with remapped shapes [original->remapped]: (3,1)->(3,newaxis) ()->() (2,2)->(2,2)  and requested shape (2)",
+        numpy_value="ValueError: operands could not be broadcast together with remapped shapes [original->remapped]: "
+        "(3,1)->(3,newaxis) ()->() (2,2)->(2,2)  and requested shape (2)",
         kernel="aten.fft_fftn.out(np.ones((3, 1), np.float32), [2, 2], [0, 1], out=np.zeros((2, 2), np.complex64)).shape[0]",
-        why="NumPy writes the transform along each axis into out, which fits the last of them alone: assign the result.",
+        why="NumPy writes each axis's transform into out, which fits only the last: assign the result.",
         in_numpy="np.fft.fftn(np.ones((3, 1), np.float32), (2, 2), (0, 1)).shape[0]",
     ),
     Difference(

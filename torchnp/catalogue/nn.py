@@ -17,7 +17,7 @@ ROWS = (
     ),
     Difference(
         "adaptive-bins",
-        "Adaptive pools have bins of uneven, overlapping extent",
+        "Adaptive pools use uneven, overlapping bins",
         torch="torch.nn.functional.adaptive_avg_pool1d(torch.arange(5.0)[None], 3)",
         torch_value="float32[1, 3] [[0.5, 2, 3.5]]",
         numpy="np.array([p.mean() for p in np.array_split(np.arange(5, dtype=np.float32), 3)])[None].astype(np.float32)",
@@ -28,17 +28,17 @@ ROWS = (
     ),
     Difference(
         "pool-windows",
-        "Pools pad with what does not count, and may round their size up",
+        "Max pools ignore padding; all pools may round their size up",
         torch="torch.nn.functional.max_pool1d(torch.tensor([[-1.0, -2.0, -3.0]]), 2, ceil_mode=True)",
         torch_value="float32[1, 2] [[-1, -3]]",
         numpy="np.lib.stride_tricks.sliding_window_view(np.float32([-1, -2, -3]), 2)[::2].max(-1)[None]",
         numpy_value="float32[1, 1] [[-1]]",
         kernel="aten.max_pool1d(np.float32([[-1, -2, -3]]), [2], ceil_mode=True)",
-        why="ceil_mode=True lets the last window reach beyond the end. What is padded never wins a maximum.",
+        why="ceil_mode=True lets the last window reach beyond the end. Padding never wins a maximum.",
     ),
     Difference(
         "conv-layout",
-        "Convolution takes channels, and perhaps a batch",
+        "Convolution needs channels, and allows a batch",
         torch="torch.nn.functional.conv1d(torch.ones(3), torch.ones(2))",
         torch_value="RuntimeError: Expected 2D (unbatched) or 3D (batched) input to conv1d, but got input of size: [3]",
         numpy="np.correlate(np.ones(3, np.float32), np.ones(2, np.float32))",
@@ -51,7 +51,8 @@ ROWS = (
         "Average pools count the padding",
         torch="torch.nn.functional.avg_pool1d(torch.ones(1, 2), 2, padding=1)",
         torch_value="float32[1, 2] [[0.5, 0.5]]",
-        numpy="np.nanmean(np.lib.stride_tricks.sliding_window_view(np.pad(np.ones(2, np.float32), 1, constant_values=np.nan), 2)[::2], -1)[None]",
+        numpy="np.nanmean(np.lib.stride_tricks.sliding_window_view(np.pad(np.ones(2, np.float32), 1, "
+        "constant_values=np.nan), 2)[::2], -1)[None]",
         numpy_value="float32[1, 2] [[1, 1]]",
         kernel="aten.avg_pool1d(np.ones((1, 2), np.float32), [2], padding=[1])",
         why="count_include_pad=False does not; divisor_override divides by a number of your own.",
@@ -72,7 +73,7 @@ ROWS = (
     ),
     Difference(
         "nearest-floor",
-        "Nearest resizing takes the pixel at or before a place",
+        "Nearest resizing rounds positions down",
         torch="torch.nn.functional.interpolate(torch.tensor([[[0.0, 1.0, 2.0]]]), 2)[0, 0]",
         torch_value="float32[2] [0, 1]",
         numpy="scipy.ndimage.zoom(np.array([0.0, 1.0, 2.0], np.float32), 2 / 3, order=0)",
@@ -106,11 +107,13 @@ ROWS = (
     Difference(
         "grid-half-even",
         "Nearest sampling rounds halves to even",
-        torch="torch.nn.functional.grid_sample(torch.arange(4.0).view(1, 1, 1, 4), torch.tensor([[[[0.5, 0.0]]]]), mode='nearest', align_corners=False)[0, 0, 0, 0]",
+        torch="torch.nn.functional.grid_sample(torch.arange(4.0).view(1, 1, 1, 4), torch.tensor([[[[0.5, 0.0]]]]), "
+        "mode='nearest', align_corners=False)[0, 0, 0, 0]",
         torch_value="float32[] 2",
         numpy="scipy.ndimage.map_coordinates(np.arange(4, dtype=np.float32), [[2.5]], order=0)[0]",
         numpy_value="float32[] 3",
-        kernel="aten.grid_sampler_2d(np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4), np.array([[[[0.5, 0.0]]]], np.float32), 1, 0, False)[0, 0, 0, 0]",
+        kernel="aten.grid_sampler_2d(np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4), np.array([[[[0.5, 0.0]]]], "
+        "np.float32), 1, 0, False)[0, 0, 0, 0]",
         why="np.rint rounds as torch does; SciPy rounds halves up.",
         in_numpy="np.arange(4, dtype=np.float32)[int(np.rint(2.5))]",
     ),
@@ -119,21 +122,24 @@ ROWS = (
         "unfold of an image gives each block as a column",
         torch="torch.nn.functional.unfold(torch.arange(4.0).view(1, 1, 2, 2), (1, 2))",
         torch_value="float32[1, 2, 2] [[[0, 2], [1, 3]]]",
-        numpy="np.lib.stride_tricks.sliding_window_view(np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2), (1, 2), (2, 3)).reshape(1, 2, 2)",
+        numpy="np.lib.stride_tricks.sliding_window_view(np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2), (1, 2), "
+        "(2, 3)).reshape(1, 2, 2)",
         numpy_value="float32[1, 2, 2] [[[0, 1], [2, 3]]]",
         kernel="aten.im2col(np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2), [1, 2], [1, 1], [0, 0], [1, 1])",
-        why="The windows of NumPy come last: move them before the places.",
-        in_numpy="np.lib.stride_tricks.sliding_window_view(np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2), (1, 2), (2, 3)).reshape(1, 2, 2).swapaxes(1, 2)",
+        why="NumPy's windows come last: move them before the positions.",
+        in_numpy="np.lib.stride_tricks.sliding_window_view(np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2), (1, "
+        "2), (2, 3)).reshape(1, 2, 2).swapaxes(1, 2)",
         in_torch="torch.nn.functional.unfold(torch.arange(4.0).view(1, 1, 2, 2), (1, 2)).mT",
     ),
     Difference(
         "fractional-windows",
-        "Fractional pools place windows of one size at steps of uneven length",
+        "Fractional pools place equal windows at uneven steps",
         torch="torch.ops.aten.fractional_max_pool2d(torch.arange(5.0).view(1, 1, 1, 5), [1, 2], [1, 2], torch.zeros(1, 1, 2))[0][0, 0, 0]",
         torch_value="float32[2] [1, 4]",
         numpy="np.array([p.max() for p in np.array_split(np.arange(5, dtype=np.float32), 2)])",
         numpy_value="float32[2] [2, 4]",
-        kernel="aten.fractional_max_pool2d(np.arange(5, dtype=np.float32).reshape(1, 1, 1, 5), [1, 2], [1, 2], np.zeros((1, 1, 2), np.float32))[0][0, 0, 0]",
+        kernel="aten.fractional_max_pool2d(np.arange(5, dtype=np.float32).reshape(1, 1, 1, 5), [1, 2], [1, 2], "
+        "np.zeros((1, 1, 2), np.float32))[0][0, 0, 0]",
         why="The random samples shift the steps; elements between two windows are left out.",
     ),
 )
