@@ -212,7 +212,7 @@ ABOUT_ORDER = re.compile(
 )
 TESTED = {
     "Of equal elements max and min give the first index": extremes_come_first,
-    "and where the first of each is; the first NaN wins.": extremes_come_first,
+    "and the first index of each; the first NaN wins.": extremes_come_first,
     "the first NaN if there is one": first_nan_wins,
     "first largest element": extremes_come_first,
     "the last index of each": running_extremes_come_last,
