@@ -341,8 +341,7 @@ def serve(
     token : str, optional
         Shared token of clients that have none of their own; every host but loopback needs some token.
     datasets, ledger : mapping of str to array, str or Path
-        Arrays that clients can compute with, and the ledger of their budgets; without a ledger, only public values are
-        published.
+        Arrays that clients can compute with; the ledger of budgets, without which only public values are published.
     limits, bucket : Limits, float
         Limits of one session; replies about an owner's data come at multiples of ``bucket`` seconds.
     max_clients, max_memory : int, int or None
@@ -356,8 +355,8 @@ def serve(
     tls_cert, tls_key, tls_client_ca : str or Path, optional
         PEM files of the server's certificate and key, for TLS, and of the authorities for required client certificates.
     grpc, check, reread : bool, bool, callable or None
-        Whether to speak gRPC; whether to only validate the arguments, print what would be served, and return; function
-        called at each SIGHUP that returns all tokens anew, after which sessions of other clients end.
+        Speak gRPC; only validate the arguments and print what would be served; function called at each SIGHUP that
+        returns all tokens anew, after which sessions of other clients end.
 
     Raises
     ------
