@@ -159,10 +159,9 @@ def resize_out(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | 
 
 def copy_into(out: ndarray, value: ndarray, strides: tuple[int, ...] | None = None) -> ndarray:
     """Copy a result into ``out`` of any dtype; another shape is resized, row-major or to ``strides``."""
-    if out.shape != value.shape:
-        resize_out(out, value.shape, strides)
-    check_target(out)
-    out[...] = cast(value, out.dtype)
+    to = out if out.shape == value.shape else resize_out(out, value.shape, strides)
+    check_target(to)
+    to[...] = cast(value, to.dtype)
     return out
 
 

@@ -1,7 +1,7 @@
 """What makes a small operator and the import fast, in counts that no processor changes.
 
-``scripts/bench_ops.py`` measures the times beside torch's: a small add takes 0.58 to 0.73 of torch's time, by
-processor, so a bound on it would be a test of the machine.
+``scripts/bench_ops.py`` measures the times beside torch's. They depend on the processor: a bound on one would be a test
+of the machine.
 """
 
 import subprocess
@@ -40,7 +40,7 @@ def steps(function, *args):
 
 @pytest.mark.parametrize("name", ["add.Tensor", "sub.Tensor", "mul.Tensor"])
 def test_arithmetic_of_small_arrays_runs_few_steps(name):
-    """One function of fourteen lines: each further function costs a twentieth of torch's time."""
+    """A second Python function in the path of every small call would be the first thing to show in its time."""
     kernel, a = torchnp.table[f"aten::{name}"], np.ones((8, 8), np.float32)
     kernel(a, a)  # the first call binds the kernel
     counts = steps(kernel, a, a)

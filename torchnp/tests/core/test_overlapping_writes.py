@@ -12,6 +12,7 @@ from torchnp import dtypes as dt
 from torchnp import rpc
 from torchnp.derived import overlapping_writes
 from torchnp.interop import NumpyMode, to_numpy, to_torch
+from torchnp.tests.core.test_overlap import outcome
 
 TABLE = torchnp.table
 aten = torch.ops.aten
@@ -83,14 +84,6 @@ def windows(seed, itemsize):
         if run_of(*target[:2], itemsize) < 32:
             found += 1
             yield size, target, other
-
-
-def outcome(run):
-    try:
-        run()
-    except Exception as error:  # whatever torch raises is the oracle
-        return type(error).__name__, str(error).split()[:6]
-    return None
 
 
 def memory_of(size, dtype, seed):
