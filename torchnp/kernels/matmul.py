@@ -47,7 +47,7 @@ def _quick_mm(self, mat2):
         return None
     dtype = self.dtype
     if dtype is mat2.dtype and (dtype is dt.float32 or dtype is dt.float64) and self.shape[1] == mat2.shape[0] != 1:
-        return self.dot(mat2)  # np.matmul would look up the axes first; for an inner size of 1 it skips 0 * nan
+        return self.dot(mat2)  # np.matmul looks up the axes first; but dot skips 0 * nan if the inner size is 1
     return None
 
 
