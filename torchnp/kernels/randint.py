@@ -65,8 +65,8 @@ def _random_from(self, *, from_=0, to, generator):
 
 _DOC = "Random integers in [from, to), by default from 0; without ``to``, up to the largest."
 _DIFFERS = ["random-stream", "random-dtype", "random-bounds", "missing-kernel"]
-_LOOK = WriteSpec(inplace=lambda bound, targets: check_target(targets[0]))  # torch checks this before the range
-rows("random.from random.to", _random_from, _DOC, like=np.random.randint, differs=_DIFFERS, writes=_LOOK)
+_WRITES = WriteSpec(inplace=lambda bound, targets: check_target(targets[0]))  # torch checks this before the range
+rows("random.from random.to", _random_from, _DOC, like=np.random.randint, differs=_DIFFERS, writes=_WRITES)
 
 
 def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generator: Generator | None) -> ndarray:

@@ -75,9 +75,9 @@ def _plus(values: ndarray, addends: list | int | None, *, dtype: np.dtype) -> nd
 
 
 _LISTED = "The values plus the addends, elementwise, if there are any."
-_INTEGERS, _LOOK = "_test_optional_intlist _test_optional_filled_intlist", WriteSpec(out=_precheck_addends)
-rows(_INTEGERS, _plus, _LISTED, dtype=dt.int32, writes=_LOOK)
-rows("_test_optional_floatlist", _plus, _LISTED, dtype=dt.float32, writes=_LOOK)
+_INTEGERS, _WRITES = "_test_optional_intlist _test_optional_filled_intlist", WriteSpec(out=_precheck_addends)
+rows(_INTEGERS, _plus, _LISTED, dtype=dt.int32, writes=_WRITES)
+rows("_test_optional_floatlist", _plus, _LISTED, dtype=dt.float32, writes=_WRITES)
 
 
 @kernel("_test_string_default")

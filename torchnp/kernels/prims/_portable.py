@@ -34,14 +34,14 @@ def aten(name: str) -> Callable[..., Any]:
     return REGISTERED[f"aten::{name}"].body
 
 
-def either(*given: Any, native: Any, portable: Any, look: Any = None, **named: Any) -> Any:
+def either(*given: Any, native: Any, portable: Any, precheck: Any = None, **named: Any) -> Any:
     """Call ``native`` for an ndarray and ``portable`` for any other array.
 
-    A string names an aten op (``native``) or an array API function (``portable``). ``look`` checks the arguments first.
+    A string names an aten op (``native``) or an array API function (``portable``). ``precheck`` checks the arguments first.
     A portable function gets the namespace as its first argument.
     """
-    if look is not None:
-        look(*given, **named)
+    if precheck is not None:
+        precheck(*given, **named)
     if type(given[0]) is ndarray:
         return (aten(native) if isinstance(native, str) else native)(*given, **named)
     xp = namespace(given[0])

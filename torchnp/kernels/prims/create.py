@@ -107,7 +107,7 @@ def _number(xp: Any, a: Array) -> Any:
 
 rows(
     "prims::item", either, "The only element as a Python number.", native="_local_scalar_dense", portable=_number,
-    look=_check_one, like=ndarray.item,
+    precheck=_check_one, like=ndarray.item,
 )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def _check_matrix(A: Array, **_: Any) -> None:
 
 rows(
     "prims::svd", either, "Singular value decomposition: U, S and the conjugate transpose of V.", native=_svd,
-    portable=lambda xp, A, **how: tuple(xp.linalg.svd(A, **how)), look=_check_matrix, like=np.linalg.svd,
+    portable=lambda xp, A, **how: tuple(xp.linalg.svd(A, **how)), precheck=_check_matrix, like=np.linalg.svd,
 )  # fmt: skip
 
 
@@ -180,7 +180,7 @@ for _name, _portable, _like, _doc in (
         _doc,
         native=_native,
         portable=_portable,
-        look=_check_fft,
+        precheck=_check_fft,
         like=_like,
         differs=_differs,
     )

@@ -131,7 +131,7 @@ def _check_complex(a: Array) -> None:
 
 
 _DOC = "The {} parts of complex numbers, as a view."
-_part = partial(rows, look=_check_complex)
+_part = partial(rows, precheck=_check_complex)
 _part("prims::real", either, _DOC.format("real"), native="real", portable="real", like=np.real)
 _part("prims::imag", either, _DOC.format("imaginary"), native="imag", portable="imag", like=np.imag)
 
@@ -166,7 +166,7 @@ def _check_dims(a: Array, dims: Ints) -> None:
 
 rows(
     "prims::rev", either, "A copy with the order of elements reversed along dimensions.", native="flip",
-    portable=lambda xp, a, dims: xp.flip(a, axis=tuple(dims)), look=_check_dims, like=np.flip,
+    portable=lambda xp, a, dims: xp.flip(a, axis=tuple(dims)), precheck=_check_dims, like=np.flip,
     differs=["flip-copies", "prims-count-from-front"],
 )  # fmt: skip
 
