@@ -106,7 +106,7 @@ def closed_with(client, replies, words):
     (err,) = replies
     assert type(err) is wire.Err
     assert err.fatal
-    assert words in err.text
+    assert words.lower() in err.text.lower()
     assert client.connection.closed
     assert not len(client.connection.store)
     return err
@@ -193,7 +193,7 @@ BAD = {
         "Expected `array` of length <= 64 - at `$[4]`",
     ),
     "long name": (msgspec.msgpack.encode([5, 0, 0, "x" * 300]), "Expected `str` of length <= 256 - at `$[3]`"),
-    "bad utf-8": (b"\x94\x05\x00\x00\xa1\xff", "'utf-8' codec can't decode byte 0xff"),
+    "bad utf-8": (b"\x94\x05\x00\x00\xa1\xff", "utf-8"),  # Python's words before msgspec 0.23, then its own
     "extension": (b"\x93\x06\xd4\x01\x00\x00", "Expected `int`, got `ext` - at `$[1]`"),
     "too long": (
         wire.encode(wire.Data(0, 0, "uint8", [wire.MAX_FRAME], [0], 0, bytes(wire.MAX_FRAME))),
@@ -451,7 +451,7 @@ def failed(replies, kind, words):
     err, ack = replies
     assert type(ack) is wire.Ack
     assert (err.kind, err.fatal) == (kind, False)
-    assert words in err.text
+    assert words.lower() in err.text.lower()
     return err
 
 
