@@ -169,7 +169,7 @@ class Run:
         for source in sources:
             if source.startswith(DRAWN):
                 ops = [op for op in drawn_families()[source.removeprefix(DRAWN)] if op in self.backend.ops]
-                self.tasks[source] = plan(ops, DRAWS["quick"], by_rule=False)
+                self.tasks[source] = plan(ops, DRAWS["pytest"], by_rule=False)
             else:
                 called = source not in reached or any(op in self.backend.ops for op in reached[source])
                 self.tasks[source] = [Task(source, d) for d in dtypes if d in supported(source)] if called else []

@@ -143,12 +143,15 @@ class Judge:
         if why := self.backend.exempt(case):
             self.unclaimed[why] += 1
             return
-        if case.id in o.skip or not self.seen.add(case.digest):
+        if not self.seen.add(case.digest):
+            return
+        key = case.op, case.dtype
+        if case.id in o.skip:  # judged before: a resumed run and one whose process died end at the same limit
+            self.taken[key] += 1
             return
         if of_other_dtypes(case, o.dtypes):
             self.unclaimed["--dtypes"] += 1
             return
-        key = case.op, case.dtype
         if o.limit and self.taken[key] >= o.limit:
             self.unclaimed["--max"] += 1
             return

@@ -109,7 +109,19 @@ def test_stops_at_the_first_failure_that_no_gap_knows(tmp_path, capsys):
     """A known failure is none to stop at: a run that stopped there would end green with the rest not judged."""
     gaps = tmp_path / "gaps.toml"
     entry = '[[gap]]\nop = "{}"\ndtype = "*"\noutcome = "wrong-value"\nreason = "wrong on purpose"\n\n'
-    options = ["--backend", f"{__name__}:WRONG", "--ops", "floor", "--dtypes", "float64", "--jobs", "0", "-x"]
+    options = [
+        "--backend",
+        f"{__name__}:WRONG",
+        "--ops",
+        "floor",
+        "--dtypes",
+        "float64",
+        "--jobs",
+        "0",
+        "-x",
+        "--tier",
+        "quick",
+    ]
     judged = []
     for known, code in ((), 1), (("aten::floor",), 0):
         gaps.write_text("".join(map(entry.format, known)))

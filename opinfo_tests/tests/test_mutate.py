@@ -65,6 +65,7 @@ def test_one_that_no_call_reaches_survives_where_a_probe_does(held):
     assert found.outcome == "survived" and "bitwise_and" in found.by
 
 
+@pytest.mark.weekly
 def test_one_that_only_a_test_runs():
     """Of what torch's CPU has no kernel of, no call is recorded or drawn."""
     wrong = mutant("1 / p if p else 0.0", "2 / p if p else 0.0", "torchnp.kernels.vendor_aliases")
@@ -72,6 +73,7 @@ def test_one_that_only_a_test_runs():
     assert found.outcome == "caught" and found.by.startswith("the test torchnp/tests/kernels/test_vendor_aliases.py::")
 
 
+@pytest.mark.weekly
 def test_one_that_nothing_runs():
     assert end(Process(mutant("np.bitwise_and", "np.bitwise_or"), trial, [], [], Plan(0, 0))).outcome == "unrun"
 
@@ -116,6 +118,7 @@ def test_a_wrong_command(capsys):
     assert "no rule nonesuch: there are constant, " in capsys.readouterr().err
 
 
+@pytest.mark.weekly
 def test_a_broken_run_shows_what_it_has_and_goes_on(tmp_path, monkeypatch, capsys):
     """Ctrl-C after some mutants: their score is printed; the same command with --resume judges the others alone."""
     command = [
@@ -168,6 +171,7 @@ def test_what_cannot_go_on(command, capsys):
     assert e.value.code == 2 and "--resume" in capsys.readouterr().err
 
 
+@pytest.mark.weekly
 def test_faults_written_by_hand(tmp_path, capsys):
     """One is caught, one survives since it is none, and one changes what is not there; the status is that of the score."""
     place = {"file": "torchnp/kernels/bitwise.py", "ops": ["aten::bitwise_and.Tensor"], "why": "a test"}

@@ -40,7 +40,7 @@ def test_a_damaged_file_is_drawn_again(tmp_path):
         assert ids(mine.held(task, lambda op: True, ORACLE)) == first and len(first) == 5
 
 
-@pytest.mark.parametrize("source", ["own", "models"])
+@pytest.mark.parametrize("source", ["own", pytest.param("models", marks=pytest.mark.weekly)])
 def test_a_part_of_a_list_is_as_of_the_whole(source, tmp_path):
     """Of a few overloads the other rows are not run, and what is kept is the same."""
     task, whole, part = Task(source, "bfloat16"), OracleCache(tmp_path / "whole", 5), OracleCache(tmp_path / "part", 5)

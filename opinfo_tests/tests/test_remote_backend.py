@@ -26,7 +26,11 @@ from torchnp import rpc
 REASONS = {"a handle is not resized", "the shapes of results depend on values", "values are read on the client"}
 
 
-@pytest.fixture(params=TRANSPORTS)
+# The operators are the same over each: what a transport itself does is tried in torchnp/tests/rpc.
+DAILY = ("local", "grpcs")
+
+
+@pytest.fixture(params=[t if t in DAILY else pytest.param(t, marks=pytest.mark.weekly) for t in TRANSPORTS])
 def backend(request):
     found = load_backend(f"remote-{request.param}")
     yield found

@@ -29,14 +29,19 @@ NEEDED = sorted(
 )
 
 
+COMPILER = shutil.which(os.environ.get("CXX", "c++")) and cpp_extension.is_ninja_available()
+# Where the extension is built, the slower way without it is tried weekly.
+PYTHON = pytest.param("0", id="python", marks=[pytest.mark.weekly] if COMPILER else [])
+
+
 def with_extension(asked: str) -> dict[str, str]:
     """The environment of a process that asks for the extension in C++, or does not."""
-    if asked == "1" and not (shutil.which(os.environ.get("CXX", "c++")) and cpp_extension.is_ninja_available()):
+    if asked == "1" and not COMPILER:
         pytest.skip(reason="no C++ compiler, or no ninja")
     return os.environ | {"TORCHNP_DEVICE_EXTENSION": asked}
 
 
-@pytest.fixture(scope="module", params=["0", "1"], ids=["python", "extension"])
+@pytest.fixture(scope="module", params=[PYTHON, pytest.param("1", id="extension")])
 def found(request) -> dict[tuple[str, str], str]:
     results = {}
     environment = with_extension(request.param)

@@ -19,7 +19,12 @@ guides = site_module("guides") if DOCS.is_dir() else None
 PAGES = [*guides.pages(), *guides.beside()] if guides else []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+# The site's build runs them all, and so does CI.
+@pytest.mark.parametrize(
+    "page",
+    [p if p.name == "quickstart.md" else pytest.param(p, marks=pytest.mark.weekly) for p in PAGES],
+    ids=lambda page: page.name,
+)
 def test_what_a_page_shows_is_what_its_blocks_print(page):
     wrong = guides.run(page)
     assert not wrong, "\n".join(f"{page.name}:{line}: {text}" for line, text in wrong)

@@ -9,6 +9,7 @@ import pytest
 
 from torchnp.interop import _private
 
+pytestmark = pytest.mark.weekly  # a process for each name
 SOURCE = Path(_private.__file__).read_text()
 NAMES = sorted(
     {

@@ -167,7 +167,8 @@ def test_a_killed_server_keeps_the_debit_and_draws_no_second_time(ledger, number
     after.verify()
 
 
-def test_whole_servers_killed_while_they_release_pay_for_all_that_was_seen(tmp_path, kills=10):
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.weekly)])
+def test_whole_servers_killed_while_they_release_pay_for_all_that_was_seen(tmp_path, kills):
     """All processes of a server die at a random time, over one ledger, while a client has sums released."""
     np.save(tmp_path / "x.npy", np.ones((5, 4), np.float32))
     book = Ledger(tmp_path / "l.db", create=True)
