@@ -29,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--opinfo-dtypes", default="", help="dtypes of the samples and of drawn calls, comma separated, or 'all'"
     )
+    group.addoption("--opinfo-draws", type=int, default=8, help="calls drawn of each overload from its schema (%(default)s; the command line draws 20 in the quick tier)")  # fmt: skip
     group.addoption("--opinfo-report", type=Path, default=None, help="write report.jsonl here")
 
 
@@ -131,7 +132,6 @@ class Run:
         from .report import gaps
         from .report.report import Tally, header
         from .run.oracle_cache import opened
-        from .run.outputs import DRAWS
         from .run.runner import Options
 
         get = config.getoption
@@ -169,7 +169,7 @@ class Run:
         for source in sources:
             if source.startswith(DRAWN):
                 ops = [op for op in drawn_families()[source.removeprefix(DRAWN)] if op in self.backend.ops]
-                self.tasks[source] = plan(ops, DRAWS["pytest"], by_rule=False)
+                self.tasks[source] = plan(ops, get("--opinfo-draws"), by_rule=False)
             else:
                 called = source not in reached or any(op in self.backend.ops for op in reached[source])
                 self.tasks[source] = [Task(source, d) for d in dtypes if d in supported(source)] if called else []

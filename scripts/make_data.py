@@ -1,11 +1,10 @@
 """Write the files of torchnp/data that torch is asked for, or look whether they say what the installed torch does.
 
-    python scripts/make_data.py [schemas] [outs] [overlaps] [--check] [--rows GLOB] [--part K/N] [--keep DIRECTORY]
+    python scripts/make_data.py [schemas] [outs] [overlaps] [--check] [--rows GLOB] [--keep DIRECTORY]
 
-``outs`` and ``overlaps`` make some ten thousand calls of torch. ``--part 1/8`` asks for an eighth of their rows and
-goes with ``--check`` alone: the whole takes minutes. ``--rows 'aten::mul*'`` brings the rows of an op up to date, and
-leaves the others. ``--keep`` leaves the answers in a directory, and takes them from
-there the next time.
+``outs`` and ``overlaps`` make some ten thousand calls of torch, which takes a quarter of an hour.
+``--rows 'aten::mul*'`` brings the rows of an op up to date, and leaves the others. ``--keep`` leaves the answers in a
+directory, and takes them from there the next time.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import argparse
 import fnmatch
 import sys
 import tempfile
-import zlib
 from pathlib import Path
 from types import ModuleType
 
@@ -52,29 +50,20 @@ def full_name(row: str) -> str:
     return row if "::" in row else f"aten::{row.partition(':')[0]}"
 
 
-def part_of(rows: list[str], part: str) -> set[str]:
-    """The rows of a part ``K/N``: which part a row is in depends on its name alone."""
-    k, _, n = part.partition("/")
-    return {row for row in rows if zlib.crc32(row.encode()) % int(n) == int(k) % int(n)}
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"some of {' '.join(FILES)}; all by default")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where a file is not so")
     parser.add_argument("--rows", default="*", metavar="GLOB", help="ask for these rows alone: those of a new op")
-    parser.add_argument("--part", default="1/1", metavar="K/N", help="check the K-th of N parts")
     parser.add_argument("--keep", type=Path, metavar="DIRECTORY")
     options = parser.parse_args()
     if unknown := set(options.files) - set(FILES):
         parser.error(f"no such file: {' '.join(unknown)}")
-    if options.part != "1/1" and not options.check:
-        parser.error("--part needs --check: a file is written as a whole")
     found_any = False
     for name in options.files or FILES:
         file = FILES[name]
         rows = file.rows()
-        wanted = set(fnmatch.filter(part_of(rows, options.part), options.rows))
+        wanted = set(fnmatch.filter(rows, options.rows))
         with tempfile.TemporaryDirectory() as directory:
             found = file.ask(wanted, (options.keep or Path(directory)) / f"{name}.jsonl")
         if len(wanted) == len(rows):

@@ -23,8 +23,7 @@ from .isolated_calls import Shrinker
 DRAWS = {
     "full": 300,
     "quick": 20,
-    "pytest": 8,
-}  # drawn calls of each overload; pytest's suite has no calls that are made by rule
+}  # drawn calls of each overload
 FOUR = ("html", "badge", "summary", "repro")  # outputs that a report alone is enough for
 
 
