@@ -159,8 +159,10 @@ def run(a: argparse.Namespace) -> int:
     if a.families:
         ops = in_families(a.families, ops or registered())
     if a.proof:
-        from ..proof.tier import show_proof
-
+        try:
+            from ..proof.tier import show_proof
+        except ModuleNotFoundError:
+            raise SystemExit("opinfo_tests: --proof needs a clone: what it runs is not in the wheel") from None
         return show_proof(console, ops, a.draws, a.messages, plant=a.plant, keep=a.accept)
     dtypes = [d for d in dtypes_of(a.dtypes) if not (a.no_errors and d == ERRORS)]
     backend = load_backend(a.backend)
