@@ -16,7 +16,7 @@ import torchnp
 from torchnp.catalogue import CATALOGUE, CHAPTERS
 from torchnp.differences import Difference, run
 from torchnp.lookup import op_index
-from torchnp.lookup.numpy_names import public_name
+from torchnp.lookup.public_name import public_name
 
 PLOTS = {"promotion": "promotion", "special_functions": "ulps"}  # of chapters
 SHOWN = 12  # operators named below a difference

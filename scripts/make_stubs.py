@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torchnp
 from torchnp.core.schema import RESERVED, Argument, Schema
-from torchnp.lookup.numpy_names import public_name
+from torchnp.lookup.public_name import public_name
 
 STUBS = Path(__file__).resolve().parent.parent / "torchnp" / "typed.pyi"
 HEAD = '''"""The ops of `torchnp.aten` and `torchnp.prims` as editors and type checkers see them; by scripts/make_stubs.py.

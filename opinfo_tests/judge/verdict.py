@@ -12,7 +12,7 @@ from ..backends.backend import Seen
 from ..case import BITS, DTYPES, NAMES, Array, Case, is_complex, is_float, is_inexact, leaves, widen
 from ..namespaces import is_other
 from ..schemas import is_out, resizable_buffers
-from .factors import broken_factors
+from .matrix_factors import broken_factors
 from .tolerances import CLOSE, ToleranceRule, rule_of
 
 OUTCOMES = (

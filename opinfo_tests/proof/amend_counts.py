@@ -8,7 +8,7 @@ import numpy as np
 
 from .explanations import amends, expects, left_out, refuse
 from .natural_call import NaturalCall
-from .promotion_rules import promoted
+from .torch_promotion import promoted
 
 # ---------------------------------------------------------------- distinct elements
 

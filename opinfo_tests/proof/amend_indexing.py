@@ -10,8 +10,8 @@ from ..case import schemas
 from .amend_promotion import overflows
 from .explanations import amends, expects, refuse
 from .natural_call import NaturalCall, parsed
-from .promotion_rules import KINDS, cast, category
 from .template_helpers import along, slot
+from .torch_promotion import KINDS, cast, category
 
 # ---------------------------------------------------------------- one index for each element
 

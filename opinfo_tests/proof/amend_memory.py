@@ -10,7 +10,7 @@ import numpy as np
 from ..case import schemas
 from .explanations import amends, expects, refuse
 from .natural_call import NaturalCall, parsed
-from .promotion_rules import promoted
+from .torch_promotion import promoted
 
 # ---------------------------------------------------------------- memory
 

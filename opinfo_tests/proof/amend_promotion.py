@@ -9,7 +9,7 @@ import numpy as np
 from ..case import DTYPES
 from .explanations import amends, expects, refuse
 from .natural_call import NaturalCall
-from .promotion_rules import DEFAULT, KINDS, cast, category, promoted
+from .torch_promotion import DEFAULT, KINDS, cast, category, promoted
 
 # The arguments whose dtypes decide the result's; others, such as the number alpha, do not.
 OPERANDS = ("self", "other", "exponent", "min", "max", "condition_self", "elements", "test_elements", "element", "test_element",

@@ -8,7 +8,7 @@ import numpy as np
 
 from .explanations import amends, expects, left_out, refuse
 from .natural_call import NaturalCall
-from .promotion_rules import DEFAULT
+from .torch_promotion import DEFAULT
 
 # ---------------------------------------------------------------- independent of the stream
 

@@ -12,7 +12,7 @@ from .amend_promotion import everything, operands
 from .explanations import amends, refuse
 from .missing_kernels import LACKS
 from .natural_call import NaturalCall
-from .promotion_rules import KINDS, category, promoted
+from .torch_promotion import KINDS, category, promoted
 
 
 def refuses(id: str, when: Callable[[NaturalCall], Any]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .explanations import amends, refuse
 from .natural_call import NaturalCall, parsed
-from .promotion_rules import promoted
+from .torch_promotion import promoted
 
 
 @amends("squeeze-size-not-1", stage=2)

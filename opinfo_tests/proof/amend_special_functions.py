@@ -10,7 +10,7 @@ import scipy.special
 from .amend_promotion import everything, operands
 from .explanations import amends, expects, refuse
 from .natural_call import NaturalCall
-from .promotion_rules import cast, promoted
+from .torch_promotion import cast, promoted
 
 
 @amends("erfinv-of-negative-zero", stage=5)

@@ -10,7 +10,7 @@ import numpy as np
 from .amend_promotion import everything, operands, promote
 from .explanations import amends, expects, refuse
 from .natural_call import NaturalCall
-from .promotion_rules import cast, promoted
+from .torch_promotion import cast, promoted
 
 # ---------------------------------------------------------------- reductions
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from ..backends.backend import Seen
 from ..case import Case, is_inexact
-from .account import Paired, counterpart, listed_of, pair, recorded
 from .explanations import explain
 from .natural_call import NoNaturalCallError
 from .pairs import answer_of, compare, is_contract
+from .prove import Paired, counterpart, listed_of, pair, recorded
 
 
 def larger(x: np.ndarray) -> np.ndarray | None:

@@ -22,9 +22,9 @@ from torchnp.differences import Difference, run
 from ..case import Array, Case, Named, Seeded, schemas
 from ..judge.tolerances import rule_of
 from ..report.shrink import shrink, weight
-from .account import NAMES, counterpart, listed_of, oracle, pair, recorded
 from .explanations import explain
 from .natural_call import NaturalCall, NoNaturalCallError
+from .prove import NAMES, counterpart, listed_of, oracle, pair, recorded
 from .targeted_calls import packet_of
 from .template_helpers import HELPERS
 from .tier import DRAWS

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import ks_2samp
 
 import torchnp
-from torchnp.lookup.numpy_names import public_name
+from torchnp.lookup.public_name import public_name
 
 from ..backends.backend import Seen
 from ..case import Case, Seeded, leaves

@@ -10,8 +10,8 @@ from typing import Any
 import torchnp
 
 from ..generate.samples.extra.general import UNREACHED
-from .account import HOW, Account, never_seen, packets, provable, prove
 from .fault_injection import plant as plant_faults
+from .prove import HOW, Account, never_seen, packets, provable, prove
 
 DATA = Path(__file__).parents[1] / "data" / "proof.tsv"  # scripts/make_lookup.py reads it for ops.json
 HEAD = (

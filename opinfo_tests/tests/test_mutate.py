@@ -14,7 +14,7 @@ from rich.console import Console
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import schemas
 from opinfo_tests.generate.strategies import draws
-from opinfo_tests.mutate import coverage, handwritten_faults, rules, scoring, survivors
+from opinfo_tests.mutate import command, coverage, handwritten_faults, rules, survivors
 from opinfo_tests.mutate.rules import Mutant, kernel_modules, mutants, source_of
 from opinfo_tests.mutate.trial import Found, Plan, Process, trial
 from opinfo_tests.report.progress import Bars
@@ -97,31 +97,31 @@ def test_which_functions_a_call_runs(held):
 
 
 def test_the_score_counts_what_can_be_told_apart():
-    assert scoring.score(Counter(caught=3, survived=1, same=9, within=2)) == 0.75
-    assert scoring.score(Counter(caught=3, unrun=1)) == 0.75
-    assert scoring.score(Counter(same=2)) == 1.0
+    assert command.score(Counter(caught=3, survived=1, same=9, within=2)) == 0.75
+    assert command.score(Counter(caught=3, unrun=1)) == 0.75
+    assert command.score(Counter(same=2)) == 1.0
 
 
 def test_the_choice_is_by_seed_and_by_rule():
-    a = scoring.parser().parse_args(["--families", "bitwise,compare", "-n", "10", "--seed", "3"])
-    one, again = scoring.choice(a), scoring.choice(a)
+    a = command.parser().parse_args(["--families", "bitwise,compare", "-n", "10", "--seed", "3"])
+    one, again = command.choice(a), command.choice(a)
     assert [m.id for m in one] == [m.id for m in again] and len(one) == 10
     a.seed = 4
-    assert [m.id for m in scoring.choice(a)] != [m.id for m in one]
+    assert [m.id for m in command.choice(a)] != [m.id for m in one]
     assert len({m.rule for m in one}) > 5
 
 
 def test_a_wrong_command(capsys):
-    assert scoring.main(["--families", "nonesuch"]) == 2
+    assert command.main(["--families", "nonesuch"]) == 2
     with pytest.raises(SystemExit):
-        scoring.main(["--rules", "nonesuch"])
+        command.main(["--rules", "nonesuch"])
     assert "no rule nonesuch: there are constant, " in capsys.readouterr().err
 
 
 @pytest.mark.weekly
 def test_a_broken_run_shows_what_it_has_and_goes_on(tmp_path, monkeypatch, capsys):
     """Ctrl-C after some mutants: their score is printed; the same command with --resume judges the others alone."""
-    command = [
+    arguments = [
         "-n",
         "6",
         "--ops",
@@ -135,19 +135,19 @@ def test_a_broken_run_shows_what_it_has_and_goes_on(tmp_path, monkeypatch, capsy
         "--again",
         "0",
     ]
-    command += ["--report", str(tmp_path / "report.jsonl")]
-    ends = scoring.ends
+    arguments += ["--report", str(tmp_path / "report.jsonl")]
+    ends = command.ends
 
     def broken(*arguments):
         yield from itertools.islice(ends(*arguments), 2)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(scoring, "ends", broken)
-    assert scoring.main(command) == 130
+    monkeypatch.setattr(command, "ends", broken)
+    assert command.main(arguments) == 130
     assert "Of 2 mutants" in (said := capsys.readouterr().out) and "interrupted: 2 of 6 were judged" in said
     first = (tmp_path / "report.jsonl").read_text()
-    monkeypatch.setattr(scoring, "ends", ends)
-    scoring.main([*command, "--resume"])
+    monkeypatch.setattr(command, "ends", ends)
+    command.main([*arguments, "--resume"])
     assert "Of 6 mutants" in capsys.readouterr().out
     whole = (tmp_path / "report.jsonl").read_text()
     assert whole.startswith(first) and len({json.loads(line)["id"] for line in whole.splitlines()}) == 6
@@ -159,15 +159,15 @@ def test_what_survives_is_judged_again_by_the_full_tier():
     rows = [(wrong, Found("survived", "a probe")), (right, Found("caught"))]
     with Bars(Console(file=io.StringIO())) as bar:
         ops = SimpleNamespace(ops=lambda place, most: ["aten::bitwise_and.Tensor"])
-        found = dict(scoring.again(scoring.parser().parse_args(["--again", "300"]), rows, ops, bar))
+        found = dict(command.again(command.parser().parse_args(["--again", "300"]), rows, ops, bar))
     assert [*found] == [wrong] and found[wrong].outcome == "caught"
     assert found[wrong].by.startswith("the full tier: wrong-value aten::bitwise_and.Tensor(")
 
 
-@pytest.mark.parametrize("command", [["--resume"], ["--resume", "--report", "r.jsonl", "--through"]])
-def test_what_cannot_go_on(command, capsys):
+@pytest.mark.parametrize("arguments", [["--resume"], ["--resume", "--report", "r.jsonl", "--through"]])
+def test_what_cannot_go_on(arguments, capsys):
     with pytest.raises(SystemExit) as e:
-        scoring.main(command)
+        command.main(arguments)
     assert e.value.code == 2 and "--resume" in capsys.readouterr().err
 
 
@@ -182,7 +182,7 @@ def test_faults_written_by_hand(tmp_path, capsys):
     file = tmp_path / "faults.json"
     file.write_text(json.dumps([one, two, three]))
     report = tmp_path / "report.jsonl"
-    assert scoring.main(["--from", str(file), "--jobs", "1", "--report", str(report)]) == 1
+    assert command.main(["--from", str(file), "--jobs", "1", "--report", str(report)]) == 1
     told = {row["rule"]: row for row in map(json.loads, report.read_text().splitlines())}
     assert told["T0"]["outcome"] == "caught" and "wrong-value aten::bitwise_and.Tensor(" in told["T0"]["by"]
     assert told["T1"]["outcome"] == "survived" and told["T1"]["calls"] > 300
@@ -192,7 +192,7 @@ def test_faults_written_by_hand(tmp_path, capsys):
 
 def test_what_is_no_file_of_faults(tmp_path, capsys):
     (tmp_path / "x.json").write_text('[{"id": "T"}]')
-    assert scoring.main(["--from", str(tmp_path / "x.json")]) == 2
+    assert command.main(["--from", str(tmp_path / "x.json")]) == 2
     assert "is no list of faults: KeyError: 'file'" in capsys.readouterr().err
 
 

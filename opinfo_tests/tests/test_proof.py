@@ -13,12 +13,13 @@ import torchnp
 from opinfo_tests.backends.backend import Seen
 from opinfo_tests.case import Array, Case, whole
 from opinfo_tests.generate.samples.extra.general import UNREACHED
-from opinfo_tests.proof import account, template_helpers, tier
-from opinfo_tests.proof.account import Account, counterpart, feed, never_seen, prove, take, unseen
+from opinfo_tests.proof import prove as proving
+from opinfo_tests.proof import template_helpers, tier
 from opinfo_tests.proof.amend import AMENDMENTS, EXPECTATIONS
 from opinfo_tests.proof.fault_injection import plant
 from opinfo_tests.proof.natural_call import NoNaturalCallError, build
 from opinfo_tests.proof.pairs import answer_of, compare
+from opinfo_tests.proof.prove import Account, counterpart, feed, never_seen, prove, take, unseen
 from torchnp.catalogue import CATALOGUE
 
 OPS = frozenset(
@@ -63,8 +64,8 @@ def case_of(op, *args, **kwargs):
 def account_of(op, *cases, listed=None):
     found = Account(op)
     for case in cases:
-        want = account.oracle().execute(case)
-        take(found, case, want, account.listed_of(op) if listed is None else listed, *counterpart(op))
+        want = proving.oracle().execute(case)
+        take(found, case, want, proving.listed_of(op) if listed is None else listed, *counterpart(op))
     return found
 
 
@@ -88,14 +89,14 @@ def test_the_share_on_which_numpy_is_right(accounts):
 def test_a_difference_that_is_not_listed_leaves_its_disagreements_unexplained():
     case = case_of("aten::var.dim", np.array([1.0, 2.0, 4.0], np.float32), [0])
     assert account_of("aten::var.dim", case).how == {"foretold": 1}
-    fewer = [d for d in account.listed_of("aten::var.dim") if d.id != "correction"]
+    fewer = [d for d in proving.listed_of("aten::var.dim") if d.id != "correction"]
     assert account_of("aten::var.dim", case, listed=fewer).how == {"unexplained": 1}
 
 
 def test_a_difference_at_an_operator_that_has_it_not_is_never_seen(monkeypatch):
-    listed = account.listed_of
+    listed = proving.listed_of
     more = lambda op: (*listed(op), CATALOGUE["lower-median"]) if op == "aten::signbit" else listed(op)
-    monkeypatch.setattr(account, "listed_of", more)
+    monkeypatch.setattr(proving, "listed_of", more)
     accounts = prove(frozenset({"aten::signbit"}), 0)
     assert unseen([*accounts.values()]) == ["lower-median"]
 
@@ -113,10 +114,10 @@ def test_a_plain_argmax_fails_in_torch_s_place():
     """What np.argmax would have to answer if it were torch: the proof does not excuse it."""
     op = "aten::argmax"
     case = case_of(op, np.array([False, True]))
-    right = account.oracle().execute(case)
+    right = proving.oracle().execute(case)
     plain = Seen(results=[np.asarray(np.argmax(np.array([False, True])))], alias=[None])
     assert right.error and compare(case, right, plain).kind == "torch refuses"
-    without = [d for d in account.listed_of(op) if d.id != "no-bool"]
+    without = [d for d in proving.listed_of(op) if d.id != "no-bool"]
     assert account_of(op, case, listed=without).unexplained
 
 
@@ -182,16 +183,16 @@ def test_streams_are_foretold_from_the_words_of_numpy_s_generator(op, args):
 def test_other_random_numbers_are_compared_as_samples(change, how):
     op = "aten::uniform"
     case = case_of(op, np.zeros(5000), 0.0, 2.0)
-    want, found = account.oracle().execute(case), Account(op)
+    want, found = proving.oracle().execute(case), Account(op)
     want.results = [change(want.results[0])]
-    take(found, case, want, account.listed_of(op), *counterpart(op))
+    take(found, case, want, proving.listed_of(op), *counterpart(op))
     assert found.how == {how: 1}
 
 
 def test_families_without_proof_have_counterparts_and_no_pairs():
-    families = {torchnp.table[op].family for op in account.provable()}
+    families = {torchnp.table[op].family for op in proving.provable()}
     assert tier.WITHOUT.keys() < families
-    left = account.provable() - tier.proved()
+    left = proving.provable() - tier.proved()
     assert left and not any(a.pairs for a in prove(left, 20).values())
 
 
@@ -200,7 +201,7 @@ def test_amendments_are_of_differences_that_there_are():
 
 
 def test_the_published_shares_are_of_overloads_with_a_counterpart():
-    assert tier.read().keys() <= account.provable()
+    assert tier.read().keys() <= proving.provable()
     assert torch.is_tensor(torch.ones(1)) and torchnp.table
 
 

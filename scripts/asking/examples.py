@@ -21,7 +21,7 @@ from torchnp.catalogue import CATALOGUE
 from torchnp.core.registry import REGISTERED
 from torchnp.differences import Difference, run, shows
 from torchnp.lookup import resolve
-from torchnp.lookup.numpy_names import public_name
+from torchnp.lookup.public_name import public_name
 
 HEAD = "# by scripts/make_lookup.py: operator, difference, torch, value, NumPy, value, kernel, torch's in NumPy, NumPy's in torch"
 PATH = Path(torchnp.__file__).parent / "data" / "examples.tsv"

@@ -16,8 +16,8 @@ from torchnp.interop.convert import as_torchs, to_numpy
 from torchnp.interop.kernel_runner import Foreign, OnMeta, OnSparse, Run
 from torchnp.interop.ops_left_to_torch import UNINITIALIZED
 from torchnp.interop.rng_sync import find_generator, is_random
+from torchnp.interop.rnn_workspace import Workspace
 from torchnp.interop.tolerance import ErrorBounds, terms
-from torchnp.interop.workspace import Workspace
 
 Tensor = torch.Tensor
 

@@ -27,7 +27,7 @@ from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.crosscheck import CrossCheckError, compare_with_torch
 from torchnp.interop.fused_flags import FASTPATH, FLASH, MKLDNN
 from torchnp.interop.rng_sync import is_random, keep_default, on_torchs_stream
-from torchnp.interop.workspace import KEEPERS, Workspace, keeping
+from torchnp.interop.rnn_workspace import KEEPERS, Workspace, keeping
 from torchnp.kernels.linalg import LinAlgError
 
 # Fused paths, and the overload that each calls.

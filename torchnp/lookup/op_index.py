@@ -80,7 +80,7 @@ def import_rows(space: str) -> bool:
 def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, Any]:
     """An overload's entry in `ops`, built from the table itself; ``tried`` is what the harness counted."""
     from torchnp import table
-    from torchnp.lookup.numpy_names import public_name
+    from torchnp.lookup.public_name import public_name
 
     schema, row = table.schemas[name], table.get(name)
     numpy = public_name(row.like) if row else ""

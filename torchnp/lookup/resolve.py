@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import equivalents, op_index, ops_by_argument, snippets, spellings, unsupported_names
+from torchnp.lookup import equivalents, name_of_code, op_index, ops_by_argument, spellings, unsupported_names
 from torchnp.lookup.equivalents import Equivalent
-from torchnp.lookup.numpy_names import public_name
+from torchnp.lookup.public_name import public_name
 from torchnp.lookup.synonyms import TOPICS
 
 
@@ -139,7 +139,7 @@ def _topic(name: str) -> Meaning | None:
 
 def _code(name: str) -> Meaning | None:
     """A piece of code: an index, an operator, a call of a method."""
-    known = snippets.name_of(name)
+    known = name_of_code.name_of(name)
     if not known or known == name or (known.startswith("x.") and _of_a_library(name)):
         return None
     return meaning_of(known)
@@ -147,7 +147,7 @@ def _code(name: str) -> Meaning | None:
 
 def _of_a_library(name: str) -> bool:
     space = name.partition(".")[0]
-    return space not in snippets.LIBRARIES and bool(op_index.libraries_like(space))
+    return space not in name_of_code.LIBRARIES and bool(op_index.libraries_like(space))
 
 
 def _python(name: str) -> Meaning | None:
@@ -348,7 +348,7 @@ def _elsewhere(name: str) -> Meaning | None:
 
 def _keyword(name: str) -> Meaning | None:
     """An argument with its value: ``axis=0``."""
-    return _argument(argument) if (argument := snippets.argument_of(name)) else None
+    return _argument(argument) if (argument := name_of_code.argument_of(name)) else None
 
 
 def _argument(name: str) -> Meaning | None:

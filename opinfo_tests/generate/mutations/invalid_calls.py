@@ -18,13 +18,13 @@ from ..constraints.table import constraint_of
 from ..drawable import looks_at_sizes, takes_any_shape
 from ..strategies import draws
 from ..task import BROKEN, PLAIN
-from .boundary_values import levelled
 from .default_dtypes import by_default
 from .layout_variants import cast, relaid, retyped
-from .pairwise_errors import combined, crossed
+from .pairwise_changes import combined, crossed
 from .promotion_cases import paired
 from .special_values import KINDS as VALUES
 from .special_values import planted
+from .values_near_arguments import levelled
 
 NUMBERS = (-1, -7, 0, 9, 100)
 INDICES = (-1, -100, 100)  # out of range, and from the end

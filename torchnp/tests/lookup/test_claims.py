@@ -16,9 +16,9 @@ import torch
 from torchnp.catalogue import CATALOGUE
 from torchnp.differences import shows
 from torchnp.lookup import equivalents, no_counterpart, op_index, ops_by_argument, spellings, unsupported_names
-from torchnp.lookup.advice import in_torch
 from torchnp.lookup.render import as_text, told
 from torchnp.lookup.resolve import calls_of, is_called, meaning_of
+from torchnp.lookup.torch_counterpart import in_torch
 
 # ---------------------------------------------------------------- names
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from torchnp.lookup import equivalents, op_index, ops_by_argument, snippets, spellings
+from torchnp.lookup import equivalents, name_of_code, op_index, ops_by_argument, spellings
 from torchnp.lookup.resolve import SPELLED, meaning_of, meanings_of, spelled, torch_ops
 from torchnp.lookup.search import search
 from torchnp.lookup.synonyms import TOPICS
@@ -72,7 +72,7 @@ def test_code_as_it_is_written(written, known):
 )  # fmt: skip
 def test_patterns_read_code_as_its_syntax_tree_says(written):
     """The site's search has the patterns alone."""
-    assert spelled(written) == snippets.name_of(written)
+    assert spelled(written) == name_of_code.name_of(written)
 
 
 def test_what_an_expression_is_taken_for_is_itself():

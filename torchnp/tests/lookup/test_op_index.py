@@ -13,7 +13,7 @@ import torchnp
 from torchnp.catalogue import CATALOGUE
 from torchnp.differences import Difference, run
 from torchnp.lookup import no_counterpart, op_index
-from torchnp.lookup.numpy_names import public_name
+from torchnp.lookup.public_name import public_name
 from torchnp.lookup.resolve import meaning_of
 
 ROOT = Path(__file__).resolve().parents[3]

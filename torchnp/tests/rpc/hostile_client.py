@@ -31,7 +31,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.session.object_store import OVERRUN
-from torchnp.rpc.server.session.programs import Programs
+from torchnp.rpc.server.session.program_store import Programs
 from torchnp.rpc.server.session.protocol import Connection
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.tcp import Server

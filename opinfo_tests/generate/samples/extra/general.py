@@ -1,5 +1,6 @@
 """The rows of our own samples, and what no sample reaches."""
 
+from .compute_precision import SPREAD
 from .edges import EDGES
 from .indexing import INDEXING
 from .large import LARGE
@@ -10,7 +11,6 @@ from .quantized import NO_CPU, QUANTIZED
 from .signals import ELSEWHERE, SIGNALS
 from .strided import STREWN
 from .targets import TARGETS
-from .wide_ranges import SPREAD
 
 # x(shape) makes an array of the row's dtype, p(shape) a positive one, ints(shape) indices below 4, g() a generator,
 # ends() zeros, infinities and nans of both signs, with more numbers if they are given.

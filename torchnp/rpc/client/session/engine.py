@@ -11,8 +11,8 @@ import torch
 from torchnp.rpc.client.patches import install
 from torchnp.rpc.client.patches.composite_overrides import without_fast_path
 from torchnp.rpc.client.tensor.handles import BaseHandleTensor
+from torchnp.rpc.client.tensor.interfaces import RemoteRef
 from torchnp.rpc.client.tensor.local_arguments import NOT_SENT, not_sent
-from torchnp.rpc.client.tensor.protocols import RemoteRef
 from torchnp.rpc.client.tensor.pytree import is_tree, mapped
 from torchnp.rpc.client.tensor.shape_inference import spec_of
 from torchnp.rpc.client.tensor.tracing import refuse_recording

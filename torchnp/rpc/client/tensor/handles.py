@@ -37,7 +37,7 @@ from torchnp.rpc.client.tensor.unsupported import NoValues
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.tensor.protocols import EngineProtocol, RemoteRef
+    from torchnp.rpc.client.tensor.interfaces import EngineProtocol, RemoteRef
 
 
 class BaseHandleTensor(NoValues, torch.Tensor):

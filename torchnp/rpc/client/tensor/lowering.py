@@ -14,7 +14,7 @@ from torchnp.rpc.client.tensor.unsupported import NoValues
 from torchnp.rpc.exceptions import HandleError
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.tensor.protocols import EngineProtocol, RemoteRef
+    from torchnp.rpc.client.tensor.interfaces import EngineProtocol, RemoteRef
 
 _INTEGERS = {int}
 

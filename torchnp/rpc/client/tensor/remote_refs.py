@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from torchnp.rpc import wire
-from torchnp.rpc.client.tensor.protocols import SessionProtocol
+from torchnp.rpc.client.tensor.interfaces import SessionProtocol
 
 
 class RemoteObject(msgspec.Struct, gc=False, eq=False):

@@ -13,7 +13,7 @@ from torchnp.rpc.client.tensor.call_sites import file_of_torch
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.tensor.protocols import EngineProtocol
+    from torchnp.rpc.client.tensor.interfaces import EngineProtocol
 
 
 class NoValues:
@@ -46,8 +46,8 @@ class NoValues:
 
     def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> NoReturn:
         """Refuse NumPy functions (``np.sum(handle)``): NumPy would call the tensor's methods with its own arguments."""
-        from torchnp.lookup.advice import in_torch
-        from torchnp.lookup.numpy_names import public_name
+        from torchnp.lookup.public_name import public_name
+        from torchnp.lookup.torch_counterpart import in_torch
 
         name = public_name(func).replace("numpy.", "np.", 1) or f"np.{func.__name__}"
         way, words = in_torch(func)

@@ -20,7 +20,7 @@ from torchnp.rpc.server.privacy.taint import RAISED
 from torchnp.rpc.server.session.error_text import error_text
 from torchnp.rpc.server.session.executor import Executor
 from torchnp.rpc.server.session.object_store import Failure, ObjectStore
-from torchnp.rpc.server.session.programs import Programs
+from torchnp.rpc.server.session.program_store import Programs
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.session.uploads import Uploads
 

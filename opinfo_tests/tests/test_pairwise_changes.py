@@ -13,11 +13,11 @@ import torchnp
 from opinfo_tests.backends.backend import Backend
 from opinfo_tests.backends.load import load_backend
 from opinfo_tests.backends.torch_backend import TorchDevice
-from opinfo_tests.generate.mutations.boundary_values import levelled
 from opinfo_tests.generate.mutations.default_dtypes import by_default
 from opinfo_tests.generate.mutations.invalid_calls import broken, lacking
-from opinfo_tests.generate.mutations.pairwise_errors import CROSSED, FAULTS, crossed, joined, refused
+from opinfo_tests.generate.mutations.pairwise_changes import CROSSED, FAULTS, crossed, joined, refused
 from opinfo_tests.generate.mutations.promotion_cases import paired
+from opinfo_tests.generate.mutations.values_near_arguments import levelled
 from opinfo_tests.generate.samples.recording import freeze
 from opinfo_tests.run.runner import run_case
 

@@ -13,7 +13,7 @@ import numpy as np
 
 import torchnp
 from torchnp.differences import Difference
-from torchnp.lookup.numpy_names import public_name
+from torchnp.lookup.public_name import public_name
 
 from ..backends.backend import Backend, Seen
 from ..backends.torch_backend import TorchDevice

@@ -8,7 +8,7 @@ from typing import Any
 
 from torchnp.catalogue import CATALOGUE
 from torchnp.lookup import op_index, render, spellings
-from torchnp.lookup.numpy_names import public_name
+from torchnp.lookup.public_name import public_name
 from torchnp.lookup.resolve import Meaning, is_called, meaning_of
 
 
