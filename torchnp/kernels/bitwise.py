@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from torchnp.core.write_spec import NO_VECTORS
@@ -13,21 +15,28 @@ _BITS = BOOL | INTS | UNSIGNED
 _PROMOTION = ["three-tier-promotion", "number-wraps"]
 
 unary("bitwise_not", np.invert, cpu="bitwise_not_cpu", takes=BOOL | INTS)
-_function: np.ufunc
-for _name, _function in (("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)):
-    _names = "bitwise_{0}.Tensor bitwise_{0}.Scalar bitwise_{0}.Scalar_Tensor __{0}__.Tensor __{0}__.Scalar"
-    binary(_names.format(_name), _function, cpu=f"bitwise_{_name}_cpu", takes=_BITS, differs=_PROMOTION)
+_bits = partial(binary, takes=_BITS, differs=_PROMOTION)
+_bits(
+    "bitwise_and.Tensor bitwise_and.Scalar bitwise_and.Scalar_Tensor __and__.Tensor __and__.Scalar",
+    np.bitwise_and,
+    cpu="bitwise_and_cpu",
+)
+_bits(
+    "bitwise_or.Tensor bitwise_or.Scalar bitwise_or.Scalar_Tensor __or__.Tensor __or__.Scalar",
+    np.bitwise_or,
+    cpu="bitwise_or_cpu",
+)
+_bits(
+    "bitwise_xor.Tensor bitwise_xor.Scalar bitwise_xor.Scalar_Tensor __xor__.Tensor __xor__.Scalar",
+    np.bitwise_xor,
+    cpu="bitwise_xor_cpu",
+)
 
-for _name, _function in (("left_shift", np.left_shift), ("right_shift", np.right_shift)):
-    _names = "bitwise_{0}.Tensor bitwise_{0}.Tensor_Scalar bitwise_{0}.Scalar_Tensor __{1}__.Tensor __{1}__.Scalar"
-    _short = f"{_name[0]}shift"
-    binary(
-        _names.format(_name, _short),
-        _function,
-        cpu=f"{_short}_cpu",
-        takes=INTS,
-        differs=[*_PROMOTION, "missing-kernel"],
-    )
+_shift = partial(binary, takes=INTS, differs=[*_PROMOTION, "missing-kernel"])
+_LEFT = "bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar bitwise_left_shift.Scalar_Tensor"
+_RIGHT = "bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar bitwise_right_shift.Scalar_Tensor"
+_shift(f"{_LEFT} __lshift__.Tensor __lshift__.Scalar", np.left_shift, cpu="lshift_cpu")
+_shift(f"{_RIGHT} __rshift__.Tensor __rshift__.Scalar", np.right_shift, cpu="rshift_cpu")
 
 # ---------------------------------------------------------------- number theory
 

@@ -271,11 +271,11 @@ def _precheck_counted(bound: Bound, outs: list[ndarray], *, name: str) -> None:
     check(_count(bound["n"], name) >= 0, "upper bound and lower bound inconsistent with step sign")
 
 
-for _like in (np.fft.fftfreq, np.fft.rfftfreq):
+for _names, _like in (("fft_fftfreq", np.fft.fftfreq), ("fft_rfftfreq", np.fft.rfftfreq)):
     _name = _like.__name__
     _doc = f"Sample frequencies of `fft_{_name.removesuffix('freq')}`."
     rows(
-        f"fft_{_name}",
+        _names,
         _frequencies,
         _doc,
         name=_name,

@@ -226,8 +226,7 @@ _FINITE = el.BOOL | el.INTS | el.UNSIGNED | el.FLOATS | el.ANY_COMPLEX | {dt.flo
 el.unary("isnan", np.isnan, el.always_bool, differs=["predicate-strided"], takes=el.ALL)
 el.unary("isinf", np.isinf, el.always_bool, cpu="isinf", takes=_FINITE)
 el.unary("isfinite", np.isfinite, el.always_bool, cpu="isfinite", takes=_FINITE | {dt.float8_e8m0fnu})
-for _predicate, _infinity in ((np.isposinf, np.inf), (np.isneginf, -np.inf)):
-    _name = _predicate.__name__
+for _name, _predicate, _infinity in (("isposinf", np.isposinf, np.inf), ("isneginf", np.isneginf, -np.inf)):
     el.unary(
         _name, lambda x, infinity=_infinity: x == infinity, el.always_bool, cpu=f"{_name}_cpu", takes=el.BOOL | COPIES,
         refuses=_no_complex(f"{_name} does not support complex inputs."), like=_predicate,

@@ -67,16 +67,24 @@ def _row(name: str, function: Callable[[ndarray, ndarray], ndarray]) -> None:
         return function(wide, degree)
 
     binary(
-        f"special_{name} special_{name}.x_scalar special_{name}.n_scalar", run, int_to_float, cpu=f"{name}_cpu",
+        f"{name} {name}.x_scalar {name}.n_scalar", run, int_to_float, cpu=f"{name.removeprefix('special_')}_cpu",
         takes=WIDE,
-        doc=f"{name.replace('_', ' ').capitalize()} of degree n (truncated to an integer; 0 below 0).",
+        doc=f"{name.removeprefix('special_').replace('_', ' ').capitalize()} of degree n (truncated to an integer; 0 below 0).",
     )  # fmt: skip
 
 
-for _kind, _limit, _shifted_limit in (("t", 6, 6), ("u", 8, 6), ("v", 8, 6), ("w", 8, 4)):
-    _name = f"chebyshev_polynomial_{_kind}"
-    _row(_name, partial(_chebyshev, _kind, limit=_limit))
-    _row(f"shifted_{_name}", partial(lambda k, top, x, n: _chebyshev(k, x + x - 1, n, top), _kind, _shifted_limit))
+def _shifted(kind: str, limit: int) -> Callable[[ndarray, ndarray], ndarray]:
+    return lambda x, n: _chebyshev(kind, x + x - 1, n, limit)
+
+
+_row("special_chebyshev_polynomial_t", partial(_chebyshev, "t", limit=6))
+_row("special_chebyshev_polynomial_u", partial(_chebyshev, "u", limit=8))
+_row("special_chebyshev_polynomial_v", partial(_chebyshev, "v", limit=8))
+_row("special_chebyshev_polynomial_w", partial(_chebyshev, "w", limit=8))
+_row("special_shifted_chebyshev_polynomial_t", _shifted("t", 6))
+_row("special_shifted_chebyshev_polynomial_u", _shifted("u", 6))
+_row("special_shifted_chebyshev_polynomial_v", _shifted("v", 6))
+_row("special_shifted_chebyshev_polynomial_w", _shifted("w", 4))
 
 
 def _hermite(scale: int) -> Callable[[ndarray, ndarray], ndarray]:
@@ -111,7 +119,7 @@ def _legendre_p(x: ndarray, n: ndarray) -> ndarray:
     return np.where(edge & (n >= 0), np.where(x > 0, real(1), _alternate(n, np.ones_like(x))), value)
 
 
-_row("hermite_polynomial_h", _hermite(2))
-_row("hermite_polynomial_he", _hermite(1))
-_row("laguerre_polynomial_l", _laguerre_l)
-_row("legendre_polynomial_p", _legendre_p)
+_row("special_hermite_polynomial_h", _hermite(2))
+_row("special_hermite_polynomial_he", _hermite(1))
+_row("special_laguerre_polynomial_l", _laguerre_l)
+_row("special_legendre_polynomial_p", _legendre_p)

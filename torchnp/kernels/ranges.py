@@ -314,13 +314,28 @@ def _kaiser(x: ndarray, points: int, beta: float = 12.0) -> ndarray:
 
 _WINDOWS = ["periodic-windows", "default-dtype", "float-dtypes-alone", "missing-kernel"]
 for _name, _like, _shape, _doc in (
-    ("bartlett", np.bartlett, _triangle, "A triangle over one period, 0 at both ends."),
-    ("blackman", np.blackman, _blackman, "``0.42 - 0.5 cos(t) + 0.08 cos(2 t)`` over one period."),
-    ("hann", np.hanning, lambda x, points: _cosine(x, points, 0.5, 0.5), "``0.5 - 0.5 cos(t)`` over one period."),
-    ("hamming", np.hamming, _cosine, "``alpha - beta cos(t)`` over one period, by default ``0.54 - 0.46 cos(t)``."),
-    ("kaiser", np.kaiser, _kaiser, "``I0(beta sqrt(1 - t^2)) / I0(beta)`` for t from -1 to 1, by default beta 12."),
+    ("bartlett_window", np.bartlett, _triangle, "A triangle over one period, 0 at both ends."),
+    ("blackman_window", np.blackman, _blackman, "``0.42 - 0.5 cos(t) + 0.08 cos(2 t)`` over one period."),
+    (
+        "hann_window",
+        np.hanning,
+        lambda x, points: _cosine(x, points, 0.5, 0.5),
+        "``0.5 - 0.5 cos(t)`` over one period.",
+    ),
+    (
+        "hamming_window",
+        np.hamming,
+        _cosine,
+        "``alpha - beta cos(t)`` over one period, by default ``0.54 - 0.46 cos(t)``.",
+    ),
+    (
+        "kaiser_window",
+        np.kaiser,
+        _kaiser,
+        "``I0(beta sqrt(1 - t^2)) / I0(beta)`` for t from -1 to 1, by default beta 12.",
+    ),
 ):
-    _own = {"blackman": ["windows-in-dtype"], "hamming": ["hamming-coefficients"]}.get(_name, [])
-    _more = {"hamming": ("periodic_alpha", "periodic_alpha_beta"), "kaiser": ("beta",)}.get(_name, ())
-    _names = " ".join((f"{_name}_window", *(f"{_name}_window.{form}" for form in ("periodic", *_more))))
+    _own = {"blackman_window": ["windows-in-dtype"], "hamming_window": ["hamming-coefficients"]}.get(_name, [])
+    _more = {"hamming_window": ("periodic_alpha", "periodic_alpha_beta"), "kaiser_window": ("beta",)}.get(_name, ())
+    _names = " ".join((_name, *(f"{_name}.{form}" for form in ("periodic", *_more))))
     rows(_names, _window, _doc, shape=_shape, like=_like, differs=[*_WINDOWS, *_own])

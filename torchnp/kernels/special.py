@@ -247,18 +247,18 @@ for _name, _also, _first in (("gammainc", "igamma special_gammainc", 0), ("gamma
 # ---------------------------------------------------------------- products with logarithms
 
 
-def _with_log(name: str, log: Callable[[ndarray], ndarray], also: str = "") -> Callable[[Any, Any], ndarray]:
+def _with_log(name: str, log: Callable[[ndarray], ndarray], names: str) -> Callable[[Any, Any], ndarray]:
     """``x * log(y)`` with 0 where x is 0, unless y is nan; torch rounds the logarithm of half types before the product."""
     product = lambda x, y: np.where(np.isnan(y), y, np.where(x == 0, number(0, x.dtype), x * log(y)))
     return binary(
-        f"{also}special_{name} special_{name}.other_scalar special_{name}.self_scalar", product,
-        int_to_float, cpu=f"{name}_cpu", takes=FLOATS, compute=same, like=scipy_special(name), differs=_DOUBLE,
-        writes=NO_VECTORS,
+        names, product, int_to_float, cpu=f"{name}_cpu", takes=FLOATS, compute=same, like=scipy_special(name),
+        differs=_DOUBLE, writes=NO_VECTORS,
     )  # fmt: skip
 
 
-xlogy = _with_log("xlogy", np.log, "xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self ")
-_with_log("xlog1py", np.log1p)
+_XLOGY = "special_xlogy special_xlogy.other_scalar special_xlogy.self_scalar"
+xlogy = _with_log("xlogy", np.log, f"xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self {_XLOGY}")
+_with_log("xlog1py", np.log1p, "special_xlog1py special_xlog1py.other_scalar special_xlog1py.self_scalar")
 
 
 def _entr(x: ndarray) -> ndarray:
@@ -294,14 +294,19 @@ def logit(self: ndarray, eps: float | None = None) -> ndarray:
 _float("i0 special_i0", cephes.i0, "i0", cpu="i0_vml_cpu")
 _float("special_i0e", cephes.i0e, "i0e", cpu="i0e_cpu", half_tail=cephes.i0e)
 for _name, _takes, _function, _scipy, *_more in (
-    ("i1", FLOATS, cephes.i1, "i1"), ("i1e", FLOATS, cephes.i1e, "i1e"),
-    ("bessel_j0", WIDE, cephes.j0, "j0", "coarse-special"), ("bessel_j1", WIDE, cephes.j1, "j1", "coarse-special"),
-    ("bessel_y0", WIDE, cephes.y0, "y0", "coarse-special"), ("bessel_y1", WIDE, cephes.y1, "y1", "coarse-special"),
-    ("modified_bessel_i0", WIDE, cephes.i0, "i0"), ("modified_bessel_i1", WIDE, cephes.modified_i1, "i1"),
-    ("modified_bessel_k0", WIDE, cephes.k0, "k0"), ("modified_bessel_k1", WIDE, cephes.k1, "k1", "bessel-of-least"),
-    ("scaled_modified_bessel_k0", WIDE, cephes.k0e, "k0e", "bessel-of-least"),
-    ("scaled_modified_bessel_k1", WIDE, cephes.k1e, "k1e", "bessel-of-least"),
-    ("spherical_bessel_j0", WIDE, cephes.spherical_j0, "spherical_jn", "scipy-in-double"),
-    ("airy_ai", WIDE, cephes.airy_ai, "airy", "coarse-special", "airy-of-large"),
-):  # fmt: skip
-    _float(f"special_{_name}", _function, _scipy, *_more, cpu=f"{_name}_cpu", takes=_takes)
+    ("special_i1", FLOATS, cephes.i1, "i1"),
+    ("special_i1e", FLOATS, cephes.i1e, "i1e"),
+    ("special_bessel_j0", WIDE, cephes.j0, "j0", "coarse-special"),
+    ("special_bessel_j1", WIDE, cephes.j1, "j1", "coarse-special"),
+    ("special_bessel_y0", WIDE, cephes.y0, "y0", "coarse-special"),
+    ("special_bessel_y1", WIDE, cephes.y1, "y1", "coarse-special"),
+    ("special_modified_bessel_i0", WIDE, cephes.i0, "i0"),
+    ("special_modified_bessel_i1", WIDE, cephes.modified_i1, "i1"),
+    ("special_modified_bessel_k0", WIDE, cephes.k0, "k0"),
+    ("special_modified_bessel_k1", WIDE, cephes.k1, "k1", "bessel-of-least"),
+    ("special_scaled_modified_bessel_k0", WIDE, cephes.k0e, "k0e", "bessel-of-least"),
+    ("special_scaled_modified_bessel_k1", WIDE, cephes.k1e, "k1e", "bessel-of-least"),
+    ("special_spherical_bessel_j0", WIDE, cephes.spherical_j0, "spherical_jn", "scipy-in-double"),
+    ("special_airy_ai", WIDE, cephes.airy_ai, "airy", "coarse-special", "airy-of-large"),
+):
+    _float(_name, _function, _scipy, *_more, cpu=f"{_name.removeprefix('special_')}_cpu", takes=_takes)

@@ -1,7 +1,8 @@
 """House rules: short files and functions, errors caught by name, unique class names."""
 
 import ast
-from collections import defaultdict
+import random
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import opinfo_tests
@@ -55,3 +56,27 @@ def test_a_class_name_says_one_thing():
                         homes[node.name].add(path.relative_to(top.parent).as_posix())
     assert homes["OpTable"]
     assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
+def operators_named_in(path):
+    """The words of a module's strings, docstrings apart, as names of operators: ``aten::add.Tensor`` is ``add``."""
+    tree = ast.parse(path.read_text())
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+    )
+    return {word.rpartition("::")[2].partition(".")[0] for text in texts for word in text.split()}
+
+
+def test_what_one_operator_does_stands_in_few_files(capsys):
+    """Of 50 operators by chance. Names that arguments have too are left out: nobody could tell them apart."""
+    arguments = {a.name for schema in torchnp.table.schemas.values() for a in schema.args}
+    bases = {name.partition("::")[2].partition(".")[0] for name in REGISTERED}
+    chosen = random.Random(5).sample(sorted(bases - arguments), 50)
+    named = [operators_named_in(path) for path in MODULES]
+    files = Counter(sum(base in words for words in named) for base in chosen)
+    with capsys.disabled():
+        print(f"\nmodules that name an operator, of 50: {dict(sorted(files.items()))}")
+    assert sum(n for count, n in files.items() if 1 <= count <= 3) >= 44

@@ -167,15 +167,15 @@ def _check_fft(x: Array, *, dim: Ints, onesided: bool = False, last_dim_size: in
 
 
 for _name, _portable, _like, _doc in (
-    ("_fft_r2c", _r2c, np.fft.rfftn, "Fourier transform of real numbers"),
-    ("_fft_c2c", _c2c, np.fft.fftn, "Fourier transform of complex numbers or its inverse"),
-    ("_fft_c2r", _c2r, np.fft.irfftn, "Inverse Fourier transform to real numbers"),
+    ("prims::fft_r2c", _r2c, np.fft.rfftn, "Fourier transform of real numbers"),
+    ("prims::fft_c2c", _c2c, np.fft.fftn, "Fourier transform of complex numbers or its inverse"),
+    ("prims::fft_c2r", _c2r, np.fft.irfftn, "Inverse Fourier transform to real numbers"),
 ):
-    _native = lambda x, *, _of=_name, dim, **how: aten(_of)(x, dim, 0, *how.values())
-    _differs = ["no-half-fft", "complex-zero-sign"] if _name == "_fft_r2c" else []
+    _native = lambda x, *, _of=f"_{_name[7:]}", dim, **how: aten(_of)(x, dim, 0, *how.values())
+    _differs = ["no-half-fft", "complex-zero-sign"] if _name == "prims::fft_r2c" else []
     _doc = f"{_doc}, not normalized."
     rows(
-        f"prims::{_name[1:]}",
+        _name,
         either,
         _doc,
         native=_native,
