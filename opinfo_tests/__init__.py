@@ -12,7 +12,7 @@ anything else is a subclass of ``Backend``.
 
 - ``backends``: the backends under test, and torch as the oracle
 - ``judge``: the verdict on one call: outcomes, tolerances, torch's own disagreements, diagnoses
-- ``generate``: where calls come from: torch's samples and our own, calls drawn from schemas, and variations of these
+- ``generate``: sources of calls: torch's samples, rows of our own, calls drawn from schemas, and variations of these
 - ``report``: rows and totals, known gaps, the page, the badge, repro scripts, shrinking
 - ``run``: the runner, its worker processes, the control, the command line
 """

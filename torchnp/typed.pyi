@@ -717,14 +717,14 @@ class _aten__cdist_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__cdist_forward:
-    """p-norm distances of all pairs of rows; larger Euclidean ones through matrix products, as torch does."""
+    """p-norm distances of all pairs of rows; Euclidean ones of many rows use matrix products, as in torch."""
     @overload
     def __call__(_, /, x1: _Tensor, x2: _Tensor, p: _float, compute_mode: _int | None) -> _Array: ...
     @overload
     def __call__(_, /, x1: _Tensor, x2: _Tensor, p: _float, compute_mode: _int | None, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(x1: _Tensor, x2: _Tensor, p: _float, compute_mode: _int | None) -> _Array:
-        """p-norm distances of all pairs of rows; larger Euclidean ones through matrix products, as torch does.
+        """p-norm distances of all pairs of rows; Euclidean ones of many rows use matrix products, as in torch.
 
         ``aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor``"""
     @staticmethod
@@ -944,11 +944,11 @@ class _aten__convolution:
     def overloads(self) -> list[str]: ...
 
 class _aten__convolution_double_backward:
-    """Gradients of `convolution_backward` in the gradient, the input and the weight."""
+    """Gradients of `convolution_backward` with respect to the gradient, the input and the weight."""
     def __call__(_, /, ggI: _Tensor | None, ggW: _Tensor | None, ggb: _Tensor | None, gO: _Tensor, weight: _Tensor, self: _Tensor, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(ggI: _Tensor | None, ggW: _Tensor | None, ggb: _Tensor | None, gO: _Tensor, weight: _Tensor, self: _Tensor, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array, _Array]:
-        """Gradients of `convolution_backward` in the gradient, the input and the weight.
+        """Gradients of `convolution_backward` with respect to the gradient, the input and the weight.
 
         ``aten::_convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, Tensor weight, Tensor self, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -1073,12 +1073,12 @@ class _aten__cudnn_ctc_loss:
         ``aten::_cudnn_ctc_loss.out(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank, bool deterministic, bool zero_infinity, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))``"""
     @staticmethod
     def default(log_probs: _Tensor, targets: _Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], blank: _int, deterministic: _bool, zero_infinity: _bool) -> tuple[_Array, _Array]:
-        """The loss of each sequence, and its gradient in the probabilities.
+        """The loss of each sequence, and its gradient with respect to the log probabilities.
 
         ``aten::_cudnn_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank, bool deterministic, bool zero_infinity) -> (Tensor, Tensor)``"""
     @staticmethod
     def Tensor(log_probs: _Tensor, targets: _Tensor, input_lengths: _Tensor, target_lengths: _Tensor, blank: _int, deterministic: _bool, zero_infinity: _bool) -> tuple[_Array, _Array]:
-        """The loss of each sequence, and its gradient in the probabilities.
+        """The loss of each sequence, and its gradient with respect to the log probabilities.
 
         ``aten::_cudnn_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, bool deterministic, bool zero_infinity) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -1340,14 +1340,14 @@ class _aten__fake_quantize_learnable_per_tensor_affine_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams:
-    """`fake_quantize_per_tensor_affine_cachemask` with parameters as tensors; the values unchanged if disabled."""
+    """`fake_quantize_per_tensor_affine_cachemask` with parameters as tensors; if disabled, it copies the values."""
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, fake_quant_enabled: _Tensor, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, fake_quant_enabled: _Tensor, quant_min: _int, quant_max: _int, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, scale: _Tensor, zero_point: _Tensor, fake_quant_enabled: _Tensor, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]:
-        """`fake_quantize_per_tensor_affine_cachemask` with parameters as tensors; the values unchanged if disabled.
+        """`fake_quantize_per_tensor_affine_cachemask` with parameters as tensors; if disabled, it copies the values.
 
         ``aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, Tensor fake_quant_enabled, int quant_min, int quant_max) -> (Tensor output, Tensor mask)``"""
     @staticmethod
@@ -1412,7 +1412,10 @@ class _aten__fft_r2c:
         ``aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor``"""
     @staticmethod
     def out(self: _Tensor, dim: Sequence[_int], normalization: _int, onesided: _bool, *, out: _Array) -> _Array:
-        """`_fft_r2c`, copied into out; only a one-sided spectrum fits an out of any dtype.
+        """`_fft_r2c`, copied into ``out``.
+
+        For a two-sided spectrum the out must be complex64 or complex128, unless the last transformed dimension has at most
+        2 elements.
 
         ``aten::_fft_r2c.out(Tensor self, int[] dim, int normalization, bool onesided, *, Tensor(a!) out) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -3726,11 +3729,11 @@ class _aten__fused_moving_avg_obs_fq_helper:
     def overloads(self) -> list[str]: ...
 
 class _aten__fused_moving_avg_obs_fq_helper_functional:
-    """Fake-quantized values with their mask; the updated range; and its scale and zero point."""
+    """Fake-quantized values with their mask, the updated range, and its scale and zero point."""
     def __call__(_, /, self: _Tensor, observer_on: _Tensor, fake_quant_on: _Tensor, running_min: _Tensor, running_max: _Tensor, scale: _Tensor, zero_point: _Tensor, averaging_const: _float, quant_min: _int, quant_max: _int, ch_axis: _int, per_row_fake_quant: _bool = ..., symmetric_quant: _bool = ...) -> tuple[_Array, _Array, _Array, _Array, _Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, observer_on: _Tensor, fake_quant_on: _Tensor, running_min: _Tensor, running_max: _Tensor, scale: _Tensor, zero_point: _Tensor, averaging_const: _float, quant_min: _int, quant_max: _int, ch_axis: _int, per_row_fake_quant: _bool = ..., symmetric_quant: _bool = ...) -> tuple[_Array, _Array, _Array, _Array, _Array, _Array]:
-        """Fake-quantized values with their mask; the updated range; and its scale and zero point.
+        """Fake-quantized values with their mask, the updated range, and its scale and zero point.
 
         ``aten::_fused_moving_avg_obs_fq_helper_functional(Tensor self, Tensor observer_on, Tensor fake_quant_on, Tensor running_min, Tensor running_max, Tensor scale, Tensor zero_point, float averaging_const, int quant_min, int quant_max, int ch_axis, bool per_row_fake_quant=False, bool symmetric_quant=False) -> (Tensor output, Tensor mask, Tensor running_min_out, Tensor running_max_out, Tensor scale_out, Tensor zero_point_out)``"""
     def overloads(self) -> list[str]: ...
@@ -3746,11 +3749,11 @@ class _aten__fused_rms_norm:
     def overloads(self) -> list[str]: ...
 
 class _aten__fused_rms_norm_backward:
-    """Gradients of `_fused_rms_norm` in its input and weight; torch runs it on other devices only."""
+    """Gradients of `_fused_rms_norm` with respect to input and weight; torch has them on other devices only."""
     def __call__(_, /, grad_out: _Tensor, input: _Tensor, normalized_shape: Sequence[_int], rstd: _Tensor, weight: _Tensor | None, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(grad_out: _Tensor, input: _Tensor, normalized_shape: Sequence[_int], rstd: _Tensor, weight: _Tensor | None, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array]:
-        """Gradients of `_fused_rms_norm` in its input and weight; torch runs it on other devices only.
+        """Gradients of `_fused_rms_norm` with respect to input and weight; torch has them on other devices only.
 
         ``aten::_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, bool[2] output_mask) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -3862,11 +3865,11 @@ class _aten__grid_sampler_2d_cpu_fallback:
     def overloads(self) -> list[str]: ...
 
 class _aten__grid_sampler_2d_cpu_fallback_backward:
-    """Gradients in the image and in the points, for float32 only."""
+    """Gradients with respect to the image and to the grid, for float32 only."""
     def __call__(_, /, grad_output: _Tensor, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(grad_output: _Tensor, input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> tuple[_Array, _Array]:
-        """Gradients in the image and in the points, for float32 only.
+        """Gradients with respect to the image and to the grid, for float32 only.
 
         ``aten::_grid_sampler_2d_cpu_fallback_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -4260,13 +4263,13 @@ class _aten__lu_with_info:
     def overloads(self) -> list[str]: ...
 
 class _aten__make_dep_token:
-    """A dummy value that stands for an order of calls.
+    """An uninitialized 0-d tensor that programs pass from one assertion to the next, to fix the order of the calls.
 
     Like ``numpy.empty``, with 2 known differences: ``torchnp explain _make_dep_token``."""
     def __call__(_, /, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(*, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """A dummy value that stands for an order of calls.
+        """An uninitialized 0-d tensor that programs pass from one assertion to the next, to fix the order of the calls.
 
         ``aten::_make_dep_token(*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -5048,11 +5051,11 @@ class _aten__scaled_dot_product_flash_attention_for_cpu:
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_dot_product_flash_attention_for_cpu_backward:
-    """Gradients in query, key and value, from the saved output and logsumexp of each row."""
+    """Gradients with respect to query, key and value, from the saved output and logsumexp of each row."""
     def __call__(_, /, grad_out: _Tensor, query: _Tensor, key: _Tensor, value: _Tensor, out: _Tensor, logsumexp: _Tensor, dropout_p: _float, is_causal: _bool, *, attn_mask: _Tensor | None = ..., scale: _float | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(grad_out: _Tensor, query: _Tensor, key: _Tensor, value: _Tensor, out: _Tensor, logsumexp: _Tensor, dropout_p: _float, is_causal: _bool, *, attn_mask: _Tensor | None = ..., scale: _float | None = ...) -> tuple[_Array, _Array, _Array]:
-        """Gradients in query, key and value, from the saved output and logsumexp of each row.
+        """Gradients with respect to query, key and value, from the saved output and logsumexp of each row.
 
         ``aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)``"""
     def overloads(self) -> list[str]: ...
@@ -5612,14 +5615,14 @@ class _aten__thnn_differentiable_lstm_cell_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__thnn_fused_gru_cell:
-    """State after a step of a GRU, and what its gradient needs; as on CUDA: the CPU has no kernel."""
+    """State after a step of a GRU, and what its gradient needs, as on CUDA: the CPU has no kernel."""
     @overload
     def __call__(_, /, input_gates: _Tensor, hidden_gates: _Tensor, hx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ...) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, input_gates: _Tensor, hidden_gates: _Tensor, hx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ..., *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(input_gates: _Tensor, hidden_gates: _Tensor, hx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ...) -> tuple[_Array, _Array]:
-        """State after a step of a GRU, and what its gradient needs; as on CUDA: the CPU has no kernel.
+        """State after a step of a GRU, and what its gradient needs, as on CUDA: the CPU has no kernel.
 
         ``aten::_thnn_fused_gru_cell(Tensor input_gates, Tensor hidden_gates, Tensor hx, Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -5642,20 +5645,20 @@ class _aten__thnn_fused_gru_cell_backward:
         ``aten::_thnn_fused_gru_cell_backward.out(Tensor grad_hy, Tensor workspace, bool has_bias, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3, Tensor(e!) out4) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!), Tensor(e!))``"""
     @staticmethod
     def default(grad_hy: _Tensor, workspace: _Tensor, has_bias: _bool) -> tuple[_Array, _Array, _Array, _Array, _Array]:
-        """Gradients of both halves of the gates, the state and the biases of `_thnn_fused_gru_cell`; as on CUDA.
+        """Gradients of both halves of the gates, the state and the biases of `_thnn_fused_gru_cell`, as on CUDA.
 
         ``aten::_thnn_fused_gru_cell_backward(Tensor grad_hy, Tensor workspace, bool has_bias) -> (Tensor, Tensor, Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__thnn_fused_lstm_cell:
-    """State and cell after a step of an LSTM, and its gates for the gradient; as on CUDA: the CPU has no kernel."""
+    """State and cell after a step of an LSTM, and its gates for the gradient, as on CUDA: the CPU has no kernel."""
     @overload
     def __call__(_, /, input_gates: _Tensor, hidden_gates: _Tensor, cx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input_gates: _Tensor, hidden_gates: _Tensor, cx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ..., *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(input_gates: _Tensor, hidden_gates: _Tensor, cx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ...) -> tuple[_Array, _Array, _Array]:
-        """State and cell after a step of an LSTM, and its gates for the gradient; as on CUDA: the CPU has no kernel.
+        """State and cell after a step of an LSTM, and its gates for the gradient, as on CUDA: the CPU has no kernel.
 
         ``aten::_thnn_fused_lstm_cell(Tensor input_gates, Tensor hidden_gates, Tensor cx, Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -5688,7 +5691,7 @@ class _aten__thnn_fused_lstm_cell_backward_impl:
         ``aten::_thnn_fused_lstm_cell_backward_impl.out(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace, bool has_bias, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))``"""
     @staticmethod
     def default(grad_hy: _Tensor | None, grad_cy: _Tensor | None, cx: _Tensor, cy: _Tensor, workspace: _Tensor, has_bias: _bool) -> tuple[_Array, _Array, _Array]:
-        """Gradients of the gates, the cell and the bias of `_thnn_fused_lstm_cell`; as on CUDA.
+        """Gradients of the gates, the cell and the bias of `_thnn_fused_lstm_cell`, as on CUDA.
 
         ``aten::_thnn_fused_lstm_cell_backward_impl(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace, bool has_bias) -> (Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -9650,14 +9653,14 @@ class _aten_convolution:
     def overloads(self) -> list[str]: ...
 
 class _aten_convolution_backward:
-    """Gradients of `convolution` in its input, weight and bias; None for those not asked for."""
+    """Gradients of `convolution` with respect to input, weight and bias; None for those not requested."""
     @overload
     def __call__(_, /, grad_output: _Tensor, input: _Tensor, weight: _Tensor, bias_sizes: Sequence[_int] | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, input: _Tensor, weight: _Tensor, bias_sizes: Sequence[_int] | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, output_mask: Sequence[_bool] | _bool, *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(grad_output: _Tensor, input: _Tensor, weight: _Tensor, bias_sizes: Sequence[_int] | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array, _Array]:
-        """Gradients of `convolution` in its input, weight and bias; None for those not asked for.
+        """Gradients of `convolution` with respect to input, weight and bias; None for those not requested.
 
         ``aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -11558,14 +11561,14 @@ class _aten_fake_quantize_per_tensor_affine:
     def overloads(self) -> list[str]: ...
 
 class _aten_fake_quantize_per_tensor_affine_cachemask:
-    """Values rounded to multiples of ``scale`` within the range, and a mask of those within it."""
+    """Values rounded to multiples of ``scale`` and clamped to the range, and a mask of those not clamped."""
     @overload
     def __call__(_, /, self: _Tensor, scale: _float, zero_point: _int, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, scale: _float, zero_point: _int, quant_min: _int, quant_max: _int, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, scale: _float, zero_point: _int, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]:
-        """Values rounded to multiples of ``scale`` within the range, and a mask of those within it.
+        """Values rounded to multiples of ``scale`` and clamped to the range, and a mask of those not clamped.
 
         ``aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> (Tensor output, Tensor mask)``"""
     @staticmethod
@@ -15598,7 +15601,7 @@ class _aten_linalg_matrix_norm:
     def overloads(self) -> list[str]: ...
 
 class _aten_linalg_matrix_power:
-    """n-th powers of square matrices, by repeated squaring; of the inverses for negative n.
+    """n-th powers of square matrices, by repeated squaring; a negative n takes powers of the inverses.
 
     Like ``numpy.linalg.matrix_power``, with 1 known difference: ``torchnp explain linalg_matrix_power``."""
     @overload
@@ -15607,7 +15610,7 @@ class _aten_linalg_matrix_power:
     def __call__(_, /, self: _Tensor, n: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, n: _int) -> _Array:
-        """n-th powers of square matrices, by repeated squaring; of the inverses for negative n.
+        """n-th powers of square matrices, by repeated squaring; a negative n takes powers of the inverses.
 
         ``aten::linalg_matrix_power(Tensor self, int n) -> Tensor``"""
     @staticmethod
@@ -16054,7 +16057,7 @@ class _aten_linear_backward:
         ``aten::linear_backward.out(Tensor self, Tensor grad_output, Tensor weight, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))``"""
     @staticmethod
     def default(self: _Tensor, grad_output: _Tensor, weight: _Tensor, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array, _Array]:
-        """Gradients of `linear` in its input, weight and bias; torch has it on other devices only.
+        """Gradients of `linear` with respect to input, weight and bias; torch has them on other devices only.
 
         ``aten::linear_backward(Tensor self, Tensor grad_output, Tensor weight, bool[3] output_mask) -> (Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -16988,7 +16991,7 @@ class _aten_matmul_backward:
         ``aten::matmul_backward.out(Tensor grad, Tensor self, Tensor other, bool[2] mask, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))``"""
     @staticmethod
     def default(grad: _Tensor, self: _Tensor, other: _Tensor, mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array]:
-        """Gradients of `matmul` in both operands; torch has it for nested tensors only.
+        """Gradients of `matmul` with respect to both operands; torch has them for nested tensors only.
 
         ``aten::matmul_backward(Tensor grad, Tensor self, Tensor other, bool[2] mask) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -17024,7 +17027,7 @@ class _aten_matrix_exp_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_matrix_power:
-    """n-th powers of square matrices, by repeated squaring; of the inverses for negative n.
+    """n-th powers of square matrices, by repeated squaring; a negative n takes powers of the inverses.
 
     Like ``numpy.linalg.matrix_power``, with 1 known difference: ``torchnp explain matrix_power``."""
     @overload
@@ -17033,7 +17036,7 @@ class _aten_matrix_power:
     def __call__(_, /, self: _Tensor, n: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, n: _int) -> _Array:
-        """n-th powers of square matrices, by repeated squaring; of the inverses for negative n.
+        """n-th powers of square matrices, by repeated squaring; a negative n takes powers of the inverses.
 
         ``aten::matrix_power(Tensor self, int n) -> Tensor``"""
     @staticmethod
@@ -17134,7 +17137,7 @@ class _aten_max_pool2d_backward:
         ``aten::max_pool2d_backward.out(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> _Array:
-        """The gradient of `max_pool2d`, which finds the maxima again; torch has it on other devices only.
+        """The gradient of `max_pool2d`, for which the maxima are found again; torch has it on other devices only.
 
         ``aten::max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17540,12 +17543,12 @@ class _aten_miopen_ctc_loss:
         ``aten::miopen_ctc_loss.out(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank, bool deterministic, bool zero_infinity, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))``"""
     @staticmethod
     def default(log_probs: _Tensor, targets: _Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], blank: _int, deterministic: _bool, zero_infinity: _bool) -> tuple[_Array, _Array]:
-        """The loss of each sequence, and its gradient in the probabilities.
+        """The loss of each sequence, and its gradient with respect to the log probabilities.
 
         ``aten::miopen_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank, bool deterministic, bool zero_infinity) -> (Tensor, Tensor)``"""
     @staticmethod
     def Tensor(log_probs: _Tensor, targets: _Tensor, input_lengths: _Tensor, target_lengths: _Tensor, blank: _int, deterministic: _bool, zero_infinity: _bool) -> tuple[_Array, _Array]:
-        """The loss of each sequence, and its gradient in the probabilities.
+        """The loss of each sequence, and its gradient with respect to the log probabilities.
 
         ``aten::miopen_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, bool deterministic, bool zero_infinity) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -19178,11 +19181,11 @@ class _aten_norm:
     def overloads(self) -> list[str]: ...
 
 class _aten_norm_except_dim:
-    """pow-norm of each slice along a dimension; of the whole tensor for dim -1."""
+    """pow-norm of each slice along a dimension, or of the whole tensor for dim -1."""
     def __call__(_, /, v: _Tensor, pow: _int = ..., dim: _int = ...) -> _Array: ...
     @staticmethod
     def default(v: _Tensor, pow: _int = ..., dim: _int = ...) -> _Array:
-        """pow-norm of each slice along a dimension; of the whole tensor for dim -1.
+        """pow-norm of each slice along a dimension, or of the whole tensor for dim -1.
 
         ``aten::norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -19755,7 +19758,7 @@ class _aten_pow:
         ``aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor``"""
     @staticmethod
     def Tensor_Scalar(self: _Tensor, exponent: _Scalar) -> _Array:
-        """``self`` to the power of a number; small powers by multiplication, halves by square root.
+        """``self`` to the power of a number; small powers multiply, and halves take a square root.
 
         ``aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor``"""
     @staticmethod
@@ -24541,11 +24544,11 @@ class _aten_sym_constrain_range:
     def overloads(self) -> list[str]: ...
 
 class _aten_sym_constrain_range_for_size:
-    """`sym_constrain_range` for a size, which is not negative."""
+    """`sym_constrain_range` with a default minimum of 0; ``max`` must be above 2."""
     def __call__(_, /, size: _Scalar, *, min: _int | None = ..., max: _int | None = ...) -> None: ...
     @staticmethod
     def default(size: _Scalar, *, min: _int | None = ..., max: _int | None = ...) -> None:
-        """`sym_constrain_range` for a size, which is not negative.
+        """`sym_constrain_range` with a default minimum of 0; ``max`` must be above 2.
 
         ``aten::sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()``"""
     def overloads(self) -> list[str]: ...
@@ -26035,7 +26038,7 @@ class _aten_vdot:
     def overloads(self) -> list[str]: ...
 
 class _aten_view:
-    """Another shape on the same memory; where the strides do not allow it, an error.
+    """Another shape on the same memory; refused where the strides do not allow it.
 
     Like ``numpy.reshape``, with 1 known difference: ``torchnp explain view``."""
     @overload
@@ -26044,7 +26047,7 @@ class _aten_view:
     def __call__(_, /, self: _Tensor, dtype: _ScalarType) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int]) -> _Array:
-        """Another shape on the same memory; where the strides do not allow it, an error.
+        """Another shape on the same memory; refused where the strides do not allow it.
 
         ``aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)``"""
     @staticmethod

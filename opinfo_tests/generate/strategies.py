@@ -261,7 +261,7 @@ def transferred(cases: Iterable[Case], op: str) -> list[Case]:
 
 @cache
 def drawn_families() -> dict[str, list[str]]:
-    """Return the overloads that calls can be drawn for by family of our own row; ``none`` if there is no row."""
+    """Return the overloads that calls can be drawn for, by torchnp's family; ``none`` if torchnp has no row."""
     import torchnp
 
     found: dict[str, list[str]] = {}

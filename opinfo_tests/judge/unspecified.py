@@ -246,7 +246,7 @@ def widened(case: Case) -> Case:
 
 
 def in_double(case: Case) -> Case:
-    """Return the call with its operator replaced by a twin that supports double precision, if it does not itself."""
+    """Return the call; an operator without double precision is replaced by an equivalent one that has it."""
     if case.op.partition(".")[0] != "aten::mkldnn_convolution":
         return case
     given = bound(case)

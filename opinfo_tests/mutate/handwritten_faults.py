@@ -47,7 +47,8 @@ class Fault:
     why : str
         What is wrong.
     witness : str
-        The arguments, written as in own rows, of a call of the first overload whose result the fault changes.
+        The arguments of a call of the first overload whose result the fault changes, written as in
+        `generate.samples.extra`.
     """
 
     name: str
@@ -60,8 +61,9 @@ class Fault:
 def read(path: Path) -> list[Fault]:
     """Return the faults of a file: JSON, a list of ``{"id", "file", "old", "new", "ops", "why"}``.
 
-    Instead of ``file``, ``old`` and ``new`` a row may have ``wrong``: the source of a function of that name, which
-    takes the first overload's kernel and a call's arguments. ``witness`` may give a call that proves the fault.
+    Instead of ``file``, ``old`` and ``new``, a row may have ``wrong``: the source of a function named ``wrong``, which
+    takes the kernel of the row's first overload and then the call's arguments. ``witness`` may give the arguments of a
+    call that proves the fault.
 
     Raises
     ------
@@ -204,7 +206,7 @@ def trial(mutant: Mutant, ops: Sequence[str], tier: str = "full") -> Found:
 
 
 def table_of(mutant: Mutant, original: Original) -> Mapping[str, Callable]:
-    """Return our table with the mutant applied."""
+    """Return torchnp's table with the mutant applied."""
     if isinstance(mutant, Replaced):
         original.modules = modules_taken()
         sys.modules.update(original.modules)

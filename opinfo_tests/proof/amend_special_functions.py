@@ -62,7 +62,10 @@ def rounded_elsewhere(call: NaturalCall) -> Any:
 
 @amends("scipy-in-double", stage=5)
 def dtype_stays(call: NaturalCall) -> Any:
-    """A number is converted to the dtype too, and may become infinite."""
+    """Convert Python numbers to the promoted dtype if it is float or complex, and the result back to it.
+
+    The numbers may become infinite.
+    """
     dtype = promoted(everything(call))
     if dtype.kind in "fc":
         call.given |= {n: cast(x, dtype) for n, x in operands(call).items() if isinstance(x, (int, float))}

@@ -86,7 +86,7 @@ def refuse(call: NaturalCall) -> None:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Which differences account for a disagreement, and how: foretold, by condition, by kind alone; or not."""
+    """Which differences explain a disagreement, and how: foretold, by condition, by kind alone, or unexplained."""
 
     how: str
     ids: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ def explain(
     oracle: Backend | None = None,
     exact: bool = False,
 ) -> Explanation:
-    """Return which of an operator's listed differences account for a disagreement."""
+    """Return which of an operator's listed differences explain a disagreement."""
     ids = [d.id for d in listed]
     foretold = foretelling(case, want, ids, make, oracle, exact)
     if foretold:

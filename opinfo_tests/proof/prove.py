@@ -1,4 +1,4 @@
-"""The account: pair every call of the chosen operators, and attribute each disagreement to listed differences."""
+"""Pair every call of the chosen operators with NumPy's, and attribute each disagreement to listed differences."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def take(
     spelling: str = "",
     exact: bool = False,
 ) -> Explanation | None:
-    """Add one call to an account; differences seen in calls of examples (``own``) count apart."""
+    """Add one call to an overload's `Account`; differences seen in calls of examples (``own``) count apart."""
     if not (own or is_contract(want)):
         return None
     try:
@@ -152,7 +152,7 @@ def listed_of(op: str) -> tuple[Difference, ...]:
 
 
 def prove(ops: frozenset[str], draws: int) -> dict[str, Account]:
-    """Return the accounts of some overloads; examples supply calls for listed differences that no call shows."""
+    """Return the `Account` of each overload; examples supply calls for listed differences that no call shows."""
     accounts = {op: Account(op) for op in sorted(ops)}
     sides = {op: counterpart(op) for op in ops}
     for case, want in recorded(ops, draws):
@@ -166,7 +166,7 @@ def prove(ops: frozenset[str], draws: int) -> dict[str, Account]:
 
 
 def packets(accounts: dict[str, Account]) -> dict[str, list[Account]]:
-    """Return the accounts by packet: a packet's overloads share their list of differences."""
+    """Group overloads by packet: a packet's overloads share their list of differences."""
     found: dict[str, list[Account]] = {}
     for op, account in accounts.items():
         found.setdefault(packet_of(op), []).append(account)
@@ -174,7 +174,7 @@ def packets(accounts: dict[str, Account]) -> dict[str, list[Account]]:
 
 
 def never_seen(accounts: dict[str, Account]) -> dict[str, list[str]]:
-    """Return by packet the listed differences that no call shows, for packets whose overloads all have accounts."""
+    """Return by packet the listed differences that no call shows, for packets whose overloads were all compared."""
     every: Counter[str] = Counter(map(packet_of, provable()))
     groups = packets(accounts).items()
     return {packet: ids for packet, group in groups if len(group) == every[packet] and (ids := unseen(group))}

@@ -32,9 +32,10 @@ def show_proof(
     plant: bool = False,
     keep: bool = False,
 ) -> int:
-    """Print the account of some overloads, by default of all that are `proved`; return the exit status.
+    """Compare overloads, by default all `proved` ones, with their NumPy counterparts; return the exit status.
 
-    ``keep`` writes `DATA`, if the account is of all overloads with the default draws.
+    Prints how many disagreements are explained in each way, and shows those that are not explained. ``keep`` writes
+    the results to `DATA`, if they are of all overloads with the default draws.
     """
     chosen = proved() if ops is None else ops & provable()
     if not chosen:
@@ -79,7 +80,7 @@ def show_planted(ops: frozenset[str], draws: int) -> int:
 
 
 def summary(accounts: dict[str, Account]) -> list[str]:
-    """Return the account's figures as text."""
+    """Return the totals of all overloads as text."""
     pairs = sum(a.pairs for a in accounts.values())
     agree = sum(a.agree for a in accounts.values())
     how: Counter[str] = sum((a.how for a in accounts.values()), Counter())

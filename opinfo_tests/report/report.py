@@ -195,7 +195,7 @@ def every_row(path: Path) -> Iterator[dict[str, Any]]:
 
 @cache
 def facts(op: str) -> dict[str, Any]:
-    """Return our own table's facts on an overload: its status, and the row it is derived from."""
+    """Return an overload's status in torchnp's table, and the row that it is derived from."""
     import torchnp
 
     table = torchnp.table

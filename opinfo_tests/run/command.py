@@ -337,7 +337,7 @@ def conclude(
 
 
 def show_thin(tally: Tally, ops: frozenset[str], claimed: list[str], ours: bool, most: int = 20) -> bool:
-    """Print undertested overloads; for our own table only unexplained ones, and return whether there are any."""
+    """Print undertested overloads. For torchnp's table (``ours``), print and report only unexplained ones."""
     calls = {op: outcomes.total() for op, outcomes in tally.by(0).items()}
     found = list(thin(calls, tally.met, ops & calls.keys()))
     print(f"hardly tried: {some(len({f.op for f in found}), 'overload')} of {len(calls):,}")

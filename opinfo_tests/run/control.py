@@ -1,4 +1,4 @@
-"""Validity of a run: the control (torch's CPU device and our own table, on some of the same tasks) must be green."""
+"""Validity of a run: the control (torch's CPU device and torchnp's table, on some of the same tasks) must be green."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .workers import run_pool
 INVALID = 3  # the exit status of a run that says nothing about its backend
 TASKS, CASES = 6, 150  # at most
 OURSELVES = ("torchnp", "torch-cpu")  # backends that the control judges anyway
-OURS = 0.9  # share of our table's calls that must pass: a fault of ours fails a few, a broken harness nearly all
+OURS = 0.9  # share of torchnp's calls that must pass: a wrong kernel fails a few, a broken harness nearly all
 
 
 def control(tasks: list[Task], options: Options, jobs: int, backend: Backend) -> str:

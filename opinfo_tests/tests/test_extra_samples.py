@@ -1,4 +1,4 @@
-"""Our own rows: torch takes them in some dtype, and with them every overload of our table is reached, or it is said why."""
+"""torch accepts each row of `samples.extra` in some dtype, and every overload of the table is reached or excused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fast routes of elementwise rows against their bodies, on drawn calls; these and the quick twins on recorded calls."""
+"""Fast routes of elementwise rows equal their full kernels on drawn calls, and all fast paths do on recorded calls."""
 
 import warnings
 from functools import cache
@@ -116,7 +116,7 @@ def arguments(case):
 
 
 def test_recorded_calls_take_no_other_way():
-    """Most short ways have recorded calls, most twins take some, and each gives what the body gives."""
+    """Most fast routes have recorded calls, most twins take some of theirs, and all results equal the full kernel's."""
     calls, took = recorded(), 0
     assert sum(map(bool, calls.values())) > 0.65 * len(calls)
     for name, row in TWINS.items():
@@ -131,5 +131,5 @@ def test_recorded_calls_take_no_other_way():
 
 
 def fits(row, case):
-    """Whether the table asks the twin: it takes so many arguments, and those names."""
+    """Whether the table tries the twin: its signature takes that many arguments and those names."""
     return signature_of(row.quick.function).takes(len(case.args), case.kwargs)

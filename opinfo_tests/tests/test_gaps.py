@@ -219,7 +219,7 @@ def test_the_table_has_its_gaps_by_either_name():
 
 
 def test_the_remote_tensor_has_the_tables_gaps_too(tmp_path, monkeypatch):
-    """They are known wherever its kernels run; that they are met no more only the table's own runs can tell."""
+    """The table's gaps are known wherever its kernels run, but only its own runs tell that a gap is closed."""
     tables, remotes = tmp_path / "gaps.toml", tmp_path / "gaps-remote.toml"
     tables.write_text(ENTRY)
     remotes.write_text(ENTRY.replace('["aa"]', '["bb"]'))

@@ -1,4 +1,4 @@
-"""Factors that are not torch's kind of factors are wrong, though their product is the matrix; other signs are right."""
+"""Factors of another kind than torch's are wrong, even if their product is the matrix; other signs are right."""
 
 from __future__ import annotations
 

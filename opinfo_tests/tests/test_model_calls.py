@@ -71,7 +71,7 @@ def test_the_file_says_what_it_holds():
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_calls_of_the_file_are_calls_that_torch_takes(dtype):
-    """Some values do not fit together once they are drawn anew; of most overloads nearly all calls run."""
+    """Some values no longer fit together once they are redrawn, but nearly all calls of most overloads run."""
     refused = ran = 0
     recorder = Recorder(lambda name: False, lambda case: None)
     for line in lines()[::7]:

@@ -120,7 +120,7 @@ def test_a_wrong_command(capsys):
 
 @pytest.mark.weekly
 def test_a_broken_run_shows_what_it_has_and_goes_on(tmp_path, monkeypatch, capsys):
-    """Ctrl-C after some mutants: their score is printed; the same command with --resume judges the others alone."""
+    """After Ctrl-C the score of the judged mutants is printed; the same command with --resume judges the rest."""
     arguments = [
         "-n",
         "6",
@@ -154,7 +154,7 @@ def test_a_broken_run_shows_what_it_has_and_goes_on(tmp_path, monkeypatch, capsy
 
 
 def test_what_survives_is_judged_again_by_the_full_tier():
-    """A wrong one that few calls let pass is caught; one that was caught before is not asked again."""
+    """A survivor that few of its calls catch is caught by more calls; a caught mutant is not judged again."""
     wrong, right = mutant("np.bitwise_and", "np.bitwise_or"), mutant("np.bitwise_xor", "np.bitwise_or")
     rows = [(wrong, Found("survived", "a probe")), (right, Found("caught"))]
     with Bars(Console(file=io.StringIO())) as bar:
@@ -173,7 +173,7 @@ def test_what_cannot_go_on(arguments, capsys):
 
 @pytest.mark.weekly
 def test_faults_written_by_hand(tmp_path, capsys):
-    """One is caught, one survives since it is none, and one changes what is not there; the status is that of the score."""
+    """One is caught, one survives as it changes nothing, and one's text is gone; the exit status is the score's."""
     place = {"file": "torchnp/kernels/bitwise.py", "ops": ["aten::bitwise_and.Tensor"], "why": "a test"}
     one, two, three = (
         {"id": f"T{i}", "old": old, "new": new, **place}
@@ -206,7 +206,7 @@ def test_the_faults_that_ship_can_be_read():
 
 @pytest.mark.parametrize("one", survivors.survivors(), ids=lambda s: f"{s.function}-{s.before[:20]}")
 def test_a_survivor_that_is_listed_is_a_mutant_still(one):
-    """What no kernel has any more has no place in the list; the others are told with their reason."""
+    """The list has no mutant whose code is gone, and gives the reason of each of the others."""
     same = [m for m in mutants(one.module) if (m.function, m.before, m.after) == (one.function, one.before, one.after)]
     assert same and survivors.why(same[0]) == one.why
     assert not survivors.why(replace(same[0], after="nothing"))

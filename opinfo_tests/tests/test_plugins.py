@@ -169,7 +169,7 @@ def test_ten_numpy_functions_are_ten():
 
 
 def test_add_fails_only_with_alpha():
-    """np.add has no alpha; without it, it is torch's add, but for complex nan, which an alpha of 1 spreads to both parts."""
+    """np.add has no alpha. Without one it is torch's add, except for complex nan, which alpha=1 puts in both parts."""
     for row in ten():
         if row["op"] == "aten::add.Tensor" and row["outcome"] not in GOOD and row["sample"] == "add":
             spread = row["dtype"].startswith("complex") and "nan" in row["message"]
@@ -273,7 +273,7 @@ def test_conform(tmp_path, capsys):
 
 
 def test_families_are_names_for_any_backend(capsys):
-    """A family is that of our row of the same name; an unknown one is an error that lists them."""
+    """A family has the operators of torchnp's family of that name; an unknown one is an error that lists them."""
     every = in_families("reduce,backward", registered())
     assert {"aten::sum", "aten::sigmoid_backward"} <= every and "aten::sin" not in every
     options = [

@@ -1,6 +1,6 @@
-"""Every quick twin against its body, on drawn arguments: exactly the same, or within what it declares.
+"""Every quick twin (fast path) equals its body (the full kernel) on drawn arguments, exactly or within its tolerance.
 
-A twin without draws here fails, and so does one that hardly ever takes what is drawn for it.
+A twin without draws here fails, and so does one that hardly ever accepts its draws.
 """
 
 import numpy as np
@@ -247,7 +247,7 @@ def check(quick, args, named, mine, theirs):
 
 
 def holds(name, args, named):
-    """Whether a twin takes a call; if it does, it gives what its body gives, both laid out as the table does it."""
+    """Whether a twin accepts a call; if so, assert that its result equals its body's, both laid out as in the table."""
     row, settle = TWINS[name], settler(torchnp.table[name].schema) or (lambda out, *_: out)
     before = [x.tobytes() for x in args if isinstance(x, np.ndarray)]
     with np.errstate(all="ignore"):
@@ -286,7 +286,7 @@ def test_a_twin_gives_what_its_body_gives(name, examples):
        st.dictionaries(st.sampled_from(["dim", "keepdim", "dtype", "self", "other", "value", "no"]), st.sampled_from([0, [0], None, "no"]), max_size=2))  # fmt: skip
 @example([np.ones((2, 2), np.float32), [0], False, None, None], {})
 def test_what_does_not_fit_is_refused_as_by_the_body(name, args, named):
-    """Whatever a call is made with, the kernel with its twin does and says what the kernel without does."""
+    """For any arguments, the kernel has the same result or error with its twin as without."""
     kernel, plain = torchnp.table[name], without(name)
 
     def outcome(f):

@@ -75,7 +75,7 @@ DTYPES = ("float32", "int64", "bool")
 
 
 def test_a_sample_of_all_calls_on_each_transport(backend):
-    """At least 99 of 100 calls that policy does not refuse are torch's; what is refused says why, and is the lesser part.
+    """At least 99% of the calls that are not refused by policy pass; refusals have a reason and are the minority.
 
     ``docs/harness_reference.md`` has the figures of all calls of the quick tier, and the commands that give them.
     """
@@ -168,7 +168,7 @@ def test_what_values_do_not_show():
 
 
 def test_errors_are_judged_and_refusals_counted_apart():
-    """An error is judged by the kernel's class and words, a refusal by its reason; without a tensor nothing is sent."""
+    """An error is judged by the kernel's class and text, a refusal by its reason; calls without tensors are exempt."""
     backend = load_backend("remote-local")
     assert outcome(backend, call("aten::index_select", np.arange(4.0), 0, np.array([9]))) == "pass"
     assert outcome(backend, call("aten::mm", np.ones((2, 3)), np.ones((2, 3)))) == "pass"

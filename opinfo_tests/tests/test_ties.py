@@ -16,7 +16,7 @@ X = torch.tensor([[2.0, 1.0, 2.0, float("nan"), 1.0, 2.0, float("nan")]])
 
 
 def outcome(op, change, *args, **kwargs):
-    """The verdict on our own row with its index, the last result, changed."""
+    """The verdict on torchnp's kernel with its last result, the index, changed."""
 
     def row(*a, **k):
         out = torchnp.table[op](*a, **k)

@@ -1,9 +1,9 @@
 """Quick twins: fast paths for a kernel's commonest cases, each with a declared accuracy.
 
-A twin takes its body's arguments. It checks whether they are its case; if so it computes, else it returns None and the
-body computes. The check must rule out every failure: the caller catches only the error of a busy quiet context. A twin
-does not modify its arguments, returns arrays, and is *exact* (the body's result: bits, strides, signs, nan) or declares
-its largest deviation. `opinfo_tests` runs every twin against its body.
+A twin takes the arguments of its body, the full kernel. It checks whether they are its case; if so it computes, else it
+returns None and the body computes. The check must rule out every failure: the caller catches only the error of a busy
+quiet context. A twin does not modify its arguments, returns arrays, and is *exact* (the body's result: bits, strides,
+signs, nan) or declares its largest deviation. `opinfo_tests` runs every twin against its body.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Quick:
 
 
 def exact(function: Function, placed: bool = False) -> Quick:
-    """A twin with exactly its body's result."""
+    """Declare a twin whose results equal its body's bit for bit."""
     return Quick(function, placed=placed)
 
 
 def within(ulp: float, function: Function, why: str, scale: Function | None = None) -> Quick:
-    """A twin that rounds differently from its body.
+    """Declare a twin that rounds differently from its body.
 
     Parameters
     ----------

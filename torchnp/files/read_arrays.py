@@ -38,7 +38,7 @@ _DTYPES = {
 
 
 def read_arrays(path: str | os.PathLike) -> dict[str, ndarray]:
-    """The arrays in a file, by their names; that of a .npy file is ``""``.
+    """The arrays in a file by their names; the array of a .npy file has the name ``""``.
 
     Parameters
     ----------
@@ -48,8 +48,9 @@ def read_arrays(path: str | os.PathLike) -> dict[str, ndarray]:
     Returns
     -------
     dict of str to ndarray
-        Of any of torch's dtypes, in the file's byte order. Dtypes that NumPy's files have no name for (bfloat16, float8,
-        complex32) are ``V2``, ``V1`` and ``V4`` there. Those of .npy and .safetensors files are read-only windows of the file.
+        Of any of torch's dtypes, in the file's byte order. NumPy's files have no names for bfloat16, float8 and
+        complex32, which come as ``V2``, ``V1`` and ``V4`` from there. Arrays of .npy and .safetensors files are
+        read-only and memory-mapped.
 
     Raises
     ------
@@ -62,7 +63,7 @@ def read_arrays(path: str | os.PathLike) -> dict[str, ndarray]:
 
 
 def read_npy(path: str | os.PathLike, mode: str = "r") -> ndarray:
-    """The array of a .npy file, as `read_arrays` gives it; with the mode "c" it can be written, and the file stays as it is."""
+    """The array of a .npy file, as `read_arrays` returns it; with mode "c" it is writable, but the file is not."""
     with open(path, "rb") as file:
         dtype, shape, order, start = _npy_header(file)
         need, have = _nbytes(dtype, shape), os.fstat(file.fileno()).st_size - start
@@ -77,7 +78,7 @@ def read_npy(path: str | os.PathLike, mode: str = "r") -> ndarray:
 
 
 def _npy_header(file: IO[bytes] | _Bytes) -> tuple[np.dtype, tuple[int, ...], Any, int]:
-    """Dtype, shape, order and the place of the bytes, by the header of a .npy file."""
+    """Dtype, shape, order and the offset of the data, from the header of a .npy file."""
     magic = file.read(8)
     if magic[:6] != _MAGIC or len(magic) < 8:
         raise Malformed("this is no .npy file of numbers")
@@ -102,7 +103,7 @@ _FIELDS = {"descr", "fortran_order", "shape"}
 
 
 def _fields(text: str) -> dict[str, Any]:
-    """The header's dict; a name that comes twice is not seen by ``literal_eval``."""
+    """The header's dict; refuse a repeated name, which ``literal_eval`` would not notice."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         names = [ast.literal_eval(key) for key in tree.keys if key is not None] if isinstance(tree, ast.Dict) else []

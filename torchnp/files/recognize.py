@@ -1,4 +1,4 @@
-"""What a file is that is no exported program, and what to do with it."""
+"""Describe a file that is not an exported program, and what to do with it."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ _ENDS = {
 
 
 def recognized(file: IO[bytes], label: str) -> str:
-    """What a file is that is no zip archive; "" if that cannot be told.
+    """What kind of file this is, if it is not a zip archive; "" if that is unknown.
 
     Parameters
     ----------
     file : binary file
         The file, which is read from its beginning.
     label : str
-        Its name, whose ending tells where the content does not.
+        The file's name. Its suffix decides if the content does not.
     """
     length = file.seek(0, io.SEEK_END)
     if not length:
@@ -79,7 +79,7 @@ def recognized(file: IO[bytes], label: str) -> str:
 
 
 def recognized_archive(names: Iterable[str]) -> str:
-    """What a zip archive is that ``torch.export.save`` did not write, by its members; "" if that cannot be told."""
+    """What a zip archive is, by its members, if ``torch.export.save`` did not write it; "" if that is unknown."""
     inner = {name.partition("/")[2] for name in names}
     outer = {name.partition("/")[0] for name in names}
     if "constants.pkl" in inner and ("bytecode.pkl" in inner or any(n.startswith("code/") for n in inner)):
@@ -110,7 +110,7 @@ def recognized_directory(path: str | os.PathLike) -> str:
 
 
 def recognized_object(value: Any) -> str:
-    """What something is that is neither a path nor a file, and what to do with it."""
+    """Describe an object that is neither a path nor a file, and what to do with it."""
     kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__}
     if "torch.export.exported_program.ExportedProgram" in kinds:
         return "an exported program: torch.export.save(program, 'model.pt2') writes the file"

@@ -1,4 +1,4 @@
-"""JSON whose objects have each name once."""
+"""A JSON parser that refuses objects with two values of one name."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torchnp.files.malformed import Malformed, shown
 
 
 def parse_json(text: str | bytes, where: str) -> Any:
-    """The value of a JSON text.
+    """Parse a JSON text.
 
     Parameters
     ----------
     text : str or bytes
         The text; bytes are UTF-8.
     where : str
-        What the message of an error begins with.
+        The beginning of error messages.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def twice(names: Any) -> Any:
-    """The first of some names that has come before; None if there is none."""
+    """The first repeated name; None if there is none."""
     seen = set()
     for name in names:
         if name in seen:

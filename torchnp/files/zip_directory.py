@@ -55,19 +55,19 @@ class Member(NamedTuple):
 
 
 def read_members(file: IO[bytes], limit: int = MAX_MEMBERS) -> list[Member]:
-    """The members of an archive, in the directory's order.
+    """Read the members of an archive, in the directory's order.
 
     Parameters
     ----------
     file : binary file
-        One that can seek.
+        A seekable file.
     limit : int
-        How many members there may be; the count is compared before the first of them is read.
+        The largest number of members, which is checked before the first of them is read.
 
     Raises
     ------
     Malformed
-        It is no zip archive, it is cut short, or its members claim more than it has.
+        The file is no zip archive, is cut short, or its members claim more bytes than it has.
     """
     length = file.seek(0, io.SEEK_END)
     count, size, start = _directory_place(file, length)
@@ -93,7 +93,7 @@ def read_members(file: IO[bytes], limit: int = MAX_MEMBERS) -> list[Member]:
 
 
 def _directory_place(file: IO[bytes], length: int) -> tuple[int, int, int]:
-    """How many members the directory has, its bytes, and where it begins: the end of the file tells."""
+    """Number of members, size and offset of the directory, from the end of the file."""
     start = max(0, length - _END.size - _LONGEST_COMMENT)  # a comment may follow
     file.seek(start)
     tail = file.read(length - start)
@@ -114,7 +114,7 @@ def _directory_place(file: IO[bytes], length: int) -> tuple[int, int, int]:
 
 
 def _long_end(file: IO[bytes], place: int, end: int) -> tuple[int, int, int, int]:
-    """Where the directory ends, and what stands in numbers of 64 bits where those of 16 and 32 may be too short."""
+    """Where the directory ends, and the 64-bit numbers that replace those too large for 16 and 32 bits."""
     if place + _END64.size > end:
         raise Malformed("no directory at its end")
     file.seek(place)
@@ -125,7 +125,7 @@ def _long_end(file: IO[bytes], place: int, end: int) -> tuple[int, int, int, int
 
 
 def _member(data: bytes, at: int) -> tuple[Member, int]:
-    """The member whose entry begins at a place of the directory, and where that ends."""
+    """The member whose entry begins at a position in the directory, and where the entry ends."""
     if not data.startswith(_MEMBER_MARK, at) or at + _MEMBER.size > len(data):
         raise Malformed(f"no member at byte {at} of its directory")
     (_, _, _, flags, method, _, _, crc, packed, size, named, extra, comment, _, _, _, offset) = _MEMBER.unpack_from(
@@ -144,7 +144,7 @@ def _member(data: bytes, at: int) -> tuple[Member, int]:
 
 
 def _long_numbers(numbers: list[int], data: bytes, at: int, end: int) -> list[int]:
-    """The sizes and the place of a member; those that need 64 bits stand in a field of their own."""
+    """The sizes and the offset of a member; those that need 64 bits are in a separate field."""
     if _FULL32 not in numbers:
         return numbers
     while at + 4 <= end:
@@ -166,7 +166,7 @@ def _long_numbers(numbers: list[int], data: bytes, at: int, end: int) -> list[in
 
 
 def data_start(file: IO[bytes], member: Member) -> int:
-    """Where the bytes of a member begin: behind a header whose length it says itself.
+    """Where the bytes of a member begin: after its header, whose length the header gives.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def data_start(file: IO[bytes], member: Member) -> int:
 
 
 def read_member(file: IO[bytes], member: Member) -> np.ndarray:
-    """The bytes of a member, as a new array of uint8; no more than it claims are ever unpacked.
+    """The bytes of a member as a new array of uint8; never unpacks more than the member's declared size.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def read_member(file: IO[bytes], member: Member) -> np.ndarray:
 
 
 def check_packing(member: Member) -> None:
-    """Refuse a member that cannot be read, or whose size cannot be true."""
+    """Refuse a member that cannot be read, or whose size is impossible."""
     if member.flags & ENCRYPTED:
         raise Malformed("it is encrypted")
     if member.method not in (STORED, DEFLATED):

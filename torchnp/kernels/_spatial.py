@@ -45,7 +45,7 @@ def in_format(x: ndarray, channels_last: bool) -> ndarray:
 
 
 def pad(x: ndarray, before: Ints, after: Ints, value: float = 0) -> ndarray:
-    """Pad the last dimensions of ``x`` (negative amounts crop); contiguous, and ``x`` itself if nothing changes."""
+    """Pad the last dimensions of ``x``; negative amounts crop. The result is contiguous, and may be ``x`` itself."""
     n = len(before)
     if not any(before) and not any(after):
         return x if x.flags.c_contiguous else np.ascontiguousarray(x)

@@ -55,7 +55,7 @@ def rows(
 
 
 def _bound(run: Body, schema: Schema, given: dict[str, Any], part: Any, by_name: bool) -> Body:
-    """A body with the schema's signature that calls ``run``; generated source, as a call by ``*args`` costs twice."""
+    """A function with the schema's signature that calls ``run``, from generated source: ``*args`` would cost twice."""
     known: dict[str, Any] = {"_0": run, "_1": part} | {f"_{key}": value for key, value in given.items()}
     found = inspect.signature(run).parameters
     parameters, kinds = [*found], {p.name: p.kind for p in found.values()}

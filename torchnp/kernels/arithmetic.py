@@ -318,7 +318,7 @@ def _added(cpu: str, takes: Any, of: Any, self: ndarray, tensor1: ndarray, tenso
 
 
 def _precheck_added(bound: Bound, targets: list[ndarray]) -> None:
-    """In place, torch checks that the result fits in shape and dtype before it checks the factor."""
+    """In place, refuse a target of another shape or an unfit dtype before the factor is checked, as torch does."""
     check_target(targets[0])
     operands = [bound[name] for name in ("self", "tensor1", "tensor2")]
     shape, target = broadcast_shapes(*(x.shape for x in operands)), targets[0].shape

@@ -40,7 +40,7 @@ def sym_constrain_range(size, *, min=None, max=None) -> None:
 
 @kernel("sym_constrain_range_for_size")
 def sym_constrain_range_for_size(size, *, min=None, max=None) -> None:
-    """`sym_constrain_range` for a size, which is not negative."""
+    """`sym_constrain_range` with a default minimum of 0; ``max`` must be above 2."""
     words = "Max value to constrain_range_for_size must be greater than 2. got:"
     check(max is None or max > 2, f"{words} {max}")
     sym_constrain_range(size, min=0 if min is None else min, max=max)
@@ -63,7 +63,7 @@ for _name, _body, _names in (
 
 @kernel("_make_dep_token", like=np.empty, differs=["default-dtype", "memory-format-fits"])
 def _make_dep_token(*, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """A dummy value that stands for an order of calls."""
+    """An uninitialized 0-d tensor that programs pass from one assertion to the next, to fix the order of the calls."""
     options = {"layout": layout, "device": device, "pin_memory": pin_memory, "memory_format": memory_format}
     return empty((), dtype=dtype, **options)
 

@@ -325,7 +325,7 @@ def _transform_bias_rescale_qkv(qkv: ndarray, qkv_bias: ndarray, num_heads: int)
 def _multi_head(
     x: tuple[ndarray, ...], heads: int, weights: tuple[ndarray, ...], mask: ndarray | None, mask_type: int | None
 ) -> tuple[ndarray, ndarray]:
-    """Input projections, attention and output projection, each rounded to the common dtype; and the attention weights.
+    """Input projections, attention and output projection, each rounded to the common dtype; also attention weights.
 
     True in the mask forbids. Mask type 0 is over (query, key), 1 over (batch, key), 2 over all dimensions.
     """

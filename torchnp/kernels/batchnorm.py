@@ -199,7 +199,7 @@ def batch_norm_values(
 
 
 def _precheck_out(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
-    """Outside training there are no statistics to save; torch checks those outs but neither writes nor resizes them."""
+    """Check the outs; outside training, leave those of the saved statistics unwritten, as torch does."""
     given = [bound.get(name) for name in ("input", "weight", "bias", "running_mean", "running_var")]
     dense = _dense(*given)
     if not dense and outs[0].shape == bound["input"].shape:  # torch's iterator checks for overlap, its own loops do not
@@ -227,7 +227,7 @@ def _native(input, weight, bias, running_mean, running_var, training, momentum, 
 
 
 def _quick_native(input, weight, bias, running_mean, running_var, training, momentum, eps):
-    """Fast path for dense float32 in training, with weight and bias, without running statistics; bit-identical."""
+    """Bit-identical fast path for dense float32 in training, with weight and bias, without running statistics."""
     if running_mean is not None or running_var is not None or training is not True:
         return None
     if not is_channels(input, weight, bias) or type(eps) is not float or not eps > 0:

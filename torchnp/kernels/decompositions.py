@@ -221,7 +221,7 @@ _OF_SVD |= {"part": 1, "compute_uv": False, "like": np.linalg.svdvals}
 
 
 def _precheck_svd(bound: Bound, outs: list[ndarray]) -> None:
-    """Check the outs; without ``compute_uv`` torch writes zeros for the vectors, into memory of any kind."""
+    """Check the outs; without ``compute_uv``, those of the vectors may overlap themselves: torch fills them with 0."""
     x, real = bound["self"], dt.to_real(bound["self"].dtype)
     whole = bound.get("compute_uv", True)
     for out in () if whole else outs[::2]:
@@ -293,7 +293,7 @@ def _rank(a: ndarray, *, tol: Any = None, atol: Any = None, rtol: Any = None, he
 
 
 def _precheck_counted(bound: Bound, outs: list[ndarray]) -> None:
-    """torch counts in the dtype of the out."""
+    """Refuse an out whose dtype torch cannot sum: it counts in the dtype of the out."""
     a = next(iter(bound.values()))
     check_matrix("torch.linalg.matrix_rank", a, "input")
     if a.size:

@@ -22,7 +22,10 @@ ndarray = np.ndarray
 
 
 def _precheck_diff(bound: Bound, outs: list[ndarray]) -> None:
-    """Check the out: order 0 copies the tensor, so dtypes must match; torch slices from the second element on."""
+    """Refuse an out of another dtype for order 0, which copies the tensor.
+
+    For other orders, refuse an empty dimension: torch slices from the second element on.
+    """
     x, d, n = bound["self"], outs[0].dtype, bound["n"]
     check(n != 0 or x.dtype == d, f"expected scalar_type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(d)}")
     if x.ndim and n > 0:

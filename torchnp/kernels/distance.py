@@ -76,7 +76,7 @@ def _check_cdist(x1: ndarray, x2: ndarray, p: float, mode: int | None) -> tuple[
 
 @kernel("_cdist_forward", differs=["cdist-by-products"])
 def _cdist_forward(x1, x2, p, compute_mode):
-    """p-norm distances of all pairs of rows; larger Euclidean ones through matrix products, as torch does."""
+    """p-norm distances of all pairs of rows; Euclidean ones of many rows use matrix products, as in torch."""
     batch = _check_cdist(x1, x2, p, compute_mode)
     shape = (*batch, x1.shape[-2], x2.shape[-2])
     if math.prod(shape) == 0 or x1.shape[-1] == 0:

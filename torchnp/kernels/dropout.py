@@ -194,7 +194,7 @@ def _check_bounds(lower: float, upper: float) -> None:
 
 
 def _precheck_inplace(bound: Bound, targets: list[ndarray]) -> None:
-    """In training torch looks up the kernel before it checks the target's memory."""
+    """Check the bounds and, in training, the dtype: torch finds its kernel before it checks the target's memory."""
     _check_bounds(bound["lower"], bound["upper"])
     if bound["training"]:
         require(_RRELU, targets[0].dtype, _RRELU_TAKES)

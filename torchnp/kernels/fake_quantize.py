@@ -53,7 +53,7 @@ def _faked(x: ndarray, scale: Any, zero_point: int, low: int, high: int) -> tupl
 
 @kernel("fake_quantize_per_tensor_affine_cachemask")
 def fake_quantize_per_tensor_affine_cachemask(self, scale, zero_point, quant_min, quant_max):
-    """Values rounded to multiples of ``scale`` within the range, and a mask of those within it."""
+    """Values rounded to multiples of ``scale`` and clamped to the range, and a mask of those not clamped."""
     check(quant_min <= quant_max, _ORDERED)
     check(quant_min <= zero_point <= quant_max, _BETWEEN)
     return _faked(self, scale, zero_point, quant_min, quant_max)
@@ -67,7 +67,7 @@ rows("fake_quantize_per_tensor_affine", fake_quantize_per_tensor_affine_cachemas
 def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
     self, scale, zero_point, fake_quant_enabled, quant_min, quant_max
 ):
-    """`fake_quantize_per_tensor_affine_cachemask` with parameters as tensors; the values unchanged if disabled."""
+    """`fake_quantize_per_tensor_affine_cachemask` with parameters as tensors; if disabled, it copies the values."""
     check(quant_min <= quant_max, _ORDERED)
     zero, step, enabled = scalar(item(zero_point), dt.int32), item(scale), whole(item(fake_quant_enabled))
     if not enabled:
@@ -351,7 +351,7 @@ def _fused_moving_avg_obs_fq_helper_functional(
     self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min,
     quant_max, ch_axis, per_row_fake_quant=False, symmetric_quant=False,
 ):  # fmt: skip
-    """Fake-quantized values with their mask; the updated range; and its scale and zero point."""
+    """Fake-quantized values with their mask, the updated range, and its scale and zero point."""
     name = "fused_moving_avg_obs_fake_quant"
     check(ch_axis < self.ndim, f"Error in {name}_cpu: ch_axis must be < self.dim()")
     low, high, scale, zero_point = (cloned(x) for x in (running_min, running_max, scale, zero_point))

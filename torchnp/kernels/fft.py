@@ -266,7 +266,7 @@ def _count(n: int, name: str) -> int:
 
 
 def _precheck_counted(bound: Bound, outs: list[ndarray], *, name: str) -> None:
-    """Check the out, into which torch writes ``arange``."""
+    """Check the out's dtype and ``n``: torch writes ``arange`` into the out."""
     _check_frequencies(outs[0].dtype, name)
     check(_count(bound["n"], name) >= 0, "upper bound and lower bound inconsistent with step sign")
 

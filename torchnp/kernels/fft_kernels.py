@@ -157,7 +157,11 @@ rows(
 
 @kernel("_fft_r2c.out", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign", *_WRITTEN])
 def _fft_r2c_out(self, dim, normalization, onesided, *, out):
-    """`_fft_r2c`, copied into out; only a one-sided spectrum fits an out of any dtype."""
+    """`_fft_r2c`, copied into ``out``.
+
+    For a two-sided spectrum the out must be complex64 or complex128, unless the last transformed dimension has at most
+    2 elements.
+    """
     half = _one_sided(self, dim, normalization)
     if onesided:
         return copy_into(out, half)

@@ -46,7 +46,10 @@ def _window(*values: Ints | int, order: tuple[str, ...]) -> list[tuple[int, ...]
 
 
 def _precheck_empty(*names: str) -> Any:
-    """For an empty batch torch only resizes the out, of any dtype; ``names`` are the other arguments."""
+    """Make a hook that only resizes the out, of any dtype, if the batch is empty, as torch does.
+
+    ``names`` are the other arguments.
+    """
 
     def look(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
         x = bound["self"]

@@ -142,7 +142,7 @@ def _whole(place: ndarray, n: int) -> ndarray:
 
 
 def _flat(places: list[ndarray], sizes: Ints) -> tuple[ndarray, ndarray]:
-    """Flat indices of whole-numbered coordinates, 0 where outside; and a mask of those inside."""
+    """Flat indices of whole-numbered coordinates (0 outside the image), and a mask of those inside."""
     inside = np.ones(places[0].shape, np.bool_)
     for p, size in zip(places, sizes, strict=True):
         inside &= (p >= 0) & (p <= size - 1)

@@ -42,12 +42,15 @@ _declare = partial(
 
 
 def _one_of_equals(function: np.ufunc, second: bool = False) -> Callable[[ndarray, ndarray], ndarray]:
-    """Of equal zeros torch takes the first, in bfloat16 the second; NumPy's choice depends on the vector position."""
+    """Make ``function`` take the first of equal zeros, as torch does, or the ``second``, as torch does in bfloat16.
+
+    NumPy's choice depends on the position in its vectors.
+    """
     return lambda a, b: np.where(a == b, b if second else a, function(a, b))
 
 
 def _limit_of_two(function: np.ufunc) -> Callable[[ndarray, ndarray], ndarray]:
-    """Of equal zeros torch's vectors take the second, as NumPy's do, but its scalar loop the first."""
+    """Make ``function`` take the second of equal zeros in torch's vectors, as NumPy does, and else the first."""
     single = _one_of_equals(function)
     return lambda a, b: vector_or_tail(function(a, b), single, a, b)
 

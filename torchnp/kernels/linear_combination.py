@@ -23,7 +23,10 @@ def _matrix(coefficients: ndarray) -> ndarray:
 
 
 def _precheck_combined(bound: Bound, outs: list[ndarray]) -> tuple[int, ...] | None:
-    """Write the out: torch adds to it in its dtype and never resizes it, so it must have the broadcast shape."""
+    """Write the out.
+
+    torch adds to the out's old values, in the out's dtype, and never resizes it, so it must have the broadcast shape.
+    """
     input, weights, (out,) = bound["input"], _matrix(bound["coefficients"]), outs
     if not input.size or not input.ndim or weights.ndim < 2:
         return None  # refused for that reason first

@@ -53,7 +53,7 @@ def reduce(loss: ndarray, reduction: int) -> ndarray:
 
 
 def _operands(cpu: str, takes: Any, stepwise: Collection[np.dtype], *tensors: ndarray) -> tuple[Any, np.dtype]:
-    """Tensors in the compute dtype, except half types in ``stepwise``, which stay; and the result dtype."""
+    """Tensors in the compute dtype (half types in ``stepwise`` stay as they are), and the result dtype."""
     el.check_broadcast(*tensors)
     wide, out = el.in_opmath(cpu, takes, *tensors)
     return [dt.cast(x, out) for x in wide] if out in stepwise else wide, out

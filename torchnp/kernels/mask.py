@@ -89,7 +89,7 @@ def masked_select(self, mask):
 
 
 def _precheck_mask(bound: Bound, _: list[ndarray]) -> None:
-    """In place, check the target's memory first; the mask has to expand to the target."""
+    """In place, check the target's memory, then the source, then that the mask expands to the target."""
     self = bound["self"]
     check_target(self)
     _check_source(self, bound["source"])

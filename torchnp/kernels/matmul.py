@@ -111,7 +111,7 @@ def _fits(base: ndarray, a: ndarray, b: ndarray) -> bool:
 
 
 def _precheck_addmm(bound: Bound, targets: list[ndarray]) -> None:
-    """torch checks the target's shape before it converts beta and alpha."""
+    """Refuse a target of another shape: torch checks it before it converts beta and alpha."""
     a, b = bound["mat1"], bound["mat2"]
     if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] and targets[0].dtype == a.dtype == b.dtype:
         _check_same(targets[0], (a.shape[0], b.shape[1]))
@@ -173,7 +173,7 @@ def _check_same(target: ndarray, shape: tuple[int, ...]) -> None:
 
 
 def _precheck_baddbmm(bound: Bound, targets: list[ndarray]) -> None:
-    """torch checks the target before it converts beta and alpha."""
+    """Refuse a target of another dtype or shape: torch checks it before it converts beta and alpha."""
     base, other = _base_of_batches(bound["self"], bound["batch1"], bound["batch2"]), bound["batch2"].dtype
     pair = f"input tensor dtype {dt.c_name(base.dtype)} and output tensor dtype {dt.c_name(other)} should match"
     check(base.dtype == other, f"Bad in-place call: {pair}")
@@ -203,7 +203,7 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
 
 
 def _precheck_addbmm(bound: Bound, outs: list[ndarray]) -> None:
-    """Without batches, torch copies self into the out, of whatever dtype, and scales that."""
+    """Without batches, cast self to the out's dtype: torch copies self into the out, and scales that."""
     if not len(bound["batch1"]):
         bound["self"] = dt.cast(bound["self"], outs[0].dtype)
 
@@ -295,7 +295,10 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
 
 
 def _precheck_same(bound: Bound, outs: list[ndarray]) -> None:
-    """torch adds to an out of a fitting size; for any other it takes a vector of the second's dtype."""
+    """Check the operands and the out's dtype.
+
+    torch adds to an out of a fitting size, and otherwise to a new vector of ``vec``'s dtype.
+    """
     mat, vec, out = bound["self"], bound["vec"], outs[0]
     check(mat.ndim, no_dimensions(0))
     fits = out.ndim < 2 and out.size in (mat.shape[0], 1)

@@ -144,7 +144,10 @@ def _cond(x: ndarray, p: Any) -> ndarray:
 
 
 def _precheck_power(bound: Bound, outs: list[ndarray]) -> None:
-    """matmul writes the last product, and takes no other dtype; the 4th or 8th power is copied instead."""
+    """Refuse an out of another inexact dtype if torch computes the last product, or the inverse, directly in it.
+
+    The powers 1, 4, 8, 16, ... are copied into the out instead.
+    """
     x, d, n = bound["self"].dtype, outs[0].dtype, abs(bound["n"])
     last_is_product = bound["n"] == -1 or n == 2 or n & (n - 1)
     if d != x and dt.is_inexact(d) and last_is_product and not (dt.is_complex(x) and not dt.is_complex(d)):
@@ -156,7 +159,7 @@ def _precheck_power(bound: Bound, outs: list[ndarray]) -> None:
     writes=WriteSpec(out=_precheck_power),
 )  # fmt: skip
 def linalg_matrix_power(self, n):
-    """n-th powers of square matrices, by repeated squaring; of the inverses for negative n."""
+    """n-th powers of square matrices, by repeated squaring; a negative n takes powers of the inverses."""
     linalg.check_square("linalg.matrix_power", self)
     if n == 0:
         return stride_rules.dense(np.broadcast_to(eye(self.shape[-1], dtype=self.dtype), self.shape).copy())

@@ -95,7 +95,7 @@ def _spread_and_mean(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool
 
 
 def _running_mean(x: ndarray, mean: ndarray, axes: Any) -> ndarray:
-    """torch updates the mean element by element: an infinity makes it NaN unless it comes last."""
+    """The mean as torch updates it, element by element: an infinity makes it NaN unless it comes last."""
     if not np.isinf(mean).any():
         return mean
     axes = listed_axes(axes, x.ndim)
@@ -138,7 +138,10 @@ def _of_parts(x: ndarray, dtype: np.dtype) -> ndarray:
 
 
 def _precheck_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
-    """torch has another loop for a reduction to one number, and chooses it by the out's dtype."""
+    """Check the out, and write it for complex input or a reduction to one number.
+
+    torch has another loop for the latter, and chooses it by the out's dtype.
+    """
     x, d = bound["self"], outs[0].dtype
     dims = bound.get("dim")
     dims = [dims] if isinstance(dims, int) else dims
@@ -207,7 +210,7 @@ _OF_EXP = ["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-inf
 
 
 def _precheck_summed(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
-    """torch sums in the out's dtype, and checks that first."""
+    """Write the out: torch sums in the out's dtype, which it checks first."""
     x, d = bound["self"], outs[0].dtype
     words = f"logsumexp(): Expected floating point type for result tensor, but got: {dt.scalar_name(d)}"
     check(dt.is_inexact(d), words)

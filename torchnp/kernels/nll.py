@@ -99,7 +99,7 @@ def _backward(
     cpu: str, g: ndarray, self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int,
     total_weight: ndarray, each: bool,
 ) -> ndarray:  # fmt: skip
-    """``-weight * g`` at each target class of scores (N, C, ...), 0 elsewhere; a g for ``each`` target or one for all."""
+    """``-weight * g`` at each target class of scores (N, C, ...), 0 elsewhere; with ``each``, every target has a g."""
     check_type(self.dtype, weight)
     if not each:
         check_type(self.dtype, total_weight)

@@ -206,7 +206,7 @@ el.unary(
 
 
 def _precheck_conj(bound: Bound, outs: list[ndarray]) -> None:
-    """Unlike the functional form, out= computes for real dtypes too."""
+    """Refuse real dtypes that torch has no code for: unlike the functional form, out= computes for real dtypes too."""
     dtype = bound["self"].dtype
     if dtype == outs[0].dtype and dtype not in el.NUMBERS | el.BOOL | el.ANY_COMPLEX:
         raise not_implemented("conj_cpu", dtype)

@@ -32,7 +32,7 @@ def _alternate(n: ndarray, value: ndarray) -> ndarray:
 
 
 def _chebyshev(kind: str, y: ndarray, n: ndarray, limit: int) -> ndarray:
-    """One of the four kinds at y; above degree ``limit`` inside (-1, 1) by trigonometry."""
+    """One of the four kinds at y; degrees above ``limit`` inside (-1, 1) use trigonometric functions."""
     one, half = y.dtype.type(1), y.dtype.type(0.5)
     degree, ones = n.astype(y.dtype), np.ones_like(y)
     angle = in_double(np.arccos, y)

@@ -246,7 +246,11 @@ def max_pool_of(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
 
 
 def _without_depth(indices: ndarray, best: ndarray, w: PoolWindows, lanes: int) -> ndarray:
-    """Correct channels-last indices: beside its vectors, torch starts from the first element of the first plane."""
+    """Correct the indices of channels-last volumes.
+
+    In the channels that fill no whole vector, if a window's maximum is the lowest value, torch's index lies in the
+    first plane of the volume.
+    """
     lowest = -np.inf if dt.is_floating(best.dtype) else np.iinfo(best.dtype).min
     start = np.arange(w.out[0]) * w.stride[0] - w.padding[0]
     start += np.where(start < 0, -(start // w.dilation[0]), 0) * w.dilation[0]
@@ -370,7 +374,7 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
 
 
 def check_average(x: ndarray, n: int, suffix: str) -> None:
-    """Refuse what torch's average pools have no code for."""
+    """Refuse dtypes that torch's average pools have no code for."""
     accepted = (dt.int64, *dt.FLOATS) if n == 2 else (dt.int64, dt.float32, dt.float64)
     name = f"avg_pool{n}d{suffix}"
     require(f"{name}_out_frame" if n == 3 else code_for(name, x), x.dtype, accepted)
@@ -419,7 +423,7 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
 
 
 def _precheck_zeroed(bound: Bound, outs: list[ndarray]) -> None:
-    """For images, torch first fills the out with zeros."""
+    """For images, refuse an out that overlaps itself: torch first fills it with zeros."""
     if len(bound["output_size"]) == 2:
         check_target(outs[0])
 

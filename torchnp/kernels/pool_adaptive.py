@@ -123,7 +123,7 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
 
 
 def _precheck_out(bound: Bound, outs: list[ndarray], *, n: int) -> None:
-    """With an out torch does not call mean, so that the pool itself has to support the dtype."""
+    """Check as the pool itself does: with an out, torch does not call mean."""
     if outs[0].dtype == bound["self"].dtype:
         check_bins(bound["self"], n, bound["output_size"], f"adaptive_avg_pool{n}d")
 

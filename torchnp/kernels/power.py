@@ -63,7 +63,7 @@ def _c_product(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _boxed(x: ndarray, infinite: ndarray) -> list[ndarray]:
-    """The parts of a factor, signs kept: 0 for nan; in an infinite factor 1 for an infinity, else 0."""
+    """The parts of a factor with their signs; nan becomes 0. An infinite factor keeps 1 for an infinity, else 0."""
     kept = [np.where(np.isnan(part), np.copysign(0, part), part) for part in (x.real, x.imag)]
     return [np.where(infinite, np.copysign(np.isinf(part), part), part) for part in kept]
 
@@ -90,7 +90,7 @@ _SHORT_CUTS = {0.5: "sqrt_vml_cpu", -0.5: "rsqrt_cpu", -1: "reciprocal_cpu"}
 
 @kernel("pow.Tensor_Scalar", like=np.power, differs=[*_PROMOTION, *_POWERS, "half-power-is-sqrt"])
 def pow_scalar(self: Any, exponent: Any) -> ndarray:
-    """``self`` to the power of a number; small powers by multiplication, halves by square root."""
+    """``self`` to the power of a number; small powers multiply, and halves take a square root."""
     if self.dtype in el.WIDE and (type(exponent) is int or type(exponent) is float) and exponent in _BY_EXPONENT:
         return el.finish(_BY_EXPONENT[exponent](self), self.dtype)
     if isinstance(exponent, int) and not dt.is_inexact(self.dtype):
@@ -119,7 +119,7 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
 
 
 def _filled(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
-    """For a base of 1 torch fills the out with ones, whatever its dtype."""
+    """For a base of 1, fill the out with ones, whatever its dtype, as torch does."""
     if not _is_one(bound["self"]):
         return ()
     return store(outs[0], np.ones(bound["exponent"].shape, dt.bool_))
@@ -218,7 +218,7 @@ def _check_real(*tensors: ndarray) -> None:
 
 
 def _precheck_step(bound: Bound, targets: list[ndarray]) -> None:
-    """In place, torch checks the target's memory, and that the values fit, before it dispatches."""
+    """For dtypes without code, check the target's memory and the values' shape first, as torch does in place."""
     x, values = bound["self"], bound["values"]
     if x.dtype == values.dtype and not dt.is_complex(x.dtype) and x.dtype not in el.BOOL | REAL:
         check_target(targets[0])

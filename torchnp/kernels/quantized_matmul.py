@@ -32,7 +32,7 @@ def _check_int_mm(self: ndarray, mat2: ndarray) -> None:
 
 
 def _precheck_int_mm(bound: Bound, outs: list[ndarray]) -> None:
-    """torch does not resize the out."""
+    """Refuse an out of another dtype or shape: torch does not resize it."""
     self, mat2, (out,) = bound["self"], bound["mat2"], outs
     _check_int_mm(self, mat2)
     found = dt.c_name(out.dtype)

@@ -191,7 +191,10 @@ def _side(rows: int, columns: int, diagonal: int, lower: bool) -> ndarray:
 
 
 def _write_triangle(bound: Bound, target: ndarray, step: Step) -> None:
-    """torch writes a target with a non-contiguous batch through a copy, and only then checks for overlap."""
+    """Write an expanded target, or refuse one with a non-contiguous batch after all other checks.
+
+    torch computes such a target in a copy, and checks for overlap only then.
+    """
     out = target.copy()
     step(bound | {"self": out})
     if target.ndim > 3:
@@ -226,7 +229,7 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
 
 
 def _precheck_diag(bound: Bound, outs: list[ndarray]) -> None:
-    """For a vector torch has a dtype message of its own."""
+    """Refuse an out that cannot hold a vector's dtype, in torch's words for vectors."""
     x, out = bound["self"].dtype, outs[0].dtype
     if bound["self"].ndim == 1 and not can_cast(x, out):
         names = f"{scalar_name(x)} can't be cast to the desired out= type {scalar_name(out)}"

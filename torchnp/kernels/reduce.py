@@ -60,7 +60,10 @@ def _is_few(x: Any) -> bool:
 
 
 def _quick_sum_dim(self, dim, keepdim=False, *, dtype=None):
-    """Fast path for few float32 or float64 elements; short dense rows by a product with ones, far cheaper to call."""
+    """Fast path for few float32 or float64 elements.
+
+    The rows of a contiguous matrix are summed by a product with a vector of ones, which costs less per call.
+    """
     if not _is_few(self) or dtype is not None or type(keepdim) is not bool:
         return None
     given = axes(dim, self.ndim)
@@ -93,14 +96,20 @@ def _quick_mean(self, *, dtype=None):
 
 
 def _twin(quick: Any, of: Any) -> Quick:
-    """Declare a fast path that adds few elements in its own order; ``of`` the magnitudes scales its tolerance."""
+    """Declare a fast path that may add in another order than the body.
+
+    Its tolerance is 2 ulp of ``of`` (np.sum or np.mean) of the absolute values.
+    """
     order = "torch adds few elements in an order that changes with their layout and with the processor"
     magnitudes = lambda x, dim=(), keepdim=False, *, dtype=None: of(np.abs(x), tuple(dim) or None, keepdims=keepdim)
     return within(2, quick, order, magnitudes)
 
 
 def _refuse_sum(x: ndarray, axes: Any, out: np.dtype) -> None:
-    """Refuse dtypes without sums; float8 has them where torch adds several loops up in float32, to avoid rounding."""
+    """Refuse result dtypes that torch cannot sum.
+
+    A float8 sum is accepted if the summed dimensions form more than one loop: torch then adds up in float32.
+    """
     if not x.size or (out in dt.FLOAT8S and _runs(x, axes, out) > 1):
         return
     refuse("sum_cpu", out, NOT_NUMERIC)
@@ -213,7 +222,7 @@ def _mean_dtype(x: ndarray, dtype: Any) -> np.dtype:
 
 
 def _precheck_mean(bound: Bound, outs: list[ndarray]) -> None:
-    """Without dim, torch first checks that the out can hold the input's dtype; the quotient comes last."""
+    """Refuse what torch refuses before it divides: without dim, first an out that cannot hold the input's dtype."""
     x, d = bound["self"], outs[0].dtype
     words = f"mean.dtype_out(): input types can't be cast to the desired output type {dt.scalar_name(d)}"
     check("dim" in bound or dt.can_cast(x.dtype, d), words)
@@ -249,7 +258,10 @@ rows(
 
 
 def _precheck_nanmean(bound: Bound, outs: list[ndarray]) -> None:
-    """For an empty input any out can hold the sum, but not its quotient."""
+    """Refuse what torch refuses first, such as an integer out for an empty floating-point input.
+
+    It can hold the sum, but not the quotient.
+    """
     x, d = bound["self"], outs[0].dtype
     words = "nanmean(): integral types and 'Bool' are not supported for nanmean, even for empty tensors."
     check(dt.is_inexact(x.dtype), words)
@@ -290,7 +302,7 @@ def _prod(x: ndarray, dim: int | None = None, keepdim: bool = False, *, dtype: A
 
 
 def _half_prod(x: ndarray, axes: Any, keepdim: bool) -> ndarray:
-    """torch rounds the half types after each factor here, unlike in sums."""
+    """Product in a half type, rounded after each factor as in torch (torch's sums are not rounded at each step)."""
     flat = x.reshape(-1) if axes is None else np.moveaxis(x, axes[0], -1)
     last = np.multiply.accumulate(flat, -1)[..., -1:]
     if axes is None:
@@ -317,7 +329,10 @@ def _logical(x: ndarray, dim: Any = None, keepdim: bool = False, *, ufunc: Any) 
 
 
 def _precheck_flag(bound: Bound, outs: list[ndarray]) -> None:
-    """For a uint8 out torch first casts several elements to uint8, so that 0.5 and 256 are false."""
+    """Cast the input to uint8 if the out is uint8 and there is more than one element, as torch does.
+
+    So 0.5 and 256 count as false.
+    """
     if outs[0].dtype == dt.uint8 and bound["self"].size > 1:
         bound["self"] = dt.cast(bound["self"], dt.uint8)
 

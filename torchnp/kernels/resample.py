@@ -337,7 +337,7 @@ _SHRINKS = "antialiased when it shrinks."
 
 
 def _precheck_lone(bound: Bound, outs: list[ndarray]) -> None:
-    """torch reads sequences of one element through TensorIterator, which checks memory."""
+    """Refuse overlap with sequences of one element, which torch reads through TensorIterator."""
     x, (out,) = bound["self"], outs
     if x.ndim == 3 and x.shape[2] == 1 and out.shape == x.shape and out.dtype == x.dtype:
         check_apart(out, x)

@@ -76,7 +76,7 @@ def _check_kinds(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -
 
 
 def _precheck_scatter(bound: Bound, written: list[ndarray]) -> None:
-    """In place, torch checks dtypes and sizes before memory."""
+    """In place, check dtypes and sizes before memory, as torch does."""
     self, index, src = written[0], bound["index"], bound.get("src")
     dim = _check_kinds(self, bound["dim"], index, src)
     if index.size:
@@ -251,7 +251,7 @@ def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha:
 
 
 def _precheck_index_copy(bound: Bound, targets: list[ndarray]) -> None:
-    """torch checks memory before all but the dimension."""
+    """Check the dimension, then memory: torch does both before all else."""
     wrap_dim(bound["dim"], targets[0].ndim)
     check_target(targets[0])
     precheck_apart(bound, targets)

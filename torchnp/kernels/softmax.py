@@ -69,7 +69,7 @@ def _quick_softmax(self, dim, half_to_float):
 
 
 def _few_sums(y: ndarray, dim: int) -> ndarray:
-    """Broadcastable sums along a dimension; for short rows in every column, which spares the broadcasting."""
+    """Broadcastable sums along a dimension; short rows get theirs in every column, which spares the broadcasting."""
     n = y.shape[-1]
     if n <= 16 and (dim == -1 or dim == y.ndim - 1):
         return y.dot(ones((n, n), y.dtype))
@@ -231,7 +231,7 @@ def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: n
 
 
 def _quick_softmax_backward(grad, output, dim, input_dtype):
-    """Fast path for two plain tensors of float32 or float64; bit-identical."""
+    """Bit-identical fast path for two plain tensors of float32 or float64."""
     if not is_float(grad) or type(output) is not ndarray or output.dtype is not grad.dtype or grad.size > TILE:
         return None
     if grad.shape != output.shape or not is_axis(dim, grad.ndim) or input_dtype == dt.float16:

@@ -270,7 +270,7 @@ _float("special_entr", _entr, "entr", cpu="entr_cpu", compute=same)
 
 
 def _precheck_logit(bound: Bound, targets: list[ndarray]) -> None:
-    """torch checks that the target can hold the result before it reads the number."""
+    """Refuse a target that cannot hold the result: torch checks it before it reads the number."""
     check_result_dtype(int_to_float(bound["self"].dtype), targets[0].dtype)
 
 

@@ -58,7 +58,7 @@ def _test_check_tensor(self):
 
 
 def _precheck_addends(bound: Bound, outs: list[ndarray]) -> None:
-    """Without addends torch copies the values themselves."""
+    """Without addends, refuse an out that overlaps the values, which torch copies into it."""
     if bound["addends"] is None:
         check_apart(outs[0], bound["values"])
 

@@ -63,7 +63,10 @@ def _check_triangular(a: ndarray, b: ndarray, left: bool) -> None:
 
 
 def _precheck_gaps(bound: Bound, outs: list[ndarray]) -> None:
-    """torch works in the out, or, if its matrices are neither row- nor column-major, in memory of B's dtype."""
+    """Check the arguments; refuse a B of another dtype if the out's matrices are neither row- nor column-major.
+
+    torch then works in memory of B's dtype, instead of in the out.
+    """
     a, b, out = bound["self"], bound["B"], outs[0]
     _check_triangular(a, b, bound["left"])
     fits = out.shape == (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
@@ -150,7 +153,7 @@ def cholesky(self, upper=False):
 
 
 def _precheck_solved(bound: Bound, outs: list[ndarray]) -> None:
-    """torch first checks that the out can hold the result."""
+    """First refuse an out that cannot hold the result, as torch does."""
     x, d = bound["self"].dtype, outs[0].dtype
     words = "cholesky_solve: Expected result to be safely castable from"
     check(dt.can_cast(x, d), f"{words} {dt.scalar_name(x)} dtype, but got result with dtype {dt.scalar_name(d)}")

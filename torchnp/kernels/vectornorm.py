@@ -23,7 +23,7 @@ ndarray = np.ndarray
 
 
 def _precheck_alone(bound: Bound, outs: list[ndarray]) -> None:
-    """torch writes norms of single numbers as absolute values, with the same checks of memory."""
+    """For norms of single numbers, check memory as ``abs`` does: torch computes them as absolute values."""
     x, out = bound["self"], outs[0]
     if out.size == x.size and length_of(x.shape, axes_of(bound.get("dim"), x.ndim)) == 1:
         check_target(out)
@@ -56,7 +56,7 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 
 def _is_alone(x: ndarray, dim: Any) -> bool:
-    """Return whether each norm is of one number; torch does not see this for a 0-d tensor if a dim is given."""
+    """Return whether each norm is of one number, which torch does not notice for a 0-d tensor if a dim is given."""
     named = isinstance(dim, int) or bool(dim)
     return length_of(x.shape, axes_of(dim, x.ndim)) == 1 and (x.ndim > 0 or not named)
 
@@ -178,7 +178,7 @@ rows("frobenius_norm.dim", _frobenius, "2-norm over one or two dimensions.", **_
 
 @kernel("norm_except_dim")
 def norm_except_dim(v, pow=2, dim=0):
-    """pow-norm of each slice along a dimension; of the whole tensor for dim -1."""
+    """pow-norm of each slice along a dimension, or of the whole tensor for dim -1."""
     if dim == -1:
         return norm_of(v, pow)
     if dim in (0, v.ndim - 1):

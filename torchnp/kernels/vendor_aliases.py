@@ -137,7 +137,7 @@ rows("mkldnn_adaptive_avg_pool2d_backward", pool_gradients._adaptive_avg_pool2d_
 
 @kernel("_cudnn_ctc_loss", "_cudnn_ctc_loss.Tensor", "miopen_ctc_loss", "miopen_ctc_loss.Tensor")
 def _cudnn_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, deterministic, zero_infinity):
-    """The loss of each sequence, and its gradient in the probabilities."""
+    """The loss of each sequence, and its gradient with respect to the log probabilities."""
     lengths = (input_lengths, target_lengths)
     loss, alpha = _ctc_loss(log_probs, targets, *lengths, blank, zero_infinity)
     ones = np.ones_like(loss)

@@ -64,7 +64,7 @@ def infer_size(size: Sequence[int], numel: int) -> tuple[int, ...]:
 
 @kernel("view", like=np.reshape, differs=["view-never-copies"])
 def view(self, size):
-    """Another shape on the same memory; where the strides do not allow it, an error."""
+    """Another shape on the same memory; refused where the strides do not allow it."""
     out = _viewed(self, size)
     if out is None:
         words = "view size is not compatible with input tensor's size and stride (at least one dimension spans across"
@@ -305,7 +305,7 @@ rows(
 
 
 def _precheck_in_place(bound: Bound, _: list[ndarray]) -> None:
-    """In place, torch checks a window's memory before its negative sizes."""
+    """In place, check a window's memory before its negative sizes, as torch does."""
     size, stride, offset = bound["size"], bound["stride"], bound["storage_offset"]
     if len(size) == len(stride) and min(*stride, offset or 0, 0) >= 0 and min(size, default=0) < 0 not in size:
         _window_on(bound["self"], size, stride, offset)

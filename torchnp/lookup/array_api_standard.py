@@ -60,7 +60,7 @@ def counterpart(op: str, numpy: str) -> str | None:
     Parameters
     ----------
     op : str
-        The operator of the row that has the body.
+        The operator; for a derived row, the one that it derives from.
     numpy : str
         The public name of its counterpart in NumPy, ``""`` if it has none.
 

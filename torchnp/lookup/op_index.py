@@ -102,7 +102,7 @@ def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, An
 
 
 def _source(row: Kernel) -> Kernel:
-    """The row that has the body."""
+    """The row that is implemented: this one, or the one that it derives from."""
     from torchnp import table
 
     return _source(table[row.derived_from]) if row.derived_from else row

@@ -94,7 +94,8 @@ def _attended(
 ) -> ndarray | None:  # fmt: skip
     """Attention by blocks of queries, for scores so small that softmax need not subtract their maximum.
 
-    A mask multiplies the exponentials; a product with ones sums them. None leaves the call to the table's kernel.
+    A mask is applied by multiplying the exponentials. Their sums come from a matrix product with a column of ones.
+    Returns None where the table's kernel must compute.
     """
     if dropout_p or not _attends(q, k, v) or (causal and mask is not None):
         return None

@@ -20,7 +20,7 @@ mm, zeros_like = torchnp.aten.mm, torchnp.aten.zeros_like
     schema="grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor",
 )
 def grouped_mm_fallback(input: np.ndarray, weight: np.ndarray, offs: np.ndarray) -> np.ndarray:
-    """Products of groups of rows with a matrix each; rows of no group are zero.
+    """Products of each group's rows with the group's matrix; rows of no group become zero.
 
     ``input`` (rows, k) is sorted by group, ``weight`` is (groups, k, n), and ``offs`` (groups,) says where each group ends.
     """
@@ -37,7 +37,10 @@ def grouped_mm_fallback(input: np.ndarray, weight: np.ndarray, offs: np.ndarray)
 def grouped_mm_fallback_backward(
     input: np.ndarray, weight: np.ndarray, offs: np.ndarray, grad_output: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gradients of `grouped_mm_fallback` by ``input`` and ``weight``; those of groups without rows are zero."""
+    """Gradients of `grouped_mm_fallback` with respect to ``input`` and ``weight``.
+
+    Rows of no group and groups without rows have zeros.
+    """
     grad_input, grad_weight = zeros_like(input), zeros_like(weight)
     for i, rows in _groups(offs):
         grad_input[rows] = mm(grad_output[rows], weight[i].T)

@@ -40,7 +40,7 @@ def named_in(nodes, name, modules):
 
 
 def imported(name, source, modules):
-    """The modules that one names in its imports, wherever they stand; its own packages are none of them."""
+    """The modules that a module imports anywhere in its source, except its own packages."""
     for n in named_in(ast.walk(ast.parse(source)), name, modules):
         if not f"{name}.".startswith(f"{n}."):
             yield n
@@ -116,7 +116,7 @@ def test_a_circle_is_found():
 
 
 def test_programs_in_strings_import_what_there_is():
-    """Tests start processes with programs that no linter reads; a module that moved is found here, in seconds."""
+    """Tests start processes with programs that no linter reads; this finds imports of moved modules in seconds."""
     missing, count = set(), 0
     for folder in (ROOT, ROOT.parent / "opinfo_tests"):
         for path in folder.rglob("*.py"):

@@ -1,6 +1,6 @@
 """Mutated calls of operators whose arguments torch does not check.
 
-Some of these calls crash torch, others return stray memory. So the calls of our own rows, with one argument changed,
+Some of these calls crash torch, others return stray memory. So the calls of `samples.extra`, with one argument changed,
 run in a forked process, three times with different freed memory. Those that torch answers alike each time are offered
 with that answer, and are not run again.
 """
@@ -33,7 +33,7 @@ ENDLESS = 3  # timeouts after which no further calls are tried
 
 
 def run_asked(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
-    """Offer some mutated calls of an overload's own rows."""
+    """Offer some mutated calls of an overload's rows in `samples.extra`."""
     op = source.removeprefix(BROKEN)
     if not recorder.wanted(op):
         return

@@ -1,1 +1,1 @@
-"""Samples: torch's OpInfo, calls that models make, other libraries' samples, and our own."""
+"""Samples: torch's OpInfo, calls that models make, other libraries' samples, and the rows of `extra`."""

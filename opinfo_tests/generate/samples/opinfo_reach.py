@@ -119,7 +119,7 @@ def select(patterns: list[str]) -> frozenset[str]:
 def in_families(text: str, ops: Iterable[str]) -> frozenset[str]:
     """Return the overloads whose family in torchnp.table is in a comma separated list.
 
-    The family is that of our own row, whatever backend is judged; ``backward`` covers ``backward.activation``,
+    torchnp's families count, whatever backend is judged. ``backward`` covers ``backward.activation``,
     ``backward.conv`` and so on.
     """
     import torchnp

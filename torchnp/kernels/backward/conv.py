@@ -25,7 +25,7 @@ def convolution_backward(
     grad_output: ndarray, input: ndarray, weight: ndarray, bias_sizes: Ints | None, stride: Ints, padding: Ints,
     dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
 ) -> tuple[ndarray | None, ndarray | None, ndarray | None]:  # fmt: skip
-    """Gradients of `convolution` in its input, weight and bias; None for those not asked for."""
+    """Gradients of `convolution` with respect to input, weight and bias; None for those not requested."""
     rest = (stride, padding, dilation, transposed, output_padding, groups, output_mask)
     return gradients(grad_output, input, weight, bias_sizes, *rest)
 
@@ -130,7 +130,7 @@ def _shape_of_gradient(x: ndarray, w: ndarray, g: checks.Geometry, transposed: b
 def _check_gradient(
     y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int, mask: Sequence[bool]
 ) -> None:
-    """Check as torch's own code does; for the gradient of the bias alone some of it checks nothing."""
+    """Check as torch's own code does: for the bias alone, only if dilated or if a transposed 3-d convolution."""
     dims = 3 if x.ndim == 5 else 2
     dilated = not transposed and set(g.dilation) != {1}
     of_weight = mask[1] or (mask[2] and transposed and dims == 3)

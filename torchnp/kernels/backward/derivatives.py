@@ -151,7 +151,7 @@ def _batch_norm_impl_index_backward(
 
 @kernel("linear_backward")
 def linear_backward(self, grad_output, weight, output_mask):
-    """Gradients of `linear` in its input, weight and bias; torch has it on other devices only."""
+    """Gradients of `linear` with respect to input, weight and bias; torch has them on other devices only."""
     rows, grads = self.reshape(-1, self.shape[-1]), grad_output.reshape(-1, grad_output.shape[-1])
     of_self = matmul(grads, weight).reshape(self.shape) if output_mask[0] else None
     of_weight = matmul(grads.T, rows) if output_mask[1] else None
@@ -162,7 +162,7 @@ def linear_backward(self, grad_output, weight, output_mask):
 
 @kernel("matmul_backward")
 def matmul_backward(grad, self, other, mask):
-    """Gradients of `matmul` in both operands; torch has it for nested tensors only."""
+    """Gradients of `matmul` with respect to both operands; torch has them for nested tensors only."""
     a = self[None, :] if self.ndim == 1 else self
     b = other[:, None] if other.ndim == 1 else other
     full = grad if self.ndim > 1 else np.expand_dims(grad, grad.ndim - (other.ndim > 1))
@@ -192,7 +192,7 @@ def _sum(a: ndarray, b: ndarray) -> ndarray:
 def _convolution_double_backward(
     ggI, ggW, ggb, gO, weight, self, stride, padding, dilation, transposed, output_padding, groups, output_mask
 ):  # fmt: skip
-    """Gradients of `convolution_backward` in the gradient, the input and the weight."""
+    """Gradients of `convolution_backward` with respect to the gradient, the input and the weight."""
     rest = (stride, padding, dilation, transposed, output_padding, groups)
     parts = [convolution(x, w, None, *rest) for x, w in ((ggI, weight), (self, ggW)) if x is not None and w is not None]
     if ggb is not None:
@@ -242,7 +242,7 @@ rows(
 
 @kernel("max_pool2d_backward")
 def max_pool2d_backward(grad_output, self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    """The gradient of `max_pool2d`, which finds the maxima again; torch has it on other devices only."""
+    """The gradient of `max_pool2d`, for which the maxima are found again; torch has it on other devices only."""
     rest = (kernel_size, stride, padding, dilation, ceil_mode)
     return max_pool2d_with_indices_backward(grad_output, self, *rest, max_pool2d_with_indices(self, *rest)[1])
 

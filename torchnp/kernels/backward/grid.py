@@ -54,10 +54,10 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
 
 
 def _moved(found: list[Corner], planes: ndarray, g: ndarray, n: int, loop: Loop) -> list[ndarray]:
-    """Gradients in the positions, per dimension, summed in the order of torch's loop over channels and corners.
+    """Gradients with respect to the positions, per dimension, summed in the order of torch's loops.
 
-    Corners outside the image are skipped, except in vector code, which first takes the differences of four
-    neighbours, and for sixteen neighbours, which are 0 outside.
+    Scalar linear loops skip corners outside the image. Vector loops and bicubic interpolation count them as 0. For
+    four neighbours, vector loops first subtract neighbouring values.
     """
     total = [np.zeros(found[0].index.shape, g.dtype) for _ in range(n)]
     everywhere = loop.vector or len(found) == 16
@@ -103,7 +103,7 @@ rows("grid_sampler_3d_backward", _backward, _DOC, loop=SCALAR)
 
 @kernel("_grid_sampler_2d_cpu_fallback_backward")
 def _grid_sampler_2d_cpu_fallback_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners):
-    """Gradients in the image and in the points, for float32 only."""
+    """Gradients with respect to the image and to the grid, for float32 only."""
     check_grid(input, grid, 2, interpolation_mode)
     if not grad_output.size:
         return np.zeros(input.shape, input.dtype), np.zeros(grid.shape, grid.dtype)

@@ -47,7 +47,7 @@ _FEW = 1 << 12  # up to this many elements, NumPy's call overhead outweighs the 
 
 
 def _quick_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
-    """Fast path for all gradients of a few dense float32 rows, with weight and bias; bit-identical."""
+    """Bit-identical fast path for all gradients of a few dense float32 rows, with weight and bias."""
     given = (grad_out, input, mean, rstd, weight, bias)
     if not all(type(x) is ndarray and x.dtype is dt.float32 and is_plain(x) for x in given) or input.size > _FEW:
         return None
@@ -166,7 +166,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
 def _quick_batch_norm_backward(
     grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
 ):
-    """Fast path for all gradients of dense float32 in training, with weight and saved statistics; bit-identical."""
+    """Bit-identical fast path for all gradients of dense float32 in training, with weight and saved statistics."""
     if train is not True:
         return None
     if type(output_mask) not in (list, tuple) or [*output_mask] != [True] * 3 or type(grad_out) is not ndarray:
@@ -287,7 +287,7 @@ def _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim):
 
 @kernel("_fused_rms_norm_backward", differs=["half-opmath"])
 def _fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask):
-    """Gradients of `_fused_rms_norm` in its input and weight; torch runs it on other devices only."""
+    """Gradients of `_fused_rms_norm` with respect to input and weight; torch has them on other devices only."""
     grad, x, scale = inner(grad_out), inner(input), inner(rstd)
     axes = tuple(range(x.ndim - len(normalized_shape), x.ndim))
     weighted = grad if weight is None else grad * inner(weight)

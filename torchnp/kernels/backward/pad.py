@@ -61,7 +61,7 @@ def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, reflects: bool) ->
 
 
 def _precheck_replication(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
-    """For an empty input torch only resizes the out, of any dtype."""
+    """For an empty input, only resize the out, of any dtype, as torch does."""
     if bound["self"].size:
         return frozenset()
     _check_grad(bound["grad_output"], bound["self"], bound["padding"], len(bound["padding"]) // 2, False)

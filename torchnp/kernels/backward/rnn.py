@@ -62,7 +62,7 @@ def _wide(x: ndarray | None, inner: np.dtype) -> Any:
 
 @kernel("_thnn_fused_lstm_cell", differs=["half-opmath"])
 def _thnn_fused_lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
-    """State and cell after a step of an LSTM, and its gates for the gradient; as on CUDA: the CPU has no kernel."""
+    """State and cell after a step of an LSTM, and its gates for the gradient, as on CUDA: the CPU has no kernel."""
     dtype, inner = input_gates.dtype, dt.opmath(input_gates.dtype)
     i, f, g, o = lstm_gates(sum(_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner)))
     cy = f * cx + i * g
@@ -71,7 +71,7 @@ def _thnn_fused_lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden
 
 @kernel("_thnn_fused_lstm_cell_backward_impl", differs=["half-opmath"])
 def _thnn_fused_lstm_cell_backward_impl(grad_hy, grad_cy, cx, cy, workspace, has_bias):
-    """Gradients of the gates, the cell and the bias of `_thnn_fused_lstm_cell`; as on CUDA."""
+    """Gradients of the gates, the cell and the bias of `_thnn_fused_lstm_cell`, as on CUDA."""
     dtype, inner = workspace.dtype, dt.opmath(workspace.dtype)
     if grad_hy is None and grad_cy is None:
         return None, None, None
@@ -90,7 +90,7 @@ def _thnn_fused_lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace, has_bias
 
 @kernel("_thnn_fused_gru_cell", differs=["half-opmath"])
 def _thnn_fused_gru_cell(input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
-    """State after a step of a GRU, and what its gradient needs; as on CUDA: the CPU has no kernel."""
+    """State after a step of a GRU, and what its gradient needs, as on CUDA: the CPU has no kernel."""
     dtype, inner = input_gates.dtype, dt.opmath(input_gates.dtype)
     r, z, n, hn = gru_gates(*_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner))
     wide = dt.cast(hx, inner)
@@ -100,7 +100,7 @@ def _thnn_fused_gru_cell(input_gates, hidden_gates, hx, input_bias=None, hidden_
 
 @kernel("_thnn_fused_gru_cell_backward", differs=["half-opmath"])
 def _thnn_fused_gru_cell_backward(grad_hy, workspace, has_bias):
-    """Gradients of both halves of the gates, the state and the biases of `_thnn_fused_gru_cell`; as on CUDA."""
+    """Gradients of both halves of the gates, the state and the biases of `_thnn_fused_gru_cell`, as on CUDA."""
     dtype, inner = workspace.dtype, dt.opmath(workspace.dtype)
     grads = _gru_grads(dt.cast(grad_hy, inner), *np.split(dt.cast(workspace, inner), 5, 1))
     of_input, of_state, of_hx = (dt.cast(x, dtype) for x in grads)

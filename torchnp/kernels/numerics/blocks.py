@@ -43,8 +43,8 @@ def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = 
 def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
     """np.maximum with ``low``, then np.minimum with ``high``.
 
-    NumPy vectorizes only for two arrays, so a large tensor is paired with a strip filled with the number. Of two equal
-    zeros the second operand, the tensor's own, is taken.
+    NumPy vectorizes only for two arrays, so a large tensor is paired with a strip filled with the number. If both
+    operands are zero, the ufunc returns the second, which is the tensor's own, so its sign is kept.
     """
     limits = [(f, v) for f, v in ((np.maximum, low), (np.minimum, high)) if v is not None]
     if x.size <= STRIP or x.dtype.kind != "f" or not x.flags.c_contiguous or any(v.ndim for _, v in limits):
@@ -65,7 +65,7 @@ _BITS = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
 
 
 def choose(condition: ndarray, a: Any, b: Any) -> ndarray:
-    """``np.where(condition, a, b)``; for many elements of one dtype by bit masks, as np.where branches at each.
+    """``np.where(condition, a, b)``; many elements of one dtype are chosen by bit masks, as np.where branches at each.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def choose(condition: ndarray, a: Any, b: Any) -> ndarray:
 
 
 def _fits(x: Any, dtype: np.dtype) -> bool:
-    """Whether an operand has a dtype, or is a Python number that takes it next to an array of it."""
+    """Whether an operand has this dtype. A Python number counts if the dtype is float32 or float64."""
     return x.dtype == dtype if isinstance(x, (ndarray, np.generic)) else dtype in (np.float32, np.float64)
 
 

@@ -107,7 +107,7 @@ def _sine_and_cosine(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _turn(s: np.ndarray, c: np.ndarray, octant: np.ndarray) -> None:
-    """Swap sine and cosine in alternate octants, and set their signs by quadrant, on the bits."""
+    """Swap sine and cosine where the multiple of pi/2 nearest to the angle is odd, and set their signs, bitwise."""
     swap = octant << np.int32(30)
     swap >>= np.int32(31)
     difference = s ^ c

@@ -116,7 +116,7 @@ def y1(x: ndarray) -> ndarray:
 
 
 def _at_positive(x: ndarray, limit: float, near: Function, far: Function, at_zero: float) -> ndarray:
-    """One function up to the limit and another above; infinite at zero, nan below."""
+    """``near`` up to the limit and ``far`` above it, ``at_zero`` at zero, nan below zero."""
     real = x.dtype.type
     return np.where(x == 0, real(at_zero), np.where(x < 0, real(np.nan), piecewise(x, x <= limit, near, far)))
 
@@ -140,7 +140,7 @@ def spherical_j0(x: ndarray) -> ndarray:
 
 
 def _series(size: ndarray, near: Sequence[float], far: Sequence[float]) -> tuple[ndarray, ndarray]:
-    """The Chebyshev series of |x|, and a mask of the inner one; the outer one must be divided by sqrt(|x|)."""
+    """Chebyshev series of |x| up to 8 and beyond, and a mask of the former; the latter must be divided by sqrt(|x|)."""
     real = size.dtype.type
     inner, two = size <= 8, real(2)
     return piecewise(

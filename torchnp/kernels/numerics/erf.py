@@ -124,7 +124,7 @@ def _erfc(x: ndarray) -> ndarray:
 
 
 def erf(x: ndarray) -> ndarray:
-    """The error function; for large float32 arrays by tanh, to 4 ulps, because SciPy's loop is scalar."""
+    """The error function; large float32 arrays use tanh, within 4 ulps, because SciPy's loop is scalar."""
     if x.dtype != dt.float32:
         return _erf(x)
     if x.size < MANY:

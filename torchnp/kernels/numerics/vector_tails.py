@@ -89,7 +89,7 @@ def vector_or_tail(
 
 
 def with_double(limit: float, vector: Formula, single: Formula, dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
-    """``vector`` of the limit in ``dtype`` for torch's vectors, ``single`` of it in double for the tail; row-major."""
+    """Call ``vector`` on the limit in ``dtype`` and, for the tail, ``single`` on it in double; row-major result."""
     out = vector(number(float(limit), dtype))
     alone = left_over(contiguous(out.shape), operands[0].dtype, *operands)
     return np.where(alone, cast(single(np.float64(limit)), out.dtype), out) if alone.any() else out

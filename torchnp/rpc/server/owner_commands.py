@@ -118,7 +118,7 @@ def _token(name: str) -> int:
     token = new_token()
     made = Token(name, hash_of(token))
     print(
-        f'the token of {name}, which is kept nowhere: {token}\n\n[tokens.{json.dumps(name, ensure_ascii=False)}]\nhash = "{made.hash}"'
+        f'the token of {name}, which is not stored: {token}\n\n[tokens.{json.dumps(name, ensure_ascii=False)}]\nhash = "{made.hash}"'
     )
     return 0
 

@@ -96,7 +96,7 @@ Expected = None | Literal[0] | Annotated[list[UInt], msgspec.Meta(max_length=MAX
 
 
 class Op(_Frame, tag=0):
-    """One operator: its index in the agreed table, the ids of its results, and its arguments.
+    """One operator: its index in `Agreement.names`, the ids of its results, and its arguments.
 
     Results are numbered in order from ``first``; ``expected`` is empty if all results are in C order. ``key`` seeds
     the operator's random numbers, if it draws any.

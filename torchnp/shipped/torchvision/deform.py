@@ -69,7 +69,7 @@ def _grid(n: int, step: int, before: int, axis: int) -> np.ndarray:
 
 
 def interpolated(images: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Values between four pixels, by image, group, channel, tap and place; those beyond the edge are 0."""
+    """Values interpolated from four pixels, by image, group, channel, tap and place; 0 beyond the edge."""
     height, width = images.shape[-2:]
     inside = (y > -1) & (y < height) & (x > -1) & (x < width)
     pixels, down, right = corners(images, np.where(inside, y, 0), np.where(inside, x, 0))
@@ -103,7 +103,7 @@ def _check(
     input: np.ndarray, weight: np.ndarray, offset: np.ndarray, mask: np.ndarray, strides: tuple, pads: tuple,
     dilations: tuple, groups: int, offset_groups: int, use_mask: bool,
 ) -> tuple[int, int]:  # fmt: skip
-    """Refuse what torchvision refuses; the height and width of the result."""
+    """Refuse what torchvision refuses; return the height and width of the result."""
     for name, array in (("input", input), ("offset", offset), ("mask", mask), ("weight", weight)):
         if name == "mask":
             check_that(not use_mask or mask.ndim == 4, "!use_mask || mask_c.ndimension() == 4")

@@ -30,7 +30,7 @@ def _deform_conv2d_backward(
     stride_h: int, stride_w: int, pad_h: int, pad_w: int, dilation_h: int, dilation_w: int, groups: int,
     offset_groups: int, use_mask: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
-    """The gradients of the images, the weight, the offsets, the mask and the bias."""
+    """Gradients of `deform_conv2d` with respect to the images, the weight, the offsets, the mask and the bias."""
     for array in (input, weight, grad):
         check_rank(array)
     steps = (stride_h, stride_w), (pad_h, pad_w), (dilation_h, dilation_w)
@@ -63,7 +63,7 @@ def _arranged(
     grad: np.ndarray, input: np.ndarray, weight: np.ndarray, offset: np.ndarray, mask: np.ndarray, steps: tuple,
     groups: int, offset_groups: int, use_mask: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
-    """Gradients and weight by group, offsets by tap, and the mask or 1; refused is what torchvision refuses."""
+    """Gradients and weight by group, offsets by tap, and the mask or 1, after torchvision's checks."""
     for name, pair, least in zip(("stride", "pad", "dilation"), steps, (1, None, 1)):  # torch divides by 0
         check(least is None or min(pair) >= least, f"{name}_h: {pair[0]} {name}_w: {pair[1]}")
     n, taps = len(input), weight.shape[2:]
@@ -95,7 +95,7 @@ def _arranged(
 
 
 def _of_images(images: np.ndarray, scale: np.ndarray, columns: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Each tap's gradient shared out among the four pixels about its place, in torchvision's order."""
+    """Spread each tap's gradient over the four pixels around its place, in torchvision's order."""
     height, width = images.shape[-2:]
     (rows, above), (cols, before) = (
         # float32 for halves: torch takes their absolute value so.

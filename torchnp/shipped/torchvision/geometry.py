@@ -48,7 +48,10 @@ def neighbours(points: np.ndarray, length: int) -> tuple[np.ndarray, ...]:
 def bins_of(
     roi: np.ndarray, scale: np.floating, bins: tuple[int, int], most: tuple[int, ...], more: int, narrow: bool = False
 ) -> list[list[tuple[int, int]]]:
-    """Where each bin of a box begins and ends in whole pixels, downwards and to the right; with corners of float32 or not."""
+    """Where each bin of a box begins and ends, in whole pixels, downwards and to the right.
+
+    With ``narrow``, the corners are rounded to float32 first.
+    """
     corners = roi[1:] * scale
     left, top, right, bottom = map(int, _rounded(corners.astype(np.float32) if narrow else corners))
     t = roi.dtype.type

@@ -123,7 +123,7 @@ def _ps_roi_pool_backward(
 def _share_out(
     image: np.ndarray, grad: np.ndarray, channels: np.ndarray, start: tuple, size: tuple, sampling_ratio: int
 ) -> None:
-    """Add to an image, in place, a box's gradients by result, row and column of bins, with each bin's channel."""
+    """Add a box's gradients (by result, row and column of bins) to an image in place, each to its bin's channel."""
     t, pooled = grad.dtype.type, grad.shape[1:]
     grids = [grid_of(s, n, sampling_ratio) for s, n in zip(size, pooled)]
     axes = [
@@ -146,7 +146,7 @@ def _share_out(
 
 
 def _check_shapes(grad: np.ndarray, rois: np.ndarray, pooled: tuple[int, ...]) -> None:
-    """Refuse what torchvision would read beyond."""
+    """Refuse shapes beyond which torchvision would read."""
     if rois.ndim != 2 or rois.shape[1] != 5 or grad.shape != (len(rois), *pooled):
         raise IndexError(
             f"gradients are of shape {grad.shape}, those of boxes {rois.shape} are ({len(rois)}, {str(pooled)[1:]}"
@@ -154,6 +154,6 @@ def _check_shapes(grad: np.ndarray, rois: np.ndarray, pooled: tuple[int, ...]) -
 
 
 def _check_indices(indices: np.ndarray, shape: tuple[int, ...], low: int, high: int) -> None:
-    """Refuse indices of pixels or channels that there are not."""
+    """Refuse indices of pixels or channels that do not exist."""
     if indices.shape != shape or (indices < low).any() or (indices >= high).any():
         raise IndexError(f"indices of shape {indices.shape} are to be of shape {shape}, from {low} to {high - 1}")

@@ -1,5 +1,7 @@
-"""Other libraries' operators: declared by `torchnp.kernel`, or by a package's entry point; each case in a process of its own,
-as what is declared stays."""
+"""Other libraries' operators, declared by `torchnp.kernel` or by a package's entry point.
+
+Each case runs in its own process, because declarations stay.
+"""
 
 import os
 import subprocess

@@ -391,7 +391,7 @@ def test_statements_that_read_what_they_write(statement):
 
 
 def test_a_resized_out_does_not_overlap_what_lies_behind_it_by_chance():
-    """Two arrays of one mapping, as of one heap, that belong to different owners; and two of one owner."""
+    """Two arrays on one mapping (as on one heap) have different owners, or the same one."""
     memory = mmap.mmap(-1, 4096)
     first, second = (np.frombuffer(memoryview(memory)[part], np.float32) for part in (slice(0, 16), slice(16, 48)))
     out = first[:2]

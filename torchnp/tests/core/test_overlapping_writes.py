@@ -164,7 +164,7 @@ def test_dense_operands_are_refused(write):
 def test_rows_of_vectors_are_those_of_avx2_on_every_processor():
     x = np.arange(100, dtype=np.float32).reshape(2, 50)
     TABLE["aten::copy_"](x[:, 1:], x[:, :-1])
-    # 16 numbers are read before the first of them is written; the last of 49 alone.
+    # torch reads 16 numbers before it writes the first of them, and processes the last of the 49 alone.
     assert x[0].tolist() == [0, *range(16), *([15, *range(17, 32)]), *([31, *range(33, 48)]), 47]
 
 

@@ -24,7 +24,7 @@ ALLOWED = re.compile(r"(torch\.ops\.)?(aten|prims)\._\w+|sys\._getframe|os\._exi
 
 
 def is_private(name):
-    """Whether a name begins with one underscore; of a class's ``__values`` outside it, which is ``_Class__values``, the rest counts."""
+    """Whether a name begins with one underscore, after removing the class from mangled names (``_Class__values``)."""
     name = re.sub(r"^_[A-Z]\w*?(?=__\w)", "", name)
     return name.startswith("_") and not name.startswith("__")
 

@@ -73,7 +73,7 @@ def arguments(given, dtype, number, array, name):
 
 
 def outcome(f, args, named):
-    """Values as text, nan without its sign and bits; or the class and first line of the error."""
+    """The values as text, with nan unsigned, or the class and first line of the error."""
     try:
         out = f(*args, **named)
     except Exception as error:  # whatever torch raises is the oracle

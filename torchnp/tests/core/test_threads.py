@@ -91,7 +91,7 @@ def test_threads_change_nothing(call):
 
 
 def test_parts_are_the_whole():
-    """Against the function itself, which `by_parts` has to give; what NumPy gives stands in memory as its operands do."""
+    """`by_parts` has the values and strides of the function itself, whose results are laid out like its operands."""
     a, b = (np.clip(np.nan_to_num(x), -1e6, 1e6) for x in inputs())
     turned = a.reshape(5, 206, 16, 64).transpose(2, 0, 3, 1)
     for operands in [(a, b), (a, b[0]), (a[:1], b), (a.T, b.T), (a, np.array(2, np.float32)), (turned, turned)]:
@@ -104,7 +104,7 @@ def test_parts_are_the_whole():
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), bfloat16])
 @pytest.mark.parametrize("name", ["exp", "tanh", "neg", "isfinite", "digamma", "relu"])
 def test_all_numbers_of_a_half_type(name, dtype):
-    """Large ones are looked up; few are computed."""
+    """Large tensors, which use a lookup table, have the same results as small ones, which are computed."""
     kernel = getattr(torchnp.aten, name)
     numbers = np.arange(1 << 16, dtype=np.uint16).view(dtype)
     large = np.resize(numbers, LARGE).reshape(16, -1)

@@ -12,7 +12,7 @@ from torchnp.interop import to_numpy
 
 @st.composite
 def tensors(draw):
-    """A window with gaps on permuted memory; a dimension of one element keeps the stride of what it was cut from."""
+    """A window with gaps on permuted memory; a dimension of size 1 keeps the stride that it had before the cut."""
     shape = draw(st.lists(st.sampled_from([1, 1, 2, 3, 4, 0]), max_size=4))
     whole = [n * draw(st.sampled_from([1, 1, 2])) + draw(st.sampled_from([0, 0, 1])) for n in shape]
     x = torch.arange(max(1, int(np.prod(whole))), dtype=torch.float32)[: int(np.prod(whole))].reshape(whole)

@@ -73,7 +73,7 @@ def test_the_rows_give_torchvision_s_bits():
 
 
 def test_an_exported_program_runs_without_torch():
-    """Two of the operators in a program that torchvision was exported from, with as many boxes as their values say; nothing but torchnp is installed."""
+    """A program with two torchvision operators, whose values decide the number of boxes, runs with torchnp alone."""
     said = run(
         """
         import sys
@@ -120,7 +120,7 @@ def test_the_device_and_the_mode_run_them():
 
 
 def test_a_whole_detector_runs_on_the_device():
-    """Inference, and a step of training, of a model of torchvision itself; its losses and gradients are those of the CPU."""
+    """Inference and a training step of a torchvision model have the losses and gradients of the CPU."""
     tried = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True, text=True)
     if tried.returncode:
         pytest.skip(reason=f"no torchvision that works with this torch: {tried.stderr.strip().splitlines()[-1]}")
@@ -131,7 +131,7 @@ def test_a_whole_detector_runs_on_the_device():
 
 
 def test_products_of_experts_are_those_of_torch():
-    """Groups without rows, rows without a group, and no rows, forward and backward; what torch.mm refuses is refused."""
+    """Forward and backward with groups without rows, rows without a group, and no rows; torch.mm's errors are kept."""
     said = run(
         """
         import numpy as np, torch, torchnp

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(
 
 @functools.cache
 def texts():
-    """The pages by their addresses; not the theme's templates."""
+    """The pages by their addresses, without the theme's templates."""
     paths = (path.relative_to(SITE) for path in sorted(SITE.rglob("*.html")))
     return {str(path): (SITE / path).read_text(encoding="utf-8") for path in paths if path.parts[0] != "_static"}
 
@@ -291,7 +291,7 @@ def words_at(page, place):
 
 
 def test_each_question_is_answered_by_the_first_three_hits(page):
-    """Their pages have the words that `torchnp explain` has to say; of a name's counterpart the name."""
+    """The pages found contain the words of `torchnp explain`, or the name of a counterpart."""
     page.goto("search.html")
     page.evaluate("new Promise(then => NameSearch.ready(then))")
     hits = {q: page.evaluate("q => NameSearch.search(q, 3)", q) for q, _ in QUESTIONS}

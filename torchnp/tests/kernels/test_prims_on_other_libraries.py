@@ -37,7 +37,7 @@ DIMS = [[0], [1], [0, 1], []]
 
 
 def over(t, f, dims):
-    """``f`` of one dimension after another; none named means all."""
+    """Apply ``f`` to one dimension after another; no ``dims`` means all."""
     for d in sorted(dims or range(t.ndim), reverse=True):
         t = f(t, d)
     return t

@@ -143,7 +143,7 @@ NEAR = {torch.float32: 2e-5, torch.float64: 1e-10, torch.bfloat16: 3e-2, torch.f
 
 
 def near(found, wanted, dtype=None):
-    """Nearly the same, in the dtype that is wanted; None for None."""
+    """Assert that a result is close to torch's and has its dtype, or that both are None."""
     assert (found is None) == (wanted is None)
     if found is not None:
         tolerance = NEAR[dtype or wanted.dtype]

@@ -49,7 +49,7 @@ def in_destructor(frame) -> bool:
 
 
 def interrupted_at(n: int, session: rpc.Session) -> bool:
-    """Run the work with a KeyboardInterrupt at the n-th instruction line in the client's files; whether there was one."""
+    """Run the work with a KeyboardInterrupt at the n-th line in the client's files; return whether it was raised."""
     left = n
 
     def trace(frame, event, argument):
@@ -89,7 +89,7 @@ def test_an_interrupt_at_any_line_leaves_the_session_usable(session):
 
 
 def interrupted_in_destructor(n: int, session: rpc.Session) -> bool:
-    """The same at the n-th event in a destructor; it comes again as a signal, behind it."""
+    """The same at the n-th event in a destructor, after which the interrupt is raised again as a signal."""
     left, lost = n, False
 
     def trace(frame, event, argument):

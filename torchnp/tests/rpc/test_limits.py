@@ -30,7 +30,7 @@ def address(server):
 
 
 def all_sent(session):
-    """Wait until the session's thread has sent everything and leaves the socket alone; for no answer."""
+    """Wait until the session's thread has sent everything and leaves the socket alone, but for no answer."""
     channel = session.channel
 
     def idle():
@@ -41,7 +41,7 @@ def all_sent(session):
 
 
 def endless(session):
-    """Have the server look for the largest of 2**50 numbers; the answer is not waited for."""
+    """Make the server look for the largest of 2**50 numbers, without waiting for the answer."""
     made = session.send(torch.ones(1)).expand(2**25, 2**25).amax()
     all_sent(session)
     return made
@@ -91,7 +91,7 @@ def test_a_client_that_vanishes_frees_its_slot_although_its_operator_runs(busy):
                 session.channel.transport._stream._socket.send(bytes(1 << 16))
         time.sleep(0.3)
         assert server.sessions
-        # A reset, as of a process that dies with replies unread; an orderly end would wait behind what nobody reads.
+        # Reset the connection, as a process does that dies with unread replies; an orderly end would wait behind them.
         session.channel.transport._stream._socket.setsockopt(
             socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
         )

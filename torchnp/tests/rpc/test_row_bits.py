@@ -102,7 +102,7 @@ def test_rows_do_not_meet(mix):
 
 
 def test_kernels_on_the_list_have_no_way_around_the_array():
-    """Nothing in these files names what has the values; and no function of NumPy's but those that the array answers for."""
+    """These files never name the attribute with the values, and use only harmless NumPy names and those in `EXACT`."""
     plain = {
         "empty", "ones", "zeros", "asarray", "errstate", "finfo", "inf", "ndarray", "dtype", "float32", "add", "multiply",
         "maximum", "minimum", "logical_and", "logical_or", "matmul",
@@ -206,7 +206,7 @@ def test_what_is_on_the_list_is_an_overload_whose_parameters_are_taken():
 
 @pytest.mark.filterwarnings("ignore")
 def test_no_bit_of_another_row_differs():
-    """Over the whole list; by hand for as long as one likes: ``python -m torchnp.tests.rpc.row_bits --minutes 60``."""
+    """Runs over the whole list. To run longer: ``python -m torchnp.tests.rpc.row_bits --minutes 60``."""
     fuzzer = Fuzzer(11)
     with np.errstate(all="ignore"):
         fuzzer.play(2)

@@ -27,7 +27,7 @@ def _arrays(value):
 
 
 def _run(name, args, given):
-    """The results of an operator on arrays with labels, and theirs; None where it does not take the arguments."""
+    """Run an operator on labelled arrays; return its results and their labels, or None if it refuses the arguments."""
     connection = Connection(SERVICE)
     store = connection.store
     arrays = [a for v in args for a in _arrays(v)]
@@ -62,7 +62,7 @@ def _order(label, n):
 
 
 def _judge(name, args, given):
-    """Change one row of the data after the other, and see what changes; the labels of the results."""
+    """Change one row of the data after the other and check what changes; return the labels of the results."""
     with np.errstate(all="ignore"):
         before = _run(name, args, given)
     assert before is not None, "the kernel does not take these arguments"

@@ -73,7 +73,7 @@ print(torch_like)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="times are read from /proc")
 def test_a_server_starts_in_under_a_second(tmp_path, monkeypatch):
-    """Of processor time, as a loaded machine is no failure; with modules compiled, as they are once installed."""
+    """Counts processor time, as a loaded machine is no failure, with compiled modules, as after an installation."""
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
     took = []

@@ -354,7 +354,7 @@ def test_a_program_with_many_open_files(server):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("allow", [None, ["aten::[a-g]*"]], ids=["everything", "allow-list"])
 def test_hostile_frames_bring_nothing_about(allow):
-    """No crash, hang, growth, foreign byte or unchecked operator; by hand with many more: see rpc_hostile."""
+    """They cause no crash, hang, growth, foreign byte or unchecked operator. `hostile_client` can run many more."""
     hostile = Hostile(3 if allow else 2, allow)
     hostile.attack(3000)
     assert not hostile.faults + hostile.differences

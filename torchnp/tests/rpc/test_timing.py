@@ -79,7 +79,7 @@ def greeted(data, bucket=0.005):
 
 
 def played(connection, *ops):
-    """Send operators in one frame; the name, the objects and the numbers of each."""
+    """Send operators in one frame; each is a name, the id of its first result, and its arguments."""
     index = connection.service.agreement.index
     frame = [wire.Op(index[name], first, 1, args, {}) for name, first, args in ops]
     return list(connection.handle(wire.encode(wire.Ops(connection.seq, frame))))

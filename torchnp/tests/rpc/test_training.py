@@ -85,7 +85,7 @@ def test_a_generator_gives_the_numbers_and_moves_alone(session):
 
 
 def test_to_find_a_shape_draws_nothing(session, monkeypatch):
-    """Of the first operator of its kind as of later ones; the CPU runs what the meta device does not have."""
+    """Neither the first operator of a kind nor later ones draw, though the CPU runs those that meta lacks."""
     monkeypatch.setattr(shape_inference, "OUTCOMES", {})
     alpha = session.send(torch.tensor([1.0, 2.0, 3.0]))
     for sample in (

@@ -54,7 +54,7 @@ def chain(record, n, target="torch.ops.aten.relu.default", **more):
 
 
 def specs(record, n):
-    """Inputs of the caller; their names begin with a z."""
+    """Add ``n`` user inputs, named ``z0``, ``z1``, ..."""
     args = [{"as_tensor": {"name": f"z{i}"}} for i in range(n)]
     signature(record)["input_specs"] += [{"user_input": {"arg": arg}} for arg in args]
     graph(record)["inputs"] += args

@@ -29,7 +29,7 @@ SECONDS, BYTES = 1.0, 20_000_000
 
 
 def pack(members, root=ROOT, method=zipfile.ZIP_STORED):
-    """An archive of members by their names; a name that starts with ``=`` stands as it is."""
+    """An archive of members in the folder ``root``; a name that starts with ``=`` is used without the folder."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as made:
         for name, data in members.items() if isinstance(members, dict) else members:

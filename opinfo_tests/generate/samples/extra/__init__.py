@@ -1,1 +1,1 @@
-"""Samples of our own, as rows of text: what calls them is in `rows`, the rows in the other modules by family."""
+"""Sample calls beyond OpInfo's, as rows of text: `rows` makes the calls, and the other modules list rows by family."""

@@ -1,4 +1,4 @@
-"""Rows of values far apart: sums and products that leave a half type's range and come back, integers that no float32 holds."""
+"""Rows with values far apart: half-type sums and products that exceed the range on the way, and large integers."""
 
 _PRODUCTS = "of([[1e-4,1e-4,1e4,1e4],[1e4,1e4,1e-4,1e-4],[3e-3,7e-3,200,300]])"
 _SUMS = "of([[6e4,6e4,-6e4,-5e4],[-6e4,-6e4,6e4,5e4],[6e4,30,-6e4,300]])"
@@ -46,7 +46,7 @@ _ALL = [
     *(f"f    {op}  (x(3,1), [1], correction={correction})" for op in ("var.correction", "std.correction", "var_mean.correction", "std_mean.correction") for correction in (0, 1)),
 ]  # fmt: skip
 
-# Sums of so many ones that a half type which holds them stands still.
+# Sums of so many ones that a half-type accumulator stops growing.
 _ONES = "torch.ones(700, 4).to(x(1).dtype)"
 _SAME = "torch.zeros(700, dtype=torch.int64)"
 _ALL += [

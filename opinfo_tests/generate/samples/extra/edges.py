@@ -1,11 +1,11 @@
-"""Own rows at the edges of a kernel's ways: sizes, layouts, dtypes and values where torch goes another one."""
+"""Rows with the sizes, layouts, dtypes and values at which torch switches to another loop or algorithm."""
 
 from itertools import pairwise, product
 
 LAST = ".to(memory_format=torch.channels_last)"
 LAST3 = ".to(memory_format=torch.channels_last_3d)"
 
-# Images of which torch resamples those with sides of 128 in sum, of three channels and of channels_last by other loops.
+# torch resamples images with sides of up to 128 in sum, with three channels, or in channels_last by other loops.
 IMAGES = [
     *(f"fi   {op}  (x(1,{c},5,6){last}, {out}{rest})"
       for (op, rest), c, last, out in product(
@@ -17,7 +17,7 @@ IMAGES = [
     *(f"fi   upsample_linear1d  (x(2,{c},5), [9], {align})" for c, align in product((2, 3, 4), (False, True))),
 ]  # fmt: skip
 
-# Short signals with imaginary parts that are zero, whose signs are MKL's.
+# Short signals whose transforms have zero imaginary parts, with the signs that MKL gives them.
 SIGNAL = "s    _fft_r2c  "
 SIGNALS = [
     row
@@ -44,7 +44,7 @@ INT_LAYERS = [
 ]
 LAYERS = [f"fibc {row.format(bias)}" for row, bias in product(INT_LAYERS, ("x(3)", "ints(3)", "None"))]
 
-# Vectors, matrices and batches of them that broadcast, or do not go together.
+# Vectors, matrices and batches of them that broadcast, or do not fit.
 OPERANDS = [("3", "2,3,4"), ("3", "5,2,3,4"), ("2,3", "5,3,4"), ("5,1,2,3", "6,3,4"), ("5,2,3", "4,3,2"), ("5,2,3", "5,2,4"),
             ("3", "5,2,4"), ("2,1,2,3", "2,3,4,2"), ("2,3", "5,4,3"), ("2,3", "0,3,4")]  # fmt: skip
 PRODUCTS = [
@@ -60,7 +60,7 @@ INDICES = [("2,3,4", "[ints(2)%2, None, ints(2)]"), ("2,1,4", "[ints(2)%2, None,
 PICKED = [f"fib  index.Tensor  (x({shape}){turned}, {index})"
           for (shape, index), turned in product(INDICES, ("", ".mT.contiguous().mT"))]  # fmt: skip
 
-# Slices along each dimension, several at one place.
+# Slices along each dimension; several are added to one position.
 SLICES = [f"fibc index_add  (x(5,3,4), {dim}, ints(40){dtype}%3, x({source}){alpha})"
           for (dim, source), (dtype, alpha) in product(
               [(0, "40,3,4"), (1, "5,40,4"), (2, "5,3,40"), (-1, "5,3,40")],
@@ -69,7 +69,7 @@ SLICES = [f"fibc index_add  (x(5,3,4), {dim}, ints(40){dtype}%3, x({source}){alp
 BAGS = [f"f    _embedding_bag_dense_backward  (x(3,3), ints(7), torch.tensor([0,0,1,1,2,2,2]), torch.tensor([2,2,3]), ints(3,3), 4, {rest})"
         for rest in ("False, 0, p(7), -1", "True, 0, p(7), 1", "True, 1, None, -1", "False, 1, None, 2", "False, 2, None, -1")]  # fmt: skip
 
-# Factors with pivots of two rows, as beside a small diagonal.
+# LDL factors with 2x2 pivot blocks, which a small diagonal causes.
 FACTORED = "torch.linalg.ldl_factor((lambda a: a + a.{turned} - 1.9 * torch.diag(a.diagonal()))(x(4,4){wide}), hermitian={hermitian})"
 SOLVED = [
     f"sc   linalg_ldl_solve  (*{FACTORED.format(turned=turned, hermitian=hermitian, wide=wide)}, {b}{wide}, hermitian={hermitian})"
@@ -159,7 +159,7 @@ fic  index_add  (x(), 0, ints(1)*0, x(), alpha=2)
 s    _softmax_backward_data  (x(9,20000), torch.softmax(x(9,20000), 1), 1, torch.float32)
 """
 
-# Where the code for dense memory ends: layouts, dtypes that torch's own convolutions look at one by one.
+# Layouts and dtypes that torch's code for dense memory does not take, and that its own convolutions check separately.
 CONVOLVED = [
     *(f"s    convolution_backward  (x(2,3,4,4).double(), x(2,2,4,4).double(){image}, x(3,2,1,1).double(){weight}, [3], [1,1], [0,0], [1,1], {turned}, [0,0], 1, [True,True,True])"
       for image, weight, turned in (("", LAST, False), (LAST, "", False))),
@@ -170,16 +170,17 @@ CONVOLVED = [
       for a, b, c in sorted(set(product(("torch.float32", "torch.float64"), repeat=3)))),
 ]  # fmt: skip
 
-# Keys beyond the block that torch's loop holds, the largest score in the last; and a mask of dimensions it refuses.
+# More keys than fit in one block of torch's loop, with the largest score in the first or last block. Then masks, some
+# with a number of dimensions that torch refuses.
 ATTENDED = [
     "f    _scaled_dot_product_flash_attention_for_cpu  (torch.ones(1,1,2,4).to(x(1).dtype), torch.linspace(0,3,700)[:,None].expand(700,4)[None,None].contiguous().to(x(1).dtype), x(1,1,700,4))",
     "f    _scaled_dot_product_flash_attention_for_cpu  (torch.ones(1,1,2,4).to(x(1).dtype), torch.linspace(3,0,700)[:,None].expand(700,4)[None,None].contiguous().to(x(1).dtype), x(1,1,700,4))",
     *(f"f    _scaled_dot_product_flash_attention_for_cpu  (x(2,4,3,3), x(2,4,5,3), x(2,4,5,3), attn_mask=x{mask})" for mask in ("(3,5)", "(1,3,5)", "(5)", "(1,1,1,3,5)")),
 ]  # fmt: skip
 
-# What torch passes over or refuses at one end of what it takes.
+# Values just outside, or at the ends, of what torch accepts: it ignores or refuses some.
 BOUNDS = [
-    # Not scaled by counts, which torch looks up outside their memory.
+    # Without scaling by counts, as torch would read these indices' counts outside their memory.
     *(f"f    embedding_dense_backward  (x(4,2), torch.tensor([1,{index},2,1]), 4, {padding}, False)"
       for index, padding in product((-1, -4, 4), (-1, 0))),
     *(f"s    grid_sampler_3d_backward  (x(1,1,1,2,3), x(1,1,3,3,3), ends(*x(12).tolist()).reshape(1,1,2,3,3), {mode}, {padding}, {align}, [True,True])"
@@ -199,14 +200,14 @@ BOUNDS = [
     *(f"s    isin.Tensor_Tensor  (torch.tensor(0.1, dtype={a}), torch.full(({n},), 0.1, dtype={b}))"
       for a, b in (("torch.float64", "torch.float32"), ("torch.float32", "torch.float64"), ("torch.float32", "torch.bfloat16")) for n in (9, 10, 12)),
     *(f"f    {op}_l1_loss  (x(4) * 200, x(4), {reduction}, {beta})".replace("huber_l1", "huber") for op in ("smooth", "huber") for reduction in (0, 1, 2) for beta in (1000.0, 1e-5)),
-    # Which product comes first decides whether it overflows.
+    # Whether these overflow depends on which product is computed first.
     *(f"s    linalg_multi_dot  ([{', '.join(f'torch.tensor([[{v}]])' for v in values)}])"
       for values in (("1e30", "1e30", "1e-30"), ("1e-30", "1e30", "1e30"), ("1e30", "1e30", "1e-30", "1e-30"), ("1e-30", "1e-30", "1e30", "1e30"), ("1e-30", "1e30", "1e30", "1e-30"))),
     *(f"s    fused_moving_avg_obs_fake_quant  (x(2,3), torch.tensor([{on}]), torch.tensor([1]), torch.empty(0), torch.empty(0), torch.empty(0), torch.empty(0,dtype=torch.int32), 0.1, 0, 255, {axis}, True, {even})"
       for on, axis, even in ((1, 0, False), (1, 1, False), (1, 0, True))),
 ]  # fmt: skip
 
-# Chains of matrices of many sizes: which are multiplied first decides what overflows on the way.
+# Chains of matrices of many sizes: which intermediate products overflow depends on which are computed first.
 CHAINED = [("2", "4", "3", "5", "3", "2"), ("5", "2", "6", "1", "4", "3"), ("1", "6", "2", "3", "2", "5"), ("4", "1", "4", "1", "4", "1"),
            ("3", "5", "2", "2", "6"), ("6", "2", "3", "1", "2"), ("2", "2", "2", "2", "2"), ("7", "1", "2", "3", "5", "1", "4")]  # fmt: skip
 CHAINS = [
@@ -216,7 +217,7 @@ CHAINS = [
     )
 ]
 
-# Where a distribution is drawn from in another way: small and large means, both sides of each limit.
+# Parameters on both sides of each limit at which torch samples a distribution by another algorithm.
 REGIMES = [
     *(f"s    binomial  (torch.full((300,), {n}.), torch.full((300,), {p}), g())" for n in (1, 5, 25, 40, 1000) for p in (0.01, 0.3, 0.5, 0.9, 0.99)),
     *(f"f    poisson  (torch.full((300,), {rate}).to(x(1).dtype), g())" for rate in (0.0, 0.5, 3.0, 9.75, 10.0, 12.0, 30.0, 1000.0)),
@@ -225,7 +226,7 @@ REGIMES = [
     *(f"s    {op}  (torch.zeros(300), {given}, generator=g())" for op, rest in (("exponential_", (0.01, 1.0, 50.0)), ("geometric_", (0.01, 0.5, 0.99)), ("cauchy_", ("0.0, 0.01", "5.0, 2.0")), ("log_normal_", ("0.0, 0.1", "-3.0, 2.0")), ("normal_", ("5.0, 0.01", "-1e6, 3.0"))) for given in rest),
 ]  # fmt: skip
 
-# What a fresh look at the kernels asked: places that are no numbers, memory of one order among arguments of another, what stands for nothing.
+# Found by reviewing the kernels: positions that are NaN, arguments in different memory orders, empty arguments.
 ASKED = [
     *(f"s    grid_sampler_{n}d  (x(1,2,{size}), torch.tensor([float('nan'), float('inf'), -float('inf'), 0.25, -1.0, 1e30]*{n}).reshape(1,{grid},{n}), {interpolation}, {padding}, {corners})"
       for n, size, grid in ((2, "3,4", "1,6"), (3, "2,3,4", "1,1,6")) for interpolation in ((0, 1, 2) if n == 2 else (0, 1)) for padding in (0, 1, 2) for corners in (False, True)),
@@ -246,9 +247,11 @@ ASKED = [
     *(f"-    _padded_dense_to_jagged_forward  (torch.ones(2,3,4), [torch.tensor([0,2,3])], {total})" for total in (0, 3, 4, "None")),
 ]  # fmt: skip
 
-# Ways of kernels that no other sample went: singular matrices, rows of unlike size, batches in parts, many elements, two fillings of a mask.
+# Branches of kernels that no other sample takes: singular matrices, rows of unequal size, batches in parts, many
+# elements, two fill values of a mask.
 HOLED = "x(3,3).{half}() * (1 - torch.diag(torch.tensor({row}))).to(x(1).dtype)"
-# Outs of other dtypes than the result's: torch reduces in some of them, fills others with a number, and refuses the rest late.
+# Outs of another dtype than the result's. torch reduces in some of these dtypes, fills the out with a number in others,
+# and refuses the rest late.
 _DTYPES = ("uint8", "int8", "uint16", "float16", "float32", "float64", "complex32", "complex64", "float8_e4m3fn")
 _FEW = "torch.tensor([0.5, 1e-45, 256.0, -7.25])"
 _FAR = "(1e6 + torch.arange(4.0, dtype=torch.float64))"
@@ -361,7 +364,7 @@ WAYS = [
     *(f"s    native_batch_norm_backward  (x(4,8,50,60), x(4,8,50,60){last}, {w}, x(8), p(8), x(8), p(8), {training}, 1e-5, [True,True,True])" for last, w, training in product(("", LAST), ("x(8)", "None"), (False, True))),
 ]  # fmt: skip
 
-# What mutants of kernels showed that no other call told.
+# Each of these tells a mutant from its kernel that no other call did.
 TOLD = [
     "f    affine_grid_generator.out  (x(2,2,3), [2,1,4,5], True, out=torch.zeros(2,4,5,2).to(x(1).dtype))",
     "-    arange.start  (2, 70000.0, dtype=torch.float16)",

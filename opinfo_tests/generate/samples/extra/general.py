@@ -1,4 +1,4 @@
-"""The rows of our own samples, and what no sample reaches."""
+"""All rows of this package, and the overloads that no sample reaches."""
 
 from .compute_precision import SPREAD
 from .edges import EDGES
@@ -596,7 +596,7 @@ ROWS = "\n".join(
     for text in (ROWS, QUANTIZED, SIGNALS, EDGES, INDEXING, LARGE, LAYERS, MATRICES, POINTWISE, SPREAD, STREWN, TARGETS)
 )
 
-# Overloads of our table that no row can reach, and why.
+# Overloads of torchnp's table that no row can reach, and why.
 UNREACHED = {
     "prims::xor_sum": "torch leaves it to its compiler",
     "aten::mkldnn_rnn_layer_backward": "what oneDNN keeps for it has no layout that could be drawn",

@@ -1,10 +1,11 @@
-"""Own rows of views, indexing, joining, sorting, ranges and random fills, where a port takes another way unseen."""
+"""Rows for views, indexing, joining, sorting, ranges and random fills, on which a wrong kernel differs from torch."""
 
 from itertools import product
 
 LAST = ".to(memory_format=torch.channels_last)"
 
-# A size of -1 beside one of 0 is ambiguous where there are no elements; an empty tensor keeps its strides in its own shape.
+# A size of -1 beside one of 0 is ambiguous without elements, an empty tensor keeps its strides if it keeps its shape,
+# and several sizes may be negative.
 SIZES = [
     *(f"s    {op}  (x(0,3), [-1,0])" for op in ("view", "reshape", "_unsafe_view", "view_copy", "_reshape_copy")),
     "s    unflatten.int  (x(0,3), 0, [-1,0])",
@@ -15,7 +16,7 @@ SIZES = [
     "s    new_ones  (x(2), [-3,-1])",
 ]
 
-# Strides of dimensions of one element, which torch passes over or not.
+# Dimensions of size 1, whose strides torch sometimes ignores.
 ONES = [
     "s    view_as_complex  (x(1,5)[:,:2])",
     "s    view_as_complex  (x(2,3)[:1,:2])",
@@ -27,7 +28,7 @@ ONES = [
       for op in ("copy_", "add_.Tensor", "mul_.Tensor", "fmod_.Tensor")),
 ]  # fmt: skip
 
-# Strides from which torch reads a memory format, or none: ambiguous ones, expanded channels, dimensions of no elements.
+# Strides from which torch infers a memory format or none: ambiguous ones, expanded channels, empty dimensions.
 FORMATS = [
     "s    cat  ([x(9).as_strided([2,1,1,1], [5,3,3,3])] * 2, 1)",
     "s    cat  ([x(2,1,3,4).expand(2,2,3,4)] * 2, 0)",
@@ -44,7 +45,7 @@ FORMATS = [
     "s    constant_pad_nd  (x(2,3,4).permute(2,0,1), [-1,0])",
 ]  # fmt: skip
 
-# Values that another dtype does not hold, written into a view, a copy or the whole.
+# Values that the other dtype cannot hold, written into a view, a copy or the whole tensor.
 CASTS = [
     *(f"s    {op}  (torch.zeros(3{more}, dtype=torch.{dtype}), {src})"
       for dtype, (op, more, src) in product(
@@ -64,7 +65,7 @@ CASTS = [
     "s    constant_pad_nd  (x(2), [1,1], 2 + 1j)",
 ]  # fmt: skip
 
-# Rare dtypes that torch moves by whole rows alone, and those that a way round refuses in words of its own.
+# Rare dtypes, which torch supports only to move whole rows, or refuses with an unexpected message.
 RARE = [
     *(f"s    {op}  (torch.zeros(3,2, dtype=torch.{dtype}){turned}{dims})"
       for (op, dims), dtype, turned in product(
@@ -79,7 +80,7 @@ RARE = [
       for op, dtype in product(("median", "nanmedian"), ("uint64", "int64", "int32", "uint8", "bool", "float16"))),
 ]  # fmt: skip
 
-# Ranks that differ: which tensor says along which dimension.
+# Tensors of different ranks: one of them decides the dimension to join along.
 RANKS = [
     f"s    {op}  ([{first}, {second}])"
     for op, (first, second) in product(
@@ -88,7 +89,7 @@ RANKS = [
     )
 ]
 
-# Gradients larger than what was padded.
+# Gradients larger than the padded tensor.
 PADS = [
     row
     for mode in ("reflection", "replication")
@@ -101,7 +102,7 @@ PADS = [
     )
 ]
 
-# Masks behind a dimension that is left whole, indices apart, from the end, out of range and into expanded memory.
+# Masks after a full slice, separated index arrays, indices that are negative or out of range, and expanded targets.
 PUTS = [
     *(f"s    {op}  (x(2,3,2), [None, torch.tensor([True,False,True])], torch.tensor(2.0))"
       for op in ("index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put")),
@@ -129,7 +130,7 @@ PUTS = [
     "s    _new_zeros_with_same_feature_meta  (x(3,2), ints(4), self_num_batch_dims=1)",
 ]  # fmt: skip
 
-# A mean divides by a count that torch keeps in the tensor's own dtype: it wraps, or stops where one more is rounded away.
+# A mean divides by a count that torch keeps in the tensor's dtype: it wraps, or stops growing once 1 is rounded away.
 MEANS = [
     *(f"f    index_reduce  (p({shape}), {dim}, torch.zeros(300, dtype=torch.{index}), torch.ones({ones}).to(x(1).dtype), 'mean'{own})"
       for (shape, ones, dim), index, own in product(
@@ -157,7 +158,8 @@ ORDER = [
                  f"searchsorted.Tensor  ({edges}[None], {values}[None], right={right})")),
 ]  # fmt: skip
 
-# Ranges whose size is counted in single precision or in integers, and points whose fraction is cut from either end.
+# Ranges whose length torch computes in single precision or in integers, and integer points, which it truncates from
+# either end.
 RANGES = [
     *(f"s    range.step  ({ends}, dtype=torch.{dtype})"
       for ends, dtype in product(("0.0, 1.0, 0.1", "0.0, 0.7, 0.1"), ("float16", "bfloat16", "float32"))),
@@ -167,7 +169,7 @@ RANGES = [
       for ends, dtype in product(("-20, 6, 7", "-20, 4, 15", "-20, 8, 11", "0, -5, 4"), ("int32", "int64", "int8"))),
 ]  # fmt: skip
 
-# Memory that is shared with what is written: as it was, or refused.
+# Operands that share memory with the target: torch reads their old values, or refuses them.
 SHARED = [
     *(
         f"s    {op}  (*(lambda a: [[a[:2]], [x(2)], [x(2)], a[:1]])(p(4)))"
@@ -185,7 +187,7 @@ SHARED = [
     *(f"i    {op}  (x(3), -1)" for op in ("add_.Tensor", "sub_.Tensor", "bitwise_and_.Scalar", "bitwise_or_.Scalar")),
 ]
 
-# What exported programs assert, without a message; and bounds of random numbers whose distance is rounded.
+# Assertions of exported programs without a message, and random numbers between bounds whose difference is rounded.
 OTHERS = [
     "s    _assert_scalar  (0, '')",
     "s    _assert_async.msg  (torch.tensor(0), '')",
@@ -194,7 +196,7 @@ OTHERS = [
     *(f"s    {op}  (torch.zeros(40), 0.1, 0.7, generator=g())" for op in ("uniform_", "uniform")),
 ]
 
-# What a smaller shape keeps is what lies first in memory; the order in which windows that overlap are added.
+# A smaller shape keeps the elements that come first in memory. Overlapping windows are added in a fixed order.
 KEPT = [
     "fi   resize  (x(2,3).t(), [2,2])",
     "s    resize  (x(3,4)[:,1:3], [2,2])",
@@ -206,7 +208,8 @@ KEPT = [
     "f    unfold_backward  (x(14,3), [16], 0, 3, 1)",
 ]
 
-# Sums with a factor, of half types: rounded once in a vector, and at each step beside it; the factor 1 may be a bool.
+# Half-type sums with a factor, which torch rounds once in its vectors and at each step in the tail. The factor may be
+# True.
 FACTORS = [
     *(
         f"{kind}    index_add  (x({shape}){half}, {dim}, torch.tensor([1,0,1]), x({shape}){half}, alpha={alpha})"

@@ -1,4 +1,4 @@
-"""Rows of large arrays, which kernels go through by strips and by tiles."""
+"""Rows with large arrays, which kernels process in strips and tiles."""
 
 _IMAGE, _ROWS = "70,1000", "131,1024"  # above a strip of 2**16 elements, above a tile of 2**17
 _ZEROS = f"x({_ROWS}).abs() * torch.tensor([-0.0, 1.0])[torch.arange(131) % 2].to(x(1).dtype)[:,None]"

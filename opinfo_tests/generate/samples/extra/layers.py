@@ -1,8 +1,8 @@
-"""Own rows of layers and losses: numbers at their ends, counts that do not meet, and memory and dtypes beside their own."""
+"""Rows for layers and losses: extreme values, sizes that do not match, unusual memory layouts and dtypes."""
 
 from itertools import product
 
-# Into a half out the mean is taken of losses in float32: an element beyond the half's range leaves the mean within it.
+# For a half out, torch takes the mean of float32 losses: one of them may exceed the half type's range.
 NARROW = [
     f"s    {op}.out  (torch.tensor([{low},0.5,0,1]), torch.zeros(4){rest}, {reduction}{more}, out=torch.zeros((), dtype=torch.{out}))"
     for (op, rest, low, more), reduction, out in product(
@@ -10,7 +10,7 @@ NARROW = [
          ("soft_margin_loss", "", -9.0, ""), ("huber_loss", "", 2e5, ", 1.0")], (1, 2), ("float16", "bfloat16", "float64"))
 ]  # fmt: skip
 
-# Thresholds as far away as the differences, infinite and none.
+# Thresholds as large as the differences, infinite, or almost 0.
 ENDS = [
     row
     for end, kind in (("float('inf')", "f"), ("1e30", "f"), ("6e4", "f"), ("1e-30", "s"))
@@ -22,7 +22,7 @@ ENDS = [
     )
 ]
 
-# Probabilities next to 0 and 1, of which the logarithm of 1 - p shows each digit.
+# Probabilities next to 0 and 1, where log(1 - p) shows every digit of p.
 PROBABILITIES = [
     f"s    {op}  ({grad}torch.tensor([1e-6,1e-4,1e-3,1-1e-3,1-1e-6,0,1]){wide}, torch.tensor([0,0,0.5,1,1,0,1]){wide}, None, {reduction})"
     for (op, grad), wide, reduction in product(
@@ -56,7 +56,7 @@ s    _ctc_loss_backward  (x(1), torch.log_softmax(x(3,1,3), 2), torch.tensor([[1
 s    _ctc_loss_backward  (x(1), torch.log_softmax(x(3,1,3), 2), torch.tensor([[1]]), [3], [1], torch.tensor([float('nan')]), torch.zeros(1,3,3), 0, True)
 """
 
-# One sequence, and lengths and offsets that grow where they should fall, or fall where they should grow.
+# A single sequence; lengths that should decrease but grow; offsets that should grow but decrease.
 SEQUENCES = """
 f    _pack_padded_sequence  (x(4,1,2), torch.tensor([3]), False)
 f    _pack_padded_sequence  (x(1,4,2), torch.tensor([4]), True)
@@ -75,7 +75,7 @@ f    _embedding_bag_dense_backward  (x(2,3), ints(3), torch.tensor([0,0,1]), tor
 f    _embedding_bag_dense_backward  (x(2,3), ints(3), torch.tensor([0,0,1]), torch.tensor([-2,4]), ints(2), 4, False, 1, None)
 """
 
-# With the last offset given, what indices come after it: torch's vector loop stops there, the others go on.
+# With include_last_offset, indices after the last offset: torch's vector loop ignores them, its other loops do not.
 BAGS = [
     f"f    {op}  (x(4,2){wide}, ints(6), torch.tensor([0,2,4]), False, {mode}, False, {scale}, True{padding})"
     for op, wide, (mode, scale), padding in product(
@@ -83,7 +83,8 @@ BAGS = [
         [(0, "None"), (0, "x(6)"), (0, "x(12)[::2]"), (1, "None"), (2, "None")], ("", ", 1"))
 ]  # fmt: skip
 
-# Rows that are named from both ends are scaled twice, which a norm that counts shows; factors beyond the range of half types.
+# A row that occurs with a positive and a negative index is scaled twice, which the 0-norm shows. Then factors beyond
+# the range of half types.
 TABLES = """
 f    embedding_renorm_  (x(5,6), torch.tensor([-1,4]), 2.0, 0.0)
 f    embedding_renorm_  (x(5,6), torch.tensor([[4,-1],[-5,0]]), 1.0, 0.0)
@@ -92,7 +93,8 @@ f    embedding_renorm_  (torch.full((2,1),6e4).to(x(1).dtype), torch.tensor([0])
 f    embedding_renorm_  (x(3,4), torch.tensor([0]), 0.0, 2.0)
 """
 
-# A scale of nothing, without bounds or of the other sign, beside masks; and no queries, of which torch looks at nothing else.
+# A scale that is 0, infinite or negative, with masks. Then calls without queries, whose other sizes torch does not
+# check.
 SCALES = [
     row
     for scale, kind in (("0.0", "f"), ("-0.5", "f"), ("float('inf')", "s"))
@@ -121,7 +123,7 @@ SCALES = [
     "s    _scaled_dot_product_attention_math  (x(3,2,2,4), x(3,1,4,4), x(1,4,2), None, 0.5, False, m(1,2,3), enable_gqa=True)",
 ]  # fmt: skip
 
-# Points that are nowhere: in images of half types they are indices of 16 bits, and torch dies of some in the others.
+# Points that are NaN or infinite. In half-type images they become 16-bit indices; in others some crash torch.
 _POINTS = "ends(0.3, 3e4, 0.2, -0.1).reshape(1,1,5,2)"
 NOWHERE = [
     f"{'f' if mode else '-'}    grid_sampler_2d_backward  ({grad}, x(1,1,4,4){half}, {_POINTS}{half}, {mode}, {padding}, {corners}, [True, True])"
@@ -135,7 +137,7 @@ NOWHERE = [
     for padding in range(3)
 ]  # fmt: skip
 
-# Sequences of no steps, and layers without a hidden state.
+# Sequences without steps, and layers of hidden size 0.
 STEPLESS = [
     f"s    {op}.input  (x({time},{batch},4), {state.format(size)}, [x({gates}*{size},4), x({gates}*{size},{size})], False, 1, 0.0, False, False, {first})"
     for (op, gates, state) in (("gru", 3, "x(1,2,{})"), ("rnn_tanh", 1, "x(1,2,{})"), ("lstm", 4, "[x(1,2,{0}), x(1,2,{0})]"))
@@ -145,7 +147,7 @@ STEPLESS = [
     for first, second in ((".half()", ""), ("", ".long()"), (".bool()", ".bfloat16()"))
 ]  # fmt: skip
 
-# Infinities under weights that are nothing but what roundings leave of it.
+# Infinities under weights that would be 0 without rounding errors.
 WEIGHTS = [
     f"f    _upsample_{kind}2d_aa{name}  (x(1,1,{height},{width}).index_fill(3, torch.tensor([{place}]), float('inf')), [3,3], {size}False, None, None)"
     for kind in ("bilinear", "bicubic", "lanczos")
@@ -155,7 +157,7 @@ WEIGHTS = [
 
 F8 = ".to(torch.float8_e5m2)"
 
-# What is looked at of no images, and of which gradient first.
+# Which arguments torch checks for an empty batch, and which gradient's checks come first.
 NO_IMAGES = [
     f"-    _slow_conv2d_backward.output_mask  (x({n},3,2,2){grad}, x({n},2,4,4){image}, x(3,2,3,3){weight}, [3,3], [1,1], [0,0], {mask})"
     for n in (0, 2)
@@ -173,7 +175,7 @@ BOUNDS = [
         [("True", "True"), ("False", "True"), ("1", "2"), ("-3", "0"), ("True", "2"), ("False", "0.5")])
 ]  # fmt: skip
 
-# Gradients that leave the range of their dtype once they are unscaled, and nan among what is kept of the past.
+# Gradients that exceed their dtype's range once they are unscaled, and NaN in the optimizer's state.
 GIVEN = "weight_decay={decay}, maximize=False, grad_scale=torch.tensor({scale}), found_inf=torch.tensor({found}))"
 USUAL = "lr=1e-7, beta1=0.9, beta2=0.99, eps=1e-8, amsgrad={top}, "
 STEPS = [
@@ -189,8 +191,8 @@ STEPS = [
     )
 ]  # fmt: skip
 
-# Means that a half type has not, in strided memory; parameters and statistics of float32 beside half inputs; and norms in
-# the shape of what they meet.
+# Means that a half type cannot represent, of strided memory; float32 parameters and statistics with half inputs; weight
+# norms whose shape does not fit.
 NORMS = """
 f    _native_batch_norm_legit.no_stats  ((torch.arange(60).div(7).int()%2*2+2048).to(x(1).dtype).reshape(4,3,5).transpose(0,1), None, None, True, 0.1, 1e-5)
 f    native_batch_norm  ((torch.arange(60).div(7).int()%2*2+2048).to(x(1).dtype).reshape(4,3,5).transpose(0,1), None, None, x(4), p(4), True, 0.1, 1e-5)
@@ -223,7 +225,7 @@ WRAPS = [
         [("[100,100,100,90]", "int8"), ("[2**14,2**14,2**13,7]", "int16"), ("[2**30,2**30,2**29,7]", "int32"), ("[2**62,2**62,2**61,7]", "int64")])
 ]  # fmt: skip
 
-# Gradients that leave a half type's range on the way to a sum that does not; which of torch's loops keep them wider.
+# Partial sums of gradients exceed a half type's range although the sums do not: some of torch's loops sum in float32.
 MET = "torch.tensor([{open}6e4,6e4,-6e4{shut}]).to(x(1).dtype)"
 SUMS = [
     row
@@ -239,8 +241,8 @@ SUMS = [
     )
 ]  # fmt: skip
 
-# Places that are nan, infinite or far away, of images and volumes, in each mode and padding; torch's gradients of an image
-# write beyond it where a place is nan.
+# Points that are NaN, infinite or far away, in images and volumes, in each mode and padding. Some are left out of the
+# gradients of images, where torch writes out of bounds for NaN.
 PLACES = ("float('nan')", "float('inf')", "-float('inf')", "3e4", "-1.7e4")
 GRIDS = [
     row
@@ -259,8 +261,8 @@ GRIDS = [
     )
 ]  # fmt: skip
 
-# One feature of negative zeros; sums that leave the range of half types before the bias brings them back; two faults at once;
-# gradients of nothing in another dtype.
+# A single feature of negative zeros; sums that exceed a half type's range until the bias is added; two faults at once;
+# empty gradients of another dtype.
 CELLS = """
 f    lstm_cell  (-torch.zeros(2,1).to(x(1).dtype), [-torch.zeros(2,1).to(x(1).dtype)]*2, p(4,1), p(4,1))
 f    gru_cell  (-torch.zeros(2,1).to(x(1).dtype), -torch.zeros(2,1).to(x(1).dtype), p(3,1), p(3,1))
@@ -283,7 +285,7 @@ s    fractional_max_pool2d_backward  (x(1,1,4), x(1,1,5), [1,3], [1,3], torch.ze
 s    _grid_sampler_2d_cpu_fallback_backward  (x(0,2,3,3).double(), x(0,2,4,4), x(0,3,3,2), 0, 0, False)
 """
 
-# Empty batches and no channels, in groups, transposed, with weights and biases of other dtypes.
+# Empty batches and inputs without channels: with groups, transposed, with weights of other dtypes.
 NOTHING = [
     row
     for channels, wide, transposed, groups in (
@@ -299,7 +301,8 @@ NOTHING = [
     )
 ]  # fmt: skip
 
-# What is left of convolutions without input channels, of windows of one element, and of float8, whatever is asked for.
+# Convolutions of empty batches, without input channels, with windows of one element, or in float8; and pooling of
+# channels_last planes whose indices an 8-bit integer cannot hold.
 WINDOWS = """
 f    conv_transpose2d.input  (x(0,4,5,5), x(4,3,2,2), x(6), [1,1], [0,0], [0,0], 2)
 f    conv_transpose1d  (x(0,4,5), x(4,3,2), x(6), [1], [0], [0], 2)

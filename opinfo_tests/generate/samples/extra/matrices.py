@@ -1,9 +1,9 @@
-"""Own rows of matrices, Fourier transforms, quantized products and numbers: calls that a port of them could get wrong."""
+"""Rows for matrices, FFTs, quantized products and conversions, on which a wrong kernel differs from torch."""
 
 INF, NAN = "float('inf')", "float('nan')"
 OTHERS = (".half()", ".bfloat16()", ".double()", ".to(torch.complex64)", ".int()")
 
-# What is raised of several matrices that fail, of a single one, and with codes of each sign; singular matrices in a batch.
+# Errors for one or several failed matrices, with codes of either sign; singular matrices in a batch.
 FAILED = "torch.tensor([[1.,2.],[2.,4.]], dtype=x(1).dtype)"
 BATCH = f"torch.stack([torch.eye(2, dtype=x(1).dtype), torch.zeros(2,2, dtype=x(1).dtype) , {FAILED}, torch.zeros(2,2, dtype=x(1).dtype)])"
 LAST = f"torch.stack([torch.eye(2, dtype=x(1).dtype), {FAILED}, torch.zeros(2,2, dtype=x(1).dtype)])"
@@ -18,7 +18,8 @@ FAILURES = [
       for a in (LAST, FAILED)),
 ]  # fmt: skip
 
-# Packed factors and pivots by hand: cycles of three rows, more pivots than rows or matrices, other dtypes that are not read.
+# Hand-written packed factors and pivots: cycles of three rows, non-square factors, pivots of dtypes that torch does not
+# read.
 UNPACKED = [
     *(f"sc   lu_unpack  (x({sizes}), torch.tensor({pivots}, dtype=torch.int32))"
       for sizes, pivots in (("3,3", "[2,3,3]"), ("3,3", "[3,3,3]"), ("2,3", "[2,2,1]"), ("2,3", "[1,2,2]"), ("3,2", "[2,3,1]"), ("2,2,2", "[[1,2,2],[2,2,1]]"))),
@@ -30,7 +31,7 @@ UNPACKED = [
     *(f"s    {op}  (torch.diag(torch.tensor([1., {value}, -2.])))" for op in ("_linalg_det", "_linalg_slogdet", "slogdet", "logdet") for value in ("0.", "-0.", INF, f"-{INF}")),
 ]  # fmt: skip
 
-# Factors written one row beside what is factored, by rows and by columns: where LAPACK works in an out, it must not overlap.
+# Outs that overlap the factored matrix, shifted by a row or column: refused where LAPACK works in the out.
 ROOM, COUNTS = "torch.zeros(3,3)", "torch.zeros(3, dtype=torch.int32)"
 BESIDE = [
     f"s    {op}  (**(lambda m: {{{{'A': m[0:3]{turn}, {outs}}}}})(x(5,3)))".format(f"m[{start}:{start + 3}]{turn}")
@@ -42,7 +43,8 @@ BESIDE = [
     for start in (0, 1) for turn in ("", ".mT")
 ]  # fmt: skip
 
-# Solutions: sides, vectors in batches, adjoints of complex factors, right sides of no columns, batches that do not fit.
+# Linear systems: either side, vectors in batches, adjoints of complex factors, right-hand sides without columns,
+# batches that do not fit.
 TURNED = "torch.tensor([[1.,2,1],[3,1,1],[1,1,4]], dtype=x(1).dtype)"
 PACKED = "torch.linalg.lu_factor(x({0}) + 4 * torch.eye(3))"
 SOLVED = [
@@ -58,7 +60,7 @@ SOLVED = [
       for start in (0, 1) for cut in ("", "[:,:2]") for turn in ("", ".mT") for left in (True, False)),
 ]  # fmt: skip
 
-# LDL factors by hand: blocks of two, exchanges, Hermitian ones, pivots at the ends of their dtypes.
+# Hand-written LDL factors: 2x2 blocks, row exchanges, Hermitian factors, pivots at the limits of their dtypes.
 LDL = [
     *(f"{kinds}   linalg_ldl_solve  (x(3,3), torch.tensor({pivots}, dtype=torch.{dtype}), x(3,{n}), hermitian={hermitian})"
       for kinds in ("s", "c") for pivots in ("[1,2,3]", "[3,3,3]", "[-2,-2,3]", "[-3,-3,3]", "[1,-3,-3]", "[2,-3,-3]") for n, dtype in ((2, "int32"), (1, "int64")) for hermitian in (True, False)),
@@ -68,7 +70,8 @@ LDL = [
     *(f"-    {op}  (torch.ones(2,2).to(torch.{dtype}))" for op in ("linalg_ldl_factor", "linalg_ldl_factor_ex") for dtype in ("float16", "bfloat16", "float8_e5m2", "float8_e4m3fn", "complex32", "int64")),
 ]  # fmt: skip
 
-# Least squares: one matrix for several right sides, batches of which some have not full rank, ends of the tolerance, nan.
+# Least squares: one matrix for several right-hand sides, batches that are partly rank-deficient, tolerances at their
+# limits, NaN.
 DRIVERS = ("'gels'", "'gelsd'", "'gelss'")
 DEFICIENT = "torch.stack([torch.eye(3,2), torch.ones(3,2)]).to(x(1).dtype)"
 SQUARES = [
@@ -82,7 +85,7 @@ SQUARES = [
     *(f"-    linalg_lstsq  (torch.ones(3,2).to(torch.{dtype}), torch.ones(3,1).to(torch.{dtype}), {rcond}, driver={driver})" for dtype in ("float16", "bfloat16", "int64", "complex32") for rcond in ("None", "0.5") for driver in ("'gels'", "'gelsd'")),
 ]  # fmt: skip
 
-# Products of nothing, and of one number: their dtypes, what beta makes of the base, and what is refused all the same.
+# Empty products, and products of single numbers: their dtypes, the effect of beta, and what torch refuses even then.
 EMPTY = (
     ("mm", "2,0", "0,3"),
     ("mm", "0,2", "2,3"),
@@ -108,7 +111,8 @@ NOTHING = [
     *(f"fi   outer  (x({a}), x({b}){cast})" for a, b in (("0", "3"), ("3", "0"), ("1", "0"), ("0", "0"), ("0", "1")) for cast in ("", ".double()")),
 ]  # fmt: skip
 
-# Numbers and dtypes of what is added to a product: beyond the range of the dtype, rounded after each matrix, refused in which order.
+# Tensors added to products: values beyond the dtype's range, rounding after each matrix, and the order of errors for
+# several wrong dtypes.
 FULL = "torch.full(({0},), {1}).to(x(1).dtype)"
 ADDED = [
     *(f"f    addbmm  (torch.full((2,3), {base}).to(x(1).dtype), torch.ones({n},2,1).to(x(1).dtype), torch.ones({n},1,3).to(x(1).dtype), beta={beta}, alpha={alpha})" for base, n in ((256.0, 200), (2048.0, 200)) for beta, alpha in ((1, 1), (0.5, 0.5))),
@@ -126,7 +130,7 @@ ADDED = [
     *(f"s    mv  (x(3,2){a}, x(2){b})" for a in OTHERS for b in OTHERS if a != b),
 ]  # fmt: skip
 
-# Products of any shape: what does not fit in two places, rows that do not fold, vectors beside batches, outs that share memory.
+# Products of any shape: two misfits at once, rows that do not fold, vectors with batches, outs that share memory.
 SHAPES = [
     *(f"s    matmul  (x({a}){turn}, x({b}){cast})" for a, b in (("4,3,2", "5"), ("4,3,2", "5,2"), ("3", "2,3,4"), ("3", "2,5,4"), ("3", "2,0,4"), ("2,3,3,4", "4,5,4,2"), ("2,1,3,4", "3,5,4,2"), ("3,4", "5,4,2"), ("3,4", "5,6,2"), ("0,3,2", "2,5"), ("3,0,2", "2,5")) for turn in ("", ".transpose(0,-2)") if "," in a or not turn for cast in ("", ".int()")),
     *(f"s    matmul  (x(3), x({b}){turn})" for b in ("2,3,3", "2,4,3,3", "1,3,3", "2,1,3,3") for turn in ("", ".mT", ".transpose(0,-2)", ".transpose(0,-1)") if "2,3,3" not in b or "transpose" not in turn),
@@ -144,7 +148,7 @@ SHAPES = [
     *(f"f    chain_matmul  ([x(2,3){turn}])" for turn in ("", ".mT", "[:, ::2]", ".expand(2,3)")),
 ]  # fmt: skip
 
-# Equations whose sizes or letters do not fit, ellipses of other widths, paths that name operands otherwise, mixed dtypes.
+# Equations whose sizes or letters do not fit, ellipses of different widths, unusual contraction paths, mixed dtypes.
 EQUATIONS = [
     *(f"s    einsum  ('{equation}', [{', '.join(f'x({n})' for n in sizes)}])" for equation, *sizes in (
         ("i,i,i", "3", "1", "4"), ("i,i,i->i", "1", "3", "1"), ("i,i,i", "4", "1", "4"), ("é,é", "3", "3"), ("é->é", "3"), ("...i,...i->...", "2,4,3", "4,3"), ("...i,...i", "4,3", "2,4,3"), ("i...,i...->...", "3,4", "3,2,4"), ("...,...->...", "4", "2,4"),
@@ -155,7 +159,7 @@ EQUATIONS = [
       for dims in ("[]", "[0]", "[-1]", "[-2]", "[0,-1]") for unroll in (0, 1)),
 ]  # fmt: skip
 
-# Distances with nan, infinities and equal rows, at the number of rows from which products are taken; p at its ends.
+# Distances with NaN, infinities and equal rows, around the number of rows from which torch uses products; extreme p.
 POINTS = "(lambda a, b, p: (x({0}), a, b, p, torch.cdist(a, b, p)))"
 DISTANCES = [
     *(f"s    {op}  (ends().reshape(3,2), ends().reshape(3,2).flip(0), {p}{mode})" for op, mode in (("_cdist_forward", ", None"), ("_cdist_forward", ", 1")) for p in (0.0, 0.5, 1.0, 2.0, 3.0, INF)),
@@ -176,7 +180,7 @@ DISTANCES = [
     *(f"s    cosine_similarity  (x(2,3), x(2,3), 1, {eps})" for eps in (0, -1e-9, NAN, INF)),
 ]  # fmt: skip
 
-# Fourier transforms: sizes and dimensions named twice or wrongly, padded signals in another order of memory, halves of nothing.
+# FFTs: repeated or wrong dimensions and sizes, padded signals in another memory order, empty half spectra.
 PLANES = ", memory_format=torch.channels_last)"
 TRANSFORMED = [
     *(f"fi   {op}  (x(2,3,4,5).to(x(1).dtype{PLANES}, {sizes}{dim})" for op in ("fft_fft2", "fft_ifft2", "fft_rfft2", "fft_fftn", "fft_rfftn") for sizes in ("None", "[6,7]", "[3,2]") for dim in ("", ", [0,1]", ", [1,2]")),
@@ -193,7 +197,8 @@ TRANSFORMED = [
     *(f"s    _fft_r2c.out  (x(3,{n}), [1], {mode}, {half}, out=torch.zeros(3,{n if half == 'False' else n // 2 + 1}, dtype=torch.{dtype}))" for n in (1, 2, 3) for mode in (0, 1) for half in ("True", "False") for dtype in ("complex64", "float32", "complex128", "int64")),
 ]  # fmt: skip
 
-# Signals and windows of unlike dtypes, lengths beyond the signal and before its end, windows that are zero or nan at the ends.
+# Signals and windows of different dtypes, lengths shorter and longer than the signal, windows that are 0 or NaN at the
+# ends.
 ZEROED = "torch.tensor([0.,1,1,0])"
 WINDOWED = [
     *(f"s    stft  (x(20){cast}, 4, {hop}, {win}, {window}, {flags}{rest})" for cast in ("", ".double()") for hop, win, window in (("None", "None", "None"), ("1", "2", "None"), ("2", "3", "torch.hann_window(3)"), ("2", "4", "torch.ones(4, dtype=torch.complex64)"), ("2", "4", "torch.ones(4).double()"))
@@ -204,7 +209,7 @@ WINDOWED = [
     *(f"s    istft  (torch.randn(3,7, dtype=torch.complex64), 4, {hop}, {win}, {window}, {center}, True)" for hop, win, window in ((3, 2, "None"), (3, 3, "None"), (1, 2, "None"), (2, 3, "torch.ones(3)"), (5, 4, "None"), (4, 4, "None"), (1, 5, "None"), (0, 4, "None")) for center in (True, False)),
 ]  # fmt: skip
 
-# Weights of few bits: values beyond them, operands with gaps, scales and groups too many, sums that overflow before they are scaled.
+# Low-bit weights: out-of-range values, strided operands, too many scales or groups, sums that overflow before scaling.
 FEW = "(ints({0}) * 30 - 60).char()"
 WEIGHTS = [
     *(f"f    _weight_int8pack_mm  ({a}, {b}, {s})" for a in ("x(3,32)", "x(3,64)[:, :32]", "x(6,32)[::2]", "x(32,3).t()", "x(0,32)", "x(1,32).expand(3,32)") for b, s in ((FEW.format("4,32"), "p(4)"), (FEW.format("4,32,2"), "p(4)"), (FEW.format("0,32"), "p(0)"))),
@@ -215,7 +220,7 @@ WEIGHTS = [
     *(f"-    _dyn_quant_matmul_4bit  (torch.full((2,32), {n}, dtype=torch.bfloat16), torch.cat([ints(48) * 77.0, torch.full((3,), {scale})]), 32, 32, 3)" for n, scale in ((1e30, 1e10), (-1e30, 1e10), (1.7, 0.37), (3e38, 3.0))),
 ]  # fmt: skip
 
-# Scales with steps, biases by columns, results that overflow, swizzles and dimensions of nothing, strides of groups.
+# Strided scales, biases per column, results that overflow, empty dimensions, swizzles, strides of groups.
 F8 = "torch.float8_e4m3fn"
 SCALED = [
     *(f"s    _scaled_mm  (torch.full((4,16), {n}).to({F8}), torch.full((16,5), {n}).to({F8}), {a}, {b}, {bias}, {result}, {out})" for n in (0.5, 440.0) for a, b in (("torch.tensor(1.)", "torch.tensor(1.)"), ("p(4,1)", "p(1,5)"), ("p(4,2)[:, :1]", "p(1,5)"), ("p(4,1)", "p(5,1).t()"), ("p(4,1)", "p(1,10)[:, ::2]"))
@@ -226,7 +231,7 @@ SCALED = [
         ("x(2,8,8)", "x(2,8,5)", ""), ("x(2,8,8)", "x(2,5,8).mT", ""), ("x(2,3,8)", "x(2,8,8)", ""), ("x(8,8)", "x(2,3,8).mT", ", torch.tensor([4,8], dtype=torch.int32)"), ("x(1,1,8)", "x(1,8,8)", ""), ("x(2,0,8)", "x(2,8,8)", ""))),
 ]  # fmt: skip
 
-# Fake quantization at halves, of nan and infinities, with zero points at fractions and beyond the range, and what a range is made of.
+# Fake quantization of halves, NaN and infinities, with fractional and out-of-range zero points; choice of ranges.
 ENDS = "ends({0}).to(x(1).dtype)"
 FAKED = [
     *(f"f    {op}  (ends(0.5, 1.5, 2.5, -0.5, 0.3, 1e9, -1e9, 3e30), {scale}, {zero}, {low}, {high})" for op in ("fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine_cachemask") for scale in (1.0, 0.1, 0.3) for zero, low, high in ((0, -128, 127), (3, 0, 255), (0, 0, 0))),
@@ -248,7 +253,7 @@ FAKED = [
     *(f"s    _saturate_weight_to_fp16  ((x({n}) * 1e5){turn})" for n in ("3,4", "2,3,4", "5", "1,2,3,2") for turn in ("", ".mT" if "," in n else "")),
 ]  # fmt: skip
 
-# Indices of sparse layouts that are unsorted, repeated, of batches; blocks of nothing.
+# Indices of sparse layouts: unsorted, repeated, batched; empty blocks.
 INDICES = [
     *(f"-    _convert_indices_from_coo_to_csr  (torch.tensor({rows}), 6, out_int32={narrow})" for rows in ("[0,3,1,5,2]", "[4,0,0,0,0,0,0,5]", "[2]", "[5,4,3,2,1,0]", "[0,0,3]", "[1,5,5,0,0,0,2]", "2") for narrow in (False, True)),
     *(f"-    _convert_indices_from_csr_to_coo  (torch.tensor({rows}), torch.tensor({columns}), out_int32={narrow}, transpose={turned})" for rows, columns in (("[0,2,3]", "[0,1,1]"), ("[[0,2,3],[0,1,3]]", "[[0,1,1],[0,1,2]]"), ("[[[0,1],[0,1]],[[0,1],[0,1]],[[0,1],[0,1]]]", "[[[0],[1]],[[2],[3]],[[4],[5]]]")) for narrow in (False, True) for turned in (False, True)),
@@ -257,7 +262,7 @@ INDICES = [
     *(f"-    requires_grad_  (torch.ones(2, dtype=torch.{dtype}), {on})" for dtype in ("int64", "bool", "float32", "complex64", "float8_e5m2") for on in (True, False)),
 ]  # fmt: skip
 
-# Conversions at the edges of the dtypes, and numbers at the ends of their ranges and beyond.
+# Conversions at the limits of dtypes, and numbers at and beyond the ends of their ranges.
 ODD = f"torch.tensor([{NAN}, -{NAN}, {INF}, -{INF}, 0., -0., 464., 480., 447.9, 240., 248., 57344., 61440., 65519.999, 65520., 1e-9, 2**-127, 2**-130, 1 + 2**-11 + 2**-30, 1 + 2**-8 + 2**-30, 1e300, 2**-9 + 2**-40, 448.0000001, -3.5], dtype=torch.float64)"
 NARROW = (
     "float16",

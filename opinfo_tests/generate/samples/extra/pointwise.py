@@ -1,4 +1,4 @@
-"""Own rows of operators on single elements, of reductions and of scans: numbers, values and layouts at which kernels are told apart."""
+"""Rows for elementwise operators, reductions and scans, on which a wrong kernel differs from torch."""
 
 ELEMENTS = """
 -    mul.Scalar  (x(9).to(torch.complex32), 0.3)
@@ -31,7 +31,7 @@ f    prims::div  (True, p(3))
 i    prims::div  (2.5, p(3))
 """
 
-# Polynomials of degrees that are no whole numbers, and beside the edges of [-1, 1], where a quotient is of zeros.
+# Polynomials of fractional degree, and next to the ends of [-1, 1], where a quotient is 0 / 0.
 KINDS = ("chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w")
 DEGREES = [
     f"s    special_{name}  (x(4), torch.tensor([-0.5, -0.9, 0.5, 1.9]))"
@@ -49,7 +49,8 @@ EDGES = [
     *(f"s    special_shifted_{name}  (({BESIDE} + 1) / 2, torch.tensor(10.0))" for name in KINDS[2:]),
 ]
 
-# What is beyond float16 as it is converted, ahead of the sum; zeros of both signs, dimensions and checks that meet.
+# Values that exceed float16 when they are converted before the sum; zeros of both signs, dimensions, several errors at
+# once.
 REDUCTIONS = """
 -    cumsum  (torch.tensor([65520., -100.]), 0, dtype=torch.float16)
 -    cumsum  (x(3), 0, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Own rows of products with few bits, of fake quantization and of other ops of the CPU that OpInfo leaves out."""
+"""Rows for low-bit products, fake quantization and other CPU operators that OpInfo leaves out."""
 
 # As in `general`: dtypes, overload, arguments.
 QUANTIZED = """
@@ -179,7 +179,7 @@ s    _fused_adagrad.out  ([x(3)], [x(3)], [p(3)], [torch.ones(())], lr=0.1, lr_d
 s    _fused_adagrad.tensor_lr_out  ([x(3)], [x(3)], [p(3)], [torch.ones(())], lr=torch.tensor(0.1), lr_decay=0.1, weight_decay=0.1, eps=1e-8, maximize=False, out=[torch.zeros(3)])
 """
 
-# Families and overloads that torch's CPU has no code for; the table says what they mean.
+# Families and overloads that torch has no CPU code for; torchnp's table defines them.
 NO_CPU_FAMILIES = ("vendor_aliases",)
 NO_CPU = (
     "mm.dtype", "bmm.dtype", "addmm.dtype", "baddbmm.dtype", "mm.dtype_out", "bmm.dtype_out", "addmm.dtype_out",

@@ -1,4 +1,4 @@
-"""Samples of our own, for overloads that no OpInfo entry reaches: each row is a call in torch's spelling."""
+"""Make the calls of this package's rows: each is a call in torch's spelling, often of an overload that OpInfo lacks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from .general import ROWS
 
 SOURCE = "own"
 
-# The dtypes of a row: floats, wide ones, integers, booleans, complex, single precision; "-" is a row without arrays, in float32's turn.
+# The dtypes of a row: floats, wide floats, integers, bool, complex, single precision. "-" is for rows that name their
+# dtypes themselves, or have none: they run once, with float32's rows.
 KINDS = {"f": ("float32", "float64", "bfloat16", "float16"), "w": ("float32", "float64"), "i": ("int64", "uint8"), "b": ("bool",),
          "c": ("complex64",), "s": ("float32",), "-": ("float32",)}  # fmt: skip
 
 
 class Make:
-    """What the rows are written with, for one dtype."""
+    """The functions that rows use to make arguments of one dtype."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype = TORCH_DTYPES[dtype]
@@ -60,7 +61,7 @@ class Make:
 
 @cache
 def rows() -> list[tuple[frozenset[str], str, str]]:
-    """Return each row's dtypes, overload (of aten where it names no other namespace) and arguments."""
+    """Return each row's dtypes, overload (``aten::`` by default) and arguments."""
     found = []
     for line in ROWS.strip().splitlines():
         kinds, op, call = line.split(None, 2)
@@ -69,7 +70,7 @@ def rows() -> list[tuple[frozenset[str], str, str]]:
 
 
 def own_reach() -> dict[str, frozenset[str]]:
-    """Return what the own rows call, as one more entry."""
+    """Return the overloads that these rows call as an entry of `opinfo_reach.reach`, under the source name ``own``."""
     return {SOURCE: frozenset(op for _, op, _ in rows())}
 
 
@@ -78,7 +79,10 @@ def own_dtypes() -> set[str]:
 
 
 def run_own(dtype: str, recorder: Recorder) -> Iterator[None]:
-    """Offer all rows of one dtype, one for each step; those that nobody looks at are counted alone."""
+    """Offer the rows of one dtype to the recorder, one per iteration.
+
+    A row whose call it would not record is only counted.
+    """
     recorder.source, recorder.sample_dtype = SOURCE, dtype
     for dtypes, op, call in rows():
         if dtype in dtypes:

@@ -1,4 +1,4 @@
-"""Own rows of differences, samplers, cells and backwards that OpInfo leaves out."""
+"""Rows for differences, samplers, recurrent cells and backward operators that OpInfo leaves out."""
 
 SIGNALS = """
 fic  gradient.scalarint  (x(4,5), spacing=2)
@@ -102,7 +102,7 @@ s    mkldnn_rnn_layer  (x(5,2,4), x(12,4), x(12,3), x(12), x(12), x(1,2,3), x(1,
 -    _sobol_engine_scramble_  (torch.quasirandom.SobolEngine(3).sobolstate, torch.randint(2,(3,30,30)).tril(), 3)
 """
 
-# torch has kernels of these on other devices only, or none that the CPU may call alone.
+# torch has kernels for these on other devices only, or no CPU kernel that can be called directly.
 ELSEWHERE = [
     "_fused_rms_norm_backward",
     "batch_norm_stats",

@@ -1,4 +1,4 @@
-"""Rows of tensors strewn over memory, and of none: indices, sums and parts whose strides tell in what steps torch computes them."""
+"""Rows with strided or empty tensors: the strides of the results show in which steps torch computes them."""
 
 _TURNED = "torch.tensor([[3,1],[0,3],[2,0]]).t()"
 _INDICES = [
@@ -26,7 +26,7 @@ _ALL = [
     "s    pow.Tensor_Scalar  (x(40,2)[:,0], 3.0000000001)",
 ]  # fmt: skip
 
-# Two faults at once: memory that is written while it is read, and what torch refuses before it looks at memory.
+# Two faults at once: overlapping memory, and an error that torch raises before it checks memory.
 _ONE_ON = "*(lambda a: ({}))(x(15))"
 _ALL += [
     f"bs   sub_.Tensor  {_ONE_ON.format('a[:12], a[1:13]')}".replace("  *", "  (*") + ")",

@@ -1,10 +1,10 @@
-"""Rows of our own: what is refused first, and what is written where, of calls that other samples do not make."""
+"""Rows for calls that other samples do not make: they show which error torch raises first, and where it writes."""
 
 from __future__ import annotations
 
 _STARTS = ("[1,1,2]), torch.tensor([0,1]", "[0,1,2,4]), torch.tensor([0,1,2,3]", "[[0,1,2]]), torch.tensor([0,1]")
 
-# Parts of sparse tensors with more than one fault, or with values for some indices only.
+# Parts of sparse tensors with more than one fault, or with too few or too many values.
 SPARSE = [
     *(f"-    _convert_indices_from_csr_to_coo  (torch.tensor({starts}))" for starts in _STARTS),
     "-    _convert_indices_from_csr_to_coo  (torch.tensor([[0,1,2],[0,2,2]]), torch.arange(6).reshape(3,2))",
@@ -17,7 +17,7 @@ SPARSE = [
     ),
 ]
 
-# Memory that is given to another tensor, or in another order, and outs of other shapes and dtypes.
+# Tensors that take another's memory or another memory format, and outs of other shapes and dtypes.
 MEMORY = [
     "s    set.source_Tensor  (x(4).double(), x(4))",
     "s    set_.source_Tensor_storage_offset  (x(4).double(), x(4), 0, [4])",
@@ -71,7 +71,7 @@ def _half(*shape: int) -> str:
 _PART = [_half(20, 4), _half(20, 5), _half(20), _half(20)]
 _STATE = _half(1, 2, 5)
 
-# LSTMs of bfloat16, which oneDNN rounds after each step, beside cells of either precision.
+# bfloat16 LSTMs, which oneDNN rounds after each step, with bfloat16 or float32 cell states.
 LAYERS = [
     *(
         f"s    mkldnn_rnn_layer  ({_half(6, 2, 4)}, {', '.join(_PART)}, {_STATE}, {_STATE}{cell}, {back}, [], 2, 5, 1, True, False, False, False)"
@@ -90,7 +90,7 @@ LAYERS = [
 
 _NOWHERE = "torch.tensor([float('nan'),0,0, 0,float('nan'),0.5, float('inf'),0,0.5, 3e9,0,0]).to(x(1).dtype)"
 
-# Points that are nowhere in images and volumes, and grids of which nothing is read.
+# Points that are NaN, infinite or far outside of images and volumes; grids whose values torch does not read.
 GRIDS = [
     *(f"f    grid_sampler_3d  (p(1,2,3,3,3), {_NOWHERE}.reshape(1,1,2,2,3), {mode}, 0, False)" for mode in (0, 1)),
     *(f"f    grid_sampler_2d  (p(1,2,3,3), {_NOWHERE}.reshape(1,2,3,2), {mode}, 0, False)" for mode in (0, 1)),
@@ -102,7 +102,7 @@ GRIDS = [
 
 _UNSIGNED = [f"torch.{d}" for d in ("uint16", "uint32", "uint64")]
 
-# Dtypes without code, beside another fault or where there is nothing to do; and a number that a dtype does not hold.
+# Dtypes that torch has no code for, with another fault or for empty tensors; limits that the dtype cannot represent.
 CODE = [
     *(
         f"-    index_copy  (torch.zeros(3, dtype={d}), 0, torch.tensor([0,5]), torch.zeros(2, dtype={d}))"
@@ -136,7 +136,7 @@ CODE = [
     ),
 ]
 
-# Outs and targets of a dtype that does not hold the result, with another fault.
+# Outs and targets whose dtype cannot hold the result, with another fault.
 HELD = [
     "s    float_power_.Tensor  (x(3), x(4))",
     "s    float_power.Tensor_Tensor_out  (x(3), x(4), out=x(3))",
@@ -145,14 +145,14 @@ HELD = [
     *(f"s    fft_{op}.out  ({n}, 1., out=x(5))" for op in ("fftfreq", "rfftfreq") for n in (-5, -1)),
 ]
 
-# Attention over nothing, of dtypes that torch does not sum or add.
+# Attention without queries or keys, in dtypes that torch cannot sum or add.
 NOTHING = [
     f"-    scaled_dot_product_attention  (x(1,2,{n},4).to(torch.{d}), *[x(1,2,{k},4).to(torch.{d})] * 2)"
     for d in ("complex32", "float8_e5m2", "uint16")
     for n, k in ((0, 3), (3, 0), (0, 0))
 ]
 
-# What is summed or rooted in the out's dtype, of the input's own exponentials and parts.
+# Reductions that torch computes partly in the out's dtype: real and imaginary parts, sums of exponentials, roots.
 _PARTS = "torch.complex(x(3,4), x(3,4)).to(torch.{0})"
 INTO = [
     *(
@@ -177,7 +177,7 @@ INTO = [
     ),
 ]  # fmt: skip
 
-# Bins between numbers whose distance overflows, and between infinities.
+# Bins between numbers whose difference overflows, and between infinities.
 BINS = [
     *(f"w    histc  (x(9) * {far} / 3, {bins}, {ends})"
       for far, ends in (("3e38", "0, 0"), ("3e38", "-3e38, 3e38"), ("1e308", "0, 0"), ("1e308", "-1e308, 1e308"))
@@ -187,7 +187,7 @@ BINS = [
       for ends in ("float('inf'), float('inf')", "-float('inf'), -float('inf')", "1e30, 1e30", "-60000, 60000")),
 ]  # fmt: skip
 
-# Near the largest number, where the squares of what torch steps through overflow, and of equal numbers.
+# Values near the largest number, whose squares overflow in torch's intermediate steps, and equal values.
 LARGE = [
     *(
         f"s    native_group_norm  (({x.format(scale)}){laid}, {given}, 2, 4, 9, {g}, 1e-5)"
@@ -195,14 +195,14 @@ LARGE = [
         for scale in ("1e18", "6e18", "1e25", "1e38")
         for given in ("None, None", "p(4), x(4)")
         for g in (1, 2)
-        # By pixel torch's sums overflow as their order has it, but for numbers of one size.
+        # In channels_last, whether torch's sums overflow depends on their order, except for values of one magnitude.
         for laid in ("", *((".to(memory_format=torch.channels_last)",) if scale == "1e18" and "sign" in x else ()))
     ),
     *(f"f    group_norm  (x(2,4,{n}), 2, x(4), {bias}, 1e-5)" for n in (1, 2, 3, 9, 70) for bias in ("x(4)", "None")),
     *(f"s    native_layer_norm  (x(9,{n}).sign() * {scale}, [{n}], None, None, 1e-5)" for n in (3, 7, 17, 64) for scale in ("1e19", "1e38")),
 ]  # fmt: skip
 
-# Outs expanded over themselves that are wrong in another way too: what torch finds before it looks at their memory.
+# Expanded outs that have another fault too: which errors torch raises before it checks memory.
 _OVER = "torch.zeros(1).to(torch.{0}).expand({1})"
 EXPANDED = [
     f"-    {op}  ({args.format(given)}, out={_OVER.format(out, shape)})"
@@ -224,8 +224,8 @@ EXPANDED = [
     for out in ("float32", "int32")
 ]  # fmt: skip
 
-# Found in a blind audit: codes of several matrices, integers beside floats, strides of one group's sizes, channels
-# innermost with room between them, codes of weights close to a half, a complex bias.
+# Found in a blind audit: error codes of several matrices, integers with floats, strides of size-1 images in groups,
+# strided channels_last memory, quantized weights close to a half, complex biases.
 _CODES = "torch.stack([torch.eye(2), {0}]).to(x(1).dtype)"
 AUDITED = [
     *(
@@ -271,8 +271,8 @@ AUDITED = [
     ),
 ]
 
-# Operands in the memory that is written: shifted by a column, by a row, to and fro, broadcast, transposed, between steps,
-# in rows of vectors, and dense, which is refused.
+# Operands that overlap the target: shifted by a column or row in either direction, broadcast, transposed, interleaved,
+# in rows longer than a vector, and dense, which torch refuses.
 _SHIFTED = [
     "(y := p(3,5))[:,1:], y[:,:-1]",
     "(y := p(3,5))[:,:-1], y[:,1:]",

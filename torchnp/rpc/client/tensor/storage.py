@@ -14,7 +14,10 @@ from torchnp.rpc.exceptions import HandleError
 
 
 def extent(x: torch.Tensor) -> int:
-    """Number of storage elements of a tensor, by which forward-mode AD compares a tangent with its primal."""
+    """Number of elements in a tensor's storage; for a handle, as many as its shape and strides span.
+
+    Forward-mode AD requires it to be equal for a tangent and its primal.
+    """
     if isinstance(x, NoValues):
         return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
     return x.untyped_storage().nbytes() // x.element_size()

@@ -110,7 +110,8 @@ class Rights:
     rules : sequence of (str, sequence of str)
         Operator rules: whom each is for (for messages), and the patterns that it allows.
     names : sequence of str
-        Operators of the agreed table.
+        Names of the operators that client and server have numbered alike (`Agreement.names`); ``rules`` select among
+        them.
     """
 
     def __init__(

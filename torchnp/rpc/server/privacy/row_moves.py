@@ -1,8 +1,9 @@
 """Operators that only move elements: an experiment finds where each row ends up.
 
-The table's kernel runs on element numbers, never on values. Elements of public tensors are numbered too. Tensors that
-say where elements go (`index`, `repeats`) are passed as they are and must be public. 0 stands for what the operator
-fills in. The numbers in the results tell the row of each element. Values are then taken by these numbers.
+The table's kernel runs on numbers in place of the elements, never on values. `labels` runs it on row numbers (0 for
+public elements and fills) and reads off which row each result element comes from. `values` runs it on element numbers
+(public ones too; 0 for the fill) and takes the values at them. Tensors that say where elements go (`index`, `repeats`)
+are passed as they are and must be public.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def _rows_of(array: np.ndarray, label: Label) -> np.ndarray:
 
 
 def _followed(dataset: str, numbers: np.ndarray, first: int) -> Rows | None:
-    """Label of a tensor, from the row number that each element depends on; None if no dimension indexes rows."""
+    """Label of a tensor from the row number of each element; None if no dimension indexes rows."""
     if not numbers.size:
         return None
     for dim in sorted(range(numbers.ndim), key=lambda d: d != first):

@@ -106,7 +106,7 @@ class Service:
 
     @functools.cache  # noqa: B019  (a service lives as long as its process)
     def row(self, index: int) -> Served:
-        """Get the overload at an index of the agreed table; ProtocolError if there is none."""
+        """Get the overload at an index of `Agreement.names`; ProtocolError if there is none."""
         if index >= len(self.agreement.names):
             raise ProtocolError(f"operator {index} is not in the agreed table of {len(self.agreement.names)}")
         name = self.agreement.names[index]
