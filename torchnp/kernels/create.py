@@ -259,9 +259,9 @@ def polar(abs, angle):
 
 def _resize_order(size: Sequence[int], memory_format: Any) -> tuple[int, ...] | None:
     asked = memory_format is not None and format_name(memory_format)
-    check(asked != "preserve_format", "Unsupported memory formatPreserve")
     negative = any(n < 0 for n in size)
     check(not negative or 0 in size, "numel: integer multiplication overflow")
+    check(asked != "preserve_format", "Unsupported memory formatPreserve")
     order = format_order(memory_format, len(size))
     check(not negative, "numel: integer multiplication overflow")
     return order

@@ -157,8 +157,6 @@ def stacked(layouts: Sequence[Layout], dim: int) -> Strides:
     """The strides of ``stack``: ``cat`` along the new dimension, which is then split off."""
     sizes = layouts[0][0]
     split = (*sizes[:dim], len(layouts), *sizes[dim:])
-    if 0 in sizes:
-        return contiguous(split)
     if dim == len(sizes):  # a new last dimension is not split off: each tensor is unsqueezed
         return in_format(split, joined([((*shape, 1), (*strides, 1)) for shape, strides in layouts]))
     merged = (*sizes[:dim], sizes[dim] * len(layouts), *sizes[dim + 1 :])

@@ -2,6 +2,8 @@
 
 ELEMENTS = """
 -    mul.Scalar  (x(9).to(torch.complex32), 0.3)
+f    add.Tensor  (x(4), ints(4).long(), alpha=3)
+i    add.Tensor  (x(4), torch.ones(4, dtype=torch.bool), alpha=3)
 f    mul.Tensor  (0.3, x(1))
 f    div.Tensor  (0.3, x(1))
 -    mul.Tensor  (x(2,3).to(torch.float8_e5m2), x(1).to(torch.float8_e5m2).expand(2,3))
