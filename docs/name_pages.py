@@ -119,7 +119,8 @@ def name_page(library: str, places: dict[str, str]) -> str:
     lines = [
         f"# {TITLES[library]}",
         "",
-        f"{sum(counts.values()):,} {'spellings' if library == 'python' else 'public names'}. `torchnp explain NAME` shows one of them with its examples.",
+        f"{sum(counts.values()):,} {'spellings' if library == 'python' else 'public names'}. `torchnp explain "
+        f"NAME` shows one of them with its examples.",
         "",
     ]
     lines += [f"- **{state}**: {n:,}, {WORDS[state]}" for state, n in counts.items() if n]

@@ -130,7 +130,8 @@ def add_explain(sub: argparse.ArgumentParser) -> None:
         "name",
         nargs="+",
         help="as code spells it: np.var, torch.unique, F.cross_entropy, Tensor.T, ndarray.sum, '//', 'x[::-1]', ddof, "
-        "var.correction, aten::add.Tensor, axis=0, a topic (promotion), or the id of a difference; several names at once are answered in turn",
+        "var.correction, aten::add.Tensor, axis=0, a topic (promotion), "
+        "or the id of a difference; several names at once are answered in turn",
     )
     sub.add_argument("--json", action="store_true", help="the same as a JSON object")
 

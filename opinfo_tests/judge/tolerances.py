@@ -74,7 +74,8 @@ _MOVES = (
     "trapezoid_ fft_fftshift fft_ifftshift"
 )
 _ROUNDED_ONCE = (
-    "add.Tensor add.Scalar sub.Tensor sub.Scalar subtract.* rsub* mul.* multiply.* divide.* div.* floor_divide* neg negative abs absolute floor ceil trunc round "
+    "add.Tensor add.Scalar sub.Tensor sub.Scalar subtract.* rsub* mul.* multiply.* divide.* div.* floor_divide* "
+    "neg negative abs absolute floor ceil trunc round "
     "frac sign sgn signbit copysign* nextafter maximum minimum fmax fmin clamp* clip* relu hardtanh threshold threshold_backward "
     "nan_to_num fmod* heaviside frexp* bitwise_* logical_* true_divide* remainder*"
 )
@@ -97,7 +98,8 @@ _PRODUCTS = (
     "mm _sparse_mm _sparse_addmm bmm mv dot vdot inner addmm _addmm_activation addmv addbmm baddbmm matmul linalg_matmul linear einsum "
     "tensordot chain_matmul linalg_multi_dot matrix_power linalg_matrix_power cov convolution* conv?d* "
     "conv_transpose* _convolution* linalg_cholesky* cholesky* linalg_solve* _linalg_solve_ex linalg_inv* inverse "
-    "_cholesky_solve_helper linalg_ldl_* linalg_tensorinv linalg_pinv* pinverse linalg_lu* _lu_with_info _linalg_det* _linalg_slogdet* lu_solve triangular_solve linalg_lstsq linalg_householder_product orgqr ormqr "
+    "_cholesky_solve_helper linalg_ldl_* linalg_tensorinv linalg_pinv* pinverse linalg_lu* _lu_with_info "
+    "_linalg_det* _linalg_slogdet* lu_solve triangular_solve linalg_lstsq linalg_householder_product orgqr ormqr "
     "_weight_int8pack_mm _weight_int8pack_mm.*"
 )
 
@@ -124,7 +126,9 @@ RULES: dict[str, ToleranceRule] = {
     ),
     **rows("_to_copy copy copy.* _to_dense", ToleranceRule("cast", "a conversion of values")),
     **rows(
-        "sqrt reciprocal rsqrt arccos arcsin arctan arccosh arcsinh arctanh arctan2 special_exp2 special_expm1 special_log1p special_erf special_erfc special_expit exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh "
+        "sqrt reciprocal rsqrt arccos arcsin arctan arccosh arcsinh arctanh arctan2 special_exp2 special_expm1 "
+          "special_log1p special_erf special_erfc special_expit exp exp2 expm1 log log2 log10 log1p sin cos tan "
+          "sinh cosh tanh asin acos atan asinh "
         "acosh atanh atan2 hypot erf erfc sigmoid",
         ToleranceRule("ulp", "vector polynomials against libm", ulp=4),
     ),
@@ -141,10 +145,12 @@ RULES: dict[str, ToleranceRule] = {
     **rows(_PRODUCTS, ToleranceRule("close", SUMS, zero_sign=False, conditioned=True)),
     **rows("_scaled_dot_product_flash_attention_for_cpu_backward", ToleranceRule("close", SUMS, zero_sign=False)),
     **rows("thnn_conv2d _slow_conv2d* slow_conv* _foreach_mm", ToleranceRule("close", SUMS, zero_sign=False, conditioned=True)),
-    **rows("linalg_cond linalg_matrix_rank matrix_rank", ToleranceRule("close", "singular values, the smallest of which may be rounding", conditioned=True)),
+    **rows("linalg_cond linalg_matrix_rank matrix_rank", ToleranceRule("close",
+      "singular values, the smallest of which may be rounding", conditioned=True)),
     **rows("_transformer_encoder_layer_fwd", ToleranceRule("close", "norms of numbers that may all but agree", conditioned=True)),
     **rows("lerp", ToleranceRule("close", "from the nearer end, whose zeros have another sign in vectors", zero_sign=False)),
-    **rows("_upsample_bicubic2d_aa native_group_norm_backward", ToleranceRule("close", "sums in vectors, whose zeros have the sign of what is beside them", zero_sign=False)),
+    **rows("_upsample_bicubic2d_aa native_group_norm_backward",
+      ToleranceRule("close", "sums in vectors, whose zeros have the sign of what is beside them", zero_sign=False)),
     **rows("_unique _unique2", ToleranceRule("exact", "picks values; which of -0 and 0 stands for both is not promised", zero_sign=False)),
     **rows(_ONE_SIDED, ToleranceRule("close", ONE_SIDED, zero_sign=False)),
     **rows("stft stft.center", ToleranceRule("close", "of many windows, " + ONE_SIDED, zero_sign=False)),
@@ -162,7 +168,9 @@ RULES: dict[str, ToleranceRule] = {
     ),
     **rows(
         "upsample_linear1d upsample_bilinear2d upsample_trilinear3d",
-        ToleranceRule("close", "means of two neighbours along each dimension, with weights that half types round where torch's loop does", zero_sign=False, sums=False),
+        ToleranceRule("close",
+          "means of two neighbours along each dimension, with weights that half types round where torch's loop does",
+          zero_sign=False, sums=False),
     ),
     **rows("var std var_mean std_mean", ToleranceRule("close", UPDATED)),
     **rows("mvlgamma special_multigammaln", ToleranceRule("close", "logarithms of sums that half types round", sums=False)),
@@ -170,14 +178,17 @@ RULES: dict[str, ToleranceRule] = {
         "corrcoef",
         ToleranceRule("close", SUMS + "; clipped to [-1, 1]", zero_sign=False, conditioned=True, most=1.0),
     ),
-    **rows("tanh_backward", ToleranceRule("close", "products of complex numbers, whose zeros have other signs beside torch's vectors", zero_sign=False)),
+    **rows("tanh_backward",
+      ToleranceRule("close", "products of complex numbers, whose zeros have other signs beside torch's vectors",
+      zero_sign=False)),
     **rows("_euclidean_dist", ToleranceRule("close", "differences of squares that cancel", zero_sign=False, conditioned=True)),
     **rows("gelu", ToleranceRule("close", "torch's error function in vectors, of which one is nearly all of the tail", half=4)),
     **rows("hardswish", ToleranceRule("close", "products of one element, which overflow before they are divided", sums=False)),
     **rows("index_add", ToleranceRule("close", "slices added one after another, or all before half types round", sums=False)),
     **rows("sort argsort msort topk kthvalue mode median nanmedian", ToleranceRule("ties", UNSTABLE)),
     **rows(
-        "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* linalg_eigvals _linalg_eigvals linalg_qr "
+        "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* "
+          "linalg_eigvals _linalg_eigvals linalg_qr "
         "linalg_qr.* qr geqrf",
         ToleranceRule("factors", "factors are fixed up to sign, phase or order"),
     ),

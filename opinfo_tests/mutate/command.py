@@ -42,7 +42,8 @@ def parser() -> argparse.ArgumentParser:
         prog="opinfo_tests.mutate",
         description="Make torchnp's kernels wrong, one place at a time, and judge each: who judges the judge?",
         epilog="A mutant is caught when a call that passes with the original does not pass with it; it survives when none "
-        "fails though a probe tells the two apart, or when no call runs it. Those that no probe tells apart are dropped, and so are those that "
+        "fails though a probe tells the two apart, "
+        "or when no call runs it. Those that no probe tells apart are dropped, and so are those that "
         "differ only within what the operator's class of comparison allows: both are counted. "
         f"Exit status: 0 when at least {GOAL:.0%} of the others are caught, else 1; 2 for a wrong command.",
     )

@@ -59,7 +59,8 @@ def opposite(x: np.ndarray) -> np.ndarray | None:
 
 
 FAULTS: dict[str, Callable[[np.ndarray], np.ndarray | None]] = {
-    "a value off": larger, "another order": swapped, "another dtype": otherwise_typed, "another shape": transposed, "the opposite": opposite,
+    "a value off": larger, "another order": swapped, "another dtype": otherwise_typed, "another shape": transposed,
+      "the opposite": opposite,
 }  # fmt: skip
 
 

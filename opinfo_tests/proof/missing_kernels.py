@@ -12,11 +12,13 @@ LACKS = {
     "e", "_linalg_svd": "e", "_sample_dirichlet": "Ubceiu", "_sparse_mm": "Ub", "_standard_gamma": "Ubceiu",
     "_unique": "c", "_unique2": "c", "abs": "Ub", "absolute": "Ub", "add": "U", "amax": "Uc", "amin": "Uc",
     "arange": "Uc", "arctan2": "c", "argmax": "U", "argmin": "U", "argwhere": "U", "atan2": "c", "bernoulli": "Ubciu", "bernoulli_":
-    "Uc", "bincount": "Ubcef", "binomial": "ebuUic", "multinomial": "buUic", "bucketize": "Ubc", "bitwise_and": "cef", "bitwise_left_shift": "Ubcef", "bitwise_not":
+    "Uc", "bincount": "Ubcef", "binomial": "ebuUic", "multinomial": "buUic", "bucketize": "Ubc", "bitwise_and": "cef",
+      "bitwise_left_shift": "Ubcef", "bitwise_not":
     "Ucef", "bitwise_or": "cef", "bitwise_right_shift": "Ubcef", "bitwise_xor": "cef", "ceil": "b", "cholesky":
     "Ubeiu", "clamp": "bUc", "clamp_max": "bUc", "clamp_min": "bUc", "clip": "bUc", "copysign": "c",
     "count_nonzero": "U", "cummax": "Uc", "cummin": "Uc", "cumprod": "U", "cumsum": "U", "det": "e", "diff": "U",
-    "digamma": "c", "erf": "c", "erfc": "c", "erfinv": "c", "fft_fftfreq": "c", "fft_rfftfreq": "c", "fix": "b", "flip": "U", "fliplr": "U", "flipud": "U", "floor": "b", "floor_divide":
+    "digamma": "c", "erf": "c", "erfc": "c", "erfinv": "c", "fft_fftfreq": "c", "fft_rfftfreq": "c", "fix": "b",
+      "flip": "U", "fliplr": "U", "flipud": "U", "floor": "b", "floor_divide":
     "Ubc", "fmax": "U", "fmin": "U", "fmod": "Ubc", "gcd": "Ubcef", "ge": "Uc", "gradient": "U", "greater": "Uc",
     "greater_equal": "Uc", "gt": "Uc", "heaviside": "U", "histc": "Ubciu", "histogram": "Ubceiu", "histogramdd":
     "Ubceiu", "hypot": "Ubciu", "i0": "c", "igamma": "Ubciu", "igammac": "Ubciu", "inner": "Ub", "isin": "bUc",
@@ -29,8 +31,11 @@ LACKS = {
     "Uc", "maximum": "U", "median": "Ubc", "min": "Uc", "minimum": "U", "mm": "Ub", "msort": "cU", "nanmedian":
     "Ubc", "nansum": "U", "neg": "U", "negative": "U", "nextafter": "Ubciu", "nonzero": "U", "nonzero_numpy": "U",
     "normal": "Ubiu", "normal_": "Ubiu", "normal_functional": "Ubiu", "poisson": "Ubciu", "pow": "Ub", "prod": "U",
-    "qr": "e", "random": "Uc", "random.from": "c", "random.to": "c", "cauchy": "Ubuic", "exponential": "Ubuic", "geometric": "bc", "rand": "Ubui", "randn": "Ubui", "randint": "c", "randperm": "bc", "remainder": "Ubc", "repeat_interleave": "Ubcefu", "rot90": "U", "round": "bc",
-    "rsub": "U", "searchsorted": "Ubc", "sgn": "U", "shift_left": "Ubcef", "shift_right_arithmetic": "Ubcef", "sign": "cU", "signbit": "c", "special_airy_ai": "ce",
+    "qr": "e", "random": "Uc", "random.from": "c", "random.to": "c", "cauchy": "Ubuic", "exponential": "Ubuic",
+      "geometric": "bc", "rand": "Ubui", "randn": "Ubui", "randint": "c", "randperm": "bc", "remainder": "Ubc",
+      "repeat_interleave": "Ubcefu", "rot90": "U", "round": "bc",
+    "rsub": "U", "searchsorted": "Ubc", "sgn": "U", "shift_left": "Ubcef", "shift_right_arithmetic": "Ubcef",
+      "sign": "cU", "signbit": "c", "special_airy_ai": "ce",
     "special_bessel_j0": "ce", "special_bessel_j1": "ce", "special_bessel_y0": "ce", "special_bessel_y1": "ce",
     "special_digamma": "c", "special_entr": "c", "special_erf": "c", "special_erfc": "c", "special_erfcx": "ce",
     "special_erfinv": "c", "special_gammainc": "Ubciu", "special_gammaincc": "Ubciu", "special_gammaln": "c",

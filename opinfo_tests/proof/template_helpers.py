@@ -177,7 +177,8 @@ def periodic_of(window: np.ndarray, periodic: bool) -> np.ndarray:
 
 HELPERS: dict[str, Any] = {
     f.__name__: f
-    for f in (wrote, untold, itself, inside, beneath, shaped_as, stored, limit_of, divided, added_axes, several, side_of, reversed_along, kth, pairs_of, contracted, slot, along, slot_index,
+    for f in (wrote, untold, itself, inside, beneath, shaped_as, stored, limit_of, divided, added_axes, several,
+          side_of, reversed_along, kth, pairs_of, contracted, slot, along, slot_index,
               index_of, added, complex_of, real_of, norm_of, with_zeros, spans, spaced, reduction, periodic_of)
 } | {"np": np, "given": given_or}  # fmt: skip
 WORDS = frozenset({*HELPERS, "f", "_", "int", "len", "tuple", "list", "slice"})

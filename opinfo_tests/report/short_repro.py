@@ -81,7 +81,8 @@ def brief(
         raising = "backend_says" if other == "torch_says" else "torch_says"
         lines += [
             f"try: print({raising}(), 'the same')",
-            f"except Exception as e: sys.exit(print('{raising} raises', type(e).__name__, e, '; {other} returns', {other}(), 'DIFFERENT') or 1)",
+            f"except Exception as e: sys.exit(print('{raising} raises', type(e).__name__, e, "
+            f"'; {other} returns', {other}(), 'DIFFERENT') or 1)",
         ]
         return "\n".join(lines) + "\n"
     lines += [

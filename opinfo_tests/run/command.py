@@ -38,7 +38,8 @@ from .workers import run_pool
 
 STATUS = (
     "Exit status: 0 when every call passes or is a known gap, 1 when not, when fewer cases were collected than are "
-    f"recorded or an overload is hardly tried, 2 for a wrong command, {INVALID} when the run is invalid: its control is not green, or nothing was judged."
+    f"recorded or an overload is hardly tried, 2 for a wrong command, "
+    f"{INVALID} when the run is invalid: its control is not green, or nothing was judged."
 )
 
 
@@ -49,13 +50,15 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     )
     p.add_argument(
         "--ops",
-        help="overloads by pattern, comma separated: 'aten::var*,aten::add.Tensor'; those of other libraries by their namespace, 'mylib::*'",
+        help="overloads by pattern, "
+        "comma separated: 'aten::var*,aten::add.Tensor'; those of other libraries by their namespace, 'mylib::*'",
     )
     p.add_argument(
         "--families", help="only overloads whose kernel is in these families of torchnp.table: 'reduce,conv'"
     )
     p.add_argument("--dtypes", default="all",
-                   help="dtypes of the samples and of drawn calls, comma separated, or %(default)s; 'errors' is the samples' inputs that torch refuses")  # fmt: skip
+                   help="dtypes of the samples and of drawn calls, comma separated, "
+                     "or %(default)s; 'errors' is the samples' inputs that torch refuses")  # fmt: skip
     p.add_argument(
         "--tier",
         choices=("quick", "full"),
@@ -78,7 +81,8 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     p.add_argument(
         "--backend", default="table",
         help="table (ours), numpy-mode (ours on tensors), torch-cpu or another torch-DEVICE, compile-inductor or another compile-NAME, "
-        "array-api-strict or another array-api-NAME, remote-local or another remote-TRANSPORT, an entry point of the group torchnp.backends, or package.module:object "
+        "array-api-strict or another array-api-NAME, remote-local or another remote-TRANSPORT, "
+          "an entry point of the group torchnp.backends, or package.module:object "
         "(%(default)s)",
     )  # fmt: skip
     p.add_argument("--jobs", type=whole_number, default=2, help="worker processes; 0 runs here (%(default)s)")

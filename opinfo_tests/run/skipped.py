@@ -73,7 +73,10 @@ def by_option(
             yield f"some {n:,} calls of samples and {drawn:,} drawn calls of {some(len(others), 'other dtype')} ({DTYPES})"
     entries = plan(frozenset(ops), [ERRORS], a.tier == "quick") if ERRORS not in dtypes and samples else ()
     if entries:
-        yield f"the inputs that torch refuses of {some(len(entries), 'sample entry', 'sample entries')} ({ERROR if a.no_errors else DTYPES})"
+        yield (
+            f"the inputs that torch refuses of {some(len(entries), 'sample entry', 'sample entries')} "
+            f"({ERROR if a.no_errors else DTYPES})"
+        )
     if a.no_errors:
         yield f"{some(tally.left_out[ERROR], 'call')} that torch refuses ({ERROR})"
     if a.no_samples:

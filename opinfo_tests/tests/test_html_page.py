@@ -57,7 +57,8 @@ def dom(path: Path, state: str = "", size: str = "1300,900") -> str:
             pytest.fail("no chromium on this machine: CI installs it")
         pytest.skip(reason="no chromium on this machine")
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--window-size={size}",
-               f"--user-data-dir={path.parent / 'profile'}", "--virtual-time-budget=3000", "--dump-dom", f"file://{path}{state}"]  # fmt: skip
+               f"--user-data-dir={path.parent / 'profile'}", "--virtual-time-budget=3000", "--dump-dom",
+                 f"file://{path}{state}"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert 'data-ready="yes"' in done.stdout, done.stderr[-2000:]
     return re.sub(r'(?s)<script type="application/json".*?</script>', "", done.stdout)

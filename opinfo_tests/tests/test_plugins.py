@@ -233,7 +233,8 @@ def test_names(name, kind):
 @pytest.mark.parametrize(
     ("name", "words"),
     [("nonesuch", "there are table, numpy-mode, torch-DEVICE .*numpy"), ("torch-nonesuch", "no device"), ("no.such:thing", "No module"),
-     ("compile-nonesuch", "inductor"), ("array-api-nonesuch", "standard"), ("array-api-math", "standard"), ("math:pi", "neither a Backend"), ("opinfo_tests:nonesuch", "no attribute")],
+     ("compile-nonesuch", "inductor"), ("array-api-nonesuch", "standard"), ("array-api-math", "standard"),
+       ("math:pi", "neither a Backend"), ("opinfo_tests:nonesuch", "no attribute")],
 )  # fmt: skip
 def test_unknown_backend(name, words, capsys):
     with pytest.raises(SystemExit, match=words):

@@ -168,7 +168,8 @@ matrices = st.tuples(st.integers(0, 6), st.integers(0, 6))
 CORRECTION = {"correction": st.sampled_from([None, 0, 1, 2.5, -1])}
 CALLS = {
     "clamp": call(arrays(), numbers, numbers),
-    "add.Tensor": spread(alike(2) | alike(2, FLOATS) | alike(2, (dt.float32,)), alpha=st.sampled_from([2, -1, 0, 0.5, -0.3, 1e-3, 1, 1.0, True, 1e31, float("nan")])),
+    "add.Tensor": spread(alike(2) | alike(2, FLOATS) | alike(2, (dt.float32,)),
+      alpha=st.sampled_from([2, -1, 0, 0.5, -0.3, 1e-3, 1, 1.0, True, 1e31, float("nan")])),
     "addcmul": spread(alike(3) | alike(3, FLOATS), value=st.sampled_from([1, 1, 1, 1.0, 2, True])),
     "lerp": spread(alike(2) | alike(2, FLOATS), st.sampled_from([0.3, -0.4, 0.49999999999, 0.5, 0.9, 1, np.nan])),
     "where": st.tuples(st.tuples(alike(2), st.booleans()).flatmap(
@@ -283,7 +284,8 @@ def test_a_twin_gives_what_its_body_gives(name, examples):
 @settings(max_examples=40, deadline=None, database=None, derandomize=True)
 @given(st.lists(st.sampled_from([None, 1, 2.5, "no", [], [1], np.ones((2, 2), np.float32), np.ones(3), np.ones((2, 2), object),
                                  np.ones((2, 2), ">f4"), np.ma.ones((2, 2))]), max_size=5),
-       st.dictionaries(st.sampled_from(["dim", "keepdim", "dtype", "self", "other", "value", "no"]), st.sampled_from([0, [0], None, "no"]), max_size=2))  # fmt: skip
+       st.dictionaries(st.sampled_from(["dim", "keepdim", "dtype", "self", "other", "value", "no"]),
+         st.sampled_from([0, [0], None, "no"]), max_size=2))  # fmt: skip
 @example([np.ones((2, 2), np.float32), [0], False, None, None], {})
 def test_what_does_not_fit_is_refused_as_by_the_body(name, args, named):
     """For any arguments, the kernel has the same result or error with its twin as without."""

@@ -41,51 +41,81 @@ MORE = {
         )
     ],
     "fill-0d": [
-        ("torch.zeros(2), torch.ones(1)", "np.zeros(2, np.float32), np.ones(1, np.float32)", "np.zeros(2, np.float32), np.ones(1, np.float32)"),
-        ("torch.zeros(2), 0, torch.tensor([0]), torch.ones(1)", "(x := np.zeros(2, np.float32), {f}(x, np.array([0]), np.ones(1, np.float32), 0))[0]", "np.zeros(2, np.float32), 0, np.array([0]), np.ones(1, np.float32)"),
+        ("torch.zeros(2), torch.ones(1)", "np.zeros(2, np.float32), np.ones(1, np.float32)",
+          "np.zeros(2, np.float32), np.ones(1, np.float32)"),
+        ("torch.zeros(2), 0, torch.tensor([0]), torch.ones(1)",
+          "(x := np.zeros(2, np.float32), {f}(x, np.array([0]), np.ones(1, np.float32), 0))[0]",
+          "np.zeros(2, np.float32), 0, np.array([0]), np.ones(1, np.float32)"),
     ],
     "no-mixed-writes": [
-        ("torch.zeros(2), 0, torch.tensor([0]), torch.ones(1, dtype=torch.float64)", "(x := np.zeros(2, np.float32), {f}(x, np.array([0]), np.ones(1), 0))[0]", "np.zeros(2, np.float32), 0, np.array([0]), np.ones(1)"),
-        ("torch.zeros(2), torch.tensor([0]), torch.ones(1, dtype=torch.float64)", "(x := np.zeros(2, np.float32), {f}(x, np.array([0]), np.ones(1)))[0]", "np.zeros(2, np.float32), np.array([0]), np.ones(1)"),
-        ("torch.zeros(1, dtype=torch.float64), torch.tensor([True]), torch.ones(1)", "(x := np.zeros(1), {f}(x, np.array([True]), np.ones(1, np.float32)))[0]", "np.zeros(1), np.array([True]), np.ones(1, np.float32)"),
+        ("torch.zeros(2), 0, torch.tensor([0]), torch.ones(1, dtype=torch.float64)",
+          "(x := np.zeros(2, np.float32), {f}(x, np.array([0]), np.ones(1), 0))[0]",
+          "np.zeros(2, np.float32), 0, np.array([0]), np.ones(1)"),
+        ("torch.zeros(2), torch.tensor([0]), torch.ones(1, dtype=torch.float64)",
+          "(x := np.zeros(2, np.float32), {f}(x, np.array([0]), np.ones(1)))[0]",
+          "np.zeros(2, np.float32), np.array([0]), np.ones(1)"),
+        ("torch.zeros(1, dtype=torch.float64), torch.tensor([True]), torch.ones(1)",
+          "(x := np.zeros(1), {f}(x, np.array([True]), np.ones(1, np.float32)))[0]",
+          "np.zeros(1), np.array([True]), np.ones(1, np.float32)"),
     ],
     "max-with-indices": [
         (f"torch.tensor([1.0, 3.0, 2.0]){a}", f"np.array([1.0, 3.0, 2.0], np.float32){b}", f"np.array([1.0, 3.0, 2.0], np.float32){a}")
         for a, b in ((", 0", ", 0"), (", 2, 0", ", 1, 0"))
     ],
     "three-tier-promotion": [
-        ("torch.tensor([0.7]), torch.tensor(0.7, dtype=torch.float64)", "np.array([0.7], np.float32), np.array(0.7)", "np.array([0.7], np.float32), np.array(0.7)"),
-        ("torch.tensor([0.0]), torch.tensor(1.0, dtype=torch.float64)", "np.array([0.0], np.float32), np.array(1.0)", "np.array([0.0], np.float32), np.array(1.0)"),
-        ("torch.tensor([0.1]), torch.tensor(0.1, dtype=torch.float64)", "np.array([0.1], np.float32), np.array(0.1)", "np.array([0.1], np.float32), np.array(0.1)"),
-        ("torch.tensor([True]), torch.ones(1), torch.tensor(1.0, dtype=torch.float64)", "np.array([True]), np.ones(1, np.float32), np.array(1.0)", "np.array([True]), np.ones(1, np.float32), np.array(1.0)"),
-        ("torch.ones(1), torch.tensor(0.0, dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64)", "np.ones(1, np.float32), np.array(0.0), np.array(1.0)", "np.ones(1, np.float32), np.array(0.0), np.array(1.0)"),
+        ("torch.tensor([0.7]), torch.tensor(0.7, dtype=torch.float64)", "np.array([0.7], np.float32), np.array(0.7)",
+          "np.array([0.7], np.float32), np.array(0.7)"),
+        ("torch.tensor([0.0]), torch.tensor(1.0, dtype=torch.float64)", "np.array([0.0], np.float32), np.array(1.0)",
+          "np.array([0.0], np.float32), np.array(1.0)"),
+        ("torch.tensor([0.1]), torch.tensor(0.1, dtype=torch.float64)", "np.array([0.1], np.float32), np.array(0.1)",
+          "np.array([0.1], np.float32), np.array(0.1)"),
+        ("torch.tensor([True]), torch.ones(1), torch.tensor(1.0, dtype=torch.float64)",
+          "np.array([True]), np.ones(1, np.float32), np.array(1.0)",
+          "np.array([True]), np.ones(1, np.float32), np.array(1.0)"),
+        ("torch.ones(1), torch.tensor(0.0, dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64)",
+          "np.ones(1, np.float32), np.array(0.0), np.array(1.0)",
+          "np.ones(1, np.float32), np.array(0.0), np.array(1.0)"),
         ("torch.ones(1, dtype=torch.int32), torch.tensor(1)", "np.ones(1, np.int32), np.array(1)", "np.ones(1, np.int32), np.array(1)"),
     ],
     "random-stream": [
-        (f"(torch.manual_seed(0), {{f}}({a}))[1]", f"np.random.RandomState(0).{{last}}({b}).astype(np.float32)", f"(torchnp.manual_seed(0), {{f}}({c}))[1]")
+        (f"(torch.manual_seed(0), {{f}}({a}))[1]", f"np.random.RandomState(0).{{last}}({b}).astype(np.float32)",
+          f"(torchnp.manual_seed(0), {{f}}({c}))[1]")
         for a, b, c in (
             ("2", "2", "[2]"), ("0.0, 1.0, (2,)", "0, 1, 2", "0.0, 1.0, [2]"), ("10, (4,)", "10, size=4", "10, [4]"), ("4", "4", "4"),
-            ("torch.full((4,), 0.5)", "1, 0.5, 4", "np.full(4, 0.5, np.float32)"), ("torch.full((4,), 3.0)", "3.0, 4", "np.full(4, 3, np.float32)"),
+            ("torch.full((4,), 0.5)", "1, 0.5, 4", "np.full(4, 0.5, np.float32)"),
+              ("torch.full((4,), 3.0)", "3.0, 4", "np.full(4, 3, np.float32)"),
             ("torch.full((4,), 9.0), torch.full((4,), 0.5)", "9, 0.5, 4", "np.full(4, 9, np.float32), np.full(4, 0.5, np.float32)"),
         )
     ],
-    "number-wraps": [(f"torch.ones(1, dtype=torch.uint8), {n}", f"np.ones(1, np.uint8), {n}", f"np.ones(1, np.uint8), {n}") for n in ("300",)],
+    "number-wraps": [(f"torch.ones(1, dtype=torch.uint8), {n}", f"np.ones(1, np.uint8), {n}",
+          f"np.ones(1, np.uint8), {n}")
+      for n in ("300",)],
     "no-bool-subtraction": [("torch.tensor([True]), 1", "np.array([True]), 1", "np.array([True]), 1")],
     "integer-division-by-zero": [
-        ("{f}(torch.tensor([1]), torch.tensor([0]), rounding_mode='floor')", "np.floor_divide(np.array([1]), np.array([0]))", "{f}(np.array([1]), np.array([0]), rounding_mode='floor')"),
+        ("{f}(torch.tensor([1]), torch.tensor([0]), rounding_mode='floor')",
+          "np.floor_divide(np.array([1]), np.array([0]))", "{f}(np.array([1]), np.array([0]), rounding_mode='floor')"),
     ],
     "expand-minus-1": [("torch.ones(2, 1), (-1, 3)", "np.ones((2, 1), np.float32), (-1, 3)", "np.ones((2, 1), np.float32), [-1, 3]")],
-    "histc-dtype": [("{f}(torch.tensor([0.0, 1.0, 1.0]), 2)[0]", "{f}(np.array([0.0, 1.0, 1.0], np.float32), 2)[0]", "{f}(np.array([0.0, 1.0, 1.0], np.float32), 2)[0]")],
-    "cumsum-needs-dim": [("torch.ops.aten.{last}.default(torch.ones(2, 2))", "{f}(np.ones((2, 2), np.float32))", "{f}.default(np.ones((2, 2), np.float32))")],
+    "histc-dtype": [("{f}(torch.tensor([0.0, 1.0, 1.0]), 2)[0]", "{f}(np.array([0.0, 1.0, 1.0], np.float32), 2)[0]",
+      "{f}(np.array([0.0, 1.0, 1.0], np.float32), 2)[0]")],
+    "cumsum-needs-dim": [("torch.ops.aten.{last}.default(torch.ones(2, 2))", "{f}(np.ones((2, 2), np.float32))",
+      "{f}.default(np.ones((2, 2), np.float32))")],
     "promotion-category": [("torch.int64, torch.float16", "np.int64, np.float16", "'int64', 'float16'")],
     "empty-dim": [("torch.ones(2, 3), dim=()", "np.ones((2, 3), np.float32), axis=()", "np.ones((2, 3), np.float32), dim=()")],
     "stable-descending": [
-        ("{f}(torch.tensor([1, 2, 2]), descending=True, stable=True)[1]", "np.argsort(np.array([1, 2, 2]), stable=True)[::-1]", "{f}(np.array([1, 2, 2]), stable=True, dim=-1, descending=True)[1]"),
+        ("{f}(torch.tensor([1, 2, 2]), descending=True, stable=True)[1]",
+          "np.argsort(np.array([1, 2, 2]), stable=True)[::-1]",
+          "{f}(np.array([1, 2, 2]), stable=True, dim=-1, descending=True)[1]"),
     ],
     "comparison-in-promoted-dtype": [
-        ("torch.tensor([0.7]), torch.tensor(0.7, dtype=torch.float64)", "np.array([0.7], np.float32), np.array(0.7)", "np.array([0.7], np.float32), np.array(0.7)"),
-        ("torch.tensor([16777217], dtype=torch.int32), torch.tensor(16777216.0)", "np.array([16777217], np.int32), np.array(16777216.0)", "np.array([16777217], np.int32), np.array(16777216.0, np.float32)"),
-        ("torch.tensor([16777216], dtype=torch.int32), torch.tensor(16777217, dtype=torch.int32) * 1.0", "np.array([16777216], np.int32), np.array(16777217.0)", "np.array([16777216], np.int32), np.array(16777217.0, np.float32)"),
+        ("torch.tensor([0.7]), torch.tensor(0.7, dtype=torch.float64)", "np.array([0.7], np.float32), np.array(0.7)",
+          "np.array([0.7], np.float32), np.array(0.7)"),
+        ("torch.tensor([16777217], dtype=torch.int32), torch.tensor(16777216.0)",
+          "np.array([16777217], np.int32), np.array(16777216.0)",
+          "np.array([16777217], np.int32), np.array(16777216.0, np.float32)"),
+        ("torch.tensor([16777216], dtype=torch.int32), torch.tensor(16777217, dtype=torch.int32) * 1.0",
+          "np.array([16777216], np.int32), np.array(16777217.0)",
+          "np.array([16777216], np.int32), np.array(16777217.0, np.float32)"),
     ],
     "comparison-wraps-number": [
         (f"torch.tensor([{k}], dtype=torch.uint8), {n}", f"np.array([{k}], np.uint8), {n}", f"np.array([{k}], np.uint8), {n}")
@@ -108,34 +138,48 @@ MORE = {
             "np.array([[0.1, 0.7, 3.3]], np.float16), np.array([[9.1, 0.3, 1.7]], np.float16)",
             "np.array([[0.1, 0.7, 3.3]], np.float16), np.array([[9.1, 0.3, 1.7]], np.float16)",
         ),
-        (f"torch.tensor([{BIG}], dtype=torch.float16), torch.ones(3, 1, dtype=torch.float16)", f"np.array([{BIG}], np.float16), np.ones((3, 1), np.float16)", f"np.array([{BIG}], np.float16), np.ones((3, 1), np.float16)"),
-        (f"torch.tensor({BIG}, dtype=torch.float16), torch.ones(3, dtype=torch.float16)", f"np.array({BIG}, np.float16), np.ones(3, np.float16)", f"np.array({BIG}, np.float16), np.ones(3, np.float16)"),
-        (f"torch.tensor([{BIG}], dtype=torch.float16), torch.ones(3, dtype=torch.float16)", f"np.array([{BIG}], np.float16), np.ones(3, np.float16)", f"np.array([{BIG}], np.float16), np.ones(3, np.float16)"),
-        (f"torch.tensor([[{BIG}]], dtype=torch.float16), torch.ones(1, 3, 1, dtype=torch.float16)", f"np.array([[{BIG}]], np.float16), np.ones((1, 3, 1), np.float16)", f"np.array([[{BIG}]], np.float16), np.ones((1, 3, 1), np.float16)"),
+        (f"torch.tensor([{BIG}], dtype=torch.float16), torch.ones(3, 1, dtype=torch.float16)",
+          f"np.array([{BIG}], np.float16), np.ones((3, 1), np.float16)",
+          f"np.array([{BIG}], np.float16), np.ones((3, 1), np.float16)"),
+        (f"torch.tensor({BIG}, dtype=torch.float16), torch.ones(3, dtype=torch.float16)",
+          f"np.array({BIG}, np.float16), np.ones(3, np.float16)",
+          f"np.array({BIG}, np.float16), np.ones(3, np.float16)"),
+        (f"torch.tensor([{BIG}], dtype=torch.float16), torch.ones(3, dtype=torch.float16)",
+          f"np.array([{BIG}], np.float16), np.ones(3, np.float16)",
+          f"np.array([{BIG}], np.float16), np.ones(3, np.float16)"),
+        (f"torch.tensor([[{BIG}]], dtype=torch.float16), torch.ones(1, 3, 1, dtype=torch.float16)",
+          f"np.array([[{BIG}]], np.float16), np.ones((1, 3, 1), np.float16)",
+          f"np.array([[{BIG}]], np.float16), np.ones((1, 3, 1), np.float16)"),
         (f"torch.tensor({BIG}, dtype=torch.float16)", f"np.array({BIG}, np.float16)", f"np.array({BIG}, np.float16)"),
         ("torch.full((5000,), 1.0, dtype=torch.float16)", "np.full(5000, 1.0, np.float16)", "np.full(5000, 1.0, np.float16)"),
-        ("torch.tensor([0.1, 0.7, 3.3, 9.1], dtype=torch.float16)", "np.array([0.1, 0.7, 3.3, 9.1], np.float16)", "np.array([0.1, 0.7, 3.3, 9.1], np.float16)"),
+        ("torch.tensor([0.1, 0.7, 3.3, 9.1], dtype=torch.float16)", "np.array([0.1, 0.7, 3.3, 9.1], np.float16)",
+          "np.array([0.1, 0.7, 3.3, 9.1], np.float16)"),
     ],
     "default-dtype": [
-        ("(1,), 1.0", "(1,), 1.0", "[1], 1.0"), ("2, periodic=False", "2", "2, False"), ("2", "2", "2"), ("0.0, 1.0, 2", "0.0, 1.0, 2", "0.0, 1.0, 2"),
+        ("(1,), 1.0", "(1,), 1.0", "[1], 1.0"), ("2, periodic=False", "2", "2, False"), ("2", "2", "2"),
+          ("0.0, 1.0, 2", "0.0, 1.0, 2", "0.0, 1.0, 2"),
         ("1.0", "1.0", "1.0"), ("2, periodic=False, beta=1.0", "2, 1.0", "2, False, 1.0"),
     ],
     "int-to-default-float": [
         ("torch.tensor([1]), torch.tensor([2])", "np.array([1]), np.array([2])", "np.array([1]), np.array([2])"),
     ],
     "int-float-promotion": [
-        ("[torch.ones(1, dtype=torch.int64), torch.ones(1, dtype=torch.float16)]", "[np.ones(1, np.int64), np.ones(1, np.float16)]", "[np.ones(1, np.int64), np.ones(1, np.float16)]"),
+        ("[torch.ones(1, dtype=torch.int64), torch.ones(1, dtype=torch.float16)]",
+          "[np.ones(1, np.int64), np.ones(1, np.float16)]", "[np.ones(1, np.int64), np.ones(1, np.float16)]"),
     ],
     "no-mixed-products": [
-        ("[torch.ones(1, 1), torch.ones(1, 1, dtype=torch.float64)]", "[np.ones((1, 1), np.float32), np.ones((1, 1))]", "[np.ones((1, 1), np.float32), np.ones((1, 1))]"),
+        ("[torch.ones(1, 1), torch.ones(1, 1, dtype=torch.float64)]", "[np.ones((1, 1), np.float32), np.ones((1, 1))]",
+          "[np.ones((1, 1), np.float32), np.ones((1, 1))]"),
     ],
     "no-half-fft": [("torch.ones(2, 2, dtype=torch.float16)", "np.ones((2, 2), np.float16)", "np.ones((2, 2), np.float16)")],
     "fft-of-integers": [("torch.ones(2, 2, dtype=torch.int64)", "np.ones((2, 2), np.int64)", "np.ones((2, 2), np.int64)")],
     "memory-format": [("torch.zeros(2, 3).t()", "np.zeros((2, 3), np.float32).T", "np.zeros((2, 3), np.float32).T")],
     "gather-negative": [],
     "pad-crops": [
-        ("torch.arange(4.0)[None], (-1, -1)", "np.arange(4, dtype=np.float32)[None], ((0, 0), (-1, -1))", "np.arange(4, dtype=np.float32)[None], [-1, -1]"),
-        ("torch.ones(1, 4, 4), (-1, -1, 0, 0)", "np.ones((1, 4, 4), np.float32), ((0, 0), (0, 0), (-1, -1))", "np.ones((1, 4, 4), np.float32), [-1, -1, 0, 0]"),
+        ("torch.arange(4.0)[None], (-1, -1)", "np.arange(4, dtype=np.float32)[None], ((0, 0), (-1, -1))",
+          "np.arange(4, dtype=np.float32)[None], [-1, -1]"),
+        ("torch.ones(1, 4, 4), (-1, -1, 0, 0)", "np.ones((1, 4, 4), np.float32), ((0, 0), (0, 0), (-1, -1))",
+          "np.ones((1, 4, 4), np.float32), [-1, -1, 0, 0]"),
     ],
 }  # fmt: skip
 # Of single operators that refuse the arguments of both for another reason first.
@@ -159,7 +203,8 @@ OWN |= {(f"aten::{op}", "no-bool-product"): _BOOLS for op in ("dot", "vdot")}
 OWN |= {(f"aten::{op}", "missing-kernel"): _UINTS for op in ("sub", "subtract", "rsub", "max", "min")}
 OWN |= {
     ("aten::mv", "no-mixed-products"): (
-        "torch.ones(1, 1), torch.ones(1, dtype=torch.float64)", "np.ones((1, 1), np.float32), np.ones(1)", "np.ones((1, 1), np.float32), np.ones(1)",
+        "torch.ones(1, 1), torch.ones(1, dtype=torch.float64)", "np.ones((1, 1), np.float32), np.ones(1)",
+          "np.ones((1, 1), np.float32), np.ones(1)",
     ),
     ("aten::mv", "no-bool-product"): (
         "torch.tensor([[True]]), torch.tensor([True])", "np.array([[True]]), np.array([True])", "np.array([[True]]), np.array([True])",
@@ -169,7 +214,8 @@ OWN |= {
         "np.ones((1, 1, 1), np.float32), np.ones((1, 1, 1))",
     ),
     ("aten::bmm", "no-bool-product"): (
-        "torch.tensor([[[True]]]), torch.tensor([[[True]]])", "np.array([[[True]]]), np.array([[[True]]])", "np.array([[[True]]]), np.array([[[True]]])",
+        "torch.tensor([[[True]]]), torch.tensor([[[True]]])", "np.array([[[True]]]), np.array([[[True]]])",
+          "np.array([[[True]]]), np.array([[[True]]])",
     ),
     ("aten::kthvalue", "missing-kernel"): ("torch.tensor([True]), 1", "np.array([True]), 0", "np.array([True]), 1"),
     ("aten::einsum", "sum-dtype"): (
@@ -206,7 +252,8 @@ CHANGED = {(f"aten::{op}", "no-integers-linalg") for op in ("linalg_eig", "linal
 CHANGED |= {("aten::histogramdd", "missing-kernel")}
 NOT_THE_POINT = re.compile(
     r"missing|positional|unexpected keyword|Expected a value of type|invalid combination|must be Tensor|at most|takes"
-    r"|multiple values|failed to match any schema|unsupported operand|has no attribute|not defined|is not callable|must be tuple|required argument"
+    r"|multiple values|failed to match any schema|unsupported operand|has no attribute|not defined|is not "
+    r"callable|must be tuple|required argument"
 )
 
 
@@ -321,7 +368,8 @@ def of_pair(op: str, i: str, declared: dict) -> Iterator[Difference]:
                     made = Difference(
                         shown.id, shown.title, numpy_value="", torch_value="", where=shown.where,
                         torch=shown.torch if f"{spelled}(" in shown.torch else rewritten(shown.torch, subject, spelled, change),
-                        numpy=shown.numpy if n_from == n_to and f"{spelled}(" in shown.torch else rewritten(shown.numpy, n_from, n_to, change),
+                        numpy=shown.numpy if n_from == n_to and f"{spelled}(" in shown.torch
+                          else rewritten(shown.numpy, n_from, n_to, change),
                         kernel=rewritten(shown.kernel, subject, f"aten.{op.partition('::')[2]}", change),
                         in_torch=_if_can(shown.in_torch, subject, spelled, change),
                         in_numpy=_if_can(shown.in_numpy, n_from, n_to, change),

@@ -22,7 +22,8 @@ BOOKKEEPING = frozenset(
         "resize_", "resize_as_", "_resize_output_", "set_", "set_.source_Storage", "set_.source_Tensor",
         "set_.source_Storage_storage_offset", "set_.source_Tensor_storage_offset", "is_set_to",
         "_has_same_storage_numel", "_conj", "_neg_view", "lift_fresh", "is_pinned", "record_stream",
-        "_efficientzerotensor", "_sparse_coo_tensor_with_dims_and_tensors", "detach", "_make_dual", "_unpack_dual", "sym_size.int", "sym_stride.int", "sym_numel", "sym_storage_offset",
+        "_efficientzerotensor", "_sparse_coo_tensor_with_dims_and_tensors", "detach", "_make_dual", "_unpack_dual",
+          "sym_size.int", "sym_stride.int", "sym_numel", "sym_storage_offset",
     )
 )  # fmt: skip
 

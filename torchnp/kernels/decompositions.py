@@ -301,7 +301,8 @@ def _precheck_counted(bound: Bound, outs: list[ndarray]) -> None:
 
 
 _OF_RANK: Any = {
-    "like": np.linalg.matrix_rank, "differs": ["rank-of-vectors", "tolerance-of-zero", *_NO_INTEGERS], "writes": WriteSpec(out=_precheck_counted),
+    "like": np.linalg.matrix_rank, "differs": ["rank-of-vectors", "tolerance-of-zero", *_NO_INTEGERS],
+      "writes": WriteSpec(out=_precheck_counted),
 }  # fmt: skip
 _ABOVE = "Number of singular values above the tolerance, which may differ for each matrix."
 _BETWEEN = "linalg_matrix_rank.atol_rtol_float linalg_matrix_rank.atol_rtol_tensor"

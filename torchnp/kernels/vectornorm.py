@@ -34,7 +34,8 @@ _WRITES = WriteSpec(out=_precheck_alone)
 
 
 @kernel(
-    "linalg_vector_norm", like=np.linalg.vector_norm, differs=["no-integers-norm", "empty-dim", "zero-dim-axis", "half-norm", "norm-of-nothing"],
+    "linalg_vector_norm", like=np.linalg.vector_norm, differs=["no-integers-norm", "empty-dim", "zero-dim-axis",
+      "half-norm", "norm-of-nothing"],
     writes=_WRITES,
 )  # fmt: skip
 def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):

@@ -42,5 +42,6 @@ rows(
 )
 rows(
     "as_strided_scatter", _overwritten, "A copy with a strided window on its memory overwritten.", view=as_strided,
-    copied=lambda x: clone(x) if overlaps_itself(x) else storage_copied(x), like=np.lib.stride_tricks.as_strided, differs=["as-strided-storage", "as-strided-elements", "scatter-of-its-shape"],
+    copied=lambda x: clone(x) if overlaps_itself(x) else storage_copied(x), like=np.lib.stride_tricks.as_strided,
+      differs=["as-strided-storage", "as-strided-elements", "scatter-of-its-shape"],
 )  # fmt: skip

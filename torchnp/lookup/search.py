@@ -17,7 +17,8 @@ BARE = r"^(?:np|torch|aten|prims)(?:\.|::)"  # prefixes to drop before comparing
 
 # Filler words of a question: "what does torch.unique do in NumPy".
 FILLERS = {
-    "a", "an", "array", "arrays", "tensor", "tensors", "are", "become", "between", "can", "counterpart", "difference", "differences", "differ", "do", "does", "equivalent", "explain",
+    "a", "an", "array", "arrays", "tensor", "tensors", "are", "become", "between", "can", "counterpart", "difference",
+      "differences", "differ", "do", "does", "equivalent", "explain",
     "for", "from", "how", "i", "in", "is", "mean", "meaning", "my", "numpy", "of", "pytorch", "say", "the", "to", "torch", "use", "using",
     "what", "what's", "why", "with", "write",
 }  # fmt: skip
@@ -113,8 +114,11 @@ def _names() -> list[SearchEntry]:
         space, _, base = op.partition("::")
         made.append(_entry(base if space == "aten" else op, "name", (op,), base, weight(op, base)))
     for name, bases in {**spellings.PYTHON, **spellings.TORCH}.items():
-        made.append(_entry(name, "name", tuple(f"aten::{b}" for b in bases.split()), name.removeprefix("torch."), (False, False, False, False, len(name), name)))  # fmt: skip
-    likes = {f"np.{like.removeprefix('numpy.')}": tuple(ops) for like, ops in op_index.ops_like().items() if like[:6] == "numpy."}  # fmt: skip
+        made.append(_entry(name, "name", tuple(f"aten::{b}"
+          for b in bases.split()), name.removeprefix("torch."), (False, False, False, False, len(name),
+              name)))  # fmt: skip
+    likes = {f"np.{like.removeprefix('numpy.')}": tuple(ops)
+      for like, ops in op_index.ops_like().items() if like[:6] == "numpy."}  # fmt: skip
     likes |= {name: tuple(f"aten::{b}" for b in bases.split()) for name, bases in spellings.NUMPY.items()}
     likes |= {
         row.name.partition(" ")[0]: () for row in equivalents.NUMPY_ONLY if row.name.partition(" ")[0] not in likes
@@ -140,7 +144,8 @@ def _arguments() -> list[SearchEntry]:
     for argument, bases in ops_by_argument.ARGUMENTS.items():
         takers[argument] = [f"aten::{b}" for b in bases.split()]
     return [
-        _entry(f"{name}=" if name in ops_by_argument.ARGUMENTS else ops[0].partition("::")[2], "argument", tuple(ops), name, (0, 0, 0, 0, len(name), name))
+        _entry(f"{name}=" if name in ops_by_argument.ARGUMENTS else ops[0].partition("::")[2], "argument", tuple(ops),
+          name, (0, 0, 0, 0, len(name), name))
         for name, ops in takers.items()
         if ops
     ]  # fmt: skip

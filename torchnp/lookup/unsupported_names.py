@@ -45,7 +45,8 @@ GROUPS = (
     ("gives a NumPy array in the tensor's own memory, and runs no operator", "Tensor.numpy"),
     (
         "belongs to autograd or to modules",
-        "Tensor.backward Tensor.register_* Tensor.reinforce Tensor.requires_grad Tensor.grad* Tensor.retain_grad Tensor.volatile Tensor.name",
+        "Tensor.backward Tensor.register_* Tensor.reinforce Tensor.requires_grad Tensor.grad* Tensor.retain_grad "
+        "Tensor.volatile Tensor.name",
     ),
     (
         "belongs to a part of torch that has no operators on tensors",
@@ -93,12 +94,14 @@ GROUPS = (
         "np.intp np.long np.longdouble np.longlong np.number np.object_ np.short np.signedinteger np.single np.str_ "
         "np.timedelta64 np.ubyte np.uint* np.ulong np.ulonglong np.unsignedinteger np.ushort np.void np.matrix "
         "np.memmap np.ndarray np.ndenumerate np.ndindex np.nditer np.flatiter np.poly1d np.recarray np.record np.ufunc np.busdaycalendar "
-        "np.True_ np.False_ np.euler_gamma np.ScalarType np.sctypeDict np.typecodes np.index_exp np.bmat np.asmatrix np.random.BitGenerator np.random.MT19937 np.random.PCG64* np.random.Philox "
+        "np.True_ np.False_ np.euler_gamma np.ScalarType np.sctypeDict np.typecodes np.index_exp np.bmat "
+        "np.asmatrix np.random.BitGenerator np.random.MT19937 np.random.PCG64* np.random.Philox "
         "np.random.SFC64 np.random.SeedSequence np.linalg.LinAlgError np.int8 np.int16 np.int32 np.int64",
     ),
     (
         "is a setting or asks about NumPy itself",
-        "np.errstate np.printoptions np.set* np.get* np.geterr np.show_* np.test np.*.test np.info np.little_endian np.random.*bit_generator",
+        "np.errstate np.printoptions np.set* np.get* np.geterr np.show_* np.test np.*.test np.info "
+        "np.little_endian np.random.*bit_generator",
     ),
     (
         "reads, writes or prints text and files",

@@ -54,7 +54,8 @@ FAMILIES = (
 
 ELEMENTWISE = (
     rule(
-        "ge gt le lt greater greater_equal less less_equal maximum minimum max min fmax fmin fmod remainder floor_divide atan2 arctan2 copysign "
+        "ge gt le lt greater greater_equal less less_equal maximum minimum max min fmax fmin fmod remainder "
+        "floor_divide atan2 arctan2 copysign "
         "clamp clamp_max clamp_min clip heaviside sort argsort topk amax amin aminmax argmax argmin ceil floor round trunc",
         dtypes="ordered",
     ),

@@ -23,8 +23,11 @@ def _offsets_to_the_end(call: Any) -> bool:
 
 
 # With indices and offsets of other ranks, or empty ones, torch reads and writes out of bounds.
-BAG = {"weight": T("n m"), "indices": tame(lambda c: T("4", "index", (0, "n-1"), layout="c")), "offsets": tame(lambda c: T("b", c.choose((*[c.held["indices"].dtype] * 3, "int64", "int32")), (0, 0), layout="c")), "mode": I(0, 2), "include_last_offset": _offsets_to_the_end,
-       "per_sample_weights": lambda c: c.array(T("4", "same")) if c.wild or not c.held.get("mode") else None, "padding_idx": C((-1, 0))}  # fmt: skip
+BAG = {"weight": T("n m"), "indices": tame(lambda c: T("4", "index", (0, "n-1"), layout="c")),
+  "offsets": tame(lambda c: T("b", c.choose((*[c.held["indices"].dtype] * 3, "int64", "int32")), (0, 0), layout="c")),
+  "mode": I(0, 2), "include_last_offset": _offsets_to_the_end,
+       "per_sample_weights": lambda c: c.array(T("4", "same")) if c.wild or not c.held.get("mode") else None,
+         "padding_idx": C((-1, 0))}  # fmt: skip
 
 GRADIENTS_OF_VIEWS_AND_INDEXING = (
     rule(

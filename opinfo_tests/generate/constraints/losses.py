@@ -29,7 +29,8 @@ STATISTICS = {
     **dict.fromkeys(("save_invstd", "save_var", "save_var_transform"), statistics(True, "positive")),
     **dict.fromkeys(("train", "update"), lambda c: bool(c.size("training"))),
 }
-NLL = {"self": T("n c"), "target": T("n", "int64", (0, "c-1")), "weight": T("c", "same"), "total_weight": T("", "same", "positive"), "label_smoothing": C((0.0, 0.1)),
+NLL = {"self": T("n c"), "target": T("n", "int64", (0, "c-1")), "weight": T("c", "same"),
+  "total_weight": T("", "same", "positive"), "label_smoothing": C((0.0, 0.1)),
        "grad_output": T("", "same")}  # fmt: skip
 
 
@@ -190,7 +191,8 @@ NORMS_AND_LOSSES = (
     ),
     rule("binary_cross_entropy_backward", args={"grad_output": T("any"), "self": T("like", "same", "unit")}),
     rule(
-        "binary_cross_entropy_with_logits mse_loss l1_loss huber_loss smooth_l1_loss soft_margin_loss* kl_div poisson_nll_loss mse_loss_backward "
+        "binary_cross_entropy_with_logits mse_loss l1_loss huber_loss smooth_l1_loss soft_margin_loss* kl_div "
+        "poisson_nll_loss mse_loss_backward "
         "huber_loss_backward smooth_l1_loss_backward",
         args={"target": T("like", "same"), "weight": T("like", "same"), "pos_weight": T("like", "same")},
     ),

@@ -27,7 +27,8 @@ DEFAULTS = (
         values="tame",
     ),
     rule(
-        "mm bmm addmm* addbmm baddbmm mv addmv addr dot vdot inner ger outer matmul linear bilinear linalg_matmul einsum chain_matmul linalg_multi_dot "
+        "mm bmm addmm* addbmm baddbmm mv addmv addr dot vdot inner ger outer matmul linear bilinear "
+        "linalg_matmul einsum chain_matmul linalg_multi_dot "
         "tensordot kron cross linalg_cross _addmm_activation",
         dtypes="inexact",
         mixed=3,

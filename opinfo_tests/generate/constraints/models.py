@@ -36,7 +36,8 @@ def mask_of_scores(call: Any) -> Any:
     return closing(call, call.array(T(call.choose(MASKS), call.choose(["same", "same", "bool"]))))
 
 
-QKV = {"query": T("n g*r h 4"), "key": T("n g w 4", "same"), "value": T("n g w 4", "same"), "dropout_p": C((0.0,)), "dropout_mask": T("n g*r h w", "bool"), "scale": C((None, 0.3, -0.5)),
+QKV = {"query": T("n g*r h 4"), "key": T("n g w 4", "same"), "value": T("n g w 4", "same"), "dropout_p": C((0.0,)),
+  "dropout_mask": T("n g*r h w", "bool"), "scale": C((None, 0.3, -0.5)),
        "enable_gqa": lambda c: c.size("r") > 1 or c.chance(30), "attn_mask": mask_of_scores,
        "is_causal": lambda c: c.held.get("attn_mask") is None and c.chance(50)}  # fmt: skip
 # torch's loops read each head's values as contiguous, whatever the strides.
@@ -240,8 +241,10 @@ _CTC = {
     "blank": lambda c: c.size("blank"),
 }
 # torch reads the bag sizes as contiguous, whatever their strides.
-_BAG_GRAD = {"grad": T("2 m"), "indices": T("4", "int64", (0, 2)), "offsets": T("2", "int64", (0, 0)), "offset2bag": T("4", "int64", (0, 1)), "bag_size": T("2", "int64", (2, 2), layout="c"),
-             "maximum_indices": T("2 m", "int64", (0, 2)), "num_weights": C((3,)), "mode": C((0, 1, 2)), "sparse": C((False,)), "padding_idx": C((-1, 1)),
+_BAG_GRAD = {"grad": T("2 m"), "indices": T("4", "int64", (0, 2)), "offsets": T("2", "int64", (0, 0)),
+  "offset2bag": T("4", "int64", (0, 1)), "bag_size": T("2", "int64", (2, 2), layout="c"),
+             "maximum_indices": T("2 m", "int64", (0, 2)), "num_weights": C((3,)), "mode": C((0, 1, 2)),
+               "sparse": C((False,)), "padding_idx": C((-1, 1)),
              "per_sample_weights": lambda c: c.array(T("4", "same")) if not c.held["mode"] and c.chance(50) else None,
              "scale_grad_by_freq": C((False, True)), "weight": T("3 m", "same")}  # fmt: skip
 # Lengths of two segments of 4 rows; two batches of them lie along the next dimension.
@@ -279,9 +282,13 @@ _REDUCE = {
     "unsafe": C((False, True)),
 }
 _SEGMENTED = {"sizes": {"offsets": (0, 1)}, "always": frozenset(["lengths", "offsets", "axis"])}
-_HEADS = {"embed_dim": C((4,)), "num_head": I("heads", "heads"), "num_heads": I("heads", "heads"), "qkv_weight": T("12 4", "same"), "qkv_bias": T("12", "same"), "proj_weight": T("4 4", "same"), "proj_bias": T("4", "same"),
-          "mask": lambda c: c.array(T(("h h", "n h", "n heads h h")[c.size("type")], "bool")), "mask_type": D(lambda c: c.size("type") if c.held.get("mask") else None)}  # fmt: skip
-_FUSED: dict[str, Any] = {"dtypes": "wide", "values": "tame", "sizes": {"h": (1, 3), "type": (0, 2), "heads": (1, 2)}, "wild": 0, "mixed": 0,
+_HEADS = {"embed_dim": C((4,)), "num_head": I("heads", "heads"), "num_heads": I("heads", "heads"),
+  "qkv_weight": T("12 4", "same"), "qkv_bias": T("12", "same"), "proj_weight": T("4 4", "same"),
+  "proj_bias": T("4", "same"),
+          "mask": lambda c: c.array(T(("h h", "n h", "n heads h h")[c.size("type")], "bool")),
+            "mask_type": D(lambda c: c.size("type") if c.held.get("mask") else None)}  # fmt: skip
+_FUSED: dict[str, Any] = {"dtypes": "wide", "values": "tame", "sizes": {"h": (1, 3), "type": (0, 2), "heads": (1, 2)},
+  "wild": 0, "mixed": 0,
                           "always": frozenset(["mask", "mask_type"])}  # fmt: skip
 
 # Equation -> shapes of its operands.

@@ -14,14 +14,16 @@ from .constraint import C, I, N, Ordered, T, rule
 # Kernels that do not check their arguments: with invalid ones torch crashes or returns stray memory.
 UNCHECKED = frozenset(
     ["_weight_int8pack_mm", "_weight_int4pack_mm_for_cpu", "_dyn_quant_matmul_4bit", "_dyn_quant_pack_4bit_weight",
-     "_convert_weight_to_int4pack_for_cpu",      "_validate_compressed_sparse_indices", "_validate_sparse_csr_tensor_args", "_validate_sparse_csc_tensor_args",
+     "_convert_weight_to_int4pack_for_cpu",      "_validate_compressed_sparse_indices",
+       "_validate_sparse_csr_tensor_args", "_validate_sparse_csc_tensor_args",
      "_validate_sparse_bsr_tensor_args", "_validate_sparse_bsc_tensor_args", "_validate_sparse_compressed_tensor_args",
      "_validate_sparse_coo_tensor_args", "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward",
      "_fused_moving_avg_obs_fq_helper",
      "_fused_moving_avg_obs_fq_helper_functional", "fused_moving_avg_obs_fake_quant", "choose_qparams_optimized",
      "_scaled_mm", "_scaled_mm_v2", "_scaled_grouped_mm", "_scaled_grouped_mm_v2", "_grouped_mm",
      "_saturate_weight_to_fp16", "_print", "_unpack_dual", "resize_", "resize_as_", "set_", "set", "requires_grad_", "record_stream",
-     "_nnpack_spatial_convolution", "rrelu_with_noise.out", "_compute_linear_combination.out", "_cummax_helper", "_cummin_helper", "_sobol_engine_ff_", "_sobol_engine_initialize_state_",
+     "_nnpack_spatial_convolution", "rrelu_with_noise.out", "_compute_linear_combination.out", "_cummax_helper",
+       "_cummin_helper", "_sobol_engine_ff_", "_sobol_engine_initialize_state_",
      "_sobol_engine_scramble_"]
 )  # fmt: skip
 

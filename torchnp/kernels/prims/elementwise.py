@@ -39,7 +39,8 @@ _UNARY: dict[str, list[str]] = {
 }  # fmt: skip
 _BINARY: dict[str, list[str]] = {
     "remainder": ["integer-division-by-zero", "remainder-zero-sign", "no-bool-remainder"],
-    "pow": ["integer-negative-powers", "power-of-bools"], "mul": ["number-wraps"], "maximum": ["missing-kernel"], "minimum": ["missing-kernel"],
+    "pow": ["integer-negative-powers", "power-of-bools"], "mul": ["number-wraps"], "maximum": ["missing-kernel"],
+      "minimum": ["missing-kernel"],
     "shift_left": ["missing-kernel"], "shift_right_arithmetic": ["missing-kernel"],
     "hypot": ["float-functions-refuse-integers"], "nextafter": ["float-functions-refuse-integers"],
 }  # fmt: skip

@@ -56,7 +56,8 @@ CALLS = {
         ("topk", of(torch.complex64, 2), 1),
         ("lerp.Tensor", *[of(torch.int32, 2)] * 3),
     ],
-    "overflow": [("clamp", f32(2), math.nan, 2j), ("fill.Scalar", of(torch.uint8, 2), 255.5), ("celu", f32(2), 2j), ("add.Tensor", f32(2), f32(2), 1e39)],
+    "overflow": [("clamp", f32(2), math.nan, 2j), ("fill.Scalar", of(torch.uint8, 2), 255.5), ("celu", f32(2), 2j),
+      ("add.Tensor", f32(2), f32(2), 1e39)],
     "cannot_cast": [
         ("add_.Tensor", of(torch.int64, 2), f32(2)),
         ("add.out", f32(2), f32(2), {"out": of(torch.int16, 2)}),

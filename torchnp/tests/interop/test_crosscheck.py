@@ -48,7 +48,8 @@ CASES = {
     "refuses": (Broken({"sin": refuse}), lambda x: x.sin(), "aten::sin", "error"),
     "refuses otherwise": (Broken({"mm": refuse}), lambda x: x.mm(x[:1]), "aten::mm", "error"),
     "accepts": (Broken({"mm": lambda self, mat2: self}), lambda x: x.mm(x[:1]), "aten::mm", "error"),
-    "results": (Broken({"aminmax": lambda self, dim=None, keepdim=False: (self.max(), self.max())}), lambda x: x.aminmax(), "aten::aminmax", "values"),
+    "results": (Broken({"aminmax": lambda self, dim=None, keepdim=False: (self.max(), self.max())}),
+      lambda x: x.aminmax(), "aten::aminmax", "values"),
     "generator": (Broken({"rand": lambda size, **_: np.zeros(size, np.float32)}), lambda x: torch.rand(2), "aten::rand", "values"),
 }  # fmt: skip
 

@@ -275,12 +275,15 @@ SINGLE = dt.cast(np.array([[1e30], [2.0]]), dt.bfloat16)
 @pytest.mark.parametrize(
     "row, args, kwargs",
     [
-        ("mse_loss_backward.grad_input", (some(dt.float32, 2), some(dt.bfloat16, 2), some(dt.float32, 2), 2), {"grad_input": np.zeros(2, np.int64)}),
-        ("mse_loss_backward.grad_input", (some(dt.float32, 2), some(dt.bfloat16, 2), some(dt.float32, 2), 2), {"grad_input": np.zeros(2, np.float32)}),
+        ("mse_loss_backward.grad_input", (some(dt.float32, 2), some(dt.bfloat16, 2), some(dt.float32, 2), 2),
+          {"grad_input": np.zeros(2, np.int64)}),
+        ("mse_loss_backward.grad_input", (some(dt.float32, 2), some(dt.bfloat16, 2), some(dt.float32, 2), 2),
+          {"grad_input": np.zeros(2, np.float32)}),
         ("huber_loss.out", (some(dt.bfloat16, 2), some(dt.float32, 2), 0, 0.25), {"out": np.zeros(2)}),
         ("multilabel_margin_loss", (np.array(1.0), np.zeros((1, 1), np.int64)), {}),
         ("nll_loss_backward", (np.array(1.0), np.ones(2), np.zeros(1, np.int64), None, 1, -100, np.array(1.0)), {}),
-        ("_embedding_bag_backward", (np.ones((2, 1)), BAGS, np.zeros(4, np.int64)[::2], BAGS[::2], BAGS[:2], BAGS[:2, None], 3, False, 0, False, None), {}),
+        ("_embedding_bag_backward", (np.ones((2, 1)), BAGS, np.zeros(4, np.int64)[::2], BAGS[::2], BAGS[:2],
+          BAGS[:2, None], 3, False, 0, False, None), {}),
         ("embedding_bag", (some(dt.float8_e5m2, 3, 3), BAGS, BAGS[:1]), {}),
         ("linalg_cholesky", (some(dt.float8_e5m2, 1, 1),), {}),
         ("bilinear", (some(dt.float16, 1, 1), some(dt.float16, 1, 3), some(dt.float16, 1, 1, 3), some(dt.float32, 1)), {}),

@@ -82,7 +82,8 @@ def test_see_also_names_what_python_code_can_call():
 @pytest.mark.parametrize(
     ("written", "meant"),
     [("torch.repeat", "Tensor.repeat"), ("torch.copy", "np.copy"), ("np.cat", "torch.cat"), ("torch.expand_dims", "np.expand_dims"),
-     ("torch.astype", "np.astype"), ("np.unsqueeze", "torch.unsqueeze"), ("Tensor.einsum", "torch.einsum"), ("torch.percentile", "np.percentile")],
+     ("torch.astype", "np.astype"), ("np.unsqueeze", "torch.unsqueeze"), ("Tensor.einsum", "torch.einsum"),
+       ("torch.percentile", "np.percentile")],
 )  # fmt: skip
 def test_a_name_that_does_not_exist_is_said_to_and_leads_to_another(written, meant):
     meaning = meaning_of(written)

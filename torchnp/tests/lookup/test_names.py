@@ -57,7 +57,8 @@ def test_modules_by_the_functions_that_they_call():
      ("x[x > 0]", "x[mask]"), ("x[(x > 0) & (x < 2)]", "x[mask]"), ("x[:, ::-1]", "x[::-1]"), ("x[1::3]", "x[::2]"), ("x[1:-1]", "x[a:b]"),
      ("img[..., None]", "x[None]"), ("x[..., 1:]", "x[...]"), ("x[1:, :-1]", "x[...]"), ("x[:, [0, 1]]", "x[:, index]"),
      ("x[[0, 2]]", "x[index]"), ("x[-1, 2]", "x[i]"), ("x.cumsum(0)", "Tensor.cumsum"), ("np.linalg.norm(x - y)", "np.linalg.norm"),
-     ("x[mask, :]", "x[mask, :]"), ("x[idx, :]", "x[index, :]"), ("x[:, idx]", "x[:, index]"), ("x[i, j]", "x[i, j]"), ("x[rows, cols]", "x[rows, cols]"),
+     ("x[mask, :]", "x[mask, :]"), ("x[idx, :]", "x[index, :]"), ("x[:, idx]", "x[:, index]"), ("x[i, j]", "x[i, j]"),
+       ("x[rows, cols]", "x[rows, cols]"),
      ("a[i, j] = v", "x[i, j] = v"), ("~a", "~"), ("-x", "-x"), ("x[[0, 1], [1, 2]]", "x[rows, cols]"), ("x[idx]", "x[index]"),
      ("nn.Linear(3, 4)", "F.linear"), ("Linear", "F.linear"), ("max-with-indices", "max-with-indices")],
 )  # fmt: skip
@@ -67,7 +68,8 @@ def test_code_as_it_is_written(written, known):
 
 @pytest.mark.parametrize(
     "written",
-    ["x[mask, :]", "x[idx, :]", "x[:, idx]", "x[i, j]", "x[rows, cols]", "a[i, j] = v", "~a", "-x", "-7 // 2", "x @ y.T", "x[x > 0] = 0", "x[1:3]",
+    ["x[mask, :]", "x[idx, :]", "x[:, idx]", "x[i, j]", "x[rows, cols]", "a[i, j] = v", "~a", "-x", "-7 // 2",
+      "x @ y.T", "x[x > 0] = 0", "x[1:3]",
      "x[..., 0]", "img[:, ::-1]", "x[None]", "x[idx] += 1", "x[:, [0, 1]]", "x[-1, 2]", "x[[0, 2]]", "a == b", "x[1::3]"],
 )  # fmt: skip
 def test_patterns_read_code_as_its_syntax_tree_says(written):

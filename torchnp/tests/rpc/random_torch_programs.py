@@ -212,19 +212,23 @@ REDUCTIONS = [
     choose("torch.einsum('...i,...i->...', {x}, {like})", "torch.dot({x}, {x})", "torch.vdot({x}, {x})"),
     choose("{x}.index_select({dim}, torch.tensor([0]))", "{x}.gather({dim}, torch.zeros_like({x}, dtype=torch.int64))"),
     choose("torch.take_along_dim({x}, {x}.argsort({dim}, stable=True), {dim})", "{x}.repeat(2, *[1] * {x}.dim())", "{x}.tile(2)"),
-    choose("{x}.index_add({dim}, torch.tensor([0]), {x}.narrow({dim}, 0, 1))", "{x}.scatter({dim}, torch.zeros_like({x}, dtype=torch.int64), 1)"),
+    choose("{x}.index_add({dim}, torch.tensor([0]), {x}.narrow({dim}, 0, 1))",
+      "{x}.scatter({dim}, torch.zeros_like({x}, dtype=torch.int64), 1)"),
 ]
 WRITES = [
     choose("{x}[{index}] = {other}", "{x}[{index}] += {number}", "{x}[{index}] *= {number}"),
     choose("{x}.add_({other})", "{x}.mul_({other})", "{x}.sub_({other}, alpha=2)", "{x}.div_(2)", "{x}.neg_()", "{x}.pow_(2)"),
     choose("{x}.copy_({other})" , "{x}.copy_({like})", "{x}.fill_({number})", "{x}.zero_()", "{x}.clamp_(-2, 2)", "{x}.relu_()"),
     choose("{x}.masked_fill_({like} > 0, {number})", "{x}.index_fill_({dim}, torch.tensor([0]), {number})", "{x}.tril_()"),
-    choose("{x}.T.mul_({number})", "{x}.conj().add_({number})", "{x}.imag.add_({number})", "{x}.real.mul_({number})", "{x}.mH.add_({number})"),
+    choose("{x}.T.mul_({number})", "{x}.conj().add_({number})", "{x}.imag.add_({number})", "{x}.real.mul_({number})",
+      "{x}.mH.add_({number})"),
     choose("{x}.data.add_(1)", "{x}.detach().mul_(2)", "{x}.requires_grad_()"),
-    choose("torch.add({x}, {other}, out={x})", "torch.mul({x}, {like}, out={like})", "torch.sum({x}.clone(), {dim}, out={like})", "torch.abs({x}, out={x})"),
+    choose("torch.add({x}, {other}, out={x})", "torch.mul({x}, {like}, out={like})",
+      "torch.sum({x}.clone(), {dim}, out={like})", "torch.abs({x}, out={x})"),
     choose("exec('with torch.no_grad(): {x}.mul_(2)')", "exec('with torch.no_grad(): {x}.zero_()')"),
     choose("torch._foreach_add_([{x}], 1)", "torch._foreach_mul_([{x}], [{like}])", "{x}.index_put_((torch.tensor([0]),), {like})"),
-    choose("{x}.scatter_add_({dim}, torch.zeros_like({x}, dtype=torch.int64), {x}.clone())", "{x}.diagonal().fill_(2)", "{x}.view(-1)[:1].mul_(3)"),
+    choose("{x}.scatter_add_({dim}, torch.zeros_like({x}, dtype=torch.int64), {x}.clone())", "{x}.diagonal().fill_(2)",
+      "{x}.view(-1)[:1].mul_(3)"),
 ]
 GRADIENTS = [
     choose("{x}.sum().abs().backward()", "{x}.sum().abs().backward(retain_graph=True)", "{x}.backward({x}.detach())"),

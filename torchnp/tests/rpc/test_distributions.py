@@ -59,7 +59,8 @@ CASES = {
 PARAMETERS = torch.tensor([0.5, 1.0, 2.0])
 DRAWS = 2000
 # What has no variance, or none that so few draws show.
-WILD = {"Cauchy", "HalfCauchy", "Categorical", "LKJCholesky", "LogisticNormal", "FisherSnedecor", "OneHotCategoricalStraightThrough"}  # fmt: skip
+WILD = {"Cauchy", "HalfCauchy", "Categorical", "LKJCholesky", "LogisticNormal", "FisherSnedecor",
+  "OneHotCategoricalStraightThrough"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -174,7 +174,9 @@ def text_of_sizes(deep):
 GROWN = {
     "members": lambda n: hostile.pack(hostile.MEMBERS | {f"extra/{i}": b"" for i in range(n)}),
     "models": lambda n: hostile.pack(hostile.MEMBERS | {f"models/{i}.json": b"{}" for i in range(n)}),
-    "member of a long name": lambda n: hostile.pack(hostile.MEMBERS | {"a/" * min(n, 30000) + "b": b"1"} | {f"x{i}/{'y/' * 200}z": b"" for i in range(n // 200)}),
+    "member of a long name": lambda n: hostile.pack(hostile.MEMBERS | {"a/" * min(n,
+          30000) + "b": b"1"} | {f"x{i}/{'y/' * 200}z": b""
+      for i in range(n // 200)}),
     "weights in members": stored,
     "weights in one member": grown(WEIGHTS, weights),
     "keys, one twice at the end": raw(MODEL, lambda n: "{" + "".join(f'"k{i}": 0, ' for i in range(n)) + f'"k{n - 1}": 0}}'),
@@ -192,9 +194,12 @@ GROWN = {
     "nodes of unknown functions": grown(MODEL, lambda r, n: chain(r, n, "function{}")),
     "nodes of one argument missing": grown(MODEL, lambda r, n: chain(r, n, "torch.ops.aten.add.Tensor")),
     "arguments of a node": grown(MODEL, lambda r, n: graph(r)["nodes"][0]["inputs"].extend([NODE["inputs"][0]] * n)),
-    "results of a node": grown(MODEL, lambda r, n: graph(r)["nodes"][0]["outputs"].extend({"as_tensor": {"name": f"r{i}"}} for i in range(n))),
+    "results of a node": grown(MODEL, lambda r,
+          n: graph(r)["nodes"][0]["outputs"].extend({"as_tensor": {"name": f"r{i}"}}
+      for i in range(n))),
     "numbers of an argument": grown(MODEL, lambda r, n: graph(r)["nodes"][0]["inputs"][0].update(arg={"as_ints": [1] * n})),
-    "tensors of an argument": grown(MODEL, lambda r, n: graph(r)["nodes"][0]["inputs"][0].update(arg={"as_tensors": [{"name": "input"}] * n})),
+    "tensors of an argument": grown(MODEL, lambda r,
+      n: graph(r)["nodes"][0]["inputs"][0].update(arg={"as_tensors": [{"name": "input"}] * n})),
     "graphs in graphs": grown(MODEL, inner_graphs),
     "effects": grown(MODEL, effects),
     "tensors": grown(MODEL, lambda r, n: graph(r)["tensor_values"].update((f"q{i}", graph(r)["tensor_values"]["input"]) for i in range(n))),
@@ -202,11 +207,16 @@ GROWN = {
     "sizes of deep sums": grown(MODEL, text_of_sizes(20)),
     "guards": grown(MODEL, lambda r, n: r.update(guards_code=["L['input'].size()[0] < 1000000"] * n)),
     "guards of many comparisons": grown(MODEL, lambda r, n: r.update(guards_code=["<".join(["1"] * 4000)] * (n // 4000 + 1))),
-    "ranges": grown(MODEL, lambda r, n: r["range_constraints"].update((f"s{i}", {"min_val": 2, "max_val": None}) for i in range(1000, 1000 + n))),
+    "ranges": grown(MODEL, lambda r, n: r["range_constraints"].update((f"s{i}", {"min_val": 2, "max_val": None})
+      for i in range(1000, 1000 + n))),
     "calls": grown(MODEL, lambda r, n: module(r)["module_call_graph"].extend([{"fqn": "x"}] * n)),
     "structure of many values": grown(MODEL, lambda r, n: call(r).update(out_spec=wide_spec(n))),
-    "structure of many keys": grown(MODEL, lambda r, n: call(r).update(out_spec=wide_spec(n, "builtins.dict", json.dumps([f"k{i}" for i in range(n)])))),
-    "structure of keys that come twice": grown(MODEL, lambda r, n: call(r).update(out_spec=wide_spec(n, "builtins.dict", json.dumps([f"k{i // 2}" for i in range(n)])))),
+    "structure of many keys": grown(MODEL, lambda r, n: call(r).update(out_spec=wide_spec(n, "builtins.dict",
+          json.dumps([f"k{i}"
+      for i in range(n)])))),
+    "structure of keys that come twice": grown(MODEL, lambda r,
+          n: call(r).update(out_spec=wide_spec(n, "builtins.dict", json.dumps([f"k{i // 2}"
+      for i in range(n)])))),
     "structure of long keys": grown(MODEL, long_keys),
     "structure of named tuples": grown(MODEL, named_tuples),
     "names of arguments": grown(MODEL, lambda r, n: call(r).update(forward_arg_names=[f"a{i}" for i in range(n)])),

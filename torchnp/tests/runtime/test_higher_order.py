@@ -86,7 +86,8 @@ CASES = {
     "of sizes": (OfSizes, lambda: [(f * torch.ones(n, 3),) for f, n in ((1, 3), (-1, 3), (1, 6))], ({0: AUTO},)),
     "loop": (Loop, lambda: [(torch.randn(4, 3), torch.tensor(n)) for n in (3, 0, 1)], None),
     "newton": (Newton, lambda: [(torch.rand(4) + n,) for n in (1, 30)], None),
-    "mapped": (Mapped, lambda: [((torch.randn(n, 3), torch.randn(n, 2, 3)), torch.randn(3)) for n in (4, 2)], (({0: AUTO}, {0: AUTO}), None)),
+    "mapped": (Mapped, lambda: [((torch.randn(n, 3), torch.randn(n, 2, 3)), torch.randn(3))
+      for n in (4, 2)], (({0: AUTO}, {0: AUTO}), None)),
     "recurrence": (Recurrence, lambda: [(torch.randn(3), torch.randn(n, 3)) for n in (5, 2)], (None, {0: AUTO})),
     "asserted": (Asserted, lambda: [(torch.eye(2) + 0.5,)], None),
 }  # fmt: skip

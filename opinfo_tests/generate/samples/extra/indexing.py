@@ -70,7 +70,8 @@ RARE = [
     *(f"s    {op}  (torch.zeros(3,2, dtype=torch.{dtype}){turned}{dims})"
       for (op, dims), dtype, turned in product(
           (("flip", ", [0]"), ("flip", ", [1]"), ("fliplr", ""), ("flipud", ""), ("rot90", "")), ("uint16", "float8_e5m2"), ("", ".t()"))),
-    *(f"s    scatter_reduce.two  (torch.zeros(3, dtype=torch.uint16), 0, torch.tensor([1]), torch.zeros(1, dtype=torch.uint16), '{r}', include_self={own})"
+    *(f"s    scatter_reduce.two  (torch.zeros(3, dtype=torch.uint16), 0, torch.tensor([1]), torch.zeros(1, "
+      f"dtype=torch.uint16), '{r}', include_self={own})"
       for r, own in product(("sum", "prod", "mean", "amax", "amin"), (False, True))),
     *(f"s    unfold_backward  (torch.zeros(2,2, dtype=torch.{dtype}), [4], 0, 2, {step})"
       for dtype, step in product(("uint16", "float8_e5m2"), (1, 2))),
@@ -124,7 +125,8 @@ PUTS = [
       for op, src in (("index_select", ""), ("index_add", ", x(1,0)"), ("index_copy", ", x(1,0)"), ("index_fill.int_Scalar", ", 2.0"),
                       ("index_reduce", ", x(1,0), 'prod'"))),
     *(f"s    {op}  (x(3), 0, torch.tensor([7,1,-8]){src})"
-      for op, src in (("index_select", ""), ("gather", ""), ("index_add", ", x(3)"), ("index_copy", ", x(3)"), ("index_fill.int_Scalar", ", 2.0"),
+      for op, src in (("index_select", ""), ("gather", ""), ("index_add", ", x(3)"), ("index_copy", ", x(3)"),
+            ("index_fill.int_Scalar", ", 2.0"),
                       ("scatter.src", ", x(3)"), ("index_reduce", ", x(3), 'prod'"))),
     "s    set_.source_Tensor_storage_offset  (x(0).half(), x(8)[2:], 1, [3], [1])",
     "s    _new_zeros_with_same_feature_meta  (x(3,2), ints(4), self_num_batch_dims=1)",

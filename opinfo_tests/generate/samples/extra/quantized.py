@@ -8,24 +8,35 @@ f    _grouped_mm  (x(2,16,32), x(32,16), torch.tensor([8,16],dtype=torch.int32))
 f    _grouped_mm  (x(16,32), x(32,16), torch.tensor([8,32],dtype=torch.int32))
 f    _grouped_mm  (x(2,16,32), x(2,32,16))
 f    _grouped_mm  (x(16,32), x(32,12), None)
-s    _scaled_mm  (x(4,7).to(torch.float8_e4m3fn), x(7,5).to(torch.float8_e4m3fn), torch.tensor(0.5), torch.tensor(3.0), x(5), None, torch.float32)
+s    _scaled_mm  (x(4,7).to(torch.float8_e4m3fn), x(7,5).to(torch.float8_e4m3fn), torch.tensor(0.5),
+         torch.tensor(3.0), x(5), None, torch.float32)
 s    _scaled_mm  (x(4,7).to(torch.float8_e5m2), x(5,7).to(torch.float8_e4m3fn).t(), p(4,1), p(1,5), None, None, torch.bfloat16)
-s    _scaled_mm  (torch.full((4,16), 440.).to(torch.float8_e4m3fn), torch.full((16,5), 40.).to(torch.float8_e4m3fn), torch.tensor(1.), torch.tensor(1.))
-s    _scaled_mm  (torch.full((4,16), 5e4).to(torch.float8_e5m2), torch.full((16,5), 40.).to(torch.float8_e5m2), torch.tensor(1.), torch.tensor(1.))
-s    _scaled_mm  (x(2,7).to(torch.float8_e4m3fn), x(7,3).to(torch.float8_e4m3fn), torch.tensor(0.5), torch.tensor(3.0), None, None, torch.float32)
+s    _scaled_mm  (torch.full((4,16), 440.).to(torch.float8_e4m3fn), torch.full((16,5), 40.).to(torch.float8_e4m3fn),
+         torch.tensor(1.), torch.tensor(1.))
+s    _scaled_mm  (torch.full((4,16), 5e4).to(torch.float8_e5m2), torch.full((16,5), 40.).to(torch.float8_e5m2),
+         torch.tensor(1.), torch.tensor(1.))
+s    _scaled_mm  (x(2,7).to(torch.float8_e4m3fn), x(7,3).to(torch.float8_e4m3fn), torch.tensor(0.5),
+         torch.tensor(3.0), None, None, torch.float32)
 s    _scaled_mm  (x(3,5).to(torch.float8_e5m2), x(5,5).to(torch.float8_e5m2), p(3,1), p(1,5), x(5), None, torch.float32)
 s    _scaled_mm  (x(4,7).to(torch.float8_e5m2), x(7,6), torch.tensor(0.5), torch.tensor(3.0))
-s    _scaled_mm_v2  (x(4,7).to(torch.float8_e5m2), x(7,5).to(torch.float8_e4m3fn), [torch.tensor(0.5)], [0], [0], [torch.tensor(3.0)], [0], [0], x(5), torch.float16)
-s    _scaled_mm_v2  (x(3,4).to(torch.float8_e5m2), x(4,2).to(torch.float8_e5m2), [torch.tensor(1.5)], [0], [0], [torch.tensor(2.0)], [0], [0], x(2), torch.float32)
-s    _scaled_mm_v2  (x(2,7).to(torch.float8_e5m2), x(7,3).to(torch.float8_e5m2), [torch.tensor(0.5)], [0], [0], [torch.tensor(3.0)], [0], [0], None, torch.bfloat16)
-s    _scaled_mm_v2  (x(3,5).to(torch.float8_e4m3fn), x(5,5).to(torch.float8_e4m3fn), [p(3,1)], [1], [0], [p(1,5)], [1], [0], x(5), torch.float32)
-s    _scaled_mm_v2  (x(4,7).to(torch.float8_e5m2), x(7,5).to(torch.float8_e5m2), [p(4,1)], [1], [0], [p(1,5)], [1], [0], None, torch.float32)
+s    _scaled_mm_v2  (x(4,7).to(torch.float8_e5m2), x(7,5).to(torch.float8_e4m3fn), [torch.tensor(0.5)], [0], [0],
+         [torch.tensor(3.0)], [0], [0], x(5), torch.float16)
+s    _scaled_mm_v2  (x(3,4).to(torch.float8_e5m2), x(4,2).to(torch.float8_e5m2), [torch.tensor(1.5)], [0], [0],
+         [torch.tensor(2.0)], [0], [0], x(2), torch.float32)
+s    _scaled_mm_v2  (x(2,7).to(torch.float8_e5m2), x(7,3).to(torch.float8_e5m2), [torch.tensor(0.5)], [0], [0],
+         [torch.tensor(3.0)], [0], [0], None, torch.bfloat16)
+s    _scaled_mm_v2  (x(3,5).to(torch.float8_e4m3fn), x(5,5).to(torch.float8_e4m3fn), [p(3,1)], [1], [0], [p(1,5)],
+         [1], [0], x(5), torch.float32)
+s    _scaled_mm_v2  (x(4,7).to(torch.float8_e5m2), x(7,5).to(torch.float8_e5m2), [p(4,1)], [1], [0], [p(1,5)], [1],
+         [0], None, torch.float32)
 f    _grouped_mm  (x(2,16,32), x(2,32,16), None, x(16))
 f    _grouped_mm  (x(2,16,32), x(2,32,16), None, None, x(1).dtype)
 f    _grouped_mm  (x(2,16,32), x(2,32,16), None, None, torch.float16)
-s    _scaled_mm  (x(4,7).to(torch.float8_e5m2), x(7,5).to(torch.float8_e4m3fn), torch.tensor(0.5), torch.tensor(3.0), None, torch.tensor(4.0), torch.bfloat16, True)
+s    _scaled_mm  (x(4,7).to(torch.float8_e5m2), x(7,5).to(torch.float8_e4m3fn), torch.tensor(0.5), torch.tensor(3.0),
+         None, torch.tensor(4.0), torch.bfloat16, True)
 s    _scaled_mm  (x(4,7).to(torch.float8_e5m2), x(7,5).to(torch.float8_e5m2), torch.tensor(0.5), torch.tensor(3.0), None, torch.tensor(4.0))
-s    _scaled_mm_v2  (x(4,7).to(torch.float8_e5m2), x(7,5).to(torch.float8_e4m3fn), [torch.tensor(0.5)], [0], [0], [torch.tensor(3.0)], [0], [0], None, None, [], True)
+s    _scaled_mm_v2  (x(4,7).to(torch.float8_e5m2), x(7,5).to(torch.float8_e4m3fn), [torch.tensor(0.5)], [0], [0],
+         [torch.tensor(3.0)], [0], [0], None, None, [], True)
 -    _int_mm  ((ints(3,5) * 40).char(), (ints(5,4) * -30).char())
 -    _int_mm  ((ints(3,5) * 40).char(), (ints(4,5) * -30).char())
 f    _weight_int8pack_mm  (x(3,32), (ints(5,32) * 30 - 60).char(), p(5))
@@ -45,7 +56,8 @@ s    _dyn_quant_pack_4bit_weight  ((ints(5,32) * 77).byte(), p(5), None, 64, 64,
 s    _dyn_quant_pack_4bit_weight  ((ints(3,32) * 77).byte(), p(3,2).bfloat16(), None, 32, 64, 3)
 s    _dyn_quant_pack_4bit_weight  ((ints(1,16) * 77).byte(), p(1), x(1), 32, 32, 1)
 s    _dyn_quant_matmul_4bit  (x(3,64), torch.cat([ints(160) * 77.0, p(10)]), 32, 64, 5)
-s    _dyn_quant_matmul_4bit  (torch.cat([torch.arange(64.).fmod(9) + 0.5, torch.tensor([255., 0.])])[2:].repeat(2,1), torch.cat([ints(160) * 77.0, p(10)]), 32, 64, 5)
+s    _dyn_quant_matmul_4bit  (torch.cat([torch.arange(64.).fmod(9) + 0.5, torch.tensor([255., 0.])])[2:].repeat(2,1),
+         torch.cat([ints(160) * 77.0, p(10)]), 32, 64, 5)
 s    _dyn_quant_matmul_4bit  (x(5,32), torch.cat([ints(64) * 77.0, p(4)]), 32, 32, 4)
 s    _dyn_quant_matmul_4bit  (x(1,32), torch.cat([ints(48) * 77.0, p(3)]), 32, 32, 3)
 s    _dyn_quant_matmul_4bit  (x(4,64), torch.cat([ints(96) * 77.0, p(3), x(3)]), 64, 64, 3)
@@ -57,27 +69,52 @@ f    fake_quantize_per_tensor_affine_cachemask_backward  (x(3,4), m(3,4))
 f    _fake_quantize_per_tensor_affine_cachemask_tensor_qparams  (x(3,4), torch.tensor(0.02), torch.tensor(3), torch.tensor(1), -128, 127)
 f    _fake_quantize_per_tensor_affine_cachemask_tensor_qparams  (x(3,4), torch.tensor(0.02), torch.tensor(3), torch.tensor(0), -128, 127)
 f    fake_quantize_per_channel_affine  (x(3,4), torch.tensor([0.02,0.1,0.3]), torch.tensor([3.5,0.0,-2.25]), 0, -128, 127)
-f    fake_quantize_per_channel_affine_cachemask  (x(3,4), torch.tensor([0.02,0.1,0.3,0.01]), torch.tensor([3,0,-2,1],dtype=torch.int32), 1, -128, 127)
+f    fake_quantize_per_channel_affine_cachemask  (x(3,4), torch.tensor([0.02,0.1,0.3,0.01]),
+         torch.tensor([3,0,-2,1],dtype=torch.int32), 1, -128, 127)
 f    fake_quantize_per_channel_affine_cachemask  (x(2,3,4), torch.tensor([0.02,0.1,0.3]), torch.tensor([3.5,0.0,-2.25]).half(), 1, -8, 7)
 f    fake_quantize_per_channel_affine_cachemask_backward  (x(3,4), m(3,4))
 f    _fake_quantize_learnable_per_tensor_affine  (x(3,4), torch.tensor([0.02]), torch.tensor([3.6]), -128, 127, 0.5)
 f    _fake_quantize_learnable_per_channel_affine  (x(3,4), torch.tensor([0.02,0.1,0.3]), torch.tensor([3.6,0.0,-300.0]), 0, -128, 127, 0.5)
 s    _fake_quantize_learnable_per_tensor_affine_backward  (x(3,4), x(3,4), torch.tensor([0.02]), torch.tensor([3.6]), -128, 127, 0.5)
-s    _fake_quantize_learnable_per_channel_affine_backward  (x(3,4), x(3,4), torch.tensor([0.02,0.1,0.3]), torch.tensor([3.6,0.0,-300.0]), 0, -128, 127, 0.5)
-s    _fused_moving_avg_obs_fq_helper  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1)
-s    _fused_moving_avg_obs_fq_helper  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.full((3,), -float('inf')), torch.full((3,), float('inf')), torch.ones(3), torch.zeros(3,dtype=torch.int32), 0.01, -128, 127, 0, True, True)
-s    _fused_moving_avg_obs_fq_helper.out  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1, out0=torch.zeros(0), out1=torch.zeros(0,dtype=torch.bool))
-s    _fused_moving_avg_obs_fq_helper.out  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.full((3,), -float('inf')), torch.full((3,), float('inf')), torch.ones(3), torch.zeros(3,dtype=torch.int32), 0.01, -128, 127, 0, True, True, out0=torch.zeros(0), out1=torch.zeros(0,dtype=torch.bool))
-s    _fused_moving_avg_obs_fq_helper.out  (x(5), torch.tensor([1]), torch.tensor([1]), torch.tensor([-2.0]), torch.tensor([1.5]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.3, 0, 15, -1, False, True, out0=torch.zeros(0), out1=torch.zeros(0,dtype=torch.bool))
-s    _fused_moving_avg_obs_fq_helper.out  (x(2,3), torch.tensor([0]), torch.tensor([0]), torch.tensor([-2.0]), torch.tensor([1.5]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.3, 0, 15, -1, out0=torch.zeros(2,3), out1=torch.zeros(2,3,dtype=torch.bool))
-s    _fused_moving_avg_obs_fq_helper.out  (x(2,6), torch.tensor([1]), torch.tensor([1]), torch.full((2,), -float('inf')), torch.full((2,), float('inf')), torch.ones(2), torch.zeros(2,dtype=torch.int32), 0.01, -8, 7, 0, True, False, out0=torch.zeros(0), out1=torch.zeros(0,dtype=torch.bool))
-s    _fused_moving_avg_obs_fq_helper.out  (x(3,4), torch.tensor([1]), torch.tensor([0]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.5, 0, 255, -1, False, True, out0=torch.zeros(3,4), out1=torch.zeros(3,4,dtype=torch.bool))
-s    _fused_moving_avg_obs_fq_helper.out  (x(3,4), torch.tensor([0]), torch.tensor([1]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.5, 0, 15, -1, False, False, out0=torch.zeros(3,4), out1=torch.zeros(0,dtype=torch.bool))
-s    _fused_moving_avg_obs_fq_helper_functional  (x(3,4), torch.tensor([1]), torch.tensor([0]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1)
-s    fused_moving_avg_obs_fake_quant  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1, False, True)
-s    fused_moving_avg_obs_fake_quant  (x(2,8), torch.tensor([1]), torch.tensor([1]), torch.full((2,), -float('inf')), torch.full((2,), float('inf')), torch.ones(2), torch.zeros(2,dtype=torch.int32), 0.01, -128, 127, 0, True, False)
-s    fused_moving_avg_obs_fake_quant  (x(3,4), torch.tensor([1]), torch.tensor([0]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.5, 0, 255, -1)
-s    fused_moving_avg_obs_fake_quant  (x(3,4), torch.tensor([0]), torch.tensor([1]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.5, 0, 15, -1)
+s    _fake_quantize_learnable_per_channel_affine_backward  (x(3,4), x(3,4), torch.tensor([0.02,0.1,0.3]),
+         torch.tensor([3.6,0.0,-300.0]), 0, -128, 127, 0.5)
+s    _fused_moving_avg_obs_fq_helper  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.tensor([-1.0]),
+         torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1)
+s    _fused_moving_avg_obs_fq_helper  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.full((3,), -float('inf')),
+         torch.full((3,), float('inf')), torch.ones(3), torch.zeros(3,dtype=torch.int32), 0.01, -128, 127, 0, True,
+         True)
+s    _fused_moving_avg_obs_fq_helper.out  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.tensor([-1.0]),
+         torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1, out0=torch.zeros(0),
+         out1=torch.zeros(0,dtype=torch.bool))
+s    _fused_moving_avg_obs_fq_helper.out  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.full((3,),
+         -float('inf')), torch.full((3,), float('inf')), torch.ones(3), torch.zeros(3,dtype=torch.int32), 0.01, -128,
+         127, 0, True, True, out0=torch.zeros(0), out1=torch.zeros(0,dtype=torch.bool))
+s    _fused_moving_avg_obs_fq_helper.out  (x(5), torch.tensor([1]), torch.tensor([1]), torch.tensor([-2.0]),
+         torch.tensor([1.5]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.3, 0, 15, -1, False, True,
+         out0=torch.zeros(0), out1=torch.zeros(0,dtype=torch.bool))
+s    _fused_moving_avg_obs_fq_helper.out  (x(2,3), torch.tensor([0]), torch.tensor([0]), torch.tensor([-2.0]),
+         torch.tensor([1.5]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.3, 0, 15, -1, out0=torch.zeros(2,3),
+         out1=torch.zeros(2,3,dtype=torch.bool))
+s    _fused_moving_avg_obs_fq_helper.out  (x(2,6), torch.tensor([1]), torch.tensor([1]), torch.full((2,),
+         -float('inf')), torch.full((2,), float('inf')), torch.ones(2), torch.zeros(2,dtype=torch.int32), 0.01, -8, 7,
+         0, True, False, out0=torch.zeros(0), out1=torch.zeros(0,dtype=torch.bool))
+s    _fused_moving_avg_obs_fq_helper.out  (x(3,4), torch.tensor([1]), torch.tensor([0]), torch.tensor([-1.0]),
+         torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.5, 0, 255, -1, False, True,
+         out0=torch.zeros(3,4), out1=torch.zeros(3,4,dtype=torch.bool))
+s    _fused_moving_avg_obs_fq_helper.out  (x(3,4), torch.tensor([0]), torch.tensor([1]), torch.tensor([-1.0]),
+         torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.5, 0, 15, -1, False, False,
+         out0=torch.zeros(3,4), out1=torch.zeros(0,dtype=torch.bool))
+s    _fused_moving_avg_obs_fq_helper_functional  (x(3,4), torch.tensor([1]), torch.tensor([0]), torch.tensor([-1.0]),
+         torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1)
+s    fused_moving_avg_obs_fake_quant  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.tensor([-1.0]),
+         torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1, False, True)
+s    fused_moving_avg_obs_fake_quant  (x(2,8), torch.tensor([1]), torch.tensor([1]), torch.full((2,), -float('inf')),
+         torch.full((2,), float('inf')), torch.ones(2), torch.zeros(2,dtype=torch.int32), 0.01, -128, 127, 0, True,
+         False)
+s    fused_moving_avg_obs_fake_quant  (x(3,4), torch.tensor([1]), torch.tensor([0]), torch.tensor([-1.0]),
+         torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.5, 0, 255, -1)
+s    fused_moving_avg_obs_fake_quant  (x(3,4), torch.tensor([0]), torch.tensor([1]), torch.tensor([-1.0]),
+         torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.5, 0, 15, -1)
 f    _choose_qparams_per_tensor  (x(3,4), True)
 s    choose_qparams_optimized  (x(9), 8, 20, 0.16, 4)
 s    choose_qparams_optimized  (x(9), 9, 50, 0.5, 8)
@@ -169,14 +206,22 @@ fibc _test_string_default  (x(3))
 fibc _test_warn_in_autograd  (x(3,4))
 s    _amp_update_scale.out  (torch.tensor(4.0), torch.tensor(1, dtype=torch.int32), torch.tensor(0.0), 2.0, 0.5, 2, out=torch.tensor(0.0))
 s    _amp_foreach_non_finite_check_and_unscale.out  ([x(3)], torch.tensor(0.0), torch.tensor(0.5), out=[torch.zeros(3)])
-s    _fused_sgd.out  ([x(3)], [x(3)], [], weight_decay=0.1, momentum=0.0, lr=0.1, dampening=0.0, nesterov=False, maximize=False, is_first_step=True, out=[torch.zeros(3)])
-s    _fused_sgd.tensor_lr_out  ([x(3)], [x(3)], [], weight_decay=0.1, momentum=0.0, lr=torch.tensor(0.1), dampening=0.0, nesterov=False, maximize=False, is_first_step=True, out=[torch.zeros(3)])
-s    _fused_adam.out  ([x(3)], [x(3)], [x(3)], [p(3)], [], [torch.ones(())], lr=0.1, beta1=0.9, beta2=0.99, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False, out=[torch.zeros(3)])
-s    _fused_adam.tensor_lr_out  ([x(3)], [x(3)], [x(3)], [p(3)], [], [torch.ones(())], lr=torch.tensor(0.1), beta1=0.9, beta2=0.99, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False, out=[torch.zeros(3)])
-s    _fused_adamw.out  ([x(3)], [x(3)], [x(3)], [p(3)], [], [torch.ones(())], lr=0.1, beta1=0.9, beta2=0.99, weight_decay=0.1, eps=1e-8, amsgrad=False, maximize=False, out=[torch.zeros(3)])
-s    _fused_adamw.tensor_lr_out  ([x(3)], [x(3)], [x(3)], [p(3)], [], [torch.ones(())], lr=torch.tensor(0.1), beta1=0.9, beta2=0.99, weight_decay=0.1, eps=1e-8, amsgrad=False, maximize=False, out=[torch.zeros(3)])
-s    _fused_adagrad.out  ([x(3)], [x(3)], [p(3)], [torch.ones(())], lr=0.1, lr_decay=0.1, weight_decay=0.1, eps=1e-8, maximize=False, out=[torch.zeros(3)])
-s    _fused_adagrad.tensor_lr_out  ([x(3)], [x(3)], [p(3)], [torch.ones(())], lr=torch.tensor(0.1), lr_decay=0.1, weight_decay=0.1, eps=1e-8, maximize=False, out=[torch.zeros(3)])
+s    _fused_sgd.out  ([x(3)], [x(3)], [], weight_decay=0.1, momentum=0.0, lr=0.1, dampening=0.0, nesterov=False,
+         maximize=False, is_first_step=True, out=[torch.zeros(3)])
+s    _fused_sgd.tensor_lr_out  ([x(3)], [x(3)], [], weight_decay=0.1, momentum=0.0, lr=torch.tensor(0.1),
+         dampening=0.0, nesterov=False, maximize=False, is_first_step=True, out=[torch.zeros(3)])
+s    _fused_adam.out  ([x(3)], [x(3)], [x(3)], [p(3)], [], [torch.ones(())], lr=0.1, beta1=0.9, beta2=0.99,
+         weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False, out=[torch.zeros(3)])
+s    _fused_adam.tensor_lr_out  ([x(3)], [x(3)], [x(3)], [p(3)], [], [torch.ones(())], lr=torch.tensor(0.1),
+         beta1=0.9, beta2=0.99, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False, out=[torch.zeros(3)])
+s    _fused_adamw.out  ([x(3)], [x(3)], [x(3)], [p(3)], [], [torch.ones(())], lr=0.1, beta1=0.9, beta2=0.99,
+         weight_decay=0.1, eps=1e-8, amsgrad=False, maximize=False, out=[torch.zeros(3)])
+s    _fused_adamw.tensor_lr_out  ([x(3)], [x(3)], [x(3)], [p(3)], [], [torch.ones(())], lr=torch.tensor(0.1),
+         beta1=0.9, beta2=0.99, weight_decay=0.1, eps=1e-8, amsgrad=False, maximize=False, out=[torch.zeros(3)])
+s    _fused_adagrad.out  ([x(3)], [x(3)], [p(3)], [torch.ones(())], lr=0.1, lr_decay=0.1, weight_decay=0.1, eps=1e-8,
+         maximize=False, out=[torch.zeros(3)])
+s    _fused_adagrad.tensor_lr_out  ([x(3)], [x(3)], [p(3)], [torch.ones(())], lr=torch.tensor(0.1), lr_decay=0.1,
+         weight_decay=0.1, eps=1e-8, maximize=False, out=[torch.zeros(3)])
 """
 
 # Families and overloads that torch has no CPU code for; torchnp's table defines them.

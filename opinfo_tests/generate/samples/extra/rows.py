@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -61,9 +62,9 @@ class Make:
 
 @cache
 def rows() -> list[tuple[frozenset[str], str, str]]:
-    """Return each row's dtypes, overload (``aten::`` by default) and arguments."""
+    """Return each row's dtypes, overload (``aten::`` by default) and arguments. An indented line continues its row."""
     found = []
-    for line in ROWS.strip().splitlines():
+    for line in re.sub(r"\n +", " ", ROWS.strip()).splitlines():
         kinds, op, call = line.split(None, 2)
         found.append((frozenset(d for k in kinds for d in KINDS[k]), op if "::" in op else f"aten::{op}", call))
     return found

@@ -42,7 +42,8 @@ s    segment_reduce.out  (x(4,2), 'sum', indices=torch.tensor([0,1,1,2]), out=x(
 s    linalg_lu.out  (x(3,3), pivot=False, P=x(0), L=x(0), U=x(0))
 s    linalg_lu_factor.out  (x(3,3), pivot=False, LU=x(0), pivots=ints(0).int())
 s    linalg_lu_factor_ex.out  (x(3,3), pivot=False, LU=x(0), pivots=ints(0).int(), info=ints(0).int())
-s    _embedding_bag_per_sample_weights_backward.out  (x(2,3), x(4,3), torch.tensor([0,1,2]), torch.tensor([0,2]), torch.tensor([0,0,1]), 1, out=x(0))
+s    _embedding_bag_per_sample_weights_backward.out  (x(2,3), x(4,3), torch.tensor([0,1,2]), torch.tensor([0,2]),
+         torch.tensor([0,0,1]), 1, out=x(0))
 s    _nnpack_spatial_convolution  (x(1,2,7,7), x(4,2,3,3), x(4), [1,1])
 s    _nnpack_spatial_convolution  (x(1,3,6,4), x(2,3,3,3), x(2), [1,1])
 s    _nnpack_spatial_convolution  (x(2,2,5,5), x(3,2,3,3), x(3), [1,1])
@@ -50,22 +51,33 @@ s    _nnpack_spatial_convolution  (x(1,1,8,8), x(1,1,5,5), x(1), [2,2])
 s    _nnpack_spatial_convolution  (x(1,4,9,7), x(5,4,3,3), x(5), [0,0])
 s    _nnpack_spatial_convolution  (x(1,2,5,5), x(3,2,3,3), x(3), [1,1])
 fc   cumprod_backward  (p(3,4), p(3,4), 1, p(3,4))
-f    cumprod_backward  (x(3,4), torch.tensor([[0.,1,2,3],[2,0,3,0],[1,2,4,0]], dtype=x(1).dtype), 1, torch.tensor([[0.,0,0,0],[2,0,0,0],[1,2,8,0]], dtype=x(1).dtype))
+f    cumprod_backward  (x(3,4), torch.tensor([[0.,1,2,3],[2,0,3,0],[1,2,4,0]], dtype=x(1).dtype), 1,
+         torch.tensor([[0.,0,0,0],[2,0,0,0],[1,2,8,0]], dtype=x(1).dtype))
 sc   matrix_exp_backward  (x(2,3,3), x(2,3,3))
 s    glu_jvp  (x(3,2), x(3,4), x(3,4), -1)
 f    glu_backward_jvp  (x(3,4), x(3,2), x(3,4), x(3,2), x(3,4), 1)
 s    _weight_norm_differentiable_backward  (x(3,4), x(3,4), x(3,1), p(3,1), 0)
 s    _weight_norm_differentiable_backward  (x(3,4), x(3,4), x(1,4), p(1,4), 1)
-s    _batch_norm_impl_index_backward  (0, x(2,3,4), x(2,3,4), p(3), x(3), p(3), x(3), p(3), False, 1e-5, [True,True,True], torch.zeros(0, dtype=torch.uint8))
-s    _convolution_double_backward  (x(1,2,5,5), x(3,2,3,3), x(3), x(1,3,3,3), x(3,2,3,3), x(1,2,5,5), [1,1], [0,0], [1,1], False, [0,0], 1, [True,True,True])
-s    _slow_conv2d_backward.grad_input  (x(1,3,3,3), x(1,2,5,5), x(3,2,3,3), [3,3], [1,1], [0,0], grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
-s    _slow_conv2d_backward.grad_input  (x(2,2,3,3), x(2,3,4,4), x(2,3,2,2), [2,2], [1,1], [0,0], grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
-s    _slow_conv2d_backward.grad_input  (x(1,1,2,2), x(1,2,3,3), x(1,2,2,2), [2,2], [1,1], [0,0], grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
-s    _slow_conv2d_backward.grad_input  (x(1,2,4,4), x(1,1,5,5), x(2,1,2,2), [2,2], [1,1], [0,0], grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
-s    _slow_conv2d_backward.grad_input  (x(3,2,2,2), x(3,1,3,3), x(2,1,2,2), [2,2], [1,1], [0,0], grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
-s    _slow_conv2d_backward.grad_input  (x(2,3,3,2), x(2,2,5,5), x(3,2,3,3), [3,3], [2,2], [1,0], grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
-s    _slow_conv2d_backward.grad_input  (x(2,1,5,4), x(2,2,5,5), x(1,2,1,2), [1,2], [1,1], [0,0], grad_input=torch.zeros(2,2,5,5), grad_weight=torch.zeros(1,2,1,2), grad_bias=torch.zeros(1))
-s    _slow_conv2d_backward.grad_input  (x(1,3,3,3), x(1,2,5,5), x(3,2,3,3), [3,3], [1,1], [0,0], grad_input=torch.zeros(2,5), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
+s    _batch_norm_impl_index_backward  (0, x(2,3,4), x(2,3,4), p(3), x(3), p(3), x(3), p(3), False, 1e-5,
+         [True,True,True], torch.zeros(0, dtype=torch.uint8))
+s    _convolution_double_backward  (x(1,2,5,5), x(3,2,3,3), x(3), x(1,3,3,3), x(3,2,3,3), x(1,2,5,5), [1,1], [0,0],
+         [1,1], False, [0,0], 1, [True,True,True])
+s    _slow_conv2d_backward.grad_input  (x(1,3,3,3), x(1,2,5,5), x(3,2,3,3), [3,3], [1,1], [0,0],
+         grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
+s    _slow_conv2d_backward.grad_input  (x(2,2,3,3), x(2,3,4,4), x(2,3,2,2), [2,2], [1,1], [0,0],
+         grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
+s    _slow_conv2d_backward.grad_input  (x(1,1,2,2), x(1,2,3,3), x(1,2,2,2), [2,2], [1,1], [0,0],
+         grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
+s    _slow_conv2d_backward.grad_input  (x(1,2,4,4), x(1,1,5,5), x(2,1,2,2), [2,2], [1,1], [0,0],
+         grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
+s    _slow_conv2d_backward.grad_input  (x(3,2,2,2), x(3,1,3,3), x(2,1,2,2), [2,2], [1,1], [0,0],
+         grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
+s    _slow_conv2d_backward.grad_input  (x(2,3,3,2), x(2,2,5,5), x(3,2,3,3), [3,3], [2,2], [1,0],
+         grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
+s    _slow_conv2d_backward.grad_input  (x(2,1,5,4), x(2,2,5,5), x(1,2,1,2), [1,2], [1,1], [0,0],
+         grad_input=torch.zeros(2,2,5,5), grad_weight=torch.zeros(1,2,1,2), grad_bias=torch.zeros(1))
+s    _slow_conv2d_backward.grad_input  (x(1,3,3,3), x(1,2,5,5), x(3,2,3,3), [3,3], [1,1], [0,0],
+         grad_input=torch.zeros(2,5), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
 f    adaptive_avg_pool3d_backward.grad_input  (x(1,3,2,2,2), x(1,3,4,4,4), grad_input=torch.zeros(0,dtype=x(1).dtype))
 f    adaptive_avg_pool3d_backward.grad_input  (x(3,2,1,3), x(3,4,5,6), grad_input=torch.zeros(3,4,5,6,dtype=x(1).dtype))
 fibc to_dense_backward  (x(3,4), x(3,4))

@@ -60,7 +60,8 @@ MEMORY = [
     "-    divide.out  (x(3).to(torch.float8_e5m2), x(3).to(torch.float8_e5m2), out=ints(3))",
     "-    mse_loss.out  (ints(3), ints(3), 0, out=ints(3) > 1)",
     "-    sub.Tensor  (3, 1.5, alpha=2)",
-    "s    fused_moving_avg_obs_fake_quant  (p(2,3), torch.tensor([1]), torch.tensor([1]), x(0), x(0), x(0), torch.zeros(0).to(torch.int8), 0.1, 0, 255, 0, True, False)",
+    "s    fused_moving_avg_obs_fake_quant  (p(2,3), torch.tensor([1]), torch.tensor([1]), x(0), x(0), x(0), "
+    "torch.zeros(0).to(torch.int8), 0.1, 0, 255, 0, True, False)",
 ]
 
 
@@ -74,7 +75,8 @@ _STATE = _half(1, 2, 5)
 # bfloat16 LSTMs, which oneDNN rounds after each step, with bfloat16 or float32 cell states.
 LAYERS = [
     *(
-        f"s    mkldnn_rnn_layer  ({_half(6, 2, 4)}, {', '.join(_PART)}, {_STATE}, {_STATE}{cell}, {back}, [], 2, 5, 1, True, False, False, False)"
+        f"s    mkldnn_rnn_layer  ({_half(6, 2, 4)}, {', '.join(_PART)}, {_STATE}, {_STATE}{cell}, {back}, [], 2, "
+        f"5, 1, True, False, False, False)"
         for cell in ("", ".float()")
         for back in (False, True)
     ),
@@ -199,7 +201,9 @@ LARGE = [
         for laid in ("", *((".to(memory_format=torch.channels_last)",) if scale == "1e18" and "sign" in x else ()))
     ),
     *(f"f    group_norm  (x(2,4,{n}), 2, x(4), {bias}, 1e-5)" for n in (1, 2, 3, 9, 70) for bias in ("x(4)", "None")),
-    *(f"s    native_layer_norm  (x(9,{n}).sign() * {scale}, [{n}], None, None, 1e-5)" for n in (3, 7, 17, 64) for scale in ("1e19", "1e38")),
+    *(f"s    native_layer_norm  (x(9,{n}).sign() * {scale}, [{n}], None, None, 1e-5)"
+      for n in (3, 7, 17, 64)
+      for scale in ("1e19", "1e38")),
 ]  # fmt: skip
 
 # Expanded outs that have another fault too: which errors torch raises before it checks memory.
@@ -241,31 +245,38 @@ AUDITED = [
     "s    rnn_tanh_cell  (ints(1,2), x(1,1), ints(1,2), x(1,1), None, None)",
     "s    lstm_cell  (ints(1,2), [x(1,1), x(1,1)], ints(4,2), x(4,1), None, None)",
     *(
-        f"s    convolution_backward  (x(2,2,1,1), x(2,2,1,1).to(memory_format=torch.channels_last){more}, x(2,{2 // g},1,1), [0], [1,1], [0,0], [1,1], False, [0,0], {g}, [True,True,False])"
+        f"s    convolution_backward  (x(2,2,1,1), x(2,2,1,1).to(memory_format=torch.channels_last){more}, "
+        f"x(2,{2 // g},1,1), [0], [1,1], [0,0], [1,1], False, [0,0], {g}, [True,True,False])"
         for g in (1, 2)
         for more in ("", ".contiguous()")
     ),
     *(
-        f"s    convolution  (x({n},2,{h},{h}).to(memory_format=torch.channels_last), x({o},{2 // g},1,1){laid}, None, [1,1], [0,0], [1,1], False, [0,0], {g})"
+        f"s    convolution  (x({n},2,{h},{h}).to(memory_format=torch.channels_last), x({o},{2 // g},1,1){laid}, "
+        f"None, [1,1], [0,0], [1,1], False, [0,0], {g})"
         for n, h in ((1, 1), (2, 1), (2, 2))
         for o, g in ((2, 2), (4, 2), (2, 1))
         for laid in ("", ".to(memory_format=torch.channels_last)")
     ),
     *(
-        f"s    convolution_backward  (x(2,2,{h},{h},{h}), x(2,2,{h},{h},{h}){laid}, x(2,{2 // g},{k},{k},{k}), [0], [1]*3, [{k // 2}]*3, [1]*3, False, [0]*3, {g}, [True,True,False])"
+        f"s    convolution_backward  (x(2,2,{h},{h},{h}), x(2,2,{h},{h},{h}){laid}, x(2,{2 // g},{k},{k},{k}), "
+        f"[0], [1]*3, [{k // 2}]*3, [1]*3, False, [0]*3, {g}, [True,True,False])"
         for h, k in ((1, 1), (2, 1), (3, 3))
         for g in (1, 2)
         for laid in ("", ".to(memory_format=torch.channels_last_3d)")
     ),
     *(
-        f"f    native_batch_norm  ((x(2,3,4,4) / 2 + 100).to(memory_format=torch.channels_last){cut}, None, None, None, None, True, 0.1, 1e-5)"
+        f"f    native_batch_norm  ((x(2,3,4,4) / 2 + 100).to(memory_format=torch.channels_last){cut}, None, "
+        f"None, None, None, True, 0.1, 1e-5)"
         for cut in ("[:,:,::2]", "[:,:,:,::2]", "[:,:2]", "")
     ),
     "-    fbgemm_linear_quantize_weight  (torch.tensor([[0.13333866, 3.4603429], [5.085807, 0.0]]))",
-    "-    fbgemm_linear_quantize_weight  (torch.cat([torch.tensor([-1., 1.]), (torch.arange(-300, 300) + 0.5) / 127.5 / 3]).reshape(2, -1))",
+    "-    fbgemm_linear_quantize_weight  (torch.cat([torch.tensor([-1., 1.]), (torch.arange(-300, "
+    "300) + 0.5) / 127.5 / 3]).reshape(2, -1))",
     "-    fbgemm_linear_quantize_weight  (torch.cat([torch.tensor([-1., 1.54]), torch.arange(-99, 153) * 0.01 + 0.005]).reshape(2, -1))",
     *(
-        f"-    _scaled_mm  (torch.ones(16,16).to(torch.float8_e4m3fn), torch.ones(16,16).to(torch.float8_e4m3fn).t(), {scales}, bias=x(16).to(torch.{d}), out_dtype=torch.bfloat16)"
+        f"-    _scaled_mm  (torch.ones(16,16).to(torch.float8_e4m3fn), "
+        f"torch.ones(16,16).to(torch.float8_e4m3fn).t(), {scales}, bias=x(16).to(torch.{d}), "
+        f"out_dtype=torch.bfloat16)"
         for d in ("complex64", "float64", "int64", "half")
         for scales in ("torch.ones(16,1), torch.ones(1,16)", "torch.tensor(2.0), torch.tensor(0.5)")
     ),
