@@ -65,7 +65,7 @@ def outcomes(rows: list[dict[str, Any]]) -> dict[str, set[str]]:
 def test_torch_cpu_passes_everything():
     """torch itself, as anybody's device: not one call fails."""
     rows = judged(
-        opinfo_tests.device("cpu"), "add cat index_put sort rand_like nn.functional.conv2d linalg.svd view",
+        opinfo_tests.device("cpu"), "cat index_put sort rand_like linalg.svd view",
         f"float32 bfloat16 int64 {ERRORS}", 2,
     )  # fmt: skip
     assert len(rows) > 300

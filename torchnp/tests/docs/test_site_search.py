@@ -16,6 +16,7 @@ import pytest
 from torchnp.lookup.resolve import SPELLED, meaning_of, spelled
 from torchnp.tests.lookup.test_explain import QUESTIONS
 
+pytestmark = pytest.mark.weekly  # .ci/run has it beside the tests of the built site
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FIRST = {

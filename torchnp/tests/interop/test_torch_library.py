@@ -142,8 +142,11 @@ print([str(w.message).partition(" (")[0] for w in caught if "ComplexHalf" in str
 
 @pytest.mark.parametrize(
     "call",
-    ["torch.zeros(2, dtype=torch.complex32, device=DEVICE)", "x.to(torch.complex32)", "x.view(torch.complex32)"],
-    ids=["zeros", "to", "view"],
+    [
+        pytest.param("torch.zeros(2, dtype=torch.complex32, device=DEVICE)", id="zeros"),
+        pytest.param("x.to(torch.complex32)", id="to", marks=pytest.mark.weekly),
+        pytest.param("x.view(torch.complex32)", id="view", marks=pytest.mark.weekly),
+    ],
 )
 def test_torch_warns_of_complex_halves_once(call):
     ways = [("0", "cpu"), ("1", "cpu"), ("0", "np")]
