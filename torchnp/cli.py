@@ -279,7 +279,7 @@ def demo(args: argparse.Namespace) -> int:
 
 def conform(argv: list[str]) -> int:
     """``torchnp conform``: the conformance harness, with all its options."""
-    _need("test", "torch", "rich", "cloudpickle", "expecttest", "hypothesis", "pytest")
+    _need("test", "torch", "rich", "cloudpickle", "expecttest", "pytest")
     from opinfo_tests.__main__ import main as judge
 
     return judge(argv, "torchnp conform")

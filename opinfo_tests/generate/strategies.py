@@ -1,7 +1,7 @@
-"""Calls drawn from a schema: a hypothesis strategy for every overload, judged by torch like any sample.
+"""Calls of any overload, drawn from its schema and judged by torch like any sample.
 
-The harness draws its calls with a seeded generator, not with hypothesis's engine, which repeats and varies earlier
-draws: half of a hundred calls were repeats.
+The harness draws with a seeded generator. hypothesis's engine, which can draw the same calls and shrink them, repeats
+and varies earlier draws: half of a hundred calls were repeats.
 
 In-place and ``out=`` forms use the draws of their functional form; the first argument's layout, or the outs, change
 from call to call.
@@ -23,7 +23,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 from ..backends.torch_backend import TorchDevice
 from ..case import Case, Named, Seeded, schemas
@@ -125,12 +124,6 @@ def by_type(call: DrawnCall, a: Any) -> Any:
         count = int(n) if n else call.integer(0, 3)
         return [call.integer(0, 3) for _ in range(count)]
     raise TypeError(f"{call.op}: no strategy for {a.type} {a.name}")
-
-
-@st.composite
-def calls(draw: Callable, op: str) -> Case:
-    """Draw one call of an overload as a case that hypothesis can shrink."""
-    return call_of(op, draw(st.randoms(use_true_random=False)), draw(st.randoms(use_true_random=False)))
 
 
 @np.errstate(all="ignore")  # values that a dtype cannot hold overflow or wrap

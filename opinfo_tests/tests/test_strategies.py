@@ -8,6 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import find, settings
+from hypothesis import strategies as st
 
 import opinfo_tests
 import torchnp
@@ -17,7 +18,7 @@ from opinfo_tests.generate.constraints.table import constraint_of
 from opinfo_tests.generate.drawable import WRITES, drawable, not_drawn
 from opinfo_tests.generate.mutations.invalid_calls import OTHER_DTYPES, recast
 from opinfo_tests.generate.samples.recording import Recorder
-from opinfo_tests.generate.strategies import EMPTIED, calls, draws, emptied, plan, run_drawn
+from opinfo_tests.generate.strategies import EMPTIED, call_of, draws, emptied, plan, run_drawn
 from opinfo_tests.generate.task import DRAWN
 from opinfo_tests.namespaces import is_other
 from opinfo_tests.report.repro import find_case
@@ -90,6 +91,12 @@ def test_a_call_is_drawn_once_and_more_go_on_where_fewer_end():
     assert [c.id for c in many[:20]] == [c.id for c in few]
     assert len({c.digest for c in many}) == 150
     assert len(draws("prims::maximum_value", 150)) == 20  # one for each dtype: there are no others
+
+
+@st.composite
+def calls(draw, op):
+    """A call of an overload, as a case that hypothesis can shrink."""
+    return call_of(op, draw(st.randoms(use_true_random=False)), draw(st.randoms(use_true_random=False)))
 
 
 def test_hypothesis_draws_and_shrinks_the_same_calls():
