@@ -307,6 +307,18 @@ def without(name):
     return type(row)(row.body, row.like, row.differs, row.make, None, row.writes).build(torchnp.table[name].schema)
 
 
+def test_a_twin_takes_no_argument_that_its_overload_lacks():
+    """One twin serves overloads of several schemas: ``max`` has no ``dim``, ``amax`` has."""
+    x = np.ones((2, 2), np.float32)
+    for name, row in REGISTERED.items():
+        if row.quick is not None and name in torchnp.table:
+            have = {a.name for a in torchnp.table[name].schema.args}
+            for argument in {"dim", "keepdim", "dtype", "other", "alpha", "correction"} - have:
+                for given in ((x,), (x, x), (x, 0)):
+                    with pytest.raises((RuntimeError, TypeError)):
+                        torchnp.table[name](*given, **{argument: [0]})
+
+
 def test_why():
     """What rounds otherwise says why that is torch's answer as well."""
     assert all(row.quick.why for row in TWINS.values() if row.quick.ulp)

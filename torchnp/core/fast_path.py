@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.core.schema import RESERVED, Schema
 from torchnp.dtypes import float32, float64
 
 ndarray = np.ndarray
@@ -112,10 +113,11 @@ class CallSignature:
         )
 
 
-def signature_of(function: Function) -> CallSignature:
-    """The `CallSignature` of a twin."""
+def signature_of(function: Function, schema: Schema) -> CallSignature:
+    """The `CallSignature` of a twin for an overload, which may have fewer arguments: ``max`` has no ``dim``."""
     kinds = inspect.Parameter
-    given = inspect.signature(function).parameters.values()
+    names = {RESERVED.get(a.name, a.name) for a in schema.args}
+    given = [p for p in inspect.signature(function).parameters.values() if p.name in names]
     positional = [p for p in given if p.kind is kinds.POSITIONAL_OR_KEYWORD]
     named = [p for p in given if p.kind is kinds.KEYWORD_ONLY]
     places = {p.name: i for i, p in enumerate(positional)} | {p.name: len(positional) for p in named}

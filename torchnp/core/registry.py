@@ -83,7 +83,7 @@ class Row:
         settle = settle or identity
         made = wrap_kernel(self, schema, settle)
         if self.quick is not None:
-            made = with_fast_path(self.quick, made, identity if self.quick.placed else settle)
+            made = with_fast_path(self.quick, schema, made, identity if self.quick.placed else settle)
         return made if self.make is None else self.make(made, schema, settle)
 
     @property
@@ -195,9 +195,9 @@ def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[...
     return translated
 
 
-def with_fast_path(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable[..., Any]:
+def with_fast_path(twin: Quick, schema: Schema, slow: Callable[..., Any], settle: Settle) -> Callable[..., Any]:
     """A kernel that tries its quick twin first, inside the quiet context."""
-    quick, signature = twin.function, signature_of(twin.function)
+    quick, signature = twin.function, signature_of(twin.function, schema)
     alone, two, three = (signature.takes(n, {}) for n in (1, 2, 3))
 
     # Separate parameters are cheaper than unpacking a tuple; their names must not clash with a schema's.

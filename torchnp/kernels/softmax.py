@@ -181,20 +181,20 @@ def _masked_softmax(self, mask, dim=None, mask_type=None):
 # ---------------------------------------------------------------- backward
 
 
-def _backward(grad, output, dim, input_dtype, *, op, of_rows, whole):
+def _backward(grad_output, output, dim, input_dtype, *, op, of_rows, whole):
     name = op.strip("_").removesuffix("_data")
     words = "Expected tensor for argument #1 'grad' to have same size as tensor for argument #2 'output'; but"
-    sizes = f"{shape_text(grad.shape)} does not equal {shape_text(output.shape)}"
-    same = grad.shape == output.shape
+    sizes = f"{shape_text(grad_output.shape)} does not equal {shape_text(output.shape)}"
+    same = grad_output.shape == output.shape
     # torch does not compare sizes for log_softmax; reads beyond its memory are refused here after all other checks.
     check(same or name == "log_softmax_backward", f"{words} {sizes} (while checking arguments for {name})")
-    found = _along(name, dim, grad, output if same else grad, of_rows=of_rows, whole=whole)
-    narrowed = input_dtype == dt.float16 and grad.dtype == dt.float32
-    if not grad.size:  # torch checks the dtypes in the loop
+    found = _along(name, dim, grad_output, output if same else grad_output, of_rows=of_rows, whole=whole)
+    narrowed = input_dtype == dt.float16 and grad_output.dtype == dt.float32
+    if not grad_output.size:  # torch checks the dtypes in the loop
         return found.astype(dt.float16) if narrowed else found
     if narrowed:
         raise expected_type(dt.float32, dt.float16)
-    check_type(grad.dtype, output)
+    check_type(grad_output.dtype, output)
     check(same, f"{words} {sizes} (while checking arguments for {name})")
     return found
 
@@ -230,17 +230,22 @@ def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: n
     return fast_fma(np.exp(out), -total, grad)
 
 
-def _quick_softmax_backward(grad, output, dim, input_dtype):
+def _quick_softmax_backward(grad_output, output, dim, input_dtype):
     """Bit-identical fast path for two plain tensors of float32 or float64."""
-    if not is_float(grad) or type(output) is not ndarray or output.dtype is not grad.dtype or grad.size > TILE:
+    if (
+        not is_float(grad_output)
+        or type(output) is not ndarray
+        or output.dtype is not grad_output.dtype
+        or grad_output.size > TILE
+    ):
         return None
-    if grad.shape != output.shape or not is_axis(dim, grad.ndim) or input_dtype == dt.float16:
+    if grad_output.shape != output.shape or not is_axis(dim, grad_output.ndim) or input_dtype == dt.float16:
         return None
-    if not is_plain(grad) or not is_plain(output):
+    if not is_plain(grad_output) or not is_plain(output):
         return None
-    y = np.multiply(grad, output)
-    start = -0.0 if dim == -1 or dim == grad.ndim - 1 else 0.0
-    np.subtract(grad, _add(y, dim, None, None, True, start), y)
+    y = np.multiply(grad_output, output)
+    start = -0.0 if dim == -1 or dim == grad_output.ndim - 1 else 0.0
+    np.subtract(grad_output, _add(y, dim, None, None, True, start), y)
     return np.multiply(y, output, y)
 
 
