@@ -102,7 +102,10 @@ def settings_alone(served, connection):
     connection.sendall(PREFACE if "grpc" in served.scheme else b"\0")
 
 
-@pytest.mark.parametrize("abuse", [silent, half_a_handshake, half_a_frame, settings_alone])
+@pytest.mark.parametrize(
+    "abuse",
+    [silent, half_a_frame, *(pytest.param(f, marks=pytest.mark.weekly) for f in (half_a_handshake, settings_alone))],
+)
 def test_connections_that_say_too_little_lock_nobody_out(served, abuse):
     shakes = abuse in (half_a_frame, settings_alone)
     with contextlib.ExitStack() as stack:
