@@ -9,7 +9,7 @@ import op_pages
 from name_pages import LIBRARIES, TITLES
 
 import torchnp
-from torchnp.catalogue import CHAPTERS
+from torchnp.difference_catalogue import CHAPTERS
 
 
 def add(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import numpy as np
 import torch
 
-from torchnp.catalogue import CATALOGUE
+from torchnp.difference_catalogue import CATALOGUE
 from torchnp.lookup import op_index, spellings
 from torchnp.lookup.render import told
 from torchnp.lookup.resolve import meaning_of

@@ -13,7 +13,7 @@ import plots
 from name_pages import LIBRARIES, name_page, public_names
 
 import torchnp
-from torchnp.catalogue import CATALOGUE, CHAPTERS
+from torchnp.difference_catalogue import CATALOGUE, CHAPTERS
 from torchnp.differences import Difference, run
 from torchnp.lookup import op_index
 from torchnp.lookup.public_name import public_name

@@ -15,8 +15,8 @@ from typing import Any
 from name_pages import LIBRARIES, place_of, public_names
 from op_pages import PLACES, page_name
 
-from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import op_index, ops_by_argument, search, spellings
+from torchnp.difference_catalogue import CATALOGUE
+from torchnp.lookup import argument_names, op_index, search, spellings
 from torchnp.lookup.render import told
 from torchnp.lookup.resolve import SPELLED, Meaning, meaning_of, module_name
 from torchnp.lookup.synonyms import TOPICS
@@ -95,10 +95,10 @@ def _spelt() -> Iterator[str]:
         yield from (n.removeprefix("aten::") for n in (op, *overloads))
     yield from (like.replace("numpy.", "np.", 1) for like in op_index.ops_like())
     yield from (name for name in (f"nn.{c}" for c in dir(torch.nn)) if module_name(name))
-    own = (spellings.PYTHON, spellings.ALSO, spellings.TORCH, spellings.NUMPY, ops_by_argument.ARGUMENTS, TOPICS)
+    own = (spellings.PYTHON, spellings.ALSO, spellings.TORCH, spellings.NUMPY, argument_names.ARGUMENTS, TOPICS)
     for known in (*own, CATALOGUE):
         yield from known
-    yield from (f"{argument}=" for argument in ops_by_argument.ARGUMENTS)
+    yield from (f"{argument}=" for argument in argument_names.ARGUMENTS)
     yield from (e.hit.name for e in search.entries() if e.hit.kind == "name")
 
 

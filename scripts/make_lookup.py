@@ -20,7 +20,7 @@ from asking import examples
 
 import torchnp
 from opinfo_tests.proof import tier
-from torchnp.catalogue import CHAPTERS
+from torchnp.difference_catalogue import CHAPTERS
 from torchnp.differences import Difference
 from torchnp.lookup import json_export, op_index, spellings
 

@@ -1,4 +1,4 @@
-"""The `Difference` class for differences between NumPy and torch, and `run`; the rows are in `torchnp.catalogue`.
+"""The `Difference` class for differences between NumPy and torch, and `run`; the rows are in `torchnp.difference_catalogue`.
 
 A `Difference` holds one expression each for torch, NumPy and this package's kernel, and the recorded values of the
 first two. `run` evaluates the expressions again; the tests check that both values still hold, that they differ, and

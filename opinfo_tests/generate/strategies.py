@@ -35,7 +35,7 @@ from .mutations.layout_variants import enlarged, longest, relaid, retyped
 from .mutations.special_values import KINDS as VALUES
 from .mutations.special_values import planted, uneven
 from .mutations.telling_values import beside_options, gridded, overflowing, proportional, telling
-from .samples.extra.rows import SOURCE, own_reach
+from .samples.extra.make_calls import SOURCE, own_reach
 from .task import BROKEN, DRAWN, PLAIN, Task, number
 
 # Layouts of the first array of in-place calls, in turn: as drawn, or a kind of `layout_variants`.

@@ -18,7 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 import torchnp
-from torchnp.catalogue import CATALOGUE
+from torchnp.difference_catalogue import CATALOGUE
 from torchnp.differences import evaluate
 
 from ..case import Array, Case, Named, schemas

@@ -102,7 +102,7 @@ def held(found: Sequence[Thin], judged: Collection[str], claimed: Iterable[str],
     known = reasons(path)
     wrong = [str(f) for f in found if not any(r.covers(f) for r in known)]
     if wrong:
-        how = "draw it (opinfo_tests/generate/constraints, generate/samples/extra/rows.py)"
+        how = "draw it (opinfo_tests/generate/constraints, generate/samples/extra)"
         wrong.append(f"hardly tried, and no line of {path} says why: {how}, or say there why it cannot be")
     claimed = set(claimed)
     for r in known:

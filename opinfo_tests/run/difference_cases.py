@@ -11,7 +11,7 @@ import scipy
 import torch
 
 import torchnp
-from torchnp.catalogue import CATALOGUE
+from torchnp.difference_catalogue import CATALOGUE
 from torchnp.differences import Difference, evaluate
 
 from ..backends.backend import Backend

@@ -8,7 +8,7 @@ import opinfo_tests
 from opinfo_tests.backends.load import load_backend
 from opinfo_tests.report import gaps
 from opinfo_tests.run.difference_cases import ask
-from torchnp.catalogue import CATALOGUE
+from torchnp.difference_catalogue import CATALOGUE
 
 
 def test_the_table_keeps_every_difference():

@@ -20,7 +20,7 @@ from opinfo_tests.proof.fault_injection import plant
 from opinfo_tests.proof.natural_call import NoNaturalCallError, build
 from opinfo_tests.proof.pairs import answer_of, compare
 from opinfo_tests.proof.prove import Account, counterpart, feed, never_seen, prove, take, unseen
-from torchnp.catalogue import CATALOGUE
+from torchnp.difference_catalogue import CATALOGUE
 
 OPS = frozenset(
     f"aten::{name}"

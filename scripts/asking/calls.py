@@ -16,7 +16,7 @@ import torchnp
 from opinfo_tests.backends.torch_backend import overload_of, thawed
 from opinfo_tests.case import Case
 from opinfo_tests.generate.samples import recording
-from opinfo_tests.generate.samples.extra.rows import Make
+from opinfo_tests.generate.samples.extra.make_calls import Make
 from opinfo_tests.generate.samples.opinfo import samples_of
 from opinfo_tests.generate.samples.opinfo_reach import plan
 

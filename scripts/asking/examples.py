@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import torchnp
-from torchnp.catalogue import CATALOGUE
 from torchnp.core.registry import REGISTERED
+from torchnp.difference_catalogue import CATALOGUE
 from torchnp.differences import Difference, run, shows
 from torchnp.lookup import resolve
 from torchnp.lookup.public_name import public_name

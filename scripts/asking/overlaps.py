@@ -21,7 +21,7 @@ from asking import outs
 from asking.calls import SCHEMAS, build, error_of, observe_all, record_cases
 from opinfo_tests.case import Case, leaves
 from opinfo_tests.generate.samples import recording
-from opinfo_tests.generate.samples.extra.rows import Make
+from opinfo_tests.generate.samples.extra.make_calls import Make
 from torchnp.derived.targets import KINDS
 from torchnp.dtypes import as_dtype, category
 

@@ -293,7 +293,7 @@ def _forward(source: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _differences(ids: tuple[str, ...]) -> tuple:
-    from torchnp.catalogue import CATALOGUE
+    from torchnp.difference_catalogue import CATALOGUE
 
     return tuple(CATALOGUE[i] for i in ids if i in CATALOGUE)
 

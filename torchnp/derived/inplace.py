@@ -151,7 +151,10 @@ def _looking(schema: Schema, writes: WriteSpec) -> Callable[[tuple, dict[str, An
 
 
 def _shares(target: ndarray, arguments: Iterable[Any]) -> bool:
-    """Whether a target may overlap an argument unnoticed by torch; overlap that torch checks for is refused."""
+    """Whether a target possibly shares memory with an argument in a way that torch does not detect.
+
+    Raise for partial overlap that torch does detect.
+    """
     shared = False
     for x in arguments:
         if type(x) is ndarray and x is not target:

@@ -26,11 +26,11 @@ from torchnp.device import (
     management,
     module,
     nested,
-    storages,
+    shared_memory,
 )
 from torchnp.device._private import DeviceGuard, DeviceHooks, set_up_device
 
-NAME = storages.DEVICE
+NAME = shared_memory.DEVICE
 
 _module = module.Module()
 set_up_device(NAME, _module, DeviceHooks(), DeviceGuard())

@@ -63,7 +63,8 @@ SMALL = 1 << 14  # below, NumPy's own loop is as fast as BLAS
 def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
     """Sum in the dtype of ``x``, starting from +0 as torch does.
 
-    NumPy sums pairwise only along the innermost axis; along other axes, and across axes, it sums sequentially.
+    NumPy sums pairwise only along the axis that is innermost in memory. It adds elements along other axes, and the
+    partial sums of several reduced axes, one after the other.
     """
     if x.size <= FEW or x.dtype.kind not in "fc":
         return _add(x, axes, None, None, keepdims, 0)

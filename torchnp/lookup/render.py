@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from torchnp.catalogue import CATALOGUE
+from torchnp.difference_catalogue import CATALOGUE
 from torchnp.differences import Difference
 from torchnp.lookup import no_counterpart, op_index, spellings
 from torchnp.lookup.equivalents import EXAMPLE

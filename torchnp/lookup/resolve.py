@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import equivalents, name_of_code, op_index, ops_by_argument, spellings, unsupported_names
+from torchnp.difference_catalogue import CATALOGUE
+from torchnp.lookup import argument_names, equivalents, name_of_code, op_index, spellings, unsupported_names
 from torchnp.lookup.equivalents import Equivalent
 from torchnp.lookup.public_name import public_name
 from torchnp.lookup.synonyms import TOPICS
@@ -91,7 +91,7 @@ def meanings_of(asked: str) -> tuple[list[Meaning], list[str]]:
 
 
 def _topic_within(phrase: str) -> tuple[str, ...]:
-    """The names of the longest topic that a phrase contains."""
+    """The names that `TOPICS` lists for the longest of its topics in a phrase; empty if it contains none."""
     if not re.fullmatch(r"[\w' ?-]+", phrase) or " " not in phrase:
         return ()
     text = f" {phrase.lower().rstrip('?')} "
@@ -353,12 +353,12 @@ def _keyword(name: str) -> Meaning | None:
 
 def _argument(name: str) -> Meaning | None:
     word = name.rstrip("=")
-    if word not in ops_by_argument.ARGUMENTS and word in _takers() and (len(word) > 1 or name.endswith("=")):
+    if word not in argument_names.ARGUMENTS and word in _takers() and (len(word) > 1 or name.endswith("=")):
         return Meaning(f"{word}=", "argument", _takers()[word], calls_of(f"{word}="))
-    if word in ops_by_argument.ARGUMENTS:
+    if word in argument_names.ARGUMENTS:
         quoted = tuple(row for row in equivalents.NUMPY_ONLY if f"'{word}'" in f"{row.numpy} {row.torch}")
         calls = (*calls_of(f"{word}="), *quoted)
-        return Meaning(f"{word}=", "argument", _ops(ops_by_argument.ARGUMENTS[word]), calls)
+        return Meaning(f"{word}=", "argument", _ops(argument_names.ARGUMENTS[word]), calls)
     return None
 
 

@@ -8,8 +8,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from torchnp.catalogue import CATALOGUE
-from torchnp.lookup import equivalents, op_index, ops_by_argument, spellings
+from torchnp.difference_catalogue import CATALOGUE
+from torchnp.lookup import argument_names, equivalents, op_index, spellings
 from torchnp.lookup.resolve import meaning_of, spelled
 
 KINDS = ("name", "argument", "description", "difference", "advice", "example")
@@ -141,10 +141,10 @@ def _arguments() -> list[SearchEntry]:
     for ops in takers.values():
         ops.sort(key=lambda op: (not op_index.is_core(op), op.endswith("_"), len(op), op))
         del ops[8:]
-    for argument, bases in ops_by_argument.ARGUMENTS.items():
+    for argument, bases in argument_names.ARGUMENTS.items():
         takers[argument] = [f"aten::{b}" for b in bases.split()]
     return [
-        _entry(f"{name}=" if name in ops_by_argument.ARGUMENTS else ops[0].partition("::")[2], "argument", tuple(ops),
+        _entry(f"{name}=" if name in argument_names.ARGUMENTS else ops[0].partition("::")[2], "argument", tuple(ops),
           name, (0, 0, 0, 0, len(name), name))
         for name, ops in takers.items()
         if ops

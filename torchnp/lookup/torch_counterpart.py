@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from torchnp.catalogue import CATALOGUE
+from torchnp.difference_catalogue import CATALOGUE
 from torchnp.lookup import op_index, render, spellings
 from torchnp.lookup.public_name import public_name
 from torchnp.lookup.resolve import Meaning, is_called, meaning_of

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from torchnp.rpc.server.config.limits import Limits
     from torchnp.rpc.server.config.tokens import Token
-    from torchnp.rpc.server.transports.tcp import serve
+    from torchnp.rpc.server.transports.server import serve
 
 __all__ = [
     "AuthenticationError",
@@ -72,7 +72,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "serve": "server.transports.tcp",
+    "serve": "server.transports.server",
     "Limits": "server.session.object_store",
     "Token": "server.config.tokens",
     "Session": "client.session.session",
@@ -96,7 +96,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         from torchnp.core.optional_deps import explained
 
-        needs = ("rpc", "msgspec") if home == "server.transports.tcp" else ("torch,rpc", "torch", "msgspec")
+        needs = ("rpc", "msgspec") if home == "server.transports.server" else ("torch,rpc", "torch", "msgspec")
         raise explained(error, f"torchnp.rpc.{name}", *needs) from None
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from ...case import Case
-from ..samples.extra.rows import own_cases
+from ..samples.extra.make_calls import own_cases
 from ..task import BROKEN
 from .invalid_calls import broken, offered
 

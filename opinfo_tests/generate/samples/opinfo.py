@@ -133,7 +133,7 @@ def _registered(spaces: tuple[str, ...]) -> frozenset[str]:
 def supported(source: str) -> set[str]:
     """Return the names of the dtypes that an entry supports on the CPU."""
     if source == "own":
-        from .extra.rows import own_dtypes
+        from .extra.make_calls import own_dtypes
 
         return own_dtypes()
     if source == model_calls.SOURCE:
@@ -165,7 +165,7 @@ def samples_of(
     With ``few``, an entry's samples are thinned: after so many only every second runs, after twice as many every third.
     """
     if task.source == "own":
-        from .extra.rows import run_own
+        from .extra.make_calls import run_own
 
         yield from run_own(task.dtype, recorder)
         return

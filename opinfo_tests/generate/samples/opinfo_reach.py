@@ -18,7 +18,7 @@ from ... import namespaces
 from ...schemas import siblings
 from ..task import Task
 from . import plugin_samples
-from .extra.rows import own_reach
+from .extra.make_calls import own_reach
 from .model_calls import SOURCE as MODELS
 from .model_calls import models_reach
 from .opinfo import ERRORS, PROBE_DTYPES, opinfos, registered, run_task, supported

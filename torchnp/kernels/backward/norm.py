@@ -247,7 +247,7 @@ def _same(x: ndarray) -> ndarray:
 
 
 def _kept(x: ndarray, dtype: np.dtype) -> ndarray:
-    """Round to the dtype of torch's intermediate memory."""
+    """Round to ``dtype``, in which torch stores this intermediate result, and return it in the dtype of ``x``."""
     return dt.cast(dt.cast(x, dtype), x.dtype)
 
 

@@ -44,7 +44,7 @@ def serve_with(options: argparse.Namespace) -> None:
     OSError
         The port cannot be bound.
     """
-    from torchnp.rpc.server.transports.tcp import serve
+    from torchnp.rpc.server.transports.server import serve
 
     told = arguments(options)
     if told["metrics"] is not None:
@@ -54,7 +54,7 @@ def serve_with(options: argparse.Namespace) -> None:
 
 
 def arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of `torchnp.rpc.server.transports.tcp.serve` from options and file; options override the file.
+    """Arguments of `torchnp.rpc.server.transports.server.serve` from options and file; options override the file.
 
     Raises
     ------

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 import torchnp
-from torchnp.catalogue import CATALOGUE
 from torchnp.core.excluded import EXCLUDED
 from torchnp.core.registry import REGISTERED
 from torchnp.core.schema import RESERVED, Schema
 from torchnp.core.table import STATUSES, MissingOp
 from torchnp.derived import rules
+from torchnp.difference_catalogue import CATALOGUE
 
 TABLE = torchnp.table
 # Other tests may have met the namespaces of other libraries.

@@ -13,9 +13,9 @@ import scipy.special
 import scipy.stats
 import torch
 
-from torchnp.catalogue import CATALOGUE
+from torchnp.difference_catalogue import CATALOGUE
 from torchnp.differences import shows
-from torchnp.lookup import equivalents, no_counterpart, op_index, ops_by_argument, spellings, unsupported_names
+from torchnp.lookup import argument_names, equivalents, no_counterpart, op_index, spellings, unsupported_names
 from torchnp.lookup.render import as_text, told
 from torchnp.lookup.resolve import calls_of, is_called, meaning_of
 from torchnp.lookup.torch_counterpart import in_torch
@@ -71,7 +71,7 @@ PUBLIC = [*(n for n in sorted(op_index.torch_names()) if "__" not in n), *(f"np.
 
 def test_see_also_names_what_python_code_can_call():
     """Of operators without a public name alone a difference has no others to name."""
-    for name in [*PUBLIC, *CATALOGUE, *spellings.PYTHON, *ops_by_argument.ARGUMENTS]:
+    for name in [*PUBLIC, *CATALOGUE, *spellings.PYTHON, *argument_names.ARGUMENTS]:
         meaning = meaning_of(name)
         tail = as_text(told(meaning)).rpartition("\n")[2] if meaning is not None else ""
         if tail.startswith("See also") or (tail.startswith("Of: ") and is_called(meaning.ops[0])):

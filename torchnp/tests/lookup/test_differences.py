@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from torchnp.catalogue import CATALOGUE
+from torchnp.difference_catalogue import CATALOGUE
 from torchnp.differences import Difference, evaluate, run, show
 
 

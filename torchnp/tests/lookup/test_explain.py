@@ -6,8 +6,8 @@ import re
 import pytest
 
 import torchnp
-from torchnp.catalogue import CATALOGUE
 from torchnp.cli import main
+from torchnp.difference_catalogue import CATALOGUE
 from torchnp.lookup import op_index, render
 from torchnp.lookup.resolve import meaning_of
 from torchnp.lookup.search import near, search

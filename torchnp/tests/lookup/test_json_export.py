@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 
 import torchnp
-from torchnp.catalogue import CATALOGUE
 from torchnp.cli import main
+from torchnp.difference_catalogue import CATALOGUE
 from torchnp.lookup import json_export
 
 

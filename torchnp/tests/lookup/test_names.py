@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from torchnp.lookup import equivalents, name_of_code, op_index, ops_by_argument, spellings
+from torchnp.lookup import argument_names, equivalents, name_of_code, op_index, spellings
 from torchnp.lookup.resolve import SPELLED, meaning_of, meanings_of, spelled, torch_ops
 from torchnp.lookup.search import search
 from torchnp.lookup.synonyms import TOPICS
@@ -88,7 +88,7 @@ def test_callers_are_names_of_their_operators():
 
 
 def test_the_operators_named_are_registered():
-    for names in (spellings.PYTHON, spellings.TORCH, spellings.NUMPY, ops_by_argument.ARGUMENTS):
+    for names in (spellings.PYTHON, spellings.TORCH, spellings.NUMPY, argument_names.ARGUMENTS):
         for name, bases in names.items():
             assert [b for b in bases.split() if f"aten::{b}" not in op_index.overloads()] == [], name
 

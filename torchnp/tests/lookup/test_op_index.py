@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import torchnp
-from torchnp.catalogue import CATALOGUE
+from torchnp.difference_catalogue import CATALOGUE
 from torchnp.differences import Difference, run
 from torchnp.lookup import no_counterpart, op_index
 from torchnp.lookup.public_name import public_name

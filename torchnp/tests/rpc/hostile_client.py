@@ -34,7 +34,7 @@ from torchnp.rpc.server.session.object_store import OVERRUN
 from torchnp.rpc.server.session.program_store import Programs
 from torchnp.rpc.server.session.protocol import Connection
 from torchnp.rpc.server.session.service import Service
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.rpc.wire.programs import Drop, body_of, hash_of, written
 from torchnp.tests.rpc.interference import LIMITS, NAMES, Player, services
 from torchnp.tests.rpc.server_pool import resident

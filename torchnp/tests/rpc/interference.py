@@ -22,7 +22,7 @@ import numpy as np
 from torchnp import dtypes
 from torchnp.rpc import wire
 from torchnp.rpc.server.config.limits import Limits
-from torchnp.rpc.server.privacy import taint, timing
+from torchnp.rpc.server.privacy import disclosure, timing
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.privacy.timing import Late, Pace
 from torchnp.rpc.server.session import executor, protocol
@@ -311,7 +311,7 @@ class Clock:
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
         """Have the server look at this clock and no other."""
-        modules, run, by_rows = (executor, timing, taint, protocol), Invocation.run, Invocation.by_rows
+        modules, run, by_rows = (executor, timing, disclosure, protocol), Invocation.run, Invocation.by_rows
 
         def timed(call: Invocation, generator):
             if not call.row.views:  # which look at no value

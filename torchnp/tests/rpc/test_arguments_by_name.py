@@ -14,7 +14,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
 from torchnp.rpc.server.privacy.row_labels import Mixed, Rows
 from torchnp.rpc.server.session.service import Service
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc.interference import LIMITS, Player, services
 from torchnp.tests.rpc.test_wire import Client
 

@@ -30,7 +30,7 @@ Limits = rpc.Limits
 def told(monkeypatch):
     """The arguments that `serve` would get."""
     arguments = {}
-    monkeypatch.setattr("torchnp.rpc.server.transports.tcp.serve", lambda **kwargs: arguments.update(kwargs))
+    monkeypatch.setattr("torchnp.rpc.server.transports.server.serve", lambda **kwargs: arguments.update(kwargs))
     monkeypatch.delenv("TORCHNP_TOKEN", raising=False)
     return arguments
 

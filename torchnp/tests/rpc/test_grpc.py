@@ -19,7 +19,7 @@ from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.server.process.fork_server import _let_go_of_all_but
 from torchnp.rpc.server.session.service import Service
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc import server_pool
 from torchnp.tests.rpc.certificates import Authority
 from torchnp.tests.rpc.proxy import Boundary, Proxy, ends_in_grpc

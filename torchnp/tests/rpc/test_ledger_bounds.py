@@ -19,7 +19,7 @@ from torchnp.rpc.server.privacy import ledger as module
 from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
 from torchnp.rpc.server.session.error_text import error_text
 from torchnp.rpc.server.session.service import Service
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc.test_ledger import _debits, _entry, _owner, _request, ledger  # noqa: F401
 
 

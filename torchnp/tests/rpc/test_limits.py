@@ -13,14 +13,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-import torchnp.rpc.server.transports.tcp as module
+import torchnp.rpc.server.transports.server as module
 from torchnp import rpc
 from torchnp.core.schema import load
 from torchnp.rpc.server.config.tokens import Token, hash_of
 from torchnp.rpc.server.process import fork_server
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports import auth_throttle
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc import server_pool
 from torchnp.tests.rpc.server_pool import until
 

@@ -16,7 +16,7 @@ from torchnp.rpc.client.transports.requests import Announced, Request
 from torchnp.rpc.server.session import protocol
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.listen import ServerCertificates
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc.certificates import Authority
 from torchnp.tests.rpc.server_pool import resident
 

@@ -15,11 +15,11 @@ from torchnp import rpc
 from torchnp.core.schema import load
 from torchnp.rpc import wire
 from torchnp.rpc.server.config.limits import Limits
-from torchnp.rpc.server.privacy import taint
+from torchnp.rpc.server.privacy import disclosure
 from torchnp.rpc.server.privacy.row_labels import Rows
-from torchnp.rpc.server.session import arguments, object_store
-from torchnp.rpc.server.session.arguments import checker
+from torchnp.rpc.server.session import check_arguments, object_store
 from torchnp.rpc.server.session.bounded_cache import BoundedCache, Room, size_of
+from torchnp.rpc.server.session.check_arguments import checker
 from torchnp.rpc.server.session.object_store import Failure, ObjectStore
 
 N = 100_000
@@ -120,7 +120,7 @@ def test_patterns_of_arguments_are_bounded():
         assert (other([wire.Handle(0), *name], {}) is None) in (True, False)
     assert 0 <= room.left <= left
     del good, paths
-    assert arguments.REMEMBERED <= 32 << 20
+    assert check_arguments.REMEMBERED <= 32 << 20
 
 
 def test_an_error_that_is_remembered_holds_no_arrays():
@@ -134,7 +134,7 @@ def test_an_error_that_is_remembered_holds_no_arrays():
             raise RuntimeError("second")  # noqa: B904  (as kernels do)
 
     entry = ObjectStore(Limits()).put(0, np.ones((5, 3)), public=False, rows=Rows("d", 0))
-    outcome = taint.predict_outcome([entry], False, run)
+    outcome = disclosure.predict_outcome([entry], False, run)
     gc.collect()
     assert str(outcome.problem) == "second" and held and not any(ref() is not None for ref in held)
 

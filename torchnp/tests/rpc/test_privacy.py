@@ -436,7 +436,7 @@ def test_a_dataset_is_no_out_whatever_the_window_on_it():
 
 
 def test_every_row_refuses_a_handle_where_it_takes_none():
-    from torchnp.rpc.server.session.arguments import checker
+    from torchnp.rpc.server.session.check_arguments import checker
 
     looked_at = 0
     for schema in load().values():
@@ -453,7 +453,7 @@ def test_every_row_refuses_a_handle_where_it_takes_none():
     "of", [lambda *dim: ([wire.Handle(0), *dim], {}), lambda dim: ([wire.Handle(0)], {"dim": dim})]
 )
 def test_integers_beyond_64_bits_are_refused_where_others_were_taken(of):
-    from torchnp.rpc.server.session.arguments import checker
+    from torchnp.rpc.server.session.check_arguments import checker
 
     problem, _ = checker(load()["aten::unsqueeze"])
     assert problem(*of(1)) is None

@@ -30,7 +30,7 @@ from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.process.link import Link as ServerLink
 from torchnp.rpc.server.session.service import Service
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc.proxy import Boundary, Disorder, Proxy
 
 SERVICE = Service(limits=rpc.Limits(lease_seconds=5.0))

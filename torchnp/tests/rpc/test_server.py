@@ -24,7 +24,7 @@ from torchnp.rpc.client.session import channel, session_thread
 from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
 from torchnp.rpc.client.transports.transport import Tcp
 from torchnp.rpc.server.session.protocol import Service
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc import server_pool
 from torchnp.tests.rpc.server_pool import until
 
@@ -49,7 +49,7 @@ import torchnp.rpc
 assert "torch" not in sys.modules and "msgspec" not in sys.modules and "asyncio" not in sys.modules
 import os, signal
 from torchnp.rpc import wire
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.client.transports.transport import Tcp
 from torchnp.rpc.client.transports.reconnect import ReconnectingTransport

@@ -15,7 +15,7 @@ from torchnp import rpc
 from torchnp.rpc.client.session import pending
 from torchnp.rpc.client.transports.transport import InProcess
 from torchnp.rpc.server.session.protocol import Connection, Service
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc import server_pool
 
 

@@ -16,13 +16,13 @@ import grpc
 import pytest
 import torch
 
-import torchnp.rpc.server.transports.tcp as module
+import torchnp.rpc.server.transports.server as module
 from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports import auth_throttle, grpc_transport
 from torchnp.rpc.server.transports.listen import ServerCertificates
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.rpc.wire import framing
 from torchnp.tests.rpc.certificates import Authority
 from torchnp.tests.rpc.server_pool import until

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-import torchnp.rpc.server.transports.tcp as module
+import torchnp.rpc.server.transports.server as module
 from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.client.session.channel import Channel
@@ -27,7 +27,7 @@ from torchnp.rpc.client.transports.transport import Tcp
 from torchnp.rpc.server.session import overload_info
 from torchnp.rpc.server.session.protocol import Connection
 from torchnp.rpc.server.session.service import Service
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc.hostile_client import Hostile, over_tcp
 from torchnp.tests.rpc.server_pool import until
 

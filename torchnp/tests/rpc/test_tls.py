@@ -9,11 +9,11 @@ import sys
 import pytest
 import torch
 
-import torchnp.rpc.server.transports.tcp as module
+import torchnp.rpc.server.transports.server as module
 from torchnp import rpc
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.transports.listen import ServerCertificates
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc import server_pool
 from torchnp.tests.rpc.certificates import Authority
 from torchnp.tests.rpc.proxy import Proxy

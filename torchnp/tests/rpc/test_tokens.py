@@ -16,7 +16,7 @@ from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.session.protocol import Connection
 from torchnp.rpc.server.session.service import Service
-from torchnp.rpc.server.transports.tcp import Server
+from torchnp.rpc.server.transports.server import Server
 
 Limits = rpc.Limits
 

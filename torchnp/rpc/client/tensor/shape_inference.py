@@ -259,7 +259,7 @@ def _has_floats(given: Any) -> bool:
 
 
 def _can_be_tried(given: Any, limit: int = MAX_TRIED) -> bool:
-    """Whether the arguments are small enough to be made on the CPU."""
+    """Whether CPU tensors of the arguments' shapes are small enough to allocate, to try the operator on them."""
     tensors = list(_tensors(given))
     return sum(a.numel() for a in tensors) <= limit and sum(map(extent, tensors)) <= 4 * limit
 

@@ -15,11 +15,11 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import KERNEL_ERRORS, ProtocolError, QuotaError
 from torchnp.rpc.server.config.tokens import Rights
 from torchnp.rpc.server.monitoring.counters import Count
-from torchnp.rpc.server.privacy import row_calls, row_labels, taint
-from torchnp.rpc.server.privacy.taint import RAISED, Disclosure
+from torchnp.rpc.server.privacy import disclosure, row_calls, row_labels
+from torchnp.rpc.server.privacy.disclosure import RAISED, Disclosure
 from torchnp.rpc.server.privacy.timing import Pace
-from torchnp.rpc.server.session.arguments import END, MOST
 from torchnp.rpc.server.session.bounded_cache import BoundedCache
+from torchnp.rpc.server.session.check_arguments import END, MOST
 from torchnp.rpc.server.session.client_layout import laid_out
 from torchnp.rpc.server.session.error_text import error_text
 from torchnp.rpc.server.session.invocation import Invocation, results
@@ -262,7 +262,7 @@ class Executor:
             The operator's error, which does not depend on values.
         """
         op, row, entries, store = call.op, call.row, call.entries, self.store
-        facts = taint.facts(op, call.given, entries, row.whole)
+        facts = disclosure.facts(op, call.given, entries, row.whole)
         if row.views:  # looks at no value
             made = call.results(self._seeded(op))
             rows, _ = self._label(call, facts, [row_calls.Shaped(a.shape, a.dtype) for a, _ in made])
@@ -273,13 +273,13 @@ class Executor:
         free = [not e.buffer.public or any(e is t for t in call.targets) for e in entries]  # type: ignore[union-attr]
 
         def guarded(arrays: Iterable[Any]) -> Iterator[Any]:
-            return (a if f else taint.locked(a) for a, f in zip(arrays, free))
+            return (a if f else disclosure.locked(a) for a, f in zip(arrays, free))
 
         shown = [e for n, e in zip(call.names, entries) if n == row.revealing == "repeats"]  # public: see `_check`
         key = (facts, *free, *(e.array.tobytes() for e in shown))  # type: ignore[union-attr]
         outcome = self._foreseen.get(key)
         if outcome is None:
-            outcome = taint.predict_outcome(
+            outcome = disclosure.predict_outcome(
                 entries, row.whole, lambda arrays: [a for a, _ in call.on(guarded(arrays)).results(Generator(0))], shown
             )
             self._foreseen.keep(key, outcome)
@@ -310,7 +310,7 @@ class Executor:
             found = self._on_values(call, outcome, results, labels)
             for id_, (array, fresh) in enumerate(zip(found, outcome.results, strict=True), op.first):
                 own = array is not None and store.is_new(array, fresh.nbytes)
-                store.put(id_, taint.held(array, fresh, own), False, rows=labels[id_ - op.first])
+                store.put(id_, disclosure.held(array, fresh, own), False, rows=labels[id_ - op.first])
         self.pace.ran(row.name, max(outcome.seconds, seconds), time.perf_counter() - start)
         return None
 

@@ -13,8 +13,8 @@ import numpy as np
 from torchnp.random import Generator, default_generator
 from torchnp.rpc import wire
 from torchnp.rpc.server.privacy import row_calls
+from torchnp.rpc.server.privacy.disclosure import substitute
 from torchnp.rpc.server.privacy.row_labels import Label
-from torchnp.rpc.server.privacy.taint import substitute
 from torchnp.rpc.server.session.client_layout import laid_out
 from torchnp.rpc.server.session.object_store import StoredObject
 from torchnp.rpc.server.session.overload_info import Served

@@ -7,8 +7,8 @@ from typing import Any
 from torchnp.rpc import wire
 from torchnp.rpc.server.privacy.row_calls import functional
 from torchnp.rpc.server.privacy.row_moves import moved
-from torchnp.rpc.server.session.arguments import checker
 from torchnp.rpc.server.session.bounded_cache import Room
+from torchnp.rpc.server.session.check_arguments import checker
 
 # Operators that see the memory around their arguments.
 _WHOLE = (

@@ -15,8 +15,8 @@ from torchnp.rpc.exceptions import LedgerError, PrivacyError, ProtocolError, Quo
 from torchnp.rpc.server.config.tokens import Rights
 from torchnp.rpc.server.monitoring.counters import Count, Counters
 from torchnp.rpc.server.monitoring.event_log import note, place_of
-from torchnp.rpc.server.privacy import gate, row_labels, taint
-from torchnp.rpc.server.privacy.taint import RAISED
+from torchnp.rpc.server.privacy import disclosure, gate, row_labels
+from torchnp.rpc.server.privacy.disclosure import RAISED
 from torchnp.rpc.server.session.error_text import error_text
 from torchnp.rpc.server.session.executor import Executor
 from torchnp.rpc.server.session.object_store import Failure, ObjectStore
@@ -238,7 +238,7 @@ class Connection:
             return [_failed(entry.poison, request.request)]
         try:
             if request.terms is None:
-                array = taint.release(entry)
+                array = disclosure.release(entry)
             else:
                 self._check_release()
                 start = time.perf_counter()

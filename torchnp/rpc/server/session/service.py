@@ -17,8 +17,8 @@ from torchnp.rpc.server.config.tokens import ANYBODY, Rights, Token, Tokens, eve
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.privacy.row_labels import dataset_of
 from torchnp.rpc.server.privacy.timing import Late
-from torchnp.rpc.server.session.arguments import REMEMBERED
 from torchnp.rpc.server.session.bounded_cache import Room
+from torchnp.rpc.server.session.check_arguments import REMEMBERED
 from torchnp.rpc.server.session.object_store import root_of
 from torchnp.rpc.server.session.overload_info import Served
 from torchnp.rpc.wire import Agreement, agreement

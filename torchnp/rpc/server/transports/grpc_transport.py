@@ -16,8 +16,8 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.process.link import ClientStream
 from torchnp.rpc.server.transports.auth_throttle import Strangers, host_of
+from torchnp.rpc.server.transports.grpc_relay import Inner, Relay
 from torchnp.rpc.server.transports.listen import Listener, ServerCertificates
-from torchnp.rpc.server.transports.relay import Inner, Relay
 
 MAX_STREAMS = 16  # concurrent calls on one connection
 MAX_WATCHES, MAX_WATCHES_OF_HOST = 32, 8

@@ -3,14 +3,14 @@
 `CATALOGUE` maps ids to rows (`torchnp.differences.Difference`) in the order of the chapters: each is a module here.
 """
 
-from torchnp.catalogue import (
-    algebra,
-    creation,
+from torchnp.difference_catalogue import (
     fourier,
-    indexing,
+    indexing_and_sorting,
+    linalg,
     memory,
     nn,
     promotion,
+    ranges_and_random,
     reductions,
     refused,
     shapes,
@@ -26,12 +26,12 @@ CHAPTERS = (
     special_functions,
     reductions,
     shapes,
-    indexing,
-    algebra,
+    indexing_and_sorting,
+    linalg,
     fourier,
     nn,
     memory,
-    creation,
+    ranges_and_random,
 )
 CATALOGUE: dict[str, Difference] = {}
 

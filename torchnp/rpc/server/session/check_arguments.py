@@ -77,8 +77,8 @@ def checker(schema: Schema, room: Room | None = None) -> tuple[Callable[[list, d
     problem : callable
         Takes positional and keyword arguments; returns torch's error text, or None if they fit.
     good : dict
-        Trie over argument types, with ``END`` where a purely positional call with these types was accepted. It covers
-        no lists of `Items` and no integers beyond 64 bits, as their types do not tell all.
+        Trie over argument types, with ``END`` where a purely positional call with these types was accepted. Calls with an `Items` list or an integer beyond int64 are not entered: their Python types alone do not determine
+    their kinds.
     """
     wrong, room = _comparison(schema), room or Room(REMEMBERED)
     good: set[tuple] = set()
