@@ -121,7 +121,7 @@ def without(modules, code):
     return found.stderr.splitlines()[-1:], found.returncode
 
 
-EXTRAS = ["torch", "rich", "msgspec", "sklearn", "cloudpickle", "expecttest", "hypothesis"]
+EXTRAS = ["torch", "rich", "msgspec", "sklearn", "cloudpickle", "expecttest"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ EXTRAS = ["torch", "rich", "msgspec", "sklearn", "cloudpickle", "expecttest", "h
         ("demo", "needs the packages torch, msgspec, rich and scikit-learn: pip install 'torchnp[demo]'"),
         (
             "conform",
-            "needs the packages torch, rich, cloudpickle, expecttest and hypothesis: pip install 'torchnp[test]'",
+            "needs the packages torch, rich, cloudpickle and expecttest: pip install 'torchnp[test]'",
         ),
     ],
 )
