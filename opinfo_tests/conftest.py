@@ -18,8 +18,11 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("opinfo_tests", "conformance with torch's operators")
-    group.addoption("--backend", default="table",
-      help="what is judged: table, torch-DEVICE, compile-NAME, an entry point, or package.module:object")  # fmt: skip
+    group.addoption(
+        "--backend",
+        default="table",
+        help="what is judged: table, torch-DEVICE, compile-NAME, an entry point, or package.module:object",
+    )
     group.addoption(
         "--tier",
         default="quick",
@@ -27,16 +30,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="some calls of each overload and dtype, or every call",
     )
     group.addoption("--opinfo-seed", type=int, default=0, help="moves the quick tier's choice and the samples")
-    group.addoption("--opinfo-jobs", type=int, default=None,
-      help="worker processes; 0 judges in pytest's own, where a crash or a hang is pytest's. 2, "
-      "but 0 in a worker of xdist, which has one at most")  # fmt: skip
+    group.addoption(
+        "--opinfo-jobs",
+        type=int,
+        default=None,
+        help="worker processes; 0 judges in pytest's own, where a crash or a hang is pytest's. 2, "
+        "but 0 in a worker of xdist, which has one at most",
+    )
     group.addoption(
         "--opinfo-dtypes",
         default="",
         help="dtypes of the samples and of drawn calls, comma separated, or 'all'; float32, int64, complex64, bool and some others of each entry",
     )
-    group.addoption("--opinfo-draws", type=int, default=8,
-      help="calls drawn of each overload from its schema (%(default)s; the command line draws 20 in the quick tier)")  # fmt: skip
+    group.addoption(
+        "--opinfo-draws",
+        type=int,
+        default=8,
+        help="calls drawn of each overload from its schema (%(default)s; the command line draws 20 in the quick tier)",
+    )
     group.addoption("--opinfo-report", type=Path, default=None, help="write report.jsonl here")
 
 

@@ -68,7 +68,8 @@ BASES = 2  # accepted calls of each overload whose arguments are changed
 def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
     """Offer mutations of the first calls that torch accepts, whatever the ``count`` of calls judged as drawn.
 
-    Where pytest asks, as the word `PLAIN` after the count says, of one call, and a third of those with several changes.
+    Under pytest (the count ends with `PLAIN`) only the first call is changed, and a third of the calls with several
+    changes are offered.
     """
     from ...backends.torch_backend import TorchDevice
 
