@@ -135,7 +135,7 @@ def put_together(config: pytest.Config, parts: list[Path]) -> str:
 
 
 def is_usual(source: str, dtype: str) -> bool:
-    """Whether an entry's samples of a dtype are judged where no dtypes are named: the first of each kind, and a fifth."""
+    """Whether the quick tier judges an entry in a dtype if no dtypes are named: the first of each kind, and a fifth."""
     from .generate.samples.opinfo import ERRORS
 
     if dtype in ("float32", "int64", "complex64", "bool", ERRORS):
@@ -200,9 +200,8 @@ class Run:
                 self.tasks[source] = plan(ops, get("--opinfo-draws"), by_rule=False)
             else:
                 called = source not in reached or any(op in self.backend.ops for op in reached[source])
-                taken = [
-                    d for d in dtypes if d in supported(source) and (get("--opinfo-dtypes") or is_usual(source, d))
-                ]
+                some = self.quick and not get("--opinfo-dtypes")
+                taken = [d for d in dtypes if d in supported(source) and (not some or is_usual(source, d))]
                 self.tasks[source] = [Task(source, d) for d in taken] if called else []
             self.left[source] = len(self.tasks[source])
             self.test_of |= {task.source: source for task in self.tasks[source]}
