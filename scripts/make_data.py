@@ -20,6 +20,7 @@ import torch
 from asking import outs, overlaps, schemas
 
 import torchnp
+from torchnp.core.target import KNOWN, spell
 
 FILES: dict[str, ModuleType] = {"schemas": schemas, "outs": outs, "overlaps": overlaps}
 DATA = Path(torchnp.__file__).parent / "data"
@@ -27,7 +28,7 @@ DATA = Path(torchnp.__file__).parent / "data"
 
 def text_of(name: str, found: dict) -> str:
     """A file's whole text."""
-    version = torch.__version__.partition("+")[0]
+    version = " ".join(map(spell, KNOWN)) if name == "schemas" else torch.__version__.partition("+")[0]
     head = f"# written by scripts/make_data.py {name}, torch {version}: {FILES[name].COLUMNS}"
     return "\n".join([head, *FILES[name].lines_of(found)]) + "\n"
 

@@ -16,7 +16,8 @@ from torchnp.dtypes import can_cast, get_default_dtype, promote_types, result_ty
 if TYPE_CHECKING:
     from torchnp.core.errors import MissingKernelError
     from torchnp.core.libraries import kernel
-    from torchnp.core.table import table
+    from torchnp.core.table import table, table_for
+    from torchnp.core.target import target
     from torchnp.random import Generator, default_generator, manual_seed
     from torchnp.runtime import load
     from torchnp.threads import get_num_threads, set_num_threads
@@ -40,6 +41,8 @@ __all__ = [
     "set_default_dtype",
     "set_num_threads",
     "table",
+    "table_for",
+    "target",
 ]
 
 # Loaded on first use: the table reads 3,236 schemas and all kernel families.
@@ -47,6 +50,8 @@ _LAZY = {
     "aten": "torchnp.core.table",
     "prims": "torchnp.core.table",
     "table": "torchnp.core.table",
+    "table_for": "torchnp.core.table",
+    "target": "torchnp.core.target",
     "MissingKernelError": "torchnp.core.errors",
     "Generator": "torchnp.random",
     "default_generator": "torchnp.random",

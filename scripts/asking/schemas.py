@@ -1,9 +1,10 @@
-"""schemas.tsv: the registry of the installed torch (ask again when the pinned torch moves).
+"""schemas.tsv: the registries of all known versions of torch (ask again with each new version).
 
 One line per overload that torch's dispatcher registers in the ``aten`` and ``prims`` namespaces: the schema in
 torch's own text, its tags, and how torch implements it (``implicit``: CompositeImplicitAutograd, the op is defined
 through other ops; ``explicit``: CompositeExplicitAutograd). Overloads of one packet stand in the order in which
-torch's overload resolution tries them.
+torch's overload resolution tries them. A line that not all versions have ends with the first and the last version that
+have it (either may be empty: no end is known).
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from pathlib import Path
 
 import torch
 
-COLUMNS = "schema, tags, implementation"
+from torchnp.core.schema import DATA
+from torchnp.core.target import KNOWN, Version, parse, spell
+
+COLUMNS = "schema, tags, implementation; since, until"
+HERE = parse(torch.__version__)  # add a new version to `torchnp.core.target.KNOWN` first
 
 
 def registered() -> list[str]:
@@ -66,10 +71,51 @@ def usual(name: str) -> str:
 
 
 def read(path: Path) -> dict[str, str]:
-    """The lines of the file."""
-    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
-    return {line.partition("(")[0]: line for line in lines}
+    """The lines of the file for the installed version."""
+    return _of_versions(path)[HERE]
+
+
+def _of_versions(path: Path) -> dict[Version, dict[str, str]]:
+    """The lines of each known version, by name and in its order."""
+    found: dict[Version, dict[str, str]] = {version: {} for version in KNOWN}
+    for line in path.read_text().splitlines():
+        if not line.startswith("#"):
+            schema, tags, how, since, until = (*line.split("\t"), "", "")[:5]
+            for version in KNOWN:
+                if (not since or parse(since) <= version) and (not until or version <= parse(until)):
+                    found[version][schema.partition("(")[0]] = f"{schema}\t{tags}\t{how}"
+    return found
 
 
 def lines_of(found: Mapping[str, str]) -> Iterator[str]:
-    return iter(found.values())
+    """The lines of the file, with those of the installed version replaced."""
+    versions = {**_of_versions(DATA), HERE: dict(found)}
+    packets: dict[str, list[list[str]]] = {}
+    for i, version in enumerate(KNOWN):
+        for name, line in versions[version].items():
+            packets.setdefault(name.partition(".")[0], [[] for _ in KNOWN])[i].append(line)
+    for _, lists in sorted(packets.items()):
+        yield from _merged(lists)
+
+
+def _merged(lists: list[list[str]]) -> Iterator[str]:
+    """The lines of a packet, from the lines of each version: a line that not all have ends with their range."""
+    order = [*lists[-1]]
+    for lines in reversed(lists[:-1]):
+        at = 0
+        for line in lines:
+            if line not in order:
+                order.insert(at, line)
+            at = order.index(line) + 1
+    if any([line for line in order if line in lines] != lines for lines in lists):  # an overload has moved
+        order = [line for n, lines in enumerate(lists) if n == 0 or lines != lists[n - 1] for line in lines]
+        holds = [[lines == theirs for theirs in lists] for n, lines in enumerate(lists) if n == 0 or lines != lists[n - 1]
+                 for _ in lines]  # fmt: skip
+    else:
+        holds = [[line in lines for lines in lists] for line in order]
+    for line, held in zip(order, holds, strict=True):
+        since, until = held.index(True), len(KNOWN) - held[::-1].index(True)
+        if not all(held[since:until]):
+            raise SystemExit(f"not in adjacent versions: {line}")
+        first, last = spell(KNOWN[since]) if since else "", spell(KNOWN[until - 1]) if until < len(KNOWN) else ""
+        yield f"{line}\t{first}\t{last}" if first or last else line

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.core.python_scalars import too_wide
+from torchnp.core.target import Version, current, parse
 from torchnp.dtypes import category
 
 ndarray = np.ndarray
@@ -368,13 +369,40 @@ def spoken(type_: str) -> str:
 DATA = Path(__file__).parent.parent / "data" / "schemas.tsv"
 
 
+def load(version: Version | None = None) -> dict[str, Schema]:
+    """Every overload that a version of torch registers in ``aten`` and ``prims``, in torch's resolution order.
+
+    Without ``version`` it is the one that the table describes, see `torchnp.target`.
+    """
+    return _of_version(version or current())
+
+
 @functools.cache
-def load(path: Path = DATA) -> dict[str, Schema]:
-    """Every registered overload of torch's ``aten`` and ``prims`` namespaces, in torch's resolution order."""
-    schemas = {}
-    with open(path, encoding="utf-8") as lines:
+def _of_version(version: Version) -> dict[str, Schema]:
+    return {schema.name: schema for first, last, schema in _lines() if first <= version <= last}
+
+
+@functools.cache
+def of_any_version() -> dict[str, Schema]:
+    """Every overload of all known versions, each with the schema of the newest version that registers it."""
+    return {schema.name: schema for _, _, schema in sorted(_lines(), key=lambda line: line[1])}
+
+
+_EVER: tuple[Version, Version] = ((0, 0), (9999, 0))
+
+
+@functools.cache
+def _lines() -> list[tuple[Version, Version, Schema]]:
+    """The lines of the file: the first and the last version that register a schema, and the schema."""
+    found = []
+    with open(DATA, encoding="utf-8") as lines:
         for line in lines:
             if line[0] != "#":
-                schema = Schema(*line.rstrip("\n").split("\t"))
-                schemas[schema.name] = schema
-    return schemas
+                fields = line.rstrip("\n").split("\t")
+                first, last = _EVER if len(fields) == 3 else map(_version_or_ever, fields[3:], _EVER)
+                found.append((first, last, Schema(*fields[:3])))
+    return found
+
+
+def _version_or_ever(text: str, ever: Version) -> Version:
+    return parse(text) if text else ever

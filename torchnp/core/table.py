@@ -19,7 +19,8 @@ from torchnp.core import libraries
 from torchnp.core.errors import MissingKernelError
 from torchnp.core.excluded import reason_of
 from torchnp.core.registry import REGISTERED, Kernel
-from torchnp.core.schema import Schema, load
+from torchnp.core import target
+from torchnp.core.schema import Schema, load, of_any_version
 from torchnp.derived import rules
 from torchnp.layout import apply
 
@@ -53,19 +54,33 @@ class OpTable(Mapping[str, Kernel]):
     provided yet).
     """
 
-    def __init__(self, families: ModuleType = kernels) -> None:
+    def __init__(self, version: target.Version | None = None, families: ModuleType = kernels) -> None:
         for module in pkgutil.walk_packages(families.__path__, f"{families.__name__}."):
             importlib.import_module(module.name)
-        self.schemas: dict[str, Schema] = dict(load())
+        self._fixed = version is not None  # kernels follow this version, whatever the process's is
+        self.version = version or target.current()
+        self.schemas: dict[str, Schema] = dict(load(self.version))
         self.namespaces = {space: Namespace(self, space) for space in libraries.OWN}
         self._sources: dict[str, tuple[str, str] | None] = {}
         self._built: dict[str, Kernel] = {}
         libraries.watch(self._take_libraries)
-        unknown = [name for name in REGISTERED if name not in self.schemas]
+        unknown = [name for name in REGISTERED if name not in self.schemas and name not in of_any_version()]
         if unknown:
             raise ValueError(f"declared, but not in torch's registry: {', '.join(sorted(unknown))}")
         for schema in self.schemas.values():
             rules.check_write_pattern(schema)
+
+    def retarget(self, version: target.Version) -> None:
+        """Describe another version of torch; kernels that were taken from the table before are not changed."""
+        self.version = version
+        self.schemas.clear()
+        self.schemas.update(load(version))
+        self._sources.clear()
+        self._built.clear()
+        rules.forget_packets()
+        for space in libraries.OWN:
+            self.namespaces[space].read(self)
+        self._take_libraries()
 
     def _take_libraries(self) -> None:
         """Replace the known overloads of other libraries by those declared now."""
@@ -80,8 +95,9 @@ class OpTable(Mapping[str, Kernel]):
         for space in {*map(_space, libraries.SCHEMAS), *self.namespaces} - {*libraries.OWN}:
             self.namespaces[space] = Namespace(self, space)
 
-    def __reduce__(self) -> str:
-        return "table"  # pickled by its name in this module, as a function is
+    def __reduce__(self) -> Any:
+        # Pickled by its name in this module, as a function is.
+        return (table_for, (target.spell(self.version),)) if self._fixed else "table"
 
     # ------------------------------------------------------------ Mapping
 
@@ -230,6 +246,8 @@ class OpTable(Mapping[str, Kernel]):
         schema = self.schemas[name]
         if hasattr(made, "schema"):  # the rule returned the source itself: the row needs its own function
             made = _forward(made)
+        if self._fixed:
+            made = target.fixed(made, self.version)
         # Pickle finds the function by this path: torchnp.aten.add.Tensor.
         made.__name__, made.__module__ = schema.base, "torchnp"
         made.__qualname__ = f"{schema.namespace}.{schema.base}.{schema.overload or 'default'}"
@@ -305,6 +323,13 @@ class Namespace:
     """``torchnp.aten``: packets as attributes, as in ``torch.ops.aten``."""
 
     def __init__(self, table: OpTable, namespace: str) -> None:
+        self._namespace = namespace
+        self.read(table)
+
+    def read(self, table: OpTable) -> None:
+        """Take the ops of a table, in place of those known before."""
+        namespace = self._namespace
+        self.__dict__.clear()
         self._table, self._namespace = table, namespace
         self._overloads: dict[str, list[str]] = {}  # by packet, provided or not
         for name in table.schemas:
@@ -419,6 +444,32 @@ class Packet:
 
 table = OpTable()
 aten, prims = table.namespaces["aten"], table.namespaces["prims"]
+
+
+@functools.cache
+def _fixed_table(version: target.Version) -> OpTable:
+    return OpTable(version)
+
+
+def table_for(version: str) -> OpTable:
+    """The table of one version of torch, beside the process's own.
+
+    Parameters
+    ----------
+    version : str
+        A minor version, such as ``"2.13"``.
+
+    Raises
+    ------
+    ValueError
+        torchnp does not know that version.
+
+    Examples
+    --------
+    >>> "aten::qr" in torchnp.table_for("2.13"), "aten::qr" in torchnp.table_for("2.14")
+    (True, False)
+    """
+    return _fixed_table(target.known(version))
 
 
 def namespace(space: str) -> Namespace:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchnp.core.registry import kernel
-from torchnp.core.schema import REQUIRED, RESERVED, Schema, load
+from torchnp.core.schema import REQUIRED, RESERVED, Schema, of_any_version
 
 Body = Callable[..., Any]
 _OF_KERNEL = frozenset(inspect.signature(kernel).parameters)
@@ -44,7 +44,7 @@ def rows(
     declared = {k: v for k, v in given.items() if k in _OF_KERNEL}
     settings = {k: v for k, v in given.items() if k not in _OF_KERNEL}
     for name in names.split():
-        schema = load()[name if "::" in name else f"aten::{name}"]
+        schema = of_any_version()[name if "::" in name else f"aten::{name}"]
         known = {"op": schema.base, "n": next((int(c) for c in schema.base if c.isdigit()), None)}
         told = {**{k: v for k, v in known.items() if k in asked}, **settings}
         body = _bound(run, schema, told, part, by_name)

@@ -1,0 +1,184 @@
+"""The version of torch that the table describes: by default the installed one."""
+
+from __future__ import annotations
+
+import contextvars
+import importlib.util
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+Version = tuple[int, int]
+
+KNOWN: tuple[Version, ...] = ((2, 13), (2, 14))
+"""The minor versions of torch whose registry `torchnp/data/schemas.tsv` holds, oldest first."""
+
+ENVIRONMENT = "TORCHNP_TARGET"
+
+
+def parse(text: str) -> Version:
+    """The minor version in a text: ``"2.13"``, ``"2.13.1+cpu"``.
+
+    Raises
+    ------
+    ValueError
+        The text is no version.
+    """
+    found = re.match(r"(\d+)\.(\d+)", text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a version of torch, such as '{spell(KNOWN[-1])}'")
+    return int(found[1]), int(found[2])
+
+
+def spell(version: Version) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+def known(text: str) -> Version:
+    """A version that the table can describe.
+
+    Raises
+    ------
+    ValueError
+        It is not in `KNOWN`.
+    """
+    version = parse(text)
+    if version not in KNOWN:
+        raise ValueError(f"torchnp knows torch {', '.join(map(spell, KNOWN))}, not {text}")
+    return version
+
+
+def installed() -> str | None:
+    """The version of the installed torch, without importing it; None if there is none."""
+    loaded = sys.modules.get("torch")
+    if loaded is not None:
+        return getattr(loaded, "__version__", None)
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        text = (Path(spec.origin).parent / "version.py").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    found = re.search(r"__version__ = ['\"]([^'\"]+)", text)
+    return found[1] if found else None
+
+
+def default() -> Version:
+    """The version that ``TORCHNP_TARGET`` names; else the installed torch's, or the nearest known; else the newest.
+
+    Warns
+    -----
+    UserWarning
+        The installed torch is older or newer than all known versions.
+    """
+    asked = os.environ.get(ENVIRONMENT)
+    if asked:
+        try:
+            return known(asked)
+        except ValueError as error:
+            raise ValueError(f"{ENVIRONMENT}: {error}") from None
+    here = installed()
+    if here is None:
+        return KNOWN[-1]
+    version = parse(here)
+    if version in KNOWN:
+        return version
+    nearest = max((v for v in KNOWN if v < version), default=KNOWN[0])
+    warnings.warn(
+        f"torch {here} is installed, and torchnp knows {', '.join(map(spell, KNOWN))}: its kernels do what torch "
+        f"{spell(nearest)} does. `python -m opinfo_tests --tier quick` shows where torch {here} differs",
+        stacklevel=2,
+    )
+    return nearest
+
+
+_chosen: Version | None = None
+_within: contextvars.ContextVar[Version | None] = contextvars.ContextVar("target", default=None)
+
+
+def current() -> Version:
+    """The version that kernels follow here: that of a `table_for` whose kernel runs, else the process's."""
+    global _chosen
+    inner = _within.get()
+    if inner is not None:
+        return inner
+    if _chosen is None:
+        _chosen = default()
+    return _chosen
+
+
+def since(version: str) -> bool:
+    """Whether the version that kernels follow here is this one or a later one: ``if since("2.14"): ...``."""
+    return current() >= _parsed(version)
+
+
+_versions: dict[str, Version] = {}
+
+
+def _parsed(text: str) -> Version:
+    version = _versions.get(text)
+    if version is None:
+        version = _versions[text] = parse(text)
+    return version
+
+
+def target(version: str | None = None) -> str:
+    """The minor version of torch that `torchnp.table` describes; with an argument, set it first.
+
+    By default it is the installed torch's version, and without torch the newest that torchnp knows. The environment
+    variable ``TORCHNP_TARGET`` sets it for a process.
+
+    Parameters
+    ----------
+    version : str, optional
+        The version to describe from now on, such as ``"2.13"``. Set it before kernels are taken from the table: those
+        keep the schema of the version before.
+
+    Returns
+    -------
+    str
+        The version that is described now.
+
+    Raises
+    ------
+    ValueError
+        torchnp does not know that version.
+    """
+    global _chosen
+    if version is not None:
+        _chosen = known(version)
+        table = sys.modules.get("torchnp.core.table")
+        if table is not None and table.table.version != _chosen:
+            table.table.retarget(_chosen)
+    return spell(current())
+
+
+@contextmanager
+def within(version: Version) -> Iterator[None]:
+    """Let kernels follow a version inside a ``with`` block, in this thread or task."""
+    token = _within.set(version)
+    try:
+        yield
+    finally:
+        _within.reset(token)
+
+
+def fixed(function: Callable[..., Any], version: Version) -> Callable[..., Any]:
+    """Wrap a kernel so that it follows a version, whatever the process's is."""
+
+    @wraps(function)
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        token = _within.set(version)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _within.reset(token)
+
+    return kernel
