@@ -141,10 +141,20 @@ def _geqrf(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -
     return "" if same else "the factors are not torch's, of a matrix of full rank"
 
 
+def _polar(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
+    """Compare with torch's H, which is unique; U is not, for a matrix that lacks full rank."""
+    u, h = mine
+    if not near.equal(h, theirs[1]):
+        return "H is not torch's"
+    if not near.orthonormal(u):
+        return "the columns of U are not orthonormal"
+    return "" if near.equal(u @ h, a) else "the product of the factors is not the matrix"
+
+
 Check = Callable[[ndarray, list[ndarray], list[ndarray], Near], str]
 CHECKS: dict[str, Check] = {
     "aten::linalg_svd": _svd, "aten::_linalg_svd": _svd, "prims::svd": _svd, "aten::svd": _svd_v,
     "aten::linalg_eigh": _eigh, "aten::_linalg_eigh": _eigh, "aten::linalg_eig": _eig,
     "aten::linalg_eigvals": _eigvals, "aten::_linalg_eigvals": _eigvals,
-    "aten::linalg_qr": _qr, "aten::qr": _qr, "aten::geqrf": _geqrf,
+    "aten::linalg_polar": _polar, "aten::linalg_qr": _qr, "aten::qr": _qr, "aten::geqrf": _geqrf,
 }  # fmt: skip

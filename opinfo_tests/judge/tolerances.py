@@ -148,6 +148,7 @@ RULES: dict[str, ToleranceRule] = {
     **rows("linalg_cond linalg_matrix_rank matrix_rank", ToleranceRule("close",
       "singular values, the smallest of which may be rounding", conditioned=True)),
     **rows("_transformer_encoder_layer_fwd", ToleranceRule("close", "norms of numbers that may all but agree", conditioned=True)),
+    **rows("linalg_matrix_sqrth", ToleranceRule("close", SUMS, zero_sign=False, conditioned=True)),
     **rows("lerp", ToleranceRule("close", "from the nearer end, whose zeros have another sign in vectors", zero_sign=False)),
     **rows("_upsample_bicubic2d_aa native_group_norm_backward",
       ToleranceRule("close", "sums in vectors, whose zeros have the sign of what is beside them", zero_sign=False)),
@@ -189,7 +190,7 @@ RULES: dict[str, ToleranceRule] = {
     **rows(
         "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* "
           "linalg_eigvals _linalg_eigvals linalg_qr "
-        "linalg_qr.* qr geqrf",
+        "linalg_qr.* qr geqrf linalg_polar linalg_polar.*",
         ToleranceRule("factors", "factors are fixed up to sign, phase or order"),
     ),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -77,6 +77,7 @@ class Row:
     make: Callable[[Callable[..., Any], Schema, Settle], Callable[..., Any]] | None  # wraps the usual kernel
     quick: Quick | None = None
     writes: WriteSpec = NOTHING
+    renamed: tuple[tuple[str, str], ...] = ()
 
     def build(self, schema: Schema, settle: Settle | None = None) -> Callable[..., Any]:
         """The kernel of this row for one of its overloads; ``settle`` lays out its results."""
@@ -103,6 +104,7 @@ def kernel(
     quick: Quick | None = None,
     writes: WriteSpec = NOTHING,
     foreach: str = "",
+    renamed: Mapping[str, str] | None = None,
 ) -> Callable[[Body], Body]:
     """Declare the body of one or several overloads.
 
@@ -122,6 +124,8 @@ def kernel(
         Exceptions for the in-place and ``out=`` forms derived from the row.
     foreach : str, optional
         The base name of the ``_foreach_`` form, if it differs.
+    renamed : mapping of str, optional
+        The body's parameter by an argument's name in other versions of torch: ``{"grad": "grad_output"}``.
 
     Returns
     -------
@@ -130,7 +134,7 @@ def kernel(
     """
 
     def declare(body: Body) -> Body:
-        row = Row(body, like, tuple(differs), make, quick, writes)
+        row = Row(body, like, tuple(differs), make, quick, writes, tuple((renamed or {}).items()))
         for name in names:
             full = name if "::" in name else f"aten::{name}"
             if full in REGISTERED:
@@ -150,7 +154,8 @@ def wrap_kernel(row: Row, schema: Schema, settle: Settle = identity) -> Callable
     body: Callable[..., Any] = row.body
     if schema.args and schema.args[0].type == "Tensor[]":
         body = _of_lists(body)
-    if renamed := {a.name: RESERVED[a.name] for a in schema.args if a.name in RESERVED}:
+    spelled = {**RESERVED, **dict(row.renamed)}
+    if renamed := {a.name: spelled[a.name] for a in schema.args if a.name in spelled}:
         body = _renaming(body, renamed)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -187,7 +192,7 @@ def _of_lists(body: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[..., Any]:
-    """Make a body accept schema keywords that are reserved words in Python."""
+    """Make a body accept schema keywords that it spells otherwise: reserved words, names of other versions of torch."""
 
     def translated(*args: Any, **kwargs: Any) -> Any:
         return body(*args, **{renamed.get(k, k): v for k, v in kwargs.items()})

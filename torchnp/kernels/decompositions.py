@@ -220,6 +220,39 @@ _OF_SVD |= {"part": 1, "compute_uv": False, "like": np.linalg.svdvals}
 (linalg_svdvals,) = rows("linalg_svdvals", _linalg_svd, "Singular values in descending order.", **_OF_SVD)
 
 
+# ---------------------------------------------------------------- from decompositions: polar, square root
+
+
+def _precheck_polar(bound: Bound, outs: list[ndarray]) -> None:
+    check_matrix("linalg.polar", bound["A"])
+    check_inexact("linalg.polar", bound["A"])
+    for out in outs:
+        check(out.dtype == bound["A"].dtype, out_dtype(bound["A"].dtype, out.dtype))
+
+
+@kernel("linalg_polar", differs=_NO_INTEGERS, writes=WriteSpec(out=_precheck_polar))
+def linalg_polar(A):
+    """Orthonormal columns and a Hermitian positive-semidefinite matrix, with A = U H."""
+    check_matrix("linalg.polar", A)
+    check_inexact("linalg.polar", A)
+    m, n = A.shape[-2:]
+    check(m >= n, f"linalg.polar: input must have at least as many rows as columns, but got {m} by {n} matrices")
+    u, s, vh = _linalg_svd(A)
+    if not A.size:
+        refuse(A.dtype, "add_stub", dt.FLOAT8S)
+        return np.zeros(A.shape, A.dtype), np.zeros((*A.shape[:-2], n, n), A.dtype)
+    return u @ vh, (vh.mT.conj() * s[..., None, :]) @ vh
+
+
+@kernel("linalg_matrix_sqrth", differs=_NO_INTEGERS)
+def linalg_matrix_sqrth(self):
+    """The Hermitian positive-semidefinite square root of a Hermitian matrix; negative eigenvalues count as 0."""
+    check_square("linalg.matrix_sqrth", self)
+    check_inexact("linalg.matrix_sqrth", self, low_precision=False)
+    values, vectors = _linalg_eigh(self)
+    return (vectors * np.sqrt(np.maximum(values, 0))[..., None, :]) @ vectors.mT.conj()
+
+
 def _precheck_svd(bound: Bound, outs: list[ndarray]) -> None:
     """Check the outs; without ``compute_uv``, those of the vectors may overlap themselves: torch fills them with 0."""
     x, real = bound["self"], dt.to_real(bound["self"].dtype)

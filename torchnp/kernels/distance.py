@@ -125,8 +125,8 @@ def _pulled(grad: ndarray, d: ndarray, length: ndarray, p: float) -> ndarray:
     return np.where(length == 0, kind(0), found)
 
 
-@kernel("_cdist_backward")
-def _cdist_backward(grad, x1, x2, p, cdist):
+@kernel("_cdist_backward", renamed={"grad": "grad_output"})  # its name before torch 2.14
+def _cdist_backward(grad_output, x1, x2, p, cdist):
     """Gradient of `_cdist_forward` with respect to ``x1``."""
     batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     out = np.zeros((*batch, *x1.shape[-2:]), x1.dtype)
@@ -137,10 +137,10 @@ def _cdist_backward(grad, x1, x2, p, cdist):
     require("cdist_backward", x1.dtype, (dt.float32, dt.float64))
     if p == 0:
         return out
-    check_type(x1.dtype, grad, cdist, x2)
-    grad, cdist = (np.broadcast_to(x, (*batch, x1.shape[-2], x2.shape[-2])) for x in (grad, cdist))
+    check_type(x1.dtype, grad_output, cdist, x2)
+    grad_output, cdist = (np.broadcast_to(x, (*batch, x1.shape[-2], x2.shape[-2])) for x in (grad_output, cdist))
     for at, d in _blocks(x1, x2, batch):
-        out[at] = np.add.reduce(_pulled(grad[at], d, cdist[at], p), -2)
+        out[at] = np.add.reduce(_pulled(grad_output[at], d, cdist[at], p), -2)
     return out
 
 
@@ -177,8 +177,8 @@ def pdist(self, p=2.0):
     return _pdist_forward(np.ascontiguousarray(self), p)
 
 
-@kernel("_pdist_backward")
-def _pdist_backward(grad, self, p, pdist):
+@kernel("_pdist_backward", renamed={"grad": "grad_output"})  # its name before torch 2.14
+def _pdist_backward(grad_output, self, p, pdist):
     """Gradient of `_pdist_forward`."""
     for name, x in (("self", self), ("pdist", pdist)):
         check(x.flags.c_contiguous, f"_pdist_backward requires {name} to be contiguous")
@@ -186,13 +186,13 @@ def _pdist_backward(grad, self, p, pdist):
     out = np.zeros(self.shape, self.dtype)
     if p == 0:
         return out
-    check_type(self.dtype, grad, pdist)
+    check_type(self.dtype, grad_output, pdist)
     if pdist.size == 0 or self.size == 0:
         return out
     start = 0
     for i in range(self.shape[0] - 1):
         pairs = slice(start, start := start + self.shape[0] - 1 - i)
-        step = _pulled(grad[pairs], self[i] - self[i + 1 :], pdist[pairs], p)
+        step = _pulled(grad_output[pairs], self[i] - self[i + 1 :], pdist[pairs], p)
         out[i] += np.add.reduce(step, 0)
         out[i + 1 :] -= step
     return out

@@ -11,6 +11,7 @@ from torchnp._private import sobol_directions
 from torchnp.core.checks import check, check_fits, check_type, dim_of, require, wrap_dim
 from torchnp.core.errors import shape_text
 from torchnp.core.registry import kernel
+from torchnp.core.write_spec import WriteSpec
 from torchnp.dtypes import FLOATS, INTS, cast, float32, float64, int64, is_integral, scalar_name, uint64
 from torchnp.kernels._memory import check_size, factory_dtype
 
@@ -56,6 +57,14 @@ def _philox_key_fold_in(key, data):
     return _derived(key, np.full(key.shape[:-1], data % 2**64, uint64))
 
 
+@kernel("_philox_key_fold_in.Tensor")
+def _philox_key_fold_in_tensor(key, data):
+    """The new key that is ``data`` steps from a key; ``data`` is one uint64 in a tensor."""
+    check(data.dtype == uint64, f"_philox_key_fold_in: data must have dtype uint64, got {scalar_name(data.dtype)}")
+    check(data.size == 1, f"_philox_key_fold_in: data must be a single value, got {data.size} elements")
+    return _philox_key_fold_in(key, int(data.reshape(-1)[0]))
+
+
 def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
     """Draw values for each key of a batch; ``sample`` makes values of the four words of one Philox call."""
     require(name, self.dtype, FLOATS)
@@ -80,7 +89,7 @@ def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
     return cast(values, self.dtype).reshape(self.shape)
 
 
-@kernel("_philox_uniform")
+@kernel("_philox_uniform", writes=WriteSpec(dtype_before_target=True))
 def _philox_uniform(self, key, low=0.0, high=1.0):
     """Uniform values from low up to high, from a key."""
     wide = self.dtype == float64
@@ -97,7 +106,7 @@ def _philox_uniform(self, key, low=0.0, high=1.0):
     return _draws("_philox_uniform_", self, key, sample)
 
 
-@kernel("_philox_normal")
+@kernel("_philox_normal", writes=WriteSpec(dtype_before_target=True))
 def _philox_normal(self, key, mean=0.0, std=1.0):
     """Normal values of a mean and a standard deviation, from a key, by the Box-Muller transform."""
 

@@ -138,7 +138,8 @@ MATRICES = (
         args={"n": I(-2, 4), "self": T("* c c", "main", "square")},
         unchecked=frozenset(["n"]),  # a hundredth power overflows, and the order of products decides in which part
     ),
-    rule("linalg_cholesky linalg_cholesky_ex cholesky", args={"self": T("* n n", "main", "spd")}),
+    rule("linalg_polar", args={"A": T("* 4 m")}, sizes={"m": (0, 4)}),
+    rule("linalg_cholesky linalg_cholesky_ex cholesky linalg_matrix_sqrth", args={"self": T("* n n", "main", "spd")}),
     rule(
         "linalg_svd* _linalg_svd svd linalg_qr qr linalg_pinv* pinverse linalg_matrix_rank*",
         args={"self": T("* n m"), "A": T("* n m")},
@@ -269,7 +270,7 @@ MORE_MATRICES = (
     *(
         rule(
             name,
-            args={"grad": T(pairs), **points, "p": C((2.0, 1.0)), dist: T(pairs, "same", "positive")},
+            args={"grad": T(pairs), "grad_output": T(pairs), **points, "p": C((2.0, 1.0)), dist: T(pairs, "same", "positive")},
             dtypes="wide",
         )
         for name, pairs, points, dist in (

@@ -43,6 +43,12 @@ _SOBOL = {"quasi": T("d", "int64"), "n": I(0, 4), "sobolstate": T("d 30", "int64
           "num_generated": I(0, 9)}  # fmt: skip
 SAMPLERS = (
     rule("_standard_gamma* _sample_dirichlet _dirichlet_grad", dtypes="wide", values="positive", wild=4),
+    rule(
+        "_philox*",
+        args={"key": T("2", "uint64", (0, 2**62)), "data": T("", "uint64"), "num_splits": I(1, 5)},
+        dtypes="float",
+    ),
+    rule("_philox_key_fold_in", args={"data": I(-2, 5)}),
     rule("_sobol_engine_draw", args=_SOBOL, mixed=0, wild=0),
     # torch writes beyond a state with fewer rows than dimensions.
     rule(

@@ -1,5 +1,9 @@
 """All rows of this package, and the overloads that no sample reaches."""
 
+import torch
+
+from torchnp.core.target import parse
+
 from .compute_precision import SPREAD
 from .edges import EDGES
 from .indexing import INDEXING
@@ -8,7 +12,7 @@ from .layers import LAYERS
 from .matrices import MATRICES
 from .pointwise import POINTWISE
 from .quantized import NO_CPU, QUANTIZED
-from .signals import ELSEWHERE, SIGNALS
+from .signals import ELSEWHERE, PHILOX, SIGNALS
 from .strided import STREWN
 from .targets import TARGETS
 
@@ -611,9 +615,11 @@ c    istft  (x(9,6), 16, 3, 12, torch.hamming_window(12), length=30)
 c    istft  (x(2,16,6), 16, center=False, onesided=False, return_complex=True)
 """
 
+HAS_PHILOX = parse(torch.__version__) >= (2, 14)
+
 ROWS = "\n".join(
     text.strip()
-    for text in (ROWS, QUANTIZED, SIGNALS, EDGES, INDEXING, LARGE, LAYERS, MATRICES, POINTWISE, SPREAD, STREWN, TARGETS)
+    for text in (ROWS, QUANTIZED, SIGNALS, EDGES, INDEXING, LARGE, LAYERS, MATRICES, POINTWISE, SPREAD, STREWN, TARGETS, PHILOX * HAS_PHILOX)
 )
 
 # Overloads of torchnp's table that no row can reach, and why.
@@ -625,3 +631,7 @@ UNREACHED = {
     "aten::_copy_from.out": "torch has no kernel of it on the CPU",
     **{f"aten::{name}": "torch has no kernel of it on the CPU" for name in (*NO_CPU, *ELSEWHERE)},
 }
+if not HAS_PHILOX:
+    names = {line.split()[1] for line in PHILOX.strip().splitlines()}
+    UNREACHED |= {f"aten::{name}": "torch has no kernel of it on the CPU before 2.14" for name in names}
+

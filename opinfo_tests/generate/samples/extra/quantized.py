@@ -228,7 +228,7 @@ s    _fused_adagrad.tensor_lr_out  ([x(3)], [x(3)], [p(3)], [torch.ones(())], lr
 NO_CPU_FAMILIES = ("vendor_aliases",)
 NO_CPU = (
     "mm.dtype", "bmm.dtype", "addmm.dtype", "baddbmm.dtype", "mm.dtype_out", "bmm.dtype_out", "addmm.dtype_out",
-    "baddbmm.dtype_out", "_scaled_grouped_mm", "_scaled_grouped_mm_v2", "pin_memory", "_pin_memory", "_pin_memory.out",
+    "baddbmm.dtype_out", "_scaled_grouped_mm", "_scaled_grouped_mm_v2", "_scaled_grouped_mm_v2.out", "pin_memory", "_pin_memory", "_pin_memory.out",
     "record_stream", "native_norm", "native_norm.out", "native_norm.ScalarOpt_dim_dtype",
     "native_norm.ScalarOpt_dim_dtype_out", "_resize_output_", "_resize_output", "_resize_output.out",
 )  # fmt: skip

@@ -114,6 +114,32 @@ s    mkldnn_rnn_layer  (x(5,2,4), x(12,4), x(12,3), x(12), x(12), x(1,2,3), x(1,
 -    _sobol_engine_scramble_  (torch.quasirandom.SobolEngine(3).sobolstate, torch.randint(2,(3,30,30)).tril(), 3)
 """
 
+# Since torch 2.14 the CPU has them.
+PHILOX = """
+-    _philox_key_split  (torch.tensor([1,2],dtype=torch.uint64), 3)
+-    _philox_key_split  (torch.tensor([[1,2],[2**63,7]],dtype=torch.uint64), 1)
+-    _philox_key_split  (torch.tensor([[[5,2**40]]],dtype=torch.uint64), 40)
+-    _philox_key_split  (torch.zeros(0,2,dtype=torch.uint64), 2)
+-    _philox_key_fold_in  (torch.tensor([1,2],dtype=torch.uint64), 5)
+-    _philox_key_fold_in  (torch.tensor([[1,2],[2**63,7]],dtype=torch.uint64), 2**40)
+-    _philox_key_fold_in  (torch.tensor([1,2],dtype=torch.uint64), -1)
+-    _philox_key_fold_in.Tensor  (torch.tensor([1,2],dtype=torch.uint64), torch.tensor(5,dtype=torch.uint64))
+-    _philox_key_fold_in.Tensor  (torch.tensor([[1,2],[2**63,7]],dtype=torch.uint64), torch.tensor([2**63+5],dtype=torch.uint64))
+s    _philox_uniform  (x(7), torch.tensor([1,2],dtype=torch.uint64), -1.5, 2.5)
+s    _philox_uniform  (x(3,50).double(), torch.tensor([[1,2]],dtype=torch.uint64), 0, 1)
+s    _philox_uniform  (x(3,50).half(), torch.tensor([[1,2],[3,4],[2**63,1]],dtype=torch.uint64).reshape(3,1,2), 0, 1)
+s    _philox_uniform  (x(4,5).t().bfloat16(), torch.tensor([1,2],dtype=torch.uint64), 0, 3)
+s    _philox_uniform.out  (x(7), torch.tensor([1,2],dtype=torch.uint64), 0, 1, out=x(0))
+s    _philox_uniform_  (x(4,5), torch.tensor([1,2**50],dtype=torch.uint64), 0, 1)
+s    _philox_uniform_  (x(4,5).t().double(), torch.tensor([1,2**50],dtype=torch.uint64), 0, 1)
+s    _philox_normal  (x(7), torch.tensor([1,2],dtype=torch.uint64), -1.5, 2.5)
+s    _philox_normal  (x(3,50).double(), torch.tensor([[1,2]],dtype=torch.uint64), 0, 1)
+s    _philox_normal  (x(3,50).half(), torch.tensor([[1,2],[3,4],[2**63,1]],dtype=torch.uint64).reshape(3,1,2), 0, 1)
+s    _philox_normal.out  (x(7), torch.tensor([1,2],dtype=torch.uint64), 0, 1, out=x(0))
+s    _philox_normal_  (x(4,5), torch.tensor([1,2**50],dtype=torch.uint64), 0, 1)
+s    _philox_normal_  (x(4,5).t().bfloat16(), torch.tensor([1,2**50],dtype=torch.uint64), 0, 1)
+"""
+
 # torch has kernels for these on other devices only, or no CPU kernel that can be called directly.
 ELSEWHERE = [
     "_fused_rms_norm_backward",
@@ -150,12 +176,4 @@ ELSEWHERE = [
     "conv_depthwise3d.out",
     "_copy_from_and_resize",
     "_copy_from_and_resize.out",
-    "_philox_key_split",
-    "_philox_key_fold_in",
-    "_philox_uniform",
-    "_philox_uniform.out",
-    "_philox_uniform_",
-    "_philox_normal",
-    "_philox_normal.out",
-    "_philox_normal_",
 ]
