@@ -15,11 +15,10 @@ from typing import Any, cast
 import numpy as np
 
 from torchnp import kernels
-from torchnp.core import libraries
+from torchnp.core import libraries, target
 from torchnp.core.errors import MissingKernelError
 from torchnp.core.excluded import reason_of
 from torchnp.core.registry import REGISTERED, Kernel
-from torchnp.core import target
 from torchnp.core.schema import Schema, load, of_any_version
 from torchnp.derived import rules
 from torchnp.layout import apply

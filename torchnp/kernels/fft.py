@@ -11,6 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of
 from torchnp.core.errors import negative_size
+from torchnp.core.target import refusal
 from torchnp.core.write_spec import Bound, WriteSpec, copy_into
 from torchnp.kernels._memory import check_options
 from torchnp.kernels._table_rows import rows
@@ -27,7 +28,8 @@ ndarray = np.ndarray
 
 def _promoted(x: ndarray, complex_: bool) -> ndarray:
     out = x.dtype if dt.is_inexact(x.dtype) else dt.get_default_dtype()
-    check(out not in (dt.float16, dt.bfloat16) and out not in dt.FLOAT8S, f"Unsupported dtype {dt.scalar_name(out)}")
+    known = out not in (dt.float16, dt.bfloat16) and out not in dt.FLOAT8S
+    check(known, f"Unsupported dtype {dt.scalar_name(out)}", refusal("2.14"))
     value = dt.cast(x, dt.to_complex(out) if complex_ else out)
     return value if value is x else stride_rules.place(value, stride_rules.preserved(*stride_rules.layout_of(x)))
 

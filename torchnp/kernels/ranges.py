@@ -10,6 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of, refuse, require
 from torchnp.core.python_scalars import item, real, scalar, single, whole
+from torchnp.core.target import since
 from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels._memory import check_options, factory_dtype
 from torchnp.kernels._table_rows import rows
@@ -48,7 +49,8 @@ def _arange(*, start=0, end, step=1, dtype, layout, device, pin_memory):
     start, end, step = _bounds(start, end, step)
     for n in (start, end, step):
         scalar(n, dt.float64)
-    if dtype == dt.int64:  # truncated first; the other integer dtypes are counted as floats
+    # Integers are truncated first, for int64; other dtypes are counted as floats. Before 2.14 floats were truncated, too.
+    if dtype == dt.int64 and (not since("2.14") or all(isinstance(n, (int, np.integer)) for n in (start, end, step))):
         start, end, step = (whole(n) for n in (start, end, step))
         check(step != 0, "step must be nonzero", ValueError)
         check(abs(end - start + step) <= 2**63, "invalid size, possible overflow?")

@@ -270,7 +270,13 @@ MORE_MATRICES = (
     *(
         rule(
             name,
-            args={"grad": T(pairs), "grad_output": T(pairs), **points, "p": C((2.0, 1.0)), dist: T(pairs, "same", "positive")},
+            args={
+                "grad": T(pairs),
+                "grad_output": T(pairs),
+                **points,
+                "p": C((2.0, 1.0)),
+                dist: T(pairs, "same", "positive"),
+            },
             dtypes="wide",
         )
         for name, pairs, points, dist in (

@@ -619,7 +619,21 @@ HAS_PHILOX = parse(torch.__version__) >= (2, 14)
 
 ROWS = "\n".join(
     text.strip()
-    for text in (ROWS, QUANTIZED, SIGNALS, EDGES, INDEXING, LARGE, LAYERS, MATRICES, POINTWISE, SPREAD, STREWN, TARGETS, PHILOX * HAS_PHILOX)
+    for text in (
+        ROWS,
+        QUANTIZED,
+        SIGNALS,
+        EDGES,
+        INDEXING,
+        LARGE,
+        LAYERS,
+        MATRICES,
+        POINTWISE,
+        SPREAD,
+        STREWN,
+        TARGETS,
+        PHILOX * HAS_PHILOX,
+    )
 )
 
 # Overloads of torchnp's table that no row can reach, and why.
@@ -634,4 +648,3 @@ UNREACHED = {
 if not HAS_PHILOX:
     names = {line.split()[1] for line in PHILOX.strip().splitlines()}
     UNREACHED |= {f"aten::{name}": "torch has no kernel of it on the CPU before 2.14" for name in names}
-
