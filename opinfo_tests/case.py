@@ -16,6 +16,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from torchnp.core.target import installed, parse
+
 ORDER = 2  # highest derivative that samples are run to: the gradient of the gradient
 _NUMPY_NAMES = [
     "bool",
@@ -42,6 +44,8 @@ _ML_NAMES = [
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
 ]
+if parse(installed() or "0.0") >= (2, 14):
+    _ML_NAMES.append("bcomplex32")
 DTYPES: dict[str, np.dtype] = {n: np.dtype(n) for n in _NUMPY_NAMES} | {
     n: np.dtype(getattr(ml_dtypes, n)) for n in _ML_NAMES
 }
@@ -55,7 +59,7 @@ def is_float(dt: np.dtype) -> bool:
 
 
 def is_complex(dt: np.dtype) -> bool:
-    return NAMES.get(dt, "").startswith("complex")
+    return NAMES.get(dt, "").startswith(("complex", "bcomplex"))
 
 
 def is_inexact(dt: np.dtype) -> bool:

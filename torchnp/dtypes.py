@@ -1,7 +1,7 @@
 """torch's dtypes, type promotion and conversions, without torch.
 
 A dtype here is a ``np.dtype``: NumPy's own where it has one, else ml_dtypes' (``bfloat16``, ``float8_*``,
-``complex32``). Promotion is torch's: four categories (bool, integer, float, complex) and three tiers of operands
+``complex32``, ``bcomplex32``). Promotion is torch's: four categories (bool, integer, float, complex) and three tiers of operands
 (tensors with dimensions, 0-d tensors, Python numbers); an operand of a weaker tier only counts when its category
 is higher. Source: ``torch.promote_types`` and ``torch.result_type`` of torch 2.13, which the tests compare with
 exhaustively.
@@ -16,6 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from torchnp.core.target import since
 from torchnp.float_to_integer import to_integer
 
 ndarray = np.ndarray
@@ -28,6 +29,7 @@ int8, int16, int32, int64 = (np.dtype(t) for t in (np.int8, np.int16, np.int32, 
 float16, float32, float64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 complex32 = np.dtype(ml_dtypes.complex32)
+bcomplex32 = np.dtype(ml_dtypes.bcomplex32)  # of two bfloat16; since torch 2.14
 complex64, complex128 = np.dtype(np.complex64), np.dtype(np.complex128)
 float8_e4m3fn = np.dtype(ml_dtypes.float8_e4m3fn)
 float8_e4m3fnuz = np.dtype(ml_dtypes.float8_e4m3fnuz)
@@ -41,13 +43,16 @@ HALVES = (float16, bfloat16)
 FLOATS = (float16, bfloat16, float32, float64)
 FLOAT8S = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
 COMPLEXES = (complex32, complex64, complex128)
+HALF_COMPLEXES = (complex32, bcomplex32)
 ALL = (bool_, *INTS, *BARE_UNSIGNED, *FLOATS, *COMPLEXES, *FLOAT8S)
+"""All dtypes that kernels compute with. bcomplex32, which torch only stores and converts, is not among them."""
+STORED = (*ALL, bcomplex32)
 
 _SCALAR_NAMES = {
     bool_: "Bool", uint8: "Byte", int8: "Char", int16: "Short", int32: "Int", int64: "Long",
     uint16: "UInt16", uint32: "UInt32", uint64: "UInt64",
     float16: "Half", bfloat16: "BFloat16", float32: "Float", float64: "Double",
-    complex32: "ComplexHalf", complex64: "ComplexFloat", complex128: "ComplexDouble",
+    complex32: "ComplexHalf", bcomplex32: "BComplex32", complex64: "ComplexFloat", complex128: "ComplexDouble",
     float8_e4m3fn: "Float8_e4m3fn", float8_e4m3fnuz: "Float8_e4m3fnuz", float8_e5m2: "Float8_e5m2",
     float8_e5m2fnuz: "Float8_e5m2fnuz", float8_e8m0fnu: "Float8_e8m0fnu",
 }  # fmt: skip
@@ -68,13 +73,14 @@ _C_INTEGERS = {
 }  # fmt: skip
 _C_NAMES = {
     bool_: "bool", float32: "float", float64: "double",
-    complex32: "c10::complex<c10::Half>", complex64: "c10::complex<float>", complex128: "c10::complex<double>",
+    complex32: "c10::complex<c10::Half>", bcomplex32: "c10::complex<c10::BFloat16>", complex64: "c10::complex<float>", complex128: "c10::complex<double>",
 }  # fmt: skip
 _BY_NAME = {str(dt): dt for dt in _SCALAR_NAMES} | {
     "half": float16, "float": float32, "double": float64, "long": int64, "int": int32, "short": int16,
     "chalf": complex32, "cfloat": complex64, "cdouble": complex128,
 }  # fmt: skip
 _CATEGORY = {dt: 3 if dt in COMPLEXES else 2 if dt in FLOATS + FLOAT8S else 0 if dt is bool_ else 1 for dt in ALL}
+_CATEGORY[bcomplex32] = 3
 
 
 def as_dtype(dtype: Any) -> np.dtype:
@@ -83,12 +89,12 @@ def as_dtype(dtype: Any) -> np.dtype:
         dtype = str(dtype)
     if type(dtype) is str:
         found = _BY_NAME.get(dtype.removeprefix("torch."))
-        if found is None:
+        if found is None or (found is bcomplex32 and not since("2.14")):
             raise TypeError(f"unknown dtype {dtype!r}: torchnp knows {', '.join(map(str, ALL))}")
         return found
     found = np.dtype(dtype)  # Python's float is float64, as in torch
     found = found if found.isnative else found.newbyteorder("=")
-    if found not in _CATEGORY:
+    if found not in _CATEGORY or (found == bcomplex32 and not since("2.14")):
         raise TypeError(f"torch has no dtype {found}: torchnp knows {', '.join(map(str, ALL))}")
     return found
 
@@ -156,8 +162,8 @@ def has_infinity(dtype: np.dtype) -> bool:
 
 # ---------------------------------------------------------------- related dtypes
 
-_OPMATH = dict.fromkeys(HALVES + FLOAT8S, float32) | {complex32: complex64}
-_TO_REAL = {complex32: float16, complex64: float32, complex128: float64}
+_OPMATH = dict.fromkeys(HALVES + FLOAT8S, float32) | {complex32: complex64, bcomplex32: complex64}
+_TO_REAL = {complex32: float16, bcomplex32: bfloat16, complex64: float32, complex128: float64}
 _TO_COMPLEX = {float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128}
 
 _default = float32
@@ -220,7 +226,9 @@ def to_real(dtype: np.dtype) -> np.dtype:
 
 
 def to_complex(dtype: np.dtype) -> np.dtype:
-    """float32 -> complex64 and so on (bfloat16 -> complex64); complex dtypes unchanged."""
+    """float32 -> complex64 and so on; complex dtypes unchanged. bfloat16 -> complex64 before torch 2.14."""
+    if dtype == bfloat16 and since("2.14"):
+        return bcomplex32
     found = dtype if is_complex(dtype) else _TO_COMPLEX.get(dtype)
     if found is None:
         raise RuntimeError(f"Unknown Complex ScalarType for {scalar_name(dtype)}")
@@ -281,6 +289,8 @@ def promote_types(a: Any, b: Any) -> np.dtype:
             return int16 if {a, b} == {uint8, int8} else max(a, b, key=lambda dt: (dt.itemsize, dt.kind == "i"))
         if {a, b} == {float16, bfloat16}:
             return float32
+        if {a, b} == {complex32, bcomplex32}:
+            return complex64
         return max(a, b, key=lambda dt: dt.itemsize)
     if is_complex(high) and is_floating(low):
         return promote_types(high, to_complex(low))
@@ -393,11 +403,11 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
     if dtype == bool_:
         return np.asarray(x != 0)  # comparing a 0-d array gives a scalar
     if _CATEGORY[source] == 3 and _CATEGORY[dtype] != 3:
-        x = x.astype(complex64).real if source == complex32 else x.real
+        x = x.astype(complex64).real if source in HALF_COMPLEXES else x.real
         return cast(x, dtype)
-    if dtype == complex32:
-        return x.astype(complex64).astype(complex32)
-    if source == complex32:
+    if dtype in HALF_COMPLEXES:
+        return x.astype(complex64).astype(dtype)
+    if source in HALF_COMPLEXES:
         return x.astype(complex64).astype(dtype, copy=False)
     through = _OPMATH.get(dtype)
     if through is not None:

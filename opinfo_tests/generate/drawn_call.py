@@ -232,7 +232,12 @@ class DrawnCall:
         if spec.dtype == "same":
             return self.choose(con.EVERY_DTYPE) if self.wild and self.chance(15) else self.dtype
         if spec.dtype == "real":
-            return {"complex64": "float32", "complex128": "float64", "complex32": "float16"}.get(self.dtype, self.dtype)
+            return {
+                "complex64": "float32",
+                "complex128": "float64",
+                "complex32": "float16",
+                "bcomplex32": "bfloat16",
+            }.get(self.dtype, self.dtype)
         if spec.dtype in con.DTYPE_CLASSES:
             return self.choose(con.DTYPE_CLASSES[spec.dtype])
         return spec.dtype

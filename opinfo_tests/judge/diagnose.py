@@ -24,7 +24,7 @@ from .verdict import judge, said, special_mismatch, ulp_distance
 # torch's argument names -> NumPy's.
 SPELLING = {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "dtype": "dtype"}
 ROUNDING = ("fused-sum",)  # differences in the last digits: they explain no larger error
-HALF = ("float16", "bfloat16", "complex32")
+HALF = ("float16", "bfloat16", "complex32", "bcomplex32")
 
 
 def diagnose(case: Case, outcome: str, want: Seen, mine: Seen, oracle: Backend) -> str:

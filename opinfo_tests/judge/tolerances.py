@@ -19,7 +19,7 @@ from ..schemas import bound, siblings
 # of some thousand terms: torch.testing's would let results rounded to single precision pass.
 CLOSE = {
     "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-12, 1e-12),
-    "complex32": (1e-3, 1e-5), "complex64": (1.3e-6, 1e-5), "complex128": (1e-12, 1e-12),
+    "complex32": (1e-3, 1e-5), "bcomplex32": (1.6e-2, 1e-5), "complex64": (1.3e-6, 1e-5), "complex128": (1e-12, 1e-12),
     "float8_e4m3fn": (0.0, 0.0), "float8_e4m3fnuz": (0.0, 0.0), "float8_e5m2": (0.0, 0.0),
     "float8_e5m2fnuz": (0.0, 0.0), "float8_e8m0fnu": (0.0, 0.0),
 }  # fmt: skip

@@ -207,11 +207,11 @@ def equal_values(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(((a == b) | ((a != a) & (b != b))).all())
 
 
-WIDER = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex32": "complex128",
+WIDER = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex32": "complex128", "bcomplex32": "complex128",
          "complex64": "complex128"}  # fmt: skip
 
 
-REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+REAL = {"complex32": "float16", "bcomplex32": "bfloat16", "complex64": "float32", "complex128": "float64"}
 
 
 def held(case: Case) -> dict[int, set[str]]:
@@ -308,7 +308,7 @@ def as_true(
     return ({errors} if as_near else None), errors
 
 
-HALVES = frozenset({"float16", "bfloat16", "complex32"})
+HALVES = frozenset({"float16", "bfloat16", "complex32", "bcomplex32"})
 NEARER = 8  # times as near as torch's: no mere reordering of the same sums
 VISIBLE = 4  # units in the last place: a larger error of torch's shows that it rounds intermediate results
 

@@ -14,7 +14,7 @@ from torchnp._private import enter_quiet, leave_quiet
 from torchnp.core.fast_path import Quick, signature_of
 from torchnp.core.schema import RESERVED, Schema, is_torchs
 from torchnp.core.write_spec import NOTHING, WriteSpec
-from torchnp.dtypes import ALL
+from torchnp.dtypes import STORED
 
 ndarray = np.ndarray
 Body = TypeVar("Body", bound=Callable[..., Any])
@@ -285,7 +285,7 @@ def _check_foreign(x: Any, schema: Schema) -> None:
         ) from None
 
 
-_KNOWN = frozenset(ALL)
+_KNOWN = frozenset(STORED)
 
 
 def arrays(out: Any) -> Any:

@@ -125,7 +125,7 @@ def _dtype(text: Any) -> np.dtype:
     except (TypeError, ValueError, SyntaxError):
         found = np.dtype(object)
     bare = found.kind == "V" and found.names is None and found.subdtype is None and found.itemsize in (1, 2, 4)
-    if not bare and found.newbyteorder("=") not in dt.ALL:
+    if not bare and found.newbyteorder("=") not in dt.STORED:
         raise Malformed(f"this is no .npy file of numbers: its dtype is {shown(text)}")
     return found
 

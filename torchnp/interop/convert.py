@@ -16,7 +16,9 @@ from torchnp.interop._private import is_zero
 from torchnp.kernels.linalg import LinAlgError
 from torchnp.layout.stride_rules import has_strides
 
-TORCH_DTYPE: dict[np.dtype, torch.dtype] = {dt: getattr(torch, str(dt)) for dt in dtypes.ALL}
+TORCH_DTYPE: dict[np.dtype, torch.dtype] = {
+    dt: getattr(torch, str(dt)) for dt in dtypes.STORED if hasattr(torch, str(dt))
+}
 NUMPY_DTYPE: dict[torch.dtype, np.dtype] = {t: dt for dt, t in TORCH_DTYPE.items()}
 # torch's operators return a dtype as its code
 DTYPE_CODE: dict[np.dtype, int] = {dt: torch.ops.aten.promote_types.default(t, t) for dt, t in TORCH_DTYPE.items()}

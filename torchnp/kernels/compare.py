@@ -31,7 +31,7 @@ _PROMOTION = ["three-tier-promotion", "comparison-in-promoted-dtype", "compariso
 
 # ---------------------------------------------------------------- comparisons, in the promoted dtype
 
-_any = partial(binary, result=always_bool, takes=ALL, differs=_PROMOTION)
+_any = partial(binary, result=always_bool, takes=ALL | {dt.bcomplex32}, differs=_PROMOTION)
 _of_ordered = partial(
     binary, result=always_bool, takes=_ORDERED, differs=[*_PROMOTION, "no-complex-comparison", "missing-kernel"]
 )

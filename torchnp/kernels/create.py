@@ -10,6 +10,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_strides, refuse
+from torchnp.core.errors import not_implemented
 from torchnp.core.python_scalars import scalar, single
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, resize_owned
@@ -140,6 +141,8 @@ def filled(out: ndarray, value: Any) -> ndarray:
     """Fill new memory with one number, checked as in torch's ``fill_``."""
     if out.size == 1:
         out[...] = single(value, out.dtype)
+    elif out.dtype == dt.bcomplex32:
+        raise not_implemented("fill_cpu", out.dtype)
     elif out.dtype == dt.complex32:  # for several elements torch first converts the number to complex64
         out[...] = dt.cast(scalar(value, dt.complex64), dt.complex32)
     else:

@@ -20,7 +20,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- dtype
 
 _COMPLEX_OF = {dt.float16: dt.complex32, dt.float32: dt.complex64, dt.float64: dt.complex128}
-_REAL_OF = {c: r for r, c in _COMPLEX_OF.items()}
+_REAL_OF = {c: r for r, c in _COMPLEX_OF.items()} | {dt.bcomplex32: dt.bfloat16}
 
 
 @kernel("view.dtype", like=np.ndarray.view, differs=["view-dtype-alignment"])

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...case import Case, Named
+from ...case import DTYPES, Case, Named
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ FLOATS = ["float32"] * 4 + ["float64"] * 3 + ["bfloat16"] * 2 + ["float16"] * 2
 COMPLEX = ["complex64", "complex128"]
 INTS = ["int64"] * 3 + ["int32", "uint8", "int8", "int16"]
 RARE = ["uint16", "uint32", "uint64", "complex32", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"]
+RARE += [name for name in ("bcomplex32",) if name in DTYPES]
 EVERY_DTYPE = [*FLOATS[::2], *INTS[2:], "bool", *COMPLEX, *RARE]
 DTYPE_CLASSES: dict[str, list[str]] = {
     "any": [*FLOATS, *INTS, "bool", "bool", *COMPLEX],

@@ -399,7 +399,7 @@ def dtype_of(name: str) -> np.dtype:
         raise ProtocolError(f"unknown dtype {name!r}") from None
 
 
-_DTYPES: dict[str, np.dtype] = {str(dt): dt for dt in dtypes.ALL if dt != dtypes.float8_e8m0fnu}
+_DTYPES: dict[str, np.dtype] = {str(dt): dt for dt in dtypes.STORED if dt != dtypes.float8_e8m0fnu}
 DTYPES = frozenset(_DTYPES.values())
 
 

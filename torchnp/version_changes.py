@@ -1,0 +1,187 @@
+"""What changed between versions of torch, operator by operator.
+
+The rows are in ``torchnp/data/version_changes.toml``. Each has an expression and its value in both versions, which the
+tests evaluate under the installed torch. What the judge finds under one version with the table of another
+(``python -m opinfo_tests --against 2.13``) is explained by these rows: see their ``seen``. New, removed and renamed
+overloads need no row: `registry_changes` reads them from the schemas.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from torchnp.core.schema import Schema, load
+from torchnp.core.target import KNOWN, Version, parse, spell
+
+DATA = Path(__file__).parent / "data" / "version_changes.toml"
+
+CATEGORIES = {
+    "values": "Other values",
+    "dtypes": "Other dtypes",
+    "shapes": "Other shapes",
+    "strides": "Other strides",
+    "accepted": "Accepted, and refused before",
+    "refused": "Refused, and accepted before",
+    "errors": "Other errors",
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How the judge sees a change: the failures of a table that follows the older version.
+
+    ``outcome`` is the judge's word, and the others are patterns: ``op`` and ``dtype`` globs, ``message`` a regular
+    expression at the start of the failure's message, ``call`` one anywhere in the call.
+    """
+
+    outcome: str
+    op: str = ""
+    dtype: str = "*"
+    message: str = ""
+    call: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One way in which an operator of torch changed.
+
+    Attributes
+    ----------
+    id : str
+        Kebab-case name.
+    since : str
+        The first version that does so: ``"2.14"``.
+    category : str
+        A key of `CATEGORIES`.
+    title : str
+        What torch does now, and did before, in a sentence or two.
+    ops : tuple of str
+        Overload names or globs; ``aten::`` is implied.
+    code : str
+        An expression that shows the change.
+    before, after : str
+        Its values, as `torchnp.differences.show` prints them.
+    advice : str
+        What to do in code that must run on both.
+    seen : tuple of Seen
+        The judge's failures that the change explains.
+    """
+
+    id: str
+    since: str
+    category: str
+    title: str
+    ops: tuple[str, ...]
+    code: str
+    before: str
+    after: str
+    advice: str = ""
+    seen: tuple[Seen, ...] = ()
+
+    def touches(self, name: str) -> bool:
+        """Whether the change is one of an overload, given by its full name."""
+        rest = name.removeprefix("aten::")
+        return any(fnmatchcase(name if "::" in op else rest, op) for op in self.ops)
+
+
+@functools.cache
+def all_changes() -> tuple[Change, ...]:
+    """Every row, in the order of the file."""
+    rows = tomllib.loads(DATA.read_text(encoding="utf-8"))["change"]
+    return tuple(
+        Change(**{**row, "ops": tuple(row["ops"]), "seen": tuple(Seen(**s) for s in row.get("seen", ()))})
+        for row in rows
+    )
+
+
+def span(first: str, last: str) -> tuple[Version, Version]:
+    """Two known versions, the older one first.
+
+    Raises
+    ------
+    ValueError
+        torchnp does not know one of them.
+    """
+    versions = [parse(text) for text in (first, last)]
+    for text, version in zip((first, last), versions, strict=True):
+        if version not in KNOWN:
+            raise ValueError(f"torchnp knows torch {', '.join(map(spell, KNOWN))}, not {text}")
+    low, high = sorted(versions)
+    return low, high
+
+
+def changes(first: str, last: str, pattern: str = "*") -> list[Change]:
+    """The changes after one version, up to and with another, of operators that a name or glob matches.
+
+    Parameters
+    ----------
+    first, last : str
+        Minor versions of torch, in any order.
+    pattern : str
+        An overload, an operator or a glob: ``"sub.Tensor"``, ``"sub"``, ``"var*"``.
+
+    Raises
+    ------
+    ValueError
+        torchnp does not know one of the versions.
+    """
+    low, high = span(first, last)
+    names = [name for name in {**load(low), **load(high)} if matches(name, pattern)]
+    return [c for c in all_changes() if low < parse(c.since) <= high and any(map(c.touches, names))]
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a name or glob means an overload: by its full name, its operator, or these without ``aten::``."""
+    full = pattern if "::" in pattern else f"aten::{pattern}"
+    return fnmatchcase(name, full) or fnmatchcase(name.partition(".")[0], full) or (pattern == "*")
+
+
+@dataclass(frozen=True)
+class RegistryChange:
+    """An overload that is new, gone, or has another schema: ``before`` and ``after`` are schemas, ``""`` for none."""
+
+    name: str
+    before: str
+    after: str
+
+    @property
+    def kind(self) -> str:
+        return "new" if not self.before else "gone" if not self.after else "schema"
+
+
+def registry_changes(first: str, last: str, pattern: str = "*") -> list[RegistryChange]:
+    """Compare the registries of two versions of torch; overloads that only moved in their packet are left out.
+
+    Raises
+    ------
+    ValueError
+        torchnp does not know one of the versions.
+    """
+    low, high = span(first, last)
+    old, new = load(low), load(high)
+    text = lambda schemas, name: str(schemas[name]) if name in schemas else ""
+    found = [RegistryChange(name, text(old, name), text(new, name)) for name in {**old, **new}]
+    return sorted((c for c in found if c.before != c.after and matches(c.name, pattern)), key=lambda c: c.name)
+
+
+def renamed_arguments(before: Schema, after: Schema) -> dict[str, str]:
+    """The arguments that only their name tells apart, from the old to the new one."""
+    if len(before.args) != len(after.args):
+        return {}
+    return {a.name: b.name for a, b in zip(before.args, after.args, strict=True) if a.name != b.name}
+
+
+def as_json(change: Change) -> dict[str, Any]:
+    """A change as JSON has it: without the judge's patterns."""
+    row = asdict(change)
+    del row["seen"]
+    return row | {"ops": list(change.ops)}
+
+
+ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
