@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # the pipe's reader has left: write nothing more, also not at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0 if argv[0] in ("ops", "explain", "differences") else 1  # the others did not reach their verdict
+        return 0 if argv[0] in ("ops", "explain", "differences", "changes") else 1  # the others did not reach their verdict
 
 
 def _names_last(argv: list[str]) -> list[str]:
@@ -75,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     text = "Say how torch and NumPy spell something, where they differ, and what to do."
     add_explain(command("explain", explain, text))
     add_differences(command("differences", differences, "List the differences between NumPy and torch."))
+    add_changes(command("changes", changes, "Say what changed between two versions of torch, with the values of both."))
     add_run(command("run", run, "Run a program of torch.export.save on arrays from .npy files; torch is not needed."))
     text = "List the operators that an exported program calls, and how each is provided."
     add_requires(command("requires", requires, text))
@@ -140,6 +141,20 @@ def add_differences(sub: argparse.ArgumentParser) -> None:
     """The options of ``torchnp differences``."""
     sub.add_argument("pattern", nargs="?", default="*", help="id or glob: correction, '*-promotion' (default: all)")
     sub.add_argument("--json", action="store_true", help="a JSON list, with expressions, values, advice and operators")
+
+
+def add_changes(sub: argparse.ArgumentParser) -> None:
+    """The options of ``torchnp changes``."""
+    text = "two versions (by default the two newest), and the name or glob of operators: 2.13 2.14 'sub*'"
+    sub.add_argument("words", nargs="*", metavar="WORD", help=text)
+    sub.add_argument("--json", action="store_true", help="as JSON")
+
+
+def changes(args: argparse.Namespace) -> int:
+    """``torchnp changes``: changes between versions of torch, by category."""
+    from torchnp.lookup import changes_command
+
+    return _found(changes_command.show_changes, args)
 
 
 def differences(args: argparse.Namespace) -> int:
