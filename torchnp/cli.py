@@ -43,7 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # the pipe's reader has left: write nothing more, also not at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0 if argv[0] in ("ops", "explain", "differences", "changes") else 1  # the others did not reach their verdict
+        return (
+            0 if argv[0] in ("ops", "explain", "differences", "changes") else 1
+        )  # the others did not reach their verdict
 
 
 def _names_last(argv: list[str]) -> list[str]:

@@ -13,6 +13,7 @@ from torchnp.core.checks import broadcast_shapes, check, check_strides, refuse
 from torchnp.core.errors import not_implemented
 from torchnp.core.python_scalars import scalar, single
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec, resize_owned
 from torchnp.kernels._memory import (
     check_options,
@@ -256,8 +257,11 @@ def complex_(real, imag):
 def polar(abs, angle):
     """Complex numbers from absolute values and angles."""
     _check_parts(abs, angle)
-    refuse("polar_cpu", abs.dtype, (dt.float16,))
-    return complex_(abs * np.cos(angle), abs * np.sin(angle))
+    if not since("2.14"):
+        refuse("polar_cpu", abs.dtype, (dt.float16,))
+    out = dt.to_complex(abs.dtype)
+    abs, angle = (dt.cast(x, dt.opmath(x.dtype)) for x in (abs, angle))
+    return dt.cast(complex_(abs * np.cos(angle), abs * np.sin(angle)), out)
 
 
 def _resize_order(size: Sequence[int], memory_format: Any) -> tuple[int, ...] | None:

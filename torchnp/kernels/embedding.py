@@ -9,6 +9,7 @@ import numpy as np
 from torchnp.core.checks import check, check_type, refuse, require
 from torchnp.core.errors import expected_true, index_out_of_range, shape_text, tensor_type
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.dtypes import FLOAT8S, FLOATS, cast, float64, int64, opmath, promote_types, scalar_name
 from torchnp.kernels._memory import RARE, bits
 from torchnp.kernels._table_rows import rows
@@ -247,9 +248,10 @@ def _embedding_bag_dense_backward(
         check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")
         scale = cast(per_sample_weights, float64)[used]
     if scale_grad_by_freq:
-        # torch counts the n-th sorted index for the n-th distinct row, though that row's first index was meant.
-        rank = np.unique(indices, return_inverse=True)[1][used]
-        scale = (1.0 if scale is None else scale) / np.bincount(indices)[np.sort(indices)[rank]]
+        counted = index
+        if not since("2.14"):  # for the n-th distinct row torch counted the n-th sorted index, not that row's first
+            counted = np.sort(indices)[np.unique(indices, return_inverse=True)[1][used]]
+        scale = (1.0 if scale is None else scale) / np.bincount(indices)[counted]
     if mode == MEAN:
         scale = (1.0 if scale is None else scale) / bag_size[bag]
     rows = cast(grad, wide).take(bag, 0)

@@ -136,7 +136,7 @@ def _real(
     name, forward, one = _told(op)
     kind = f"{name} expects {'a real' if one else 'a real-valued'} input tensor, but got {dt.scalar_name(x.dtype)}"
     # For the n-dimensional inverse, the transform itself refuses complex input with its own message.
-    check(not dt.is_complex(x.dtype) or not (one or forward), kind)
+    check(not dt.is_complex(x.dtype) or not (one or forward), kind, refusal("2.14", TypeError))
     if one:
         _check_out(name, out, True)
         x = _promoted(x, False)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.core.target import since
 from torchnp.core.checks import broadcast_shapes, check, refuse, refuse_elements, warn, wrap_dim
 from torchnp.core.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
 from torchnp.core.fast_path import exact, is_axis
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, Step, WriteSpec, precheck_apart
-from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
+from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bcomplex32, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, element_strides
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.copy import clone
@@ -306,7 +307,7 @@ def index_select(self, dim, index):
     if not self.ndim:
         check(index.size == 1, f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
     check(index.dtype in INDEX_DTYPES, "index_select(): Expected dtype int32 or int64 for index")
-    if self.ndim < 2 and self.dtype in BARE_UNSIGNED:
+    if self.ndim < 2 and self.dtype in ((bcomplex32,) if since("2.14") else BARE_UNSIGNED):
         raise not_implemented("index_select", self.dtype)
     if not self.ndim:
         check(int(index.reshape(())) == 0, index_out_of_range())

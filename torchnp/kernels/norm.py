@@ -13,6 +13,7 @@ from torchnp.core.errors import expected_true, negative_size, shape_text
 from torchnp.core.fast_path import exact, is_float
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels._reduction import TILE, add_reduce, row_dots, row_sums, share_tiles
 from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels._table_rows import rows
@@ -289,14 +290,19 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
 
 
-def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int) -> None:
+def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int, points: int) -> None:
+    if since("2.14"):
+        check(channels > 0, f"Expected number of channels to be greater than 0, got {channels}")
+        check(points > 0, f"Expected HxW to be greater than 0, got {points}")
     check(group > 0, f"Expected num groups to be greater than 0, got {group}")
     words = "Expected number of channels in input to be divisible by num_groups, but got input of shape"
     check(channels % group == 0, f"{words} {shape_text(x.shape)} and num_groups={group}")
-    of_weight = (0,) if weight is None else weight.shape  # torch's message gives this shape for the bias too
     for name, p in (("weight", weight), ("bias", bias)):
+        of = p
+        if not since("2.14"):  # the message gave the weight's shape for the bias, too
+            of = weight
         words = f"Expected {name} to be a vector of size equal to the number of channels in input, but got"
-        found = f"{name} of shape {shape_text(of_weight)} and input of shape {shape_text(x.shape)}"
+        found = f"{name} of shape {shape_text((0,) if of is None else of.shape)} and input of shape {shape_text(x.shape)}"
         check(p is None or p.shape == (channels,), f"{words} {found}")
 
 
@@ -308,15 +314,20 @@ def _in_format(x: ndarray) -> bool:
 @kernel("native_group_norm", differs=["half-opmath"])
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """Layer norm over each of ``group`` groups of channels; also means and 1 / deviations."""
-    check_group(input, weight, bias, C, group)
+    check_group(input, weight, bias, C, group, HxW)
+    if since("2.14"):
+        input = input if _in_format(input) else np.ascontiguousarray(input)
     check(_in_format(input), expected_true("X.is_contiguous(memory_format)"))
     stats = dt.float32 if mixed(input, weight, bias) else input.dtype
     check(N >= 0, negative_size(N, (N, group)))
     require("GroupNormKernelImpl", input.dtype, dt.FLOATS)
     require("GroupNormKernelImpl", input.dtype, dt.FLOATS)
-    check(input.size == N * C * HxW, expected_true("X.numel() == N * C * HxW"))
+    nothing = not input.size
+    if since("2.14"):
+        nothing = N == 0
+    check(input.size == N * C * HxW or (nothing and since("2.14")), expected_true("X.numel() == N * C * HxW"))
     check_kernel("GroupNormKernelImpl", input, weight, bias)
-    if input.size == 0:
+    if nothing:
         empty = np.zeros((N, group), stats)
         return np.empty(input.shape, input.dtype), empty, np.full((N, group), np.nan, stats)
     y, mean, variance, shown = centred(inner(input).reshape(N * group, -1), VECTOR.elements(input.dtype))
@@ -352,7 +363,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enable
     dim_of(input, 0)
     wrap_dim(1, input.ndim)
     n, channels = input.shape[:2]
-    check_group(input, weight, bias, channels, num_groups)
+    check_group(input, weight, bias, channels, num_groups, math.prod(input.shape[2:]))
     input = input if _in_format(input) else np.ascontiguousarray(input)
     return native_group_norm(input, weight, bias, n, channels, math.prod(input.shape[2:]), num_groups, eps)[0]
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_type, require
-from torchnp.core.errors import expected_true, expected_type, found_dtype
+from torchnp.core.errors import expected_true, expected_type, found_dtype, negative_size
 from torchnp.core.fast_path import exact
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels._reduction import add_reduce, row_dots, share_tiles
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, is_channels, per_channel
@@ -128,7 +129,13 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     """Gradients of `native_group_norm` with respect to input, weight and bias."""
     check(grad_out.dtype == input.dtype, "Expected scalar types of X and dY are same.")
     mixed(input, mean, rstd)
-    check(not (output_mask[1] or output_mask[2]) or weight is not None, "tensor does not have a device")
+    told = weight is not None or since("2.14")
+    check(not (output_mask[1] or output_mask[2]) or told, "tensor does not have a device")
+    if since("2.14"):
+        check(C >= 0 or not (output_mask[1] or output_mask[2]), negative_size(C, (C,)))
+        if not N:
+            of_input = np.zeros(input.shape, input.dtype) if output_mask[0] else None
+            return of_input, *(np.zeros(C, input.dtype) if asked else None for asked in output_mask[1:])
     if input.size:
         require("GroupNormBackwardKernelImpl", input.dtype, dt.FLOATS)
     for name, a in (("dY", grad_out), ("X", input)):
@@ -141,6 +148,9 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     x, grad = inner(input).reshape(N * group, C // max(group, 1) * HxW), inner(grad_out).reshape(N, C, HxW)
     centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
     xhat = (x - centre) * inverse
+    like_weight = weight
+    if since("2.14"):
+        like_weight = np.empty(C, input.dtype if weight is None else weight.dtype)
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
         found = grad
@@ -157,9 +167,9 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
             )
         grad_input = _like(found, input)
     if output_mask[1]:
-        grad_weight = _like(channel_dot(grad, xhat.reshape(N, C, HxW)), weight)
+        grad_weight = _like(channel_dot(grad, xhat.reshape(N, C, HxW)), like_weight)
     if output_mask[2]:
-        grad_bias = _like(channel_sum(grad), weight)
+        grad_bias = _like(channel_sum(grad), like_weight)
     return grad_input, grad_weight, grad_bias
 
 
