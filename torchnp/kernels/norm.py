@@ -302,7 +302,9 @@ def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int, p
         if not since("2.14"):  # the message gave the weight's shape for the bias, too
             of = weight
         words = f"Expected {name} to be a vector of size equal to the number of channels in input, but got"
-        found = f"{name} of shape {shape_text((0,) if of is None else of.shape)} and input of shape {shape_text(x.shape)}"
+        found = (
+            f"{name} of shape {shape_text((0,) if of is None else of.shape)} and input of shape {shape_text(x.shape)}"
+        )
         check(p is None or p.shape == (channels,), f"{words} {found}")
 
 

@@ -11,6 +11,7 @@ from torchnp._private import sobol_directions
 from torchnp.core.checks import check, check_fits, check_type, dim_of, require, wrap_dim
 from torchnp.core.errors import shape_text
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import WriteSpec
 from torchnp.dtypes import FLOATS, INTS, cast, float32, float64, int64, is_integral, scalar_name, uint64
 from torchnp.kernels._memory import check_size, factory_dtype
@@ -137,6 +138,21 @@ def _long(**tensors: ndarray) -> None:
         check(x.dtype == int64, f"{name} needs to be of type Long")
 
 
+def _check_state(state: ndarray, dimension: int) -> None:
+    fits = state.ndim == 2 and state.shape[0] == dimension and state.shape[1] >= _BITS
+    words = f"sobolstate must have shape [{dimension}, at least {_BITS}], but got {shape_text(state.shape)}"
+    check(fits, words, ValueError)
+
+
+def _check_advance(quasi: ndarray, n: int, state: ndarray, dimension: int, drawn: int) -> None:
+    """Check what torch checks since 2.14; before, it read and wrote beyond tensors that did not fit."""
+    check(n >= 0, f"n must be non-negative, but got {n}", ValueError)
+    words = f"dimension must match the size of quasi, but got dimension {dimension} and quasi with shape"
+    check(quasi.shape == (dimension,), f"{words} {shape_text(quasi.shape)}", ValueError)
+    _check_state(state, dimension)
+    check(0 <= drawn < 2**_BITS - n, f"SobolEngine can generate at most {2**_BITS} points", ValueError)
+
+
 def _steps(state: ndarray, n: int, drawn: int) -> ndarray:
     """Return the XOR operand of each of the next n points: the direction of the lowest zero bit of its number."""
     numbers = np.arange(drawn, drawn + n, dtype=np.int64)
@@ -149,6 +165,8 @@ def _steps(state: ndarray, n: int, drawn: int) -> ndarray:
 def _sobol_engine_draw(quasi, n, sobolstate, dimension, num_generated, dtype):
     """The next n points in the unit cube, and the integers of the last of them."""
     _long(sobolstate=sobolstate, quasi=quasi)
+    if since("2.14"):
+        _check_advance(quasi, n, sobolstate, dimension, num_generated)
     wanted = factory_dtype(dtype)
     check_size((n, dimension))
     require("_sobol_engine_draw", wanted, (float32, float64))
@@ -160,6 +178,8 @@ def _sobol_engine_draw(quasi, n, sobolstate, dimension, num_generated, dtype):
 def _sobol_engine_ff_(self, n, sobolstate, dimension, num_generated):
     """Advance the integers of a point by n points."""
     _long(sobolstate=sobolstate, quasi=self)
+    if since("2.14"):
+        _check_advance(self, n, sobolstate, dimension, num_generated)
     dim_of(self, 0)
     dim_of(sobolstate, 0), dim_of(sobolstate, 1)
     if n <= 0 or dimension <= 0:
@@ -180,6 +200,9 @@ def _matrix(x: ndarray) -> None:
 def _sobol_engine_initialize_state_(self, dimension):
     """Write the direction numbers of Joe and Kuo, as in SciPy, for at least one dimension; scale the other rows."""
     _long(sobolstate=self)
+    if since("2.14"):
+        check(1 <= dimension <= 21201, f"dimension must be between 1 and 21201, but got {dimension}", ValueError)
+        _check_state(self, dimension)
     _matrix(self)
     powers = 1 << np.arange(_BITS - 1, -1, -1)
     check_fits(powers, self)
