@@ -9,7 +9,8 @@ import numpy as np
 
 from torchnp.core.checks import check
 from torchnp.core.errors import negative_size
-from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, complex32, get_default_dtype, int64
+from torchnp.core.target import since
+from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, bcomplex32, complex32, get_default_dtype, int64
 from torchnp.layout import stride_rules
 from torchnp.layout.named_rules import preserved
 from torchnp.layout.overlap import address
@@ -26,8 +27,14 @@ def bits(x: ndarray) -> ndarray:
     return x.view(_BITS[x.itemsize]) if x.dtype.num > 255 else x
 
 
-RARE = frozenset((*BARE_UNSIGNED, *FLOAT8S))
+RARE = frozenset((*BARE_UNSIGNED, *FLOAT8S, bcomplex32))
 RARE_OR_CHALF = RARE | {complex32}
+
+
+def rarer(version: str, lacking: frozenset[np.dtype]) -> frozenset[np.dtype]:
+    """The dtypes that a kernel lacks, without unsigned integers since a version of torch."""
+    return lacking - {*BARE_UNSIGNED} if since(version) else lacking
+
 
 # ---------------------------------------------------------------- windows
 

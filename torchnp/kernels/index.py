@@ -15,7 +15,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, Step, WriteSpec, precheck_apart
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bcomplex32, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
-from torchnp.kernels._memory import RARE_OR_CHALF, bits, element_strides
+from torchnp.kernels._memory import RARE_OR_CHALF, bits, element_strides, rarer
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.mask import masked_fill, masked_fill_tensor
@@ -399,7 +399,9 @@ def gather(self, dim, index, *, sparse_grad=False):
             words = f"Size does not match at dimension {d} expected index {shape_text(index.shape)} to be no larger"
             raise RuntimeError(f"{words} than self {shape_text(self.shape)} apart from dimension {dim}")
     by_rows = self.dtype in FLOAT8S and self.ndim and dim == 0 and _names_rows(source, i)
-    refuse("gather_expanded_index" if by_rows else "scatter_gather_tensor_cpu", source.dtype, RARE_OR_CHALF)
+    refuse(
+        "gather_expanded_index" if by_rows else "scatter_gather_tensor_cpu", source.dtype, rarer("2.14", RARE_OR_CHALF)
+    )
     check_bounds(i, dim, source.shape[dim])
     flat = bits(source).reshape(-1)
     return flat.take(linear(i, source.shape, dim)).reshape(index.shape).view(self.dtype)

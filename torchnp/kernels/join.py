@@ -13,7 +13,7 @@ from torchnp.core.fast_path import exact, is_axis
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import BARE_UNSIGNED, can_cast, cast, get_default_dtype, result_type, scalar_name
-from torchnp.kernels._memory import bits
+from torchnp.kernels._memory import bits, rarer
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.copy import contiguous
 from torchnp.kernels.slicing import narrow
@@ -304,7 +304,7 @@ def combinations(self, r=2, with_replacement=False):
         return np.empty(0, self.dtype)
     check(self.size**r < 1 << 63, "numel: integer multiplication overflow")
     if self.size >= (1 if with_replacement else r):  # else torch selects nothing
-        refuse_elements("masked_select", self, frozenset(BARE_UNSIGNED))
+        refuse_elements("masked_select", self, rarer("2.14", frozenset(BARE_UNSIGNED)))
     chosen = (itertools.combinations_with_replacement if with_replacement else itertools.combinations)(
         range(self.size), r
     )

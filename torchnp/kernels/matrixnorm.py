@@ -13,7 +13,7 @@ from torchnp.core.checks import check, refuse, wrap_dim
 from torchnp.core.errors import invalid_view, not_implemented, out_dtype, shape_text
 from torchnp.core.python_scalars import each, real
 from torchnp.core.registry import kernel
-from torchnp.core.target import refusal
+from torchnp.core.target import refusal, since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import linalg
 from torchnp.kernels._table_rows import rows
@@ -109,6 +109,8 @@ def linalg_cond(self, p=None):
     """Norm of matrices times the norm of their inverses."""
     check(self.ndim >= 2, "linalg.cond: The input tensor must have at least 2 dimensions.")
     spelled = f"{p:f}" if isinstance(p, float) else int(p) if isinstance(p, bool) else p
+    words = "linalg.cond: Expected a non-complex scalar as the order of norm."
+    check(not isinstance(p, complex) or not since("2.14"), words, ValueError)
     p = None if p is None else real(p)
     by_values = p is None or abs(p) == 2
     if not by_values and abs(p) not in (1, math.inf):

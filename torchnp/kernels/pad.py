@@ -12,6 +12,7 @@ import numpy as np
 from torchnp.core.checks import broadcast_shapes, check, refuse
 from torchnp.core.errors import negative_size, shape_text
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.dtypes import bool_
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order
 from torchnp.kernels._spatial import code_for
@@ -119,6 +120,11 @@ def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
     if reflects:
         check_reflected(x, pad, x.ndim - 1)
     outs = [x.shape[dim] + left + right for dim, left, right in sides(x, pad)]
+    if n > 1 and min(outs) < 1 and since("2.15" if reflects else "2.14"):
+        letters = "DHW"[3 - n :]
+        result = " ".join(f"{c}: {out}" for c, out in zip(letters, outs[::-1]))
+        told = ", ".join(f"{c}: {size}" for c, size in zip(letters, x.shape[-n:]))
+        raise RuntimeError(f"Calculated output {result} must be >= 1 in every dimension (input {told})")
     if max(outs) < 1:
         letters = "DHW"[3 - n :]
         told = ", ".join(f"{c}: {size}" for c, size in zip(letters, x.shape[-n:]))

@@ -14,6 +14,7 @@ from torchnp.core.checks import check, check_filled, require
 from torchnp.core.errors import negative_size, shape_text
 from torchnp.core.python_scalars import each
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._spatial import Ints, code_for
@@ -228,6 +229,9 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
     words = "tuple of Ints" if n == 2 else "tuple of three Ints"
     for what, value in (("kernel_size", kernel_size), ("output_size", output_size)):
         check(len(value) == n, f"{name}: {what} must either be a single Int or {words}")
+    if since("2.14"):
+        spelled = "x".join(map(str, kernel_size))
+        check(min(kernel_size) > 0, f"{name}(): kernel size should be greater than zero, but got {spelled}")
     where = f"{name}()" if n == 2 else f"{name}_out()"
     check(x.ndim in (n + 1, n + 2), f"{where}: Expected {n + 1}D or {n + 2}D tensor, but got: {shape_text(x.shape)}")
     check_filled(x, f"{where}: Expected input", "got", end=".")

@@ -10,9 +10,10 @@ import numpy as np
 from torchnp.core.checks import check, dim_of, refuse_elements, require, wrap_dim, wrap_dims
 from torchnp.core.errors import dim_out_of_range, negative_size, no_dimensions, shape_text
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, Step, WriteSpec
-from torchnp.dtypes import can_cast, cast, complex32, int32, int64, promote_types, scalar_name
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, new_like
+from torchnp.dtypes import INTS, can_cast, cast, complex32, int32, int64, promote_types, scalar_name
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, new_like, rarer
 from torchnp.kernels._spatial import code_for
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.copy import clone
@@ -40,7 +41,7 @@ def flip(self, dims):
     if any(d in dims and self.strides[d] for d in wide):
         inner = min(wide, key=lambda d: (abs(self.strides[d]), -d))
         if inner in dims or self.strides[inner] != self.itemsize:
-            refuse_elements("flip_cpu", self, RARE_OR_CHALF)
+            refuse_elements("flip_cpu", self, rarer("2.14", RARE_OR_CHALF))
     out = new_like(self, self.dtype)
     out[...] = np.flip(self, dims) if self.ndim else self
     return out
@@ -129,13 +130,13 @@ rows(
 @kernel("repeat_interleave.Tensor", like=np.repeat, differs=["repeats-keep-dtype", "repeat-output-size"])
 def repeat_interleave_tensor(repeats, *, output_size=None):
     """Each index as often as its number in ``repeats``."""
-    require("repeat_interleave_cpu", repeats.dtype, (int32, int64))
+    require("repeat_interleave_cpu", repeats.dtype, INTS if since("2.14") else (int32, int64))
     check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeat")
     if output_size is not None:
         check(output_size >= 0, negative_size(output_size, (output_size,)))
         check(int(repeats.sum()) == output_size, "allocated size does not match required size")
     check(not repeats.size or int(repeats.min()) >= 0, "repeats can not be negative")
-    return np.arange(repeats.size, dtype=repeats.dtype).repeat(repeats)
+    return np.arange(repeats.size).astype(repeats.dtype).repeat(repeats)
 
 
 @kernel("repeat_interleave.self_Tensor", like=np.repeat, differs=["repeat-of-number"])
@@ -151,7 +152,8 @@ def repeat_interleave(self, repeats, dim=None, *, output_size=None):
     elif repeats.size != extent:
         words = f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.size} and"
         raise RuntimeError(f"{words} input.size({dim}) = {extent}")
-    return index_select(self, axis, repeat_interleave_tensor(repeats, output_size=output_size))
+    index = repeat_interleave_tensor(repeats, output_size=output_size)
+    return index_select(self, axis, index if index.dtype == int32 else cast(index, int64))
 
 
 @kernel("repeat_interleave.self_int", like=np.repeat, differs=["repeat-of-number", "repeat-output-size"])

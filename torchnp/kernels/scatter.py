@@ -13,7 +13,7 @@ from torchnp.core.python_scalars import item, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, precheck_apart
 from torchnp.dtypes import COMPLEXES, HALVES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, rarer
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, half_sum
 from torchnp.kernels.numerics import accumulate
@@ -104,7 +104,7 @@ def _check_sizes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -
 def _check_code(self: ndarray, reduce: str | None, include_self: bool, kind: str) -> None:
     """Refuse the dtypes that torch's kernel of a reduction lacks."""
     name = f"scatter_gather_{kind}_cpu" + (f"_reduce_{reduce}" if reduce in ("mean", "amax", "amin") else "")
-    refuse(name if include_self else "scatter_reduce_exclude_input_init", self.dtype, RARE_OR_CHALF)
+    refuse(name if include_self else "scatter_reduce_exclude_input_init", self.dtype, rarer("2.14", RARE_OR_CHALF))
     lacking: dict[Any, Any] = {"amax": COMPLEXES, "amin": COMPLEXES, "mean": (bool_,)}
     refuse(name, self.dtype, lacking.get(reduce, ()))
 
@@ -204,7 +204,7 @@ def index_add(self, dim, index, source, *, alpha=1):
             check(accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None, index_out_of_range())
         by_rows = whole and dim == 0 and self.size and source.size >= 16 * len(self) and source.flags.c_contiguous
         summed = "scatter_add_expanded_index" if by_rows else "scatter_gather_tensor_cpu"
-        refuse_elements(summed if whole else rare, self, RARE)
+        refuse_elements(summed if whole else rare, self, rarer("2.14", RARE) if whole else RARE)
     if self.ndim > 1 and not (self.size and index.size):
         return self.copy()
     # Multiplying a complex number by 1 changes it if it has nan or infinities.
