@@ -9,6 +9,7 @@ have it (either may be empty: no end is known).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from torchnp.core.schema import DATA
 from torchnp.core.target import KNOWN, Version, parse, spell
 
 COLUMNS = "schema, tags, implementation; since, until"
+TAGS_SINCE = {"inplace": (2, 13), "out": (2, 13)}  # they only say what the schema shows: older versions get them, too
 HERE = parse(torch.__version__)  # add a new version to `torchnp.core.target.KNOWN` first
 
 
@@ -26,6 +28,7 @@ def registered() -> list[str]:
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     names = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith(("aten::", "prims::"))}
     packets = sorted({n.partition(".")[0] for n in names})
+    later = _later_tags()
     lines = []
     for packet in packets:
         namespace, _, base = packet.partition("::")
@@ -43,10 +46,22 @@ def registered() -> list[str]:
                 "implicit" if has(name, "CompositeImplicitAutograd")
                 else "explicit" if has(name, "CompositeExplicitAutograd") else "direct"
             )  # fmt: skip
+            tags |= later.get(str(found._schema), set())
             lines.append(f"{found._schema}\t{' '.join(sorted(tags))}\t{how}")
     if names:
         raise SystemExit(f"not reached through torch.ops: {sorted(names)}")
     return lines
+
+
+def _later_tags() -> dict[str, set[str]]:
+    """By schema, the tags of `TAGS_SINCE` that a later version gives it."""
+    found = {}
+    for tag, since in TAGS_SINCE.items():
+        for line in _of_versions(DATA)[since].values() if since > HERE else ():
+            schema, tags, _ = line.split("\t")
+            if tag in tags.split():
+                found.setdefault(schema, set()).add(tag)
+    return found
 
 
 def rows() -> list[str]:
@@ -108,9 +123,11 @@ def _merged(lists: list[list[str]]) -> Iterator[str]:
                 order.insert(at, line)
             at = order.index(line) + 1
     if any([line for line in order if line in lines] != lines for lines in lists):  # an overload has moved
-        order = [line for n, lines in enumerate(lists) if n == 0 or lines != lists[n - 1] for line in lines]
-        holds = [[lines == theirs for theirs in lists] for n, lines in enumerate(lists) if n == 0 or lines != lists[n - 1]
-                 for _ in lines]  # fmt: skip
+        runs = [list(run) for _, run in itertools.groupby(range(len(lists)), lambda n: lists[n])]
+        order, holds = [], []
+        for run in runs:
+            order += lists[run[0]]
+            holds += [[n in run for n in range(len(lists))]] * len(lists[run[0]])
     else:
         holds = [[line in lines for lines in lists] for line in order]
     for line, held in zip(order, holds, strict=True):

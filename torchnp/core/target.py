@@ -16,7 +16,7 @@ from typing import Any
 
 Version = tuple[int, int]
 
-KNOWN: tuple[Version, ...] = ((2, 13), (2, 14))
+KNOWN: tuple[Version, ...] = ((2, 12), (2, 13), (2, 14), (2, 15))
 """The minor versions of torch whose registry `torchnp/data/schemas.tsv` holds, oldest first."""
 
 ENVIRONMENT = "TORCHNP_TARGET"

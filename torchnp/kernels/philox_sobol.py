@@ -12,8 +12,8 @@ from torchnp.core.checks import check, check_fits, check_type, dim_of, require, 
 from torchnp.core.errors import shape_text
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import WriteSpec
-from torchnp.dtypes import FLOATS, INTS, cast, float32, float64, int64, is_integral, scalar_name, uint64
+from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.dtypes import BARE_UNSIGNED, FLOATS, INTS, cast, float32, float64, int64, is_integral, scalar_name, uint64
 from torchnp.kernels._memory import check_size, factory_dtype
 
 ndarray = np.ndarray
@@ -68,7 +68,6 @@ def _philox_key_fold_in_tensor(key, data):
 
 def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
     """Draw values for each key of a batch; ``sample`` makes values of the four words of one Philox call."""
-    require(name, self.dtype, FLOATS)
     check(key.dtype == uint64, f"{name}: key must have dtype uint64, got {scalar_name(key.dtype)}")
     shape, size = shape_text(key.shape), shape_text(self.shape)
     check(key.ndim and key.shape[-1] == 2, f"{name}: key must have shape (2,) or (*batch, 2), got shape {shape}")
@@ -83,7 +82,7 @@ def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
         whole -= 1
     keys = np.broadcast_to(key.reshape(*batch[:whole], 2), (*self.shape[:whole], 2)).reshape(-1, 1, 2)
     count = math.prod(self.shape[whole:])
-    each = 2 if self.dtype == float64 else 4
+    each = 2 if self.dtype.itemsize == 8 else 4
     steps = np.arange(-(-count // each), dtype=uint64)
     words = _philox(keys[..., 0] + np.zeros_like(steps), keys[..., 1] + steps)
     values = np.stack(sample(words), -1).reshape(len(keys), -1)[:, :count]
@@ -104,6 +103,7 @@ def _philox_uniform(self, key, low=0.0, high=1.0):
         units = [(w & np.uint64(2**bits - 1)).astype(real) * real(2.0**-bits) for w in drawn]
         return [u * real(kind(high) - kind(low)) + real(kind(low)) for u in units]
 
+    require("_philox_uniform_", self.dtype, FLOATS)
     return _draws("_philox_uniform_", self, key, sample)
 
 
@@ -125,7 +125,43 @@ def _philox_normal(self, key, mean=0.0, std=1.0):
             out += [radius * np.cos(angle), radius * np.sin(angle)]
         return [x * real(std) + real(mean) for x in out]
 
+    require("_philox_normal_", self.dtype, FLOATS)
     return _draws("_philox_normal_", self, key, sample)
+
+
+_INTEGERS = (*INTS, *BARE_UNSIGNED)
+
+
+def _of_integers(bound: Bound, targets: list[ndarray]) -> None:
+    d = bound["self"].dtype
+    check(d in _INTEGERS, f"_philox_randint_: self must have an integer dtype, got {scalar_name(d)}")
+
+
+@kernel("_philox_randint", writes=WriteSpec(inplace=_of_integers))
+def _philox_randint(self, key, low=None, high=None):
+    """Integers from low up to but without high, from a key: by default all that the dtype has."""
+    _of_integers({"self": self}, [])
+    info, wide = np.iinfo(self.dtype), self.dtype.itemsize == 8
+    first = int(info.min) if low is None else low
+    count = ((int(info.max) + 1 if high is None else high) - first) % (2**64 if wide else 2**32)
+    words = "[low, high) must be non-empty; pass high=None for the dtype's full range"
+    check(count or (high is None and first == info.min), f"_philox_randint_: {words}")
+    if not wide and count >= 2**28 and count & (count - 1):
+        raise RuntimeError(
+            f"_philox_randint_: range (high - low = {count}) does not divide 2^32 evenly and is too large for the output "
+            f"dtype {scalar_name(self.dtype)}. Each element draws only 32 random bits, so a non-dividing range >= 2^28 "
+            "gives a significantly biased distribution. Use a range that divides 2^32 (a power of two), or a 64-bit dtype "
+            "(torch.int64 or torch.uint64)."
+        )
+
+    def sample(words: list[ndarray]) -> list[ndarray]:
+        a, b, c, d = words
+        drawn = [a << _HALF | b, c << _HALF | d] if wide else words
+        if low is None and high is None:
+            return drawn
+        return [(w % np.uint64(count) if count else w) + np.uint64(first % 2**64) for w in drawn]
+
+    return _draws("_philox_randint_", self, key, sample)
 
 
 # ---------------------------------------------------------------- Sobol's sequence: points drawn in Gray code's order

@@ -140,6 +140,16 @@ s    _philox_normal_  (x(4,5), torch.tensor([1,2**50],dtype=torch.uint64), 0, 1)
 s    _philox_normal_  (x(4,5).t().bfloat16(), torch.tensor([1,2**50],dtype=torch.uint64), 0, 1)
 """
 
+# Since torch 2.15.
+PHILOX_RANDINT = """
+i    _philox_randint  (ints(3,7), torch.tensor([1,2],dtype=torch.uint64), -3, 100)
+i    _philox_randint  (ints(3,7), torch.tensor([1,2],dtype=torch.uint64))
+i    _philox_randint_  (ints(3,7).t(), torch.tensor([[1,2],[3,4],[5,2**63]],dtype=torch.uint64).reshape(1,3,2), 5)
+i    _philox_randint.out  (ints(9), torch.tensor([1,2],dtype=torch.uint64), None, 5, out=ints(0))
+-    _philox_randint  (torch.zeros(9,dtype=torch.uint64), torch.tensor([1,2],dtype=torch.uint64), 1, None)
+-    _philox_randint  (torch.zeros(9,dtype=torch.uint32), torch.tensor([1,2],dtype=torch.uint64), 0, 2**20)
+"""
+
 # torch has kernels for these on other devices only, or no CPU kernel that can be called directly.
 ELSEWHERE = [
     "_fused_rms_norm_backward",
