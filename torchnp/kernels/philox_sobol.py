@@ -157,9 +157,9 @@ def _philox_randint(self, key, low=None, high=None):
     def sample(words: list[ndarray]) -> list[ndarray]:
         a, b, c, d = words
         drawn = [a << _HALF | b, c << _HALF | d] if wide else words
-        if low is None and high is None:
+        if not count or (low is None and high is None):
             return drawn
-        return [(w % np.uint64(count) if count else w) + np.uint64(first % 2**64) for w in drawn]
+        return [w % np.uint64(count) + np.uint64(first % 2**64) for w in drawn]
 
     return _draws("_philox_randint_", self, key, sample)
 

@@ -48,6 +48,7 @@ SAMPLERS = (
         args={"key": T("2", "uint64", (0, 2**62)), "data": T("", "uint64"), "num_splits": I(1, 5)},
         dtypes="float",
     ),
+    rule("_philox_randint*", args={"low": C((None, 0, -3)), "high": C((None, 5, 200))}, dtypes="int"),
     rule("_philox_key_fold_in", args={"data": I(-2, 5)}),
     rule("_sobol_engine_draw", args=_SOBOL, mixed=0, wild=0),
     # torch writes beyond a state with fewer rows than dimensions.

@@ -12,7 +12,7 @@ from .layers import LAYERS
 from .matrices import MATRICES
 from .pointwise import POINTWISE
 from .quantized import NO_CPU, QUANTIZED
-from .signals import ELSEWHERE, PHILOX, SIGNALS
+from .signals import ELSEWHERE, PHILOX, PHILOX_RANDINT, SIGNALS
 from .strided import STREWN
 from .targets import TARGETS
 
@@ -616,6 +616,7 @@ c    istft  (x(2,16,6), 16, center=False, onesided=False, return_complex=True)
 """
 
 HAS_PHILOX = parse(torch.__version__) >= (2, 14)
+HAS_RANDINT = parse(torch.__version__) >= (2, 15)
 
 ROWS = "\n".join(
     text.strip()
@@ -633,6 +634,7 @@ ROWS = "\n".join(
         STREWN,
         TARGETS,
         PHILOX * HAS_PHILOX,
+        PHILOX_RANDINT * HAS_RANDINT,
     )
 )
 
