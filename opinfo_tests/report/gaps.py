@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from torchnp.core.target import parse
+
 from ..case import DTYPES
 from ..generate.task import is_drawn
 from ..judge.verdict import OUTCOMES
@@ -40,7 +42,7 @@ class Gap:
     ``op`` and ``dtype`` may be patterns (``aten::*.out``, ``*``). ``cases`` are hashes; without them the gap covers
     every such failure. ``message`` is a regular expression that must match the start of the failure's message, and
     ``call`` one that must match anywhere in the call as shown. ``drawn`` gaps occur in drawn calls only, so a run may
-    miss them. ``borrowed`` gaps are from another backend's file, whose own runs tell when they are stale.
+    miss them. ``since`` and ``until`` are the first and the last version of torch that have it. ``borrowed`` gaps are from another backend's file, whose own runs tell when they are stale.
     """
 
     op: str
@@ -52,6 +54,8 @@ class Gap:
     call: str = ""
     drawn: bool = False
     processor: str = ""
+    since: str = ""
+    until: str = ""
     line: int = 0
     borrowed: bool = False
 
@@ -78,7 +82,7 @@ class Gap:
     def plain(self) -> bool:
         """Whether the gap names one overload and dtype, so that ``--accept`` may rewrite it."""
         return not any(c in self.op + self.dtype for c in "*?[") and not (
-            self.message or self.call or self.drawn or self.processor
+            self.message or self.call or self.drawn or self.processor or self.since or self.until
         )
 
 
@@ -110,10 +114,22 @@ def load(path: Path) -> list[Gap]:
         raise SystemExit(f"{path}: each entry opens with a line [[gap]]")
     gaps = []
     for line, entry in zip(starts, entries, strict=True):
-        unknown = set(entry) - {"op", "dtype", "outcome", "reason", "cases", "message", "call", "drawn", "processor"}
+        unknown = set(entry) - {
+            "op",
+            "dtype",
+            "outcome",
+            "reason",
+            "cases",
+            "message",
+            "call",
+            "drawn",
+            "processor",
+            "since",
+            "until",
+        }
         if unknown or not {"op", "dtype", "outcome", "reason"} <= set(entry):
             raise SystemExit(
-                f"{path}:{line}: an entry has op, dtype, outcome, reason and perhaps cases, message, call, drawn and processor"
+                f"{path}:{line}: an entry has op, dtype, outcome, reason and perhaps cases, message, call, drawn, processor, since and until"
             )
         cases, drawn = entry.pop("cases", []), entry.pop("drawn", False)
         if not isinstance(cases, list) or not all(isinstance(v, str) for v in [*entry.values(), *cases]):
@@ -128,7 +144,13 @@ def load(path: Path) -> list[Gap]:
             except re.error as e:
                 raise SystemExit(f"{path}:{line}: {name} is no regular expression: {e}") from None
         gaps.append(Gap(**entry, cases=tuple(cases), drawn=drawn, line=line))
-    return gaps
+    return [g for g in gaps if holds(g.since, g.until)]
+
+
+def holds(since: str, until: str) -> bool:
+    """Return whether the installed torch is in a range of versions; an empty end is open."""
+    here = parse(torch.__version__)
+    return (not since or here >= parse(since)) and (not until or here <= parse(until))
 
 
 def known_to(backend: str, path: Path) -> list[Gap]:

@@ -20,7 +20,7 @@ from torchnp.core.errors import output_shape, shape_text, tensor_type
 from torchnp.core.schema import Argument, Schema
 from torchnp.core.write_spec import resize_out
 from torchnp.dtypes import (
-    ALL,
+    STORED,
     bool_,
     c_name,
     can_cast,
@@ -153,7 +153,7 @@ def check_fits(target: ndarray, operands: list[ndarray]) -> None:
 def lacking(error: Exception, otherwise: np.dtype) -> np.dtype:
     """The dtype that torch has no code for, parsed from its error message."""
     name = str(error).rpartition("for '")[2].rstrip("'")
-    return next((d for d in ALL if scalar_name(d) == name), otherwise)
+    return next((d for d in STORED if scalar_name(d) == name), otherwise)
 
 
 DATA = Path(__file__).parent.parent / "data" / "outs.tsv"

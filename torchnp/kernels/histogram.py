@@ -15,6 +15,7 @@ from torchnp.core.checks import check, dim_of, refuse, require, wrap_dim
 from torchnp.core.errors import not_implemented, shape_text
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels._reduction import NOT_ORDERED, ordered
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import div, lerp, sub
@@ -238,17 +239,20 @@ def _quantile(x: ndarray, q: Any, dim: int | None, keepdim: bool, interpolation:
     n = ordered.shape[-1]
     nans = ordered != ordered
     last = n - 1 - (nans.sum(-1, keepdims=True) if skip_nan else 0)  # rank of the largest non-NaN value
-    rank = (q.reshape(-1) * last).astype(x.dtype) if skip_nan else q.reshape(-1) * x.dtype.type(n - 1)
+    counted = np.dtype(np.float64) if since("2.14") else x.dtype  # before, float32 rounded 0.1f * 10 to 1
+    fractions = q.reshape(-1).astype(counted)
+    rank = (fractions * last).astype(counted) if skip_nan else fractions * counted.type(n - 1)
     rank = np.broadcast_to(rank, (*ordered.shape[:-1], q.size))
     if skip_nan:
         rank = np.maximum(rank, 0)
     else:  # a row with NaN gives NaN, which the sort put last
-        rank = np.where(nans.any(-1, keepdims=True), x.dtype.type(n - 1), rank)
+        rank = np.where(nans.any(-1, keepdims=True), counted.type(n - 1), rank)
     rank = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}.get(interpolation, np.positive)(rank)
     below = rank.astype(np.int64)
     value = np.take_along_axis(ordered, below, -1)
     if interpolation in ("linear", "midpoint"):
-        weight = np.full_like(rank, 0.5) if interpolation == "midpoint" else rank - below.astype(x.dtype)
+        weight = np.full_like(rank, 0.5) if interpolation == "midpoint" else rank - below
+        weight = weight.astype(x.dtype)
         above = np.take_along_axis(ordered, np.ceil(rank).astype(np.int64), -1)
         value = lerp(value, above, weight)
     value = np.ascontiguousarray(value)
