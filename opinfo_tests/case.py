@@ -16,7 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from torchnp.core.target import installed, parse
+from torchnp.core.target import KNOWN, installed, parse
 
 ORDER = 2  # highest derivative that samples are run to: the gradient of the gradient
 _NUMPY_NAMES = [
@@ -221,7 +221,9 @@ def schemas() -> dict[str, Any]:
     """Return every registered schema by full name: of aten, prims, and the other `libraries` imported so far."""
     from torchnp.core import schema
 
-    return dict(schema.load())
+    # The calls are torch's: of the installed version, even where the table follows another.
+    here = parse(installed() or "0.0")
+    return dict(schema.load(here if here in KNOWN else None))
 
 
 def window(buffer: np.ndarray, dtype: np.dtype, shape: tuple, strides: tuple, offset: int) -> np.ndarray:

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from torchnp.core.schema import of_any_version
 from torchnp.core.target import parse
 
 from ..case import DTYPES
@@ -98,6 +99,11 @@ def file_for(backend: str) -> Path:
 
 
 def load(path: Path) -> list[Gap]:
+    """Read the entries of a gaps file that hold for the installed torch."""
+    return [g for g in load_all(path) if holds(g.since, g.until)]
+
+
+def load_all(path: Path) -> list[Gap]:
     """Read a gaps file; any fault in it is an error, not a warning."""
     if not path.exists():
         return []
@@ -144,7 +150,7 @@ def load(path: Path) -> list[Gap]:
             except re.error as e:
                 raise SystemExit(f"{path}:{line}: {name} is no regular expression: {e}") from None
         gaps.append(Gap(**entry, cases=tuple(cases), drawn=drawn, line=line))
-    return [g for g in gaps if holds(g.since, g.until)]
+    return gaps
 
 
 def holds(since: str, until: str) -> bool:
@@ -203,7 +209,7 @@ def check(
     failed = {row["id"] for row in tally.failures}
     stale = []
     for gap in (g for g in gaps if not g.borrowed):
-        if not any(fnmatchcase(op, gap.op) for op in registered):
+        if not any(fnmatchcase(op, gap.op) for op in {*registered, *of_any_version()}):
             stale.append(f"{path}:{gap.line}: {gap.op} is not an operator: delete the entry")
             continue
         if gap.reason == ACCEPTED:
@@ -221,7 +227,7 @@ def accept(path: Path, gaps: list[Gap], tally: Tally, whole: Scope | None = None
     """Rewrite the plain entries of what ran, keeping reasons and all other entries; return the new list."""
     borrowed = [g for g in gaps if g.borrowed]
     gaps = [g for g in gaps if not g.borrowed]
-    families = [g for g in gaps if not g.plain]
+    families = [g for g in gaps if not g.plain] + [g for g in load_all(path) if not holds(g.since, g.until)]
     reasons = {(g.op, g.dtype, g.outcome): g.reason for g in gaps if g.plain}
     cases: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for g in gaps:
@@ -242,7 +248,11 @@ def dump(gaps: Iterable[Gap]) -> str:
     for g in gaps:
         text.append("[[gap]]")
         text += [f"{k} = {json.dumps(getattr(g, k))}" for k in ("op", "dtype", "outcome", "reason")]
-        text += [f"{k} = {json.dumps(getattr(g, k))}" for k in ("message", "call", "processor") if getattr(g, k)]
+        text += [
+            f"{k} = {json.dumps(getattr(g, k))}"
+            for k in ("message", "call", "processor", "since", "until")
+            if getattr(g, k)
+        ]
         text += ["drawn = true"] * g.drawn
         text += [f"cases = {json.dumps(list(g.cases))}"] * bool(g.cases)
         text.append("")

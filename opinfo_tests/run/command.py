@@ -11,7 +11,11 @@ from typing import Any
 
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # hides torch's deprecation notes; torch reads it at import
 
+import torch
 from rich.console import Console
+
+from torchnp.core.target import ENVIRONMENT, parse, spell
+from torchnp.version_changes import changes, registry_changes
 
 from .. import namespaces
 from ..backends.backend import Backend
@@ -115,6 +119,11 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     p.add_argument(
         "--plant", action="store_true", help="with --proof: plant wrong answers, and count those that are excused"
     )
+    p.add_argument(
+        "--against", metavar="VERSION",
+        help="let torchnp's table follow another version of torch (2.13): what fails is known where `torchnp changes` lists it, "
+        "and in a whole run each listed change must be seen",
+    )  # fmt: skip
     p.add_argument("--diff", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="compare two reports and stop")
     outputs.add_arguments(p)
     return p
@@ -150,6 +159,7 @@ def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
 def run(a: argparse.Namespace) -> int:
     """Run the parsed command line; return the exit status."""
     usage = Usage()
+    follow(a.against)
     console = Console(highlight=False, soft_wrap=True)
     if a.diff:
         lines, status = diff(*a.diff)
@@ -183,6 +193,8 @@ def run(a: argparse.Namespace) -> int:
         raise SystemExit(f"opinfo_tests: no gaps file {a.gaps}; --accept writes one")
     a.gaps = a.gaps or known.file_for(a.backend)
     gaps = known.known_to(a.backend, a.gaps)
+    expected = changes_since(a.against)
+    gaps += expected
     if not (a.count or a.no_samples):
         print(announced(backend), end="", flush=True)
         why = control(tasks, options, a.jobs, backend)
@@ -218,7 +230,8 @@ def run(a: argparse.Namespace) -> int:
     )
     if few:
         print(few)
-    status = max(conclude(a, gaps, tally, backend, shrinker, whole), 1 if few or untried else 0)
+    unseen = a.against and not_seen(expected, tally, a.ops or a.families or a.no_samples)
+    status = max(conclude(a, gaps, tally, backend, shrinker, whole), 1 if few or untried or unseen else 0)
     print(skipped(a, tally, backend, tasks, reachable, dtypes, len(tasks) - tally.tasks))
     if not tally.total:
         print(f"invalid run: nothing was judged: {near(ops or registered(), backend)}")
@@ -302,6 +315,56 @@ def run_tasks(
                 bar.move(job, advance=1, description=done)
     running.close()
     return called
+
+
+def follow(version: str | None) -> None:
+    """Let torchnp's table describe a version of torch, here and in worker processes."""
+    if version:
+        import torchnp
+
+        try:
+            os.environ[ENVIRONMENT] = torchnp.target(version)
+        except ValueError as error:
+            raise SystemExit(f"opinfo_tests: --against: {error}") from None
+
+
+def changes_since(version: str | None) -> list[known.Gap]:
+    """Return the changes from a version to the installed torch as gaps, which failures of the older table hit."""
+    if not version:
+        return []
+    here = spell(parse(torch.__version__))
+    try:
+        found, registry = changes(version, here), registry_changes(version, here)
+    except ValueError as error:
+        raise SystemExit(f"opinfo_tests: --against: {error}") from None
+    gaps = []
+    for change in found:
+        for seen in change.seen:
+            for op in [seen.op] if seen.op else change.ops:
+                full = op if "::" in op else f"aten::{op}"
+                gaps.append(
+                    known.Gap(full, seen.dtype, seen.outcome, change.id, (), seen.message, seen.call, drawn=True)
+                )
+    for schema in registry:
+        if schema.kind == "schema":
+            gaps += [
+                known.Gap(schema.name, "*", outcome, "", drawn=True) for outcome in ("spurious-error", "wrong-error")
+            ]
+    return gaps
+
+
+def not_seen(expected: list[known.Gap], tally: Tally, partial: Any) -> bool:
+    """Print the changes that explain failures, and those that none shows; return whether a whole run lacks some."""
+    seen = Counter(
+        gap.reason for row in tally.failures for gap in {g.reason: g for g in expected if g.covers(row)}.values()
+    )
+    missing = sorted({g.reason for g in expected} - set(seen) - {""})
+    for reason, n in seen.most_common():
+        if reason:
+            print(f"change {reason}: {some(n, 'failure')}")
+    if missing and not partial:
+        print(f"changes that no call shows: {', '.join(missing)}")
+    return bool(missing and not partial)
 
 
 def is_counted(a: argparse.Namespace, dtypes: list[str], backend: Backend) -> bool:
