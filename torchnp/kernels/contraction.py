@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, warn, wrap_dim, wrap_dims
 from torchnp.core.errors import ambiguous_view, batch2_mismatch, cannot_cast, output_shape, shape_text, size_mismatch
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.linalg import check_inexact, check_same
@@ -76,7 +78,10 @@ def matmul(self, other):
 
 def _folds(x: ndarray) -> bool:
     """Whether a batch of matrices can be viewed as one matrix, in which case torch multiplies that."""
-    return not x.size or all(x.strides[d] == x.strides[d + 1] * x.shape[d + 1] for d in range(x.ndim - 2))
+    if not x.size:
+        return True
+    looks_at = [d for d in range(x.ndim - 1) if x.shape[d] != 1 or not since("2.14")]
+    return all(x.strides[d] == x.strides[e] * x.shape[e] for d, e in itertools.pairwise(looks_at))
 
 
 def _check_unfolded(a: ndarray, b: ndarray) -> None:

@@ -20,7 +20,7 @@ from torchnp.core.errors import (
 )
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, rarer
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.slicing import diagonal
@@ -236,7 +236,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
         refuse_elements("tril", LU_data, RARE)
     if unpack_pivots:
         exchanges = _row_pivots(LU_data, LU_pivots)
-        refuse_elements("scatter_gather_scalar_cpu", LU_data, RARE_OR_CHALF)
+        refuse_elements("scatter_gather_scalar_cpu", LU_data, rarer("2.14", RARE_OR_CHALF))
         p = _permutation_matrix(exchanges, LU_data.shape[-2], LU_data.dtype)
     if unpack_data:
         lower, upper = _unpacked(LU_data)

@@ -10,6 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_fits, dim_of
 from torchnp.core.errors import dense_dtype, no_primitive, output_shape, shape_text
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels._elementwise import check_result_dtype
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels.view import matrix_transposed
@@ -145,15 +146,26 @@ def _scaled_mm_v2(
     out = self.dtype if out_dtype is None else dt.as_dtype(out_dtype)
     check(self.ndim == 2, "mat_a must be a matrix", ValueError)
     check(mat2.ndim == 2, "mat_b must be a matrix", ValueError)
-    if 0 in (*self.shape, mat2.shape[1]):
+    nothing = 0 in (*self.shape, mat2.shape[1])
+    if nothing and not since("2.14"):
         return dense(np.zeros((self.shape[0], mat2.shape[1]), out))
+    if since("2.15"):
+        words = "torch._scaled_mm_v2 only supports contraction_dim=(1, 0)"
+        check(tuple(contraction_dim) in ((), (1, 0)), words, ValueError)
     _check_contraction(self, mat2, tuple(contraction_dim))
     if bias is not None:
         words = f"Bias must be size {mat2.shape[1]} but got {bias.size}"
         check(bias.size == mat2.shape[1], words, ValueError)
         words = f"Bias must be Float32 or BFloat16 or Half, but got {dt.scalar_name(bias.dtype)}"
         check(bias.dtype in (dt.float32, dt.bfloat16, dt.float16), words, ValueError)
-    check(not any((*swizzle_a[:1], *swizzle_b[:1])), "CPU does not support swizzle.", ValueError)
+    swizzles = any((*swizzle_a[:1], *swizzle_b[:1]))
+    if since("2.14"):
+        _check_recipes(self, mat2, scale_a, recipe_a, scale_b, recipe_b)
+        check(not swizzles, "CPU does not support swizzle.", ValueError)
+        if nothing:
+            return dense(np.zeros((self.shape[0], mat2.shape[1]), out))
+        return _emulated(self, mat2, scale_a[0], scale_b[0], bias, None, out)
+    check(not swizzles, "CPU does not support swizzle.", ValueError)
     lists = (scale_a, recipe_a, scale_b, recipe_b)
     alike = all(len(x) == 1 for x in lists) and recipe_a[0] == recipe_b[0] and recipe_a[0] in (0, 1)
     float8 = self.dtype in dt.FLOAT8S and mat2.dtype in dt.FLOAT8S
@@ -162,6 +174,24 @@ def _scaled_mm_v2(
         raise ValueError(_invalid("[0]", self, mat2, *((x or nothing)[0] for x in (scale_a, scale_b))))
     _check_scales(recipe_a[0], self, mat2, scale_a[0], scale_b[0])
     return _emulated(self, mat2, scale_a[0], scale_b[0], bias, None, out)
+
+
+def _check_recipes(a: ndarray, b: ndarray, scale_a: Any, recipe_a: Any, scale_b: Any, recipe_b: Any) -> None:
+    """The checks of scales since torch 2.14; before, all of them had one message."""
+    kinds = f"mat_a.dtype={dt.scalar_name(a.dtype)}{{}} mat_b.dtype={dt.scalar_name(b.dtype)}"
+    float8 = a.dtype in dt.FLOAT8S and b.dtype in dt.FLOAT8S
+    check(float8, f"Expected both inputs to be fp8 or fp4 types but got {kinds.format(' and')}", ValueError)
+    words = "Invalid scaling configuration for _scaled_mm_v2: unsupported recipe(s). Got "
+    words += f"{kinds.format(',')}, recipe_a.size()={len(recipe_a)}, recipe_b.size()={len(recipe_b)}"
+    check([*recipe_a] == [*recipe_b] and [*recipe_a] in ([0], [1]), words, ValueError)
+    by_row = recipe_a[0] == 1
+    for name, scales, rows in (("scale_a", scale_a, a.shape[0]), ("scale_b", scale_b, b.shape[1])):
+        count = rows if by_row else 1
+        right = len(scales) == 1 and scales[0].dtype == dt.float32 and scales[0].size == count
+        found = f"s, got {scales[0].size if scales else 0}" if by_row else ""
+        check(right, f"{name} must have {count} Float element{found}", ValueError)
+    if by_row and a.size and b.size:
+        _check_steps(scale_a[0], scale_b[0])
 
 
 def _check_contraction(a: ndarray, b: ndarray, dims: tuple[int, ...]) -> None:

@@ -13,6 +13,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_type, dim_of, refuse, require, wrap_dim
 from torchnp.core.fast_path import exact, is_axis
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, share_tiles
@@ -157,6 +158,8 @@ def _running(x: ndarray, dim: int, *, op: str, ufunc: np.ufunc) -> tuple[ndarray
     """Running extrema and where they are: the last of equal ones, and from a NaN on the last NaN."""
     if x.ndim == 0 and dim not in (0, -1):
         raise IndexError(f"{op}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
+    if x.size == 0 and since("2.14"):
+        wrap_dim(dim, x.ndim)
     if x.ndim == 0 or x.size == 0:
         return x.copy(), np.zeros(x.shape, np.int64)
     axis = wrap_dim(dim, x.ndim)
