@@ -46,7 +46,7 @@ html_theme_options = {
 html_sidebars = {"**": []}  # the header links every chapter; beside.py has what belongs to a page
 templates_path = ["_templates"]
 html_copy_source = False
-html_extra_path = [str(path) for path in json_export.files()]  # the reference as data, at the site's root
+html_extra_path = [*map(str, json_export.files()), "changes.json"]  # the reference as data, at the site's root
 
 
 def setup(app):

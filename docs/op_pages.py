@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
+import change_pages
 import op_facts
 import plots
 from name_pages import LIBRARIES, name_page, public_names
@@ -23,7 +24,7 @@ SHOWN = 12  # operators named below a difference
 
 
 def write(docs: Path) -> None:
-    """Write ``ops``, ``differences``, ``names``, ``differences.md`` and ``start.md`` below the documentation folder."""
+    """Write ``ops``, ``differences``, ``names``, ``differences.md``, ``version_changes.md`` and ``start.md`` below the documentation folder."""
     table = torchnp.table
     packets: dict[str, list[str]] = {}
     for name in table:
@@ -33,7 +34,9 @@ def write(docs: Path) -> None:
     _put(docs / "ops", pages)
     _put(docs / "differences", {name_of(c): chapter_page(c, ops_of(packets)) for c in CHAPTERS} | {"ten": ten_page()})
     _put(docs / "names", {library: name_page(library, PLACES) for library in LIBRARIES})
-    _put(docs, {"differences": differences_page(), "start": start_part()}, alone=False)
+    top = {"differences": differences_page(), "version_changes": change_pages.page(), "start": start_part()}
+    _put(docs, top, alone=False)
+    (docs / "changes.json").write_text(change_pages.data())
     plots.write(docs)
 
 
@@ -73,6 +76,7 @@ def op_page(packet: str, names: list[str]) -> str:
         if row.derived_from is None:
             lines += [f"## `{row.name}`", "", "```text", str(row.schema), "```", "", _doc(row.__doc__), ""]
             lines += [*op_facts.arguments(row.schema), *op_facts.source(row)]
+    lines += change_pages.of_operator(names)
     lines += op_facts.judged(names)
     differences = list(dict.fromkeys(d for r in rows for d in r.differences))
     if differences:

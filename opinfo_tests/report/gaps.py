@@ -76,7 +76,7 @@ class Gap:
     @property
     def here_or_there(self) -> bool:
         """Whether the gap occurs only on some machines or in some runs, as its reason begins by saying."""
-        sometimes = ("by processor", "by number of threads", "by what memory held")
+        sometimes = ("by processor", "by build", "by number of threads", "by what memory held")
         return bool(self.processor) or self.reason.startswith(sometimes)
 
     @property
