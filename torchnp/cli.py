@@ -13,6 +13,7 @@ import numpy as np
 
 import torchnp
 from torchnp.core.optional_deps import lacking
+from torchnp.core.target import ENVIRONMENT, known
 from torchnp.rpc.server.config.options import add_options
 from torchnp.rpc.server.owner_commands import add_owner_commands
 
@@ -26,6 +27,12 @@ class UsageError(Exception):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if os.environ.get(ENVIRONMENT):
+            known(os.environ[ENVIRONMENT])
+    except ValueError as error:
+        print(f"torchnp: {ENVIRONMENT}: {error}", file=sys.stderr)
+        return 2
     try:
         if argv[:1] == ["conform"]:
             return conform(argv[1:])

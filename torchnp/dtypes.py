@@ -293,7 +293,7 @@ def promote_types(a: Any, b: Any) -> np.dtype:
             return complex64
         return max(a, b, key=lambda dt: dt.itemsize)
     if is_complex(high) and is_floating(low):
-        return promote_types(high, to_complex(low))
+        return high if (low, high) == (bfloat16, bcomplex32) else promote_types(high, _TO_COMPLEX[low])
     return high
 
 

@@ -385,7 +385,11 @@ def _of_version(version: Version) -> dict[str, Schema]:
 @functools.cache
 def of_any_version() -> dict[str, Schema]:
     """Every overload of all known versions, each with the schema of the newest version that registers it."""
-    return {schema.name: schema for _, _, schema in sorted(_lines(), key=lambda line: line[1])}
+    newest: dict[str, tuple[Version, Schema]] = {}
+    for _, last, schema in _lines():
+        if schema.name not in newest or last >= newest[schema.name][0]:
+            newest[schema.name] = last, schema
+    return {name: schema for name, (_, schema) in newest.items()}  # in the order of the file
 
 
 _EVER: tuple[Version, Version] = ((0, 0), (9999, 0))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchnp.core.schema import Schema, load
+from torchnp.core.target import KNOWN, spell
 from torchnp.lookup import array_api_standard
 
 if TYPE_CHECKING:
@@ -79,9 +80,9 @@ def import_rows(space: str) -> bool:
 
 def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, Any]:
     """An overload's entry in `ops`, built from the table itself; ``tried`` is what the harness counted."""
-    from torchnp import table
     from torchnp.lookup.public_name import public_name
 
+    table = _table_with(name)
     schema, row = table.schemas[name], table.get(name)
     numpy = public_name(row.like) if row else ""
     return {
@@ -93,7 +94,7 @@ def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, An
         "rule": row.rule or "" if row else "",
         "does": (row.row.body.__doc__ or "").strip().partition("\n")[0] if row else "",
         "numpy": numpy,
-        "array_api": array_api_standard.counterpart(_source(row).name.partition(".")[0], numpy) if row else None,
+        "array_api": array_api_standard.counterpart(_source(table, row).name.partition(".")[0], numpy) if row else None,
         "differences": list(row.row.differs) if row else [],
         "tried": dict(zip(("calls", "right"), tried)),
         "tags": sorted(schema.tags),
@@ -101,11 +102,18 @@ def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, An
     }
 
 
-def _source(row: Kernel) -> Kernel:
-    """The row that is implemented: this one, or the one that it derives from."""
-    from torchnp import table
+def _table_with(name: str) -> Any:
+    """The table, or of overloads that its version of torch lacks the newest that has them."""
+    from torchnp import table, table_for
 
-    return _source(table[row.derived_from]) if row.derived_from else row
+    if name in table.schemas:
+        return table
+    return next(found for version in reversed(KNOWN) if name in (found := table_for(spell(version))).schemas)
+
+
+def _source(table: Any, row: Kernel) -> Kernel:
+    """The row that is implemented: this one, or the one that it derives from."""
+    return _source(table, table[row.derived_from]) if row.derived_from else row
 
 
 def libraries_like(pattern: str, shipped: bool = True) -> list[str]:
@@ -127,8 +135,12 @@ def is_own(name: str) -> bool:
 
 @functools.cache
 def ops() -> dict[str, dict[str, Any]]:
-    """Every known overload by name, in the form of ``ops.json`` and `json_export`."""
-    return {row["name"]: row for row in json.loads((DATA / "ops.json").read_text(encoding="utf-8"))}
+    """Every overload of the version that the table describes, by name, in the form of ``ops.json`` and `json_export`.
+
+    The file has the overloads of all versions, each with its newest schema.
+    """
+    found = {row["name"]: row for row in json.loads((DATA / "ops.json").read_text(encoding="utf-8"))}
+    return {name: (found.get(name) or declared(name)) | {"schema": str(schema)} for name, schema in load().items()}
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from torchnp.lookup import no_counterpart, op_index, spellings
 from torchnp.lookup.equivalents import EXAMPLE
 from torchnp.lookup.op_index import Fact
 from torchnp.lookup.resolve import Meaning, is_called
+from torchnp.version_changes import all_changes, as_json
 
 SHOWN = 6  # how many operators beside the first to name
 RUN = ("torch", "python")  # kinds of names for which all operators that they run are listed, public or not
@@ -38,6 +39,7 @@ def told(meaning: Meaning) -> dict[str, Any]:
         "calls": [{"numpy": c.numpy, "torch": c.torch, "says": c.say} for c in meaning.calls],
         "tried": op_index.tried(_overloads(main)) if meaning.kind != "difference" and not known else {},
         "differences": _differences(meaning, ops),
+        "changes": _changes(main) if meaning.kind != "difference" else [],
         "op": main,
         "torch": op_index.callers().get(main.partition(".")[0], ""),
         "overloads": [_overload(n) for n in _overloads(main)] if meaning.kind != "difference" else [],
@@ -95,6 +97,12 @@ def _differences(meaning: Meaning, ops: list[str]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (not writes(row), not own(row), not row["torch"]))
 
 
+def _changes(op: str) -> list[dict[str, Any]]:
+    """What changed in an operator between versions of torch; what changed in all of them is left out."""
+    found = [c for c in all_changes() if "*" not in c.ops and any(map(c.touches, _overloads(op)))]
+    return [as_json(c) for c in found]
+
+
 def _difference(d: Difference, example: Any, op: str | None) -> dict[str, Any]:
     own = example or op_index.examples().get((op or "", d.id))
     return {
@@ -124,7 +132,7 @@ def _overload(name: str) -> dict[str, Any]:
 
 def as_text(told: dict[str, Any], bold: Callable[[str], str] = str, faint: Callable[[str], str] = str) -> str:
     """The gathered data as text, advice first; ``bold`` and ``faint`` style words for a terminal."""
-    parts = [_head(told, bold), _calls(told, bold), _shown(told, bold, faint)]
+    parts = [_head(told, bold), _calls(told, bold), _shown(told, bold, faint), _changed(told, bold)]
     return "\n\n".join(filter(None, [*parts, _schemas(told, bold, faint), _also(told)]))
 
 
@@ -202,6 +210,14 @@ def _shown(told: dict[str, Any], bold: Callable[[str], str], faint: Callable[[st
         if d["array_api"]:
             lines.append(f"      array API  {d['array_api']}")
     return "\n".join(lines)
+
+
+def _changed(told: dict[str, Any], bold: Callable[[str], str]) -> str:
+    lines = []
+    for change in told["changes"]:
+        lines += [f"  {bold('torch ' + change['since'])}: {_folded(change['title'], ' ' * 4).lstrip()}"]
+        lines += [f"    {change['code']}", f"      before: {change['before']}", f"      since:  {change['after']}"]
+    return "\n".join(["Changed between versions of torch:", *lines]) if lines else ""
 
 
 def _schemas(told: dict[str, Any], bold: Callable[[str], str], faint: Callable[[str], str]) -> str:
