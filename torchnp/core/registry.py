@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from torchnp._private import enter_quiet, leave_quiet
+from torchnp.core.error_classes import of_version
 from torchnp.core.fast_path import Quick, signature_of
 from torchnp.core.schema import RESERVED, Schema, is_torchs
 from torchnp.core.write_spec import NOTHING, WriteSpec
@@ -249,6 +250,8 @@ def is_busy(error: RuntimeError) -> bool:
 def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
     """Raise torch's error if a failed call does not fit its schema, or its result's size overflows; else return.
 
+    An error whose class the described version of torch changed is raised in that class.
+
     torch checks a call against the schema before any kernel runs. Here the check runs only after a failure, so that
     good calls do not pay for it.
     """
@@ -264,6 +267,9 @@ def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
         sizes = dict(zip((a.name for a in schema.args), args)).get("size", kwargs.get("size"))
         told = f" with sizes={[*sizes]}" if isinstance(sizes, (list, tuple)) else ""
         raise RuntimeError(f"Storage size calculation overflowed{told}") from error
+    of_class = of_version(error)
+    if of_class is not None:
+        raise of_class from None
 
 
 # NumPy's messages for sizes whose product overflows.

@@ -119,11 +119,6 @@ def since(version: str) -> bool:
     return current() >= _parsed(version)
 
 
-def refusal(version: str, error: type[Exception] = NotImplementedError) -> type[Exception]:
-    """The class of a refusal that was a RuntimeError before a version, and is ``error`` since."""
-    return error if since(version) else RuntimeError
-
-
 _versions: dict[str, Version] = {}
 
 

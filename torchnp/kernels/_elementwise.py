@@ -30,8 +30,8 @@ ndarray = np.ndarray
 Ufunc = Callable[..., Any]
 Rule = Callable[[np.dtype], np.dtype]
 Dtypes = frozenset[np.dtype]
-# Refusals besides the dtypes that an op's CPU kernel lacks: (dtypes, exception class or function, torch's words).
-Refusals = Sequence[tuple[Collection[np.dtype], Callable[[str], Exception], str]]
+# Refusals besides the dtypes that an op's CPU kernel lacks: (dtypes, exception class, torch's words).
+Refusals = Sequence[tuple[Collection[np.dtype], type[Exception], str]]
 
 # ---------------------------------------------------------------- the dtypes that torch's CPU kernels have code for
 

@@ -13,7 +13,6 @@ from torchnp.core.checks import check, require, wrap_dim
 from torchnp.core.errors import complex_clamp
 from torchnp.core.python_scalars import real, scalar, whole
 from torchnp.core.registry import kernel
-from torchnp.core.target import refusal
 from torchnp.core.write_spec import Bound, WriteSpec, precheck_whole
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._table_rows import rows
@@ -35,7 +34,7 @@ def _relu(x: ndarray) -> ndarray:
 
 
 _NO_RELU = [
-    ([dt.bool_], lambda words: refusal("2.14")(words), "Boolean inputs not supported for relu"),
+    ([dt.bool_], RuntimeError, "Boolean inputs not supported for relu"),
     (dt.COMPLEXES, NotImplementedError, str(complex_clamp())),
 ]
 relu = el.unary("relu", _relu, cpu="clamp_min_scalar_cpu", takes=el.INTS | el.FLOATS, refuses=_NO_RELU)
@@ -44,7 +43,7 @@ relu = el.unary("relu", _relu, cpu="clamp_min_scalar_cpu", takes=el.INTS | el.FL
 @kernel("hardtanh")
 def hardtanh(self: ndarray, min_val: Any = -1, max_val: Any = 1) -> ndarray:
     """Limit to [min_val, max_val], in the tensor's own dtype."""
-    check(self.dtype != dt.bool_, "Bool inputs not supported for hardtanh", refusal("2.14"))
+    check(self.dtype != dt.bool_, "Bool inputs not supported for hardtanh")
     if self.dtype.kind in "iu":
         min_val, max_val = whole(min_val), whole(max_val)
         words = "cannot do hardtanh on an unsigned type with negative limits"

@@ -13,7 +13,6 @@ from torchnp.core.errors import found_dtype, output_shape
 from torchnp.core.fast_path import exact, is_float
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
-from torchnp.core.target import refusal
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._table_rows import rows
@@ -98,10 +97,9 @@ def _held(common: np.dtype, given: tuple[Any, ...], converted: tuple[ndarray, ..
 def _check_subtractable(a: Any, b: Any) -> None:
     both = [dt.bool_ == (x.dtype if isinstance(x, ndarray) else dt.number_dtype(x)) for x in (a, b)]
     words, use = "Subtraction, the `-` operator, with {} is not supported. {}", "operator instead."
-    error = refusal("2.14")
-    check(not all(both), words.format("two bool tensors", f"Use the `^` or `logical_xor()` {use}"), error)
+    check(not all(both), words.format("two bool tensors", f"Use the `^` or `logical_xor()` {use}"))
     invert = f"If you are trying to invert a mask, use the `~` or `logical_not()` {use}"
-    check(not any(both), words.format("a bool tensor", invert), error)
+    check(not any(both), words.format("a bool tensor", invert))
 
 
 def _difference(a: Any, b: Any, alpha: Any) -> ndarray:

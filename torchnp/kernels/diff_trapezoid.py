@@ -10,7 +10,6 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of, wrap_dim
 from torchnp.core.registry import kernel
-from torchnp.core.target import refusal
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, div, mul, sub
@@ -87,7 +86,7 @@ def _widths(name: str, y: ndarray, x: ndarray, axis: int) -> ndarray:
 def _check_samples(name: str, y: ndarray, x: ndarray | None, dx: Any = 1) -> None:
     named = "`y`" if x is None else "`x` or `y`"
     bools = y.dtype == dt.bool_ or (x is not None and x.dtype == dt.bool_)
-    check(not bools, f"{name}: received a bool input for {named}, but bool is not supported", refusal("2.14"))
+    check(not bools, f"{name}: received a bool input for {named}, but bool is not supported")
     check(not isinstance(dx, (complex, bool)), f"{name}: Currently, we only support dx as a real number.")
 
 

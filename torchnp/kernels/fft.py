@@ -11,7 +11,6 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of
 from torchnp.core.errors import negative_size
-from torchnp.core.target import refusal
 from torchnp.core.write_spec import Bound, WriteSpec, copy_into
 from torchnp.kernels._memory import check_options
 from torchnp.kernels._table_rows import rows
@@ -29,7 +28,7 @@ ndarray = np.ndarray
 def _promoted(x: ndarray, complex_: bool) -> ndarray:
     out = x.dtype if dt.is_inexact(x.dtype) else dt.get_default_dtype()
     known = out not in (dt.float16, dt.bfloat16) and out not in dt.FLOAT8S
-    check(known, f"Unsupported dtype {dt.scalar_name(out)}", refusal("2.14"))
+    check(known, f"Unsupported dtype {dt.scalar_name(out)}")
     value = dt.cast(x, dt.to_complex(out) if complex_ else out)
     return value if value is x else stride_rules.place(value, stride_rules.preserved(*stride_rules.layout_of(x)))
 
@@ -136,7 +135,7 @@ def _real(
     name, forward, one = _told(op)
     kind = f"{name} expects {'a real' if one else 'a real-valued'} input tensor, but got {dt.scalar_name(x.dtype)}"
     # For the n-dimensional inverse, the transform itself refuses complex input with its own message.
-    check(not dt.is_complex(x.dtype) or not (one or forward), kind, refusal("2.14", TypeError))
+    check(not dt.is_complex(x.dtype) or not (one or forward), kind)
     if one:
         _check_out(name, out, True)
         x = _promoted(x, False)

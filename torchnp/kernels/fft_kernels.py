@@ -11,7 +11,6 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check
 from torchnp.core.errors import ambiguous_view, not_implemented
 from torchnp.core.registry import kernel
-from torchnp.core.target import refusal
 from torchnp.core.write_spec import copy_into
 from torchnp.kernels._table_rows import rows
 from torchnp.layout import stride_rules
@@ -36,8 +35,7 @@ def _norm(normalization: int, forward: bool) -> Any:
 def _check_fft(x: ndarray, takes_complex: bool) -> None:
     kind = "complex" if takes_complex else "floating-point"
     right = dt.is_complex(x.dtype) if takes_complex else dt.is_floating(x.dtype)
-    error = RuntimeError if takes_complex else refusal("2.14", TypeError)
-    check(right, f"Only supports {kind} dtypes, but found: {dt.scalar_name(x.dtype)}", error)
+    check(right, f"Only supports {kind} dtypes, but found: {dt.scalar_name(x.dtype)}")
 
 
 def _check_last(dim: Sequence[int]) -> None:
@@ -51,7 +49,7 @@ def _check_plan(x: ndarray, dim: Sequence[int]) -> None:
         raise ambiguous_view((-1, *sizes))
     if dt.opmath(x.dtype) != x.dtype:
         words = f"MKL FFT doesn't support tensors of type: {dt.scalar_name(dt.to_real(x.dtype))}"
-        raise refusal("2.14")(words)
+        raise RuntimeError(words)
     check(x.size > 0, "MKL FFT error: Intel oneMKL DFTI ERROR: Inconsistent configuration parameters")
 
 

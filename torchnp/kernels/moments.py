@@ -16,7 +16,6 @@ from torchnp.core.errors import not_implemented, output_shape
 from torchnp.core.fast_path import Quick, axes, within
 from torchnp.core.python_scalars import number, real, single
 from torchnp.core.registry import kernel
-from torchnp.core.target import refusal
 from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels._elementwise import int_to_float
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ordered
@@ -266,7 +265,7 @@ def cov(self, *, correction=1, fweights=None, aweights=None):
     """Covariances of the rows, each column an observation."""
     words = f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
     check(self.ndim <= 2, words)
-    check(self.dtype != dt.bool_, "cov(): bool dtype is not supported for input", refusal("2.14"))
+    check(self.dtype != dt.bool_, "cov(): bool dtype is not supported for input")
     rows = self.reshape((1, -1) if self.ndim < 2 else self.shape)
     w = _weights(rows.shape[1], fweights, aweights)
     total = np.asarray(rows.shape[1]) if w is None else sum_all(w)

@@ -13,7 +13,6 @@ from torchnp.core.checks import require
 from torchnp.core.errors import not_implemented
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
-from torchnp.core.target import refusal
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._table_rows import rows
@@ -173,7 +172,7 @@ _NEGATED_MASK = (
 )
 neg = el.unary(
     "neg negative", np.negative, differs=["negative-strided", "complex-zero-sign"], cpu="neg_cpu", takes=el.NUMBERS,
-    refuses=[(el.BOOL, lambda words: refusal("2.14")(words), _NEGATED_MASK)], complex=_negative, complex32=np.negative,
+    refuses=[(el.BOOL, RuntimeError, _NEGATED_MASK)], complex=_negative, complex32=np.negative,
 )  # fmt: skip
 _COMPLEX_SIGN = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
 _signs = partial(

@@ -10,7 +10,6 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check
 from torchnp.core.errors import dim_out_of_range, shape_text, tensor_type
 from torchnp.core.registry import kernel
-from torchnp.core.target import refusal
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import div, mul
@@ -57,7 +56,7 @@ def stft_center(
         known = dt.is_complex(self.dtype) or (window is not None and dt.is_complex(window.dtype))
         check(known, f"{words} return_complex=True in a future PyTorch release.")
         return_complex = True
-    check(dt.is_inexact(self.dtype), f"{call} : expected a tensor of floating point or complex values", refusal("2.14"))
+    check(dt.is_inexact(self.dtype), f"{call} : expected a tensor of floating point or complex values")
     check(self.ndim in (1, 2), f"{call} : expected a 1D or 2D tensor")
     signal = self if self.ndim == 2 else unsqueeze(self, 0)
     if center:
@@ -156,7 +155,7 @@ def istft(
 def _check_spectrum(call: str, x: ndarray, n_fft: int, onesided: bool | None) -> bool:
     """Return whether the spectrum is one-sided, after torch's checks of its shape."""
     words = "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
-    check(dt.is_complex(x.dtype), words, refusal("2.14", TypeError))
+    check(dt.is_complex(x.dtype), words)
     if x.ndim < 2:  # torch counts the parts of a complex number as one more dimension
         raise dim_out_of_range(-2 - x.ndim, x.ndim + 1)
     check(x.size > 0, f"{call} : input tensor cannot be empty.")

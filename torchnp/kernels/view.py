@@ -15,7 +15,6 @@ import numpy as np
 from torchnp.core.checks import check, wrap_dim, wrap_dims
 from torchnp.core.errors import ambiguous_view, expand_mismatch, invalid_view, no_dimensions, shape_text, too_few_sizes
 from torchnp.core.registry import kernel
-from torchnp.core.target import refusal
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import bool_
 from torchnp.kernels._memory import check_size, storage, window
@@ -36,7 +35,7 @@ rows("_fw_primal", lambda x, level: x.view(), "The tensor itself: arrays carry n
 @kernel("positive", like=np.positive, differs=["positive-is-self"])
 def positive(self):
     """The tensor itself."""
-    check(self.dtype != bool_, "The `+` operator, on a bool tensor is not supported.", refusal("2.14"))
+    check(self.dtype != bool_, "The `+` operator, on a bool tensor is not supported.")
     return self
 
 
