@@ -41,7 +41,7 @@ CHANGED: tuple[tuple[str, type[Exception], str], ...] = (
     ("2.15", NotImplementedError, r"arg(max|min)\(\): does not support bool"),
     ("2.15", NotImplementedError, r"(topk|sort) does not support bool dtypes"),
     ("2.15", NotImplementedError, r"view_as_complex is only supported for"),
-    ("2.15", NotImplementedError, r"std and var only support floating point"),
+    ("2.15", NotImplementedError, r"(std|var|std_mean|var_mean|std and var) only supports? floating point"),
     ("2.15", TypeError, r"(minimum|maximum|fmin|fmax|aminmax) not implemented for"),
     ("2.15", TypeError, r"imag is not implemented for tensors with non-complex"),
     ("2.15", TypeError, r" (Sort|topk) does not support complex dtypes"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from torchnp.core.error_classes import of_version
 from torchnp.core.registry import enter_quiet, leave_quiet
 from torchnp.core.schema import RESERVED, Schema
 from torchnp.core.write_spec import Bound
@@ -38,6 +39,11 @@ def guarded(schema: Schema, run: Callable[[Bound], Any]) -> Callable[..., Any]:
         token = enter_quiet()
         try:
             return run(bind(schema, args, kwargs))
+        except RuntimeError as error:
+            of_class = of_version(error)
+            if of_class is not None:
+                raise of_class from None
+            raise
         finally:
             leave_quiet(token)
 
