@@ -23,7 +23,8 @@ from torchnp.core.errors import (
     size_mismatch,
     too_few_sizes,
 )
-from torchnp.dtypes import is_inexact
+from torchnp.core.target import since
+from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, is_inexact
 
 ndarray = np.ndarray
 
@@ -51,9 +52,25 @@ def refuse(kernel: str, dtype: np.dtype, lacking: Collection[np.dtype]) -> None:
         raise not_implemented(kernel, dtype)
 
 
+# Dtypes that torch's CPU kernels gained: since which version, by the kernel's name in messages.
+GAINED: dict[str, tuple[str, Collection[np.dtype]]] = {
+    **dict.fromkeys(("maximum_cpu", "minimum_cpu"), ("2.15", BARE_UNSIGNED)),
+    **dict.fromkeys(
+        ("clamp_cpu", "clamp_scalar_cpu", "clamp_min_scalar_cpu", "clamp_max_scalar_cpu"), ("2.15", BARE_UNSIGNED)
+    ),
+    **dict.fromkeys(("isinf", "isfinite"), ("2.15", FLOAT8S)),
+}
+
+
+def gained(kernel: str, dtype: np.dtype) -> bool:
+    """Whether torch's CPU kernel supports a dtype only since some version, and in the one that the table describes."""
+    version, dtypes = GAINED.get(kernel, ("", ()))
+    return dtype in dtypes and since(version)
+
+
 def require(kernel: str, dtype: np.dtype, takes: Collection[np.dtype]) -> None:
-    """Raise torch's error unless its CPU kernel supports the dtype."""
-    if dtype not in takes:
+    """Raise torch's error unless its CPU kernel supports the dtype, in the version that the table describes."""
+    if dtype not in takes and not gained(kernel, dtype):
         raise not_implemented(kernel, dtype)
 
 
@@ -168,11 +185,18 @@ def check_fits(x: ndarray, target: ndarray) -> None:
         check(shape == target.shape, output_shape(target.shape, shape))
 
 
-def check_matrices(a: ndarray, b: ndarray) -> None:
+def check_matrices(a: ndarray, b: ndarray, op: str, names: tuple[str, str] = ("", "")) -> None:
+    """Refuse two tensors that are no matrices, or whose inner sizes differ.
+
+    ``names`` are torch's messages for the former before 2.15, which has the op's name in all messages.
+    """
+    for own, x, before in zip(("self", "mat2"), (a, b), names, strict=True):
+        if x.ndim != 2:
+            raise RuntimeError(f"{op}: {own} must be a matrix, got {x.ndim}-D tensor" if since("2.15") else before)
     if a.shape[1] != b.shape[0]:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
-        )
+        sizes = f"({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
+        by = f"{op}: " if since("2.15") else ""
+        raise RuntimeError(f"{by}mat1 and mat2 shapes cannot be multiplied {sizes}")
 
 
 def expanded(x: ndarray, shape: tuple[int, ...]) -> ndarray:

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.core.checks import broadcast_shapes, require
+from torchnp.core.checks import GAINED, broadcast_shapes, require
 from torchnp.core.errors import cannot_cast, found_dtype, not_implemented, output_shape
 from torchnp.core.python_scalars import number, scalar, tensor
+from torchnp.core.target import current, since
 from torchnp.core.write_spec import NOTHING, WriteSpec
 from torchnp.kernels._fast import fast
 from torchnp.kernels._table_rows import rows
@@ -31,7 +32,8 @@ Ufunc = Callable[..., Any]
 Rule = Callable[[np.dtype], np.dtype]
 Dtypes = frozenset[np.dtype]
 # Refusals besides the dtypes that an op's CPU kernel lacks: (dtypes, exception class, torch's words).
-Refusals = Sequence[tuple[Collection[np.dtype], type[Exception], str]]
+# A fourth element is the version of torch that refuses them no more.
+Refusals = Sequence[tuple[Any, ...]]
 
 # ---------------------------------------------------------------- the dtypes that torch's CPU kernels have code for
 
@@ -67,8 +69,8 @@ def operand(x: Any, dtype: np.dtype) -> ndarray:
 
 def refuse_row(cpu: str, common: np.dtype, takes: Collection[np.dtype], refuses: Refusals) -> None:
     """Call `require`, after the ``refuses`` that torch raises earlier with their own messages."""
-    for which, error, words in refuses:
-        if common in which:
+    for which, error, words, *until in refuses:
+        if common in which and not (until and since(until[0])):
             raise error(words.format(dt.scalar_name(common)))
     require(cpu, common, takes)
 
@@ -178,10 +180,11 @@ def _planner(
     """Return a function that gives the plan of a common dtype, made once each."""
     plans: dict[Any, ComputePlan] = {}
     to_default = result in (int_to_float, complex_to_real_float)
+    by_version = cpu in GAINED or any(len(refusal) > 3 for refusal in refuses)
     before = int_to_float if to_default else result if result is bool_to_int else same
 
     def plan_of(common: np.dtype) -> ComputePlan:
-        key = (common, dt.get_default_dtype()) if to_default else common
+        key = (common, dt.get_default_dtype()) if to_default else (common, current()) if by_version else common
         plan = plans.get(key)
         if plan is None:
             common = before(common)
@@ -212,10 +215,11 @@ EXACT_BINARY_UFUNCS = frozenset((
 _BITS = {np.negative: (np.bitwise_xor, np.uint16(0x8000)), np.absolute: (np.bitwise_and, np.uint16(0x7FFF))}
 
 
-def _direct(plan_of: Planner) -> dict[np.dtype, Ufunc]:
-    """Functions by dtype, for the dtypes that need no conversion of operands or result."""
+def _direct(plan_of: Planner, cpu: str) -> dict[np.dtype, Ufunc]:
+    """Functions by dtype, for the dtypes that need no conversion of operands or result, in any version of torch."""
     found = {}
-    for dtype in dt.ALL:
+    _, later = GAINED.get(cpu, ("", ()))
+    for dtype in (d for d in dt.ALL if d not in later):
         with contextlib.suppress(RuntimeError):
             plan = plan_of(dtype)
             if plan.inner == dtype and plan.out in (dtype, dt.bool_):
@@ -373,7 +377,7 @@ def _declare(
     doc = doc or f"Elementwise ``{names.split()[0].partition('.')[0]}``."
     writes = replace(writes, predicate=True) if result is always_bool else writes
     plain = not (stepwise or half_tail)
-    direct = _direct(plan_of) | (_direct_halves(plan_of, run, operands == 1) if plain else {})
+    direct = _direct(plan_of, cpu) | (_direct_halves(plan_of, run, operands == 1) if plain else {})
     bodies = rows(
         names,
         run,

@@ -13,6 +13,7 @@ from torchnp.core.checks import check, require, wrap_dim
 from torchnp.core.errors import complex_clamp
 from torchnp.core.python_scalars import real, scalar, whole
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec, precheck_whole
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._table_rows import rows
@@ -26,7 +27,7 @@ ndarray = np.ndarray
 
 # ---------------------------------------------------------------- rectifiers
 
-_ZERO = {dtype: np.zeros((), dtype) for dtype in el.INTS | el.WIDE}
+_ZERO = {dtype: np.zeros((), dtype) for dtype in el.INTS | el.UNSIGNED | el.WIDE}
 
 
 def _relu(x: ndarray) -> ndarray:
@@ -47,7 +48,7 @@ def hardtanh(self: ndarray, min_val: Any = -1, max_val: Any = 1) -> ndarray:
     if self.dtype.kind in "iu":
         min_val, max_val = whole(min_val), whole(max_val)
         words = "cannot do hardtanh on an unsigned type with negative limits"
-        check(self.dtype != dt.uint8 or (min_val >= 0 and max_val >= 0), words)
+        check(self.dtype != dt.uint8 or (min_val >= 0 and max_val >= 0) or since("2.15"), words)
     return clamp(self, min_val, max_val)
 
 

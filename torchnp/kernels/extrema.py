@@ -14,6 +14,7 @@ from torchnp.core.errors import empty_list
 from torchnp.core.fast_path import Quick, axes, exact, is_axis, is_float
 from torchnp.core.python_scalars import single
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordered
 from torchnp.kernels._table_rows import rows
@@ -95,6 +96,8 @@ def foreach_max(self):
 @kernel("aminmax")
 def aminmax(self, *, dim=None, keepdim=False):
     """Smallest and largest element, overall or along a dimension."""
+    words = f"aminmax not implemented for {dt.scalar_name(self.dtype)}"
+    check(not (dt.is_complex(self.dtype) and since("2.15")), words)
     axes = None if dim is None else axes_of(dim, self.ndim)
     if dim is not None and self.ndim == 0:
         check(not dt.is_complex(self.dtype), f"aminmax not implemented for {dt.scalar_name(self.dtype)}")

@@ -11,6 +11,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check
 from torchnp.core.errors import ambiguous_view, not_implemented
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import copy_into
 from torchnp.kernels._table_rows import rows
 from torchnp.layout import stride_rules
@@ -45,12 +46,12 @@ def _check_last(dim: Sequence[int]) -> None:
 def _check_plan(x: ndarray, dim: Sequence[int]) -> None:
     """Raise where torch cannot plan a transform: a size of 0, an unsupported dtype, or an empty tensor."""
     sizes = [x.shape[d] for d in dim]
-    if 0 in sizes:
+    if 0 in sizes and not (len(dim) > 1 and since("2.15") and 0 not in sizes[1:]):
         raise ambiguous_view((-1, *sizes))
     if dt.opmath(x.dtype) != x.dtype:
         words = f"MKL FFT doesn't support tensors of type: {dt.scalar_name(dt.to_real(x.dtype))}"
         raise RuntimeError(words)
-    check(x.size > 0, "MKL FFT error: Intel oneMKL DFTI ERROR: Inconsistent configuration parameters")
+    check(x.size > 0 or since("2.15"), "MKL FFT error: Intel oneMKL DFTI ERROR: Inconsistent configuration parameters")
 
 
 @kernel("_fft_c2c", like=np.fft.fftn, differs=["fft-normalization", "fft-of-nothing"])

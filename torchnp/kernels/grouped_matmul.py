@@ -39,7 +39,7 @@ def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
     for a, b, c in _groups(self, mat2, offs, out):
         check(same, f"expected m1 and m2 to have the same dtype, but got: {names}")
         if offs is not None:  # an inner slice may be cut short
-            check_matrices(a, b)
+            check_matrices(a, b, "mm")
         c[...] = product(a, b)
     return out
 

@@ -15,11 +15,13 @@ from torchnp.core.errors import cannot_cast, complex_clamp, found_dtype
 from torchnp.core.fast_path import exact, is_float
 from torchnp.core.python_scalars import number, real, scalar
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, limited
 from torchnp.kernels.numerics.vector_tails import vector_or_tail
+from torchnp.layout import stride_rules
 from torchnp.layout.apply import is_plain
 
 ndarray = np.ndarray
@@ -70,8 +72,8 @@ _UNSIGNED = "\"{}_cpu\" not implemented for '{{}}'"
 for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin, "minimum")):
     el.binary(
         _name, _function, float=_one_of_equals(_function), bfloat16=_one_of_equals(_function, True), like=_function,
-        cpu=f"{_name}_cpu", takes=_LIMITS, differs=["int-float-promotion"],
-        refuses=[*_no_complex(_name), (el.UNSIGNED, NotImplementedError, _UNSIGNED.format(_other))],
+        cpu=f"{_name}_cpu", takes=_LIMITS | el.UNSIGNED, differs=["int-float-promotion"],
+        refuses=[*_no_complex(_name), (el.UNSIGNED, NotImplementedError, _UNSIGNED.format(_other), "2.15")],
     )  # fmt: skip
 
 
@@ -89,11 +91,24 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool
             return np.full_like(self, number(math.nan, out), out)
         el.check_broadcast(self, *given)
         require(cpu, out, takes)
+        if fixed and out.kind in "iu" and since("2.15"):
+            low, high = _within(out, low, high)
+            if low is None and high is None:
+                return stride_rules.cloned(dt.cast(self, out))
     elif fixed and any(x != x for x in given):
         return np.full_like(self, math.nan)
     x = _limit(self, out)
     x = limited(x, *(None if limit is None else _limit(limit, out) for limit in (low, high)))
     return el.finish(x, out)
+
+
+def _within(dtype: np.dtype, low: Any, high: Any) -> tuple[Any, Any]:
+    """Drop limits that no integer of the dtype passes, and refuse those that none reaches: torch does so since 2.15."""
+    info, name = np.iinfo(dtype), dt.scalar_name(dtype)
+    words = "Clamp {} value {:g} is outside the representable range of {}"
+    check(low is None or low <= info.max, words.format("min", low or 0, name))
+    check(high is None or high >= info.min, words.format("max", high or 0, name))
+    return None if low is None or low < info.min else low, None if high is None or high > info.max else high
 
 
 def _limit(x: Any, out: np.dtype) -> ndarray:

@@ -64,9 +64,7 @@ def _precheck_lists(first: Sequence[ndarray], others: Sequence[Sequence[ndarray]
 @kernel("mm", like=np.matmul, differs=_PRODUCT, quick=_TWIN, writes=WriteSpec(lists=_precheck_lists))
 def mm(self, mat2):
     """Product of two matrices."""
-    check(self.ndim == 2, "self must be a matrix")
-    check(mat2.ndim == 2, "mat2 must be a matrix")
-    check_matrices(self, mat2)
+    check_matrices(self, mat2, "mm", ("self must be a matrix", "mat2 must be a matrix"))
     if self.dtype != mat2.dtype:
         pair = f"{words(self.dtype)} != {words(mat2.dtype)}"
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {pair}")
@@ -136,9 +134,8 @@ def _addmm(self: ndarray, mat1: ndarray, mat2: ndarray, beta: Any, alpha: Any) -
         if other.dtype != mat2.dtype:
             pair = f"{dt.scalar_name(other.dtype)} and {dt.scalar_name(mat2.dtype)}"
             raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {pair}")
-    check(mat1.ndim == 2, f"mat1 must be a matrix, got {mat1.ndim}-D tensor")
-    check(mat2.ndim == 2, f"mat2 must be a matrix, got {mat2.ndim}-D tensor")
-    check_matrices(mat1, mat2)
+    found = [f"{name} must be a matrix, got {x.ndim}-D tensor" for name, x in (("mat1", mat1), ("mat2", mat2))]
+    check_matrices(mat1, mat2, "addmm", (found[0], found[1]))
     base = expanded(self, (mat1.shape[0], mat2.shape[1]))
     if not (mat1.size and mat2.size):
         return without_product(base, beta)

@@ -112,7 +112,7 @@ def check_reflected(x: ndarray, pad: Pads, last: int) -> None:
 
 def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
     """torch's checks of reflection and replication: ranks, sizes, pads smaller than what they reflect."""
-    found = f", but got: {len(pad)}" if reflects else ""
+    found = f", but got: {len(pad)}" if reflects or since("2.15") else ""
     check(len(pad) == 2 * n, f"padding size is expected to be {2 * n}{found}")
     words = f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero"
     filled = 0 not in x.shape[x.ndim == n + 2 :]

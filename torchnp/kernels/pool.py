@@ -12,6 +12,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_filled, dim_of, require
 from torchnp.core.errors import expected_true, shape_text
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._spatial import Ints, code_for, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.kernels._table_rows import rows
@@ -124,6 +125,9 @@ def _empty_input(x: ndarray, n: int, name: str) -> RuntimeError:
         words = "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:"
         return RuntimeError(words + shape)
     where = "max_pool3d_with_indices_out_cpu_template()" if name == "max_pool3d" else f"{name}()"
+    if since("2.15"):
+        words = f"{where}: Expected input to have non-zero size for non-batch dimensions, but input has sizes"
+        return RuntimeError(f"{words} {shape} with dimension {x.shape.index(0)} being empty")
     words = f"{where}: Expected input's non-batch dimensions to have positive length, but input has a shape of"
     return RuntimeError(f"{words} {shape} and non-batch dimension 0 has length zero!")
 
@@ -403,7 +407,7 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
         check(len(value) == n, f"{words} {name}, but got: {len(value)} elements.")
     for stride in window[:1]:
         check(min(stride) > 0, f"strides should be greater than zero, but got stride: {shape_text(stride)}")
-    found = f" but got: {dt.scalar_name(indices.dtype)}" if n == 2 else ""
+    found = f" but got: {dt.scalar_name(indices.dtype)}" if n == 2 or since("2.15") else ""
     check(indices.dtype == dt.int64, f"elements in indices should be type int64{found}")
     words = f"Input to max_unpooling{n}d should be a {n + 1}d or {n + 2}d Tensor, but got a tensor with"
     check(x.ndim in (n + 1, n + 2), f"{words} {x.ndim} dimensions.")

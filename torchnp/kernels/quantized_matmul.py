@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.core.checks import check, check_type, dim_of
+from torchnp.core.checks import check, check_matrices, check_type, dim_of
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import check_size
 from torchnp.kernels.numerics.products import product
@@ -22,7 +23,12 @@ _FLOATS = (dt.bfloat16, dt.float16, dt.float32)
 
 def _check_int_mm(self: ndarray, mat2: ndarray) -> None:
     for name, mat in (("self", self), ("mat2", mat2)):
-        check(mat.ndim == 2, f"int_mm_out_cpu: Expected {name} to be of dimension 2 but got {mat.ndim}")
+        words = f"int_mm_out_cpu: Expected {name} to be of dimension 2 but got {mat.ndim}"
+        if since("2.15"):
+            words = f"_int_mm: {name} must be a matrix, got {mat.ndim}-D tensor"
+        check(mat.ndim == 2, words)
+    if since("2.15"):
+        check_matrices(self, mat2, "_int_mm")
     inner = f"{self.shape[1]} and {mat2.shape[0]}"
     check(self.shape[1] == mat2.shape[0], f"int_mm_out_cpu: self.size(1) needs to match mat2.size(0) but got {inner}")
     for name, mat in (("self", self), ("mat2", mat2)):

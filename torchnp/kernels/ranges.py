@@ -69,6 +69,7 @@ def _bounds(*numbers: Any) -> tuple[Any, ...]:
     for n in numbers:
         real(n)
     start, end, step = numbers = tuple(n.real if isinstance(n, complex) else n for n in numbers)
+    check(math.isfinite(step) or not since("2.15"), f"step must be finite but got {step:g}")
     check(step > 0 or step < 0, "step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")

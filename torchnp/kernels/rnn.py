@@ -11,6 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, wrap_dim
 from torchnp.core.errors import cannot_cast, no_primitive, shape_text
+from torchnp.core.target import since
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, mul
@@ -63,7 +64,8 @@ def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
     if _differ(x, weight, bias) or x.dtype not in _USUAL:
         return any_linear(x, weight, bias)
     sizes = f"{x.size // max(x.shape[-1], 1)}x{x.shape[-1]} and {weight.shape[1]}x{weight.shape[0]}"
-    check(x.shape[-1] == weight.shape[1], f"mat1 and mat2 shapes cannot be multiplied ({sizes})")
+    by = f"{'mm' if bias is None else 'addmm'}: " if since("2.15") else ""
+    check(x.shape[-1] == weight.shape[1], f"{by}mat1 and mat2 shapes cannot be multiplied ({sizes})")
     inner = dt.opmath(x.dtype)
     wide, turned = dt.cast(x, inner), dt.cast(weight, inner).T
     # For an inner size of 1 BLAS leaves bare products, but adds a row or a column of them to zeros.

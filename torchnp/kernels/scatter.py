@@ -396,4 +396,4 @@ def _refuse_index_reduce(x: ndarray, reduce: str) -> None:
         refuse("add_stub", x.dtype, RARE)
     elif reduce != "prod":
         name = "maximum_cpu" if reduce == "amax" else "minimum_cpu"
-        refuse(name, x.dtype, RARE | frozenset(COMPLEXES))
+        refuse(name, x.dtype, rarer("2.15", RARE | frozenset(COMPLEXES)))

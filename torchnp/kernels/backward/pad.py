@@ -9,6 +9,7 @@ import numpy as np
 
 from torchnp.core.checks import check, check_type, dim_of, refuse_elements
 from torchnp.core.errors import expected_true, not_implemented, shape_text
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec, resize
 from torchnp.dtypes import is_inexact
 from torchnp.kernels._memory import empty_in_order
@@ -41,7 +42,10 @@ def _folded(grad: ndarray, x: ndarray, pad: Pads, positions: Callable[[int, int,
 def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
     """Check as torch does: with too many dimensions it takes the first, and it does not compare batch sizes."""
     if n == 3 or not reflects:
-        check(len(pad) == 2 * n, f"padding size is expected to be {2 * n}{f', but got: {len(pad)}' * reflects}")
+        check(
+            len(pad) == 2 * n,
+            f"padding size is expected to be {2 * n}{f', but got: {len(pad)}' * (reflects or since('2.15'))}",
+        )
     if n == 3 and reflects:
         check(x.ndim > 3, expected_true("input.dim() > 3"))
         check(grad.ndim == x.ndim, expected_true("grad_output.dim() == input.dim()"))
@@ -52,9 +56,12 @@ def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, reflects: bool) ->
     if n == 3 and not reflects:
         check_padded(x, pad, n, reflects)
         own, given = (a.shape[dim_of(a, x.ndim - 4)] for a in (x, grad))
-        check(own == given, f"gradOutput channel unexpected. Expected: {own}, Got: {given}")
-    spelled = "grad_output" if reflects and n != 2 else "gradOutput"
-    comma = "" if n == 1 and not reflects else ","
+        check(
+            own == given,
+            f"{'grad_output' if since('2.15') else 'gradOutput'} channel unexpected. Expected: {own}, Got: {given}",
+        )
+    spelled = "grad_output" if (reflects and n != 2) or since("2.15") else "gradOutput"
+    comma = "" if n == 1 and not reflects and not since("2.15") else ","
     for i, (what, size) in enumerate(zip(("width", "height", "depth"), sizes)):
         expected, found = size + sum(pad[2 * i : 2 * i + 2]), grad.shape[dim_of(grad, last - i)]
         check(found == expected, f"{spelled} {what} unexpected. Expected: {expected}{comma} Got: {found}")
