@@ -33,7 +33,7 @@ CATEGORIES = {
 
 
 @dataclass(frozen=True)
-class Seen:
+class FailurePattern:
     """How the judge sees a change: the failures of a table that follows the older version.
 
     ``outcome`` is the judge's word, and the others are patterns: ``op`` and ``dtype`` globs, ``message`` a regular
@@ -69,7 +69,7 @@ class Change:
         Its values, as `torchnp.differences.show` prints them.
     advice : str
         What to do in code that must run on both.
-    seen : tuple of Seen
+    seen : tuple of FailurePattern
         The judge's failures that the change explains.
     """
 
@@ -82,7 +82,7 @@ class Change:
     before: str
     after: str
     advice: str = ""
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[FailurePattern, ...] = ()
 
     def touches(self, name: str) -> bool:
         """Whether the change is one of an overload, given by its full name."""
@@ -95,7 +95,7 @@ def all_changes() -> tuple[Change, ...]:
     """Every row, in the order of the file."""
     rows = tomllib.loads(DATA.read_text(encoding="utf-8"))["change"]
     return tuple(
-        Change(**{**row, "ops": tuple(row["ops"]), "seen": tuple(Seen(**s) for s in row.get("seen", ()))})
+        Change(**{**row, "ops": tuple(row["ops"]), "seen": tuple(FailurePattern(**s) for s in row.get("seen", ()))})
         for row in rows
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import importlib.util
 import os
 import re
 import sys
@@ -11,7 +10,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 Version = tuple[int, int]
@@ -59,11 +57,14 @@ def installed() -> str | None:
     loaded = sys.modules.get("torch")
     if loaded is not None:
         return getattr(loaded, "__version__", None)
+    import importlib.util  # with the modules that it loads, for the first use only
+
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return None
     try:
-        text = (Path(spec.origin).parent / "version.py").read_text(encoding="utf-8")
+        with open(os.path.join(os.path.dirname(spec.origin), "version.py"), encoding="utf-8") as file:
+            text = file.read()
     except OSError:
         return None
     found = re.search(r"__version__ = ['\"]([^'\"]+)", text)
