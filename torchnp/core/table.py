@@ -214,7 +214,7 @@ class OpTable(Mapping[str, Kernel]):
             return f"{name}: the table's names are spelt {', '.join(meant[:5])}"
         space = _space(name)
         if space in libraries.OWN or not space:
-            return f"{name}: torch registers no such overload.{hint}"
+            return f"{name}: torch {target.spell(self.version)} registers no such overload{_elsewhere(name)}.{hint}"
         if space in self.namespaces:
             return f"{name}: no such overload is declared.{hint}"
         spaces = ", ".join(sorted({*self.namespaces, *libraries.offered()}))
@@ -265,6 +265,16 @@ class OpTable(Mapping[str, Kernel]):
         if body is not None:
             vars(made)["__wrapped__"] = body
         return cast("Kernel", made)
+
+
+def _elsewhere(name: str) -> str:
+    """The versions of torch that register an overload, for the message of one that does not."""
+    having = [target.spell(v) for v in target.KNOWN if name in load(v)]
+    return (
+        f"; {' and '.join(having)} {'does' if len(having) == 1 else 'do'}: torchnp.table_for('{having[-1]}')"
+        if having
+        else ""
+    )
 
 
 def _space(name: str) -> str:

@@ -87,7 +87,7 @@ def recognized_archive(names: Iterable[str]) -> str:
     if "data.pkl" in inner:
         return SAVED
     if "serialized_exported_program.json" in outer | inner:
-        return "of torch.export.save before torch 2.8: load it with that torch, and export the module with torch 2.13"
+        return "of torch.export.save before torch 2.8: load it with that torch, and export the module with a newer one"
     if "MAR-INF" in outer:
         return f"an archive of TorchServe (.mar): unpack it, and {_WITH_TORCH}"
     if outer and all(name.endswith(".npy") for name in outer):

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-_TORCH = "2.13"  # has all of them
+from torchnp.core.target import RANGE
+
+_TORCH = RANGE  # have all of them
 
 
 def lookup(path: str, default: Any = None) -> Any:

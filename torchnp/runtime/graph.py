@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.core.target import RANGE
 from torchnp.dtypes import as_dtype
 from torchnp.runtime.json_fields import ProgramError, as_kind, field, items, union
 from torchnp.runtime.symbols import Expression, parse_size
@@ -133,7 +134,7 @@ def parse_dtype(number: Any, where: str) -> np.dtype:
     """The dtype for an archive code."""
     name = _DTYPES.get(as_kind(number, int, where))
     if name is None:
-        raise ProgramError(f"{where} has the dtype {number}, which torch 2.13 does not have")
+        raise ProgramError(f"{where} has the dtype {number}, which torch {RANGE} do not have")
     return as_dtype(name)
 
 

@@ -8,6 +8,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from torchnp.core.target import RANGE
 from torchnp.runtime.archive import Archive
 from torchnp.runtime.graph import Graph, Meta, Ref, parse_argument, parse_graph, parse_meta
 from torchnp.runtime.guards import Guard
@@ -19,11 +20,11 @@ from torchnp.runtime.symbols import parse_ranges
 
 ndarray = np.ndarray
 MAX_GUARDS = 1 << 20  # total characters of all guards, because each is compiled
-MAJOR = 8  # major version of the JSON schema in torch 2.13
+MAJOR = 8  # major version of the JSON schema in torch 2.12 to 2.15
 
 
 def load(file: str | os.PathLike | IO[bytes], model: str | None = None, *, exact: bool = False) -> Program:
-    """Read a program that ``torch.export.save`` of torch 2.13 wrote; torch is not needed.
+    """Read a program that ``torch.export.save`` of torch 2.12 to 2.15 wrote; torch is not needed.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def _record(archive: Archive, where: str) -> dict[str, Any]:
     version = field(record, "schema_version", dict, where)
     if (major := field(version, "major", int, where)) != MAJOR:
         raise ProgramError(
-            f"{where} has version {major} of torch's schema; torchnp reads {MAJOR}: export it with torch 2.13"
+            f"{where} has version {major} of torch's schema; torchnp reads {MAJOR}: export it with torch {RANGE}"
         )
     return record
 
@@ -112,7 +113,9 @@ def _payloads(archive: Archive, model: str, kind: str) -> dict[str, ndarray]:
     """The arrays of a directory by their names in the module; arrays that share memory in torch share it here."""
     home = f"data/{kind}"
     if f"{home}/{model}.pt" in archive.members:
-        raise ProgramError(f"{home}/{model}.pt is a pickle of an older torch: save the program again with torch 2.13")
+        raise ProgramError(
+            f"{home}/{model}.pt is a pickle of an older torch: save the program again with torch {RANGE}"
+        )
     where = f"{home}/{model}_{kind}_config.json"
     config = field(archive.json(where), "config", dict, where)
     stored: dict[str, ndarray] = {}

@@ -75,7 +75,7 @@ def missing(graph: Graph) -> dict[str, str]:
         elif "::" in name and name.partition("::")[0] not in ("aten", "prims"):
             found[name] = "another library's operator, for which there is no kernel: torchnp.kernel declares one"
         else:
-            found[name] = "torch 2.13 registers no such operator"
+            found[name] = f"torch {torchnp.target()} registers no such operator"
         if name.endswith("wrap_with_autocast"):
             found[name] += ": save what run_decompositions() makes of the program"
     return found

@@ -60,7 +60,7 @@ OURS = {
     "model.keras": (lambda p: zipped(p, "config.json", "metadata.json", "model.weights.h5"), "a model of Keras", "torch did not write"),
     "model.mar": (lambda p: zipped(p, "MAR-INF/MANIFEST.json", "model.pt"), "an archive of TorchServe", "unpack it"),
     "old.pt2": (lambda p: zipped(p, "serialized_exported_program.json", "version"), "before torch 2.8",
-      "export the module with torch 2.13"),
+      "export the module with a newer one"),
     "x.npy": (lambda p: np.save(p, np.ones(3)), "NumPy arrays", "--input NAME=FILE.npy"),
     "x.npz": (lambda p: np.savez(p, a=np.ones(3)), "NumPy arrays", "--input NAME=FILE.npy"),
     "x.pkl": (lambda p: p.write_bytes(pickle.dumps([1])), "a pickle", "nothing is unpickled"),
