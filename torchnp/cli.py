@@ -13,7 +13,7 @@ import numpy as np
 
 import torchnp
 from torchnp.core.optional_deps import lacking
-from torchnp.core.target import ENVIRONMENT, known
+from torchnp.core.target import ENVIRONMENT, VERSIONS, known
 from torchnp.rpc.server.config.options import add_options
 from torchnp.rpc.server.owner_commands import add_owner_commands
 
@@ -91,6 +91,10 @@ def parser() -> argparse.ArgumentParser:
 
     sub = command("serve", serve, "Serve the op table to remote tensors; imports no torch.")
     add_options(sub, port=7077)
+    sub.add_argument(
+        "--target", metavar="VERSION", choices=VERSIONS,
+        help="the version of torch that its clients have: the table follows it (default: the installed torch's, or the newest)",
+    )  # fmt: skip
 
     sub = command("owner", owner, "Privacy budgets of a server's datasets: give, take, look at, check, stop.")
     add_owner_commands(sub)
@@ -263,6 +267,8 @@ def serve(args: argparse.Namespace) -> int:
     from torchnp.rpc.exceptions import LedgerError
     from torchnp.rpc.server.serve_arguments import serve_with
 
+    if args.target:
+        os.environ[ENVIRONMENT] = torchnp.target(args.target)  # for the processes of sessions, too
     try:
         serve_with(args)
     except OSError as error:

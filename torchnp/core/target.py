@@ -17,8 +17,11 @@ Version = tuple[int, int]
 KNOWN: tuple[Version, ...] = ((2, 12), (2, 13), (2, 14), (2, 15))
 """The minor versions of torch whose registry `torchnp/data/schemas.tsv` holds, oldest first."""
 
+VERSIONS = tuple(f"{major}.{minor}" for major, minor in KNOWN)
+"""The same as texts."""
+
 RANGE = f"{KNOWN[0][0]}.{KNOWN[0][1]} to {KNOWN[-1][0]}.{KNOWN[-1][1]}"
-"""The same in words."""
+"""The first and the last of them, in words."""
 
 ENVIRONMENT = "TORCHNP_TARGET"
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+import torchnp
 from torchnp import dtypes
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.wire.opcode_table import DYNAMIC as DYNAMIC
@@ -112,6 +113,11 @@ class Op(_Frame, tag=0):
 
 
 # ---------------------------------------------------------------- client to server
+
+
+def package() -> str:
+    """What one side says of itself, for the message of two that differ."""
+    return f"{torchnp.__version__} for torch {torchnp.target()}"
 
 
 class Hello(_Frame, tag=0):

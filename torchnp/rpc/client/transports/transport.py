@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-import torchnp
 from torchnp.rpc import wire
 from torchnp.rpc.client.transports.failures import last_word
 from torchnp.rpc.exceptions import AuthenticationError, ConnectionLost, ProtocolError, RPCError
@@ -69,7 +68,7 @@ class Transport(Protocol):
 
 def greeted(transport: Transport, agreement: wire.Agreement, token: str | None, timeout: float | None) -> wire.Welcome:
     """Send HELLO and return the server's WELCOME; close the transport on any other outcome."""
-    hello = wire.Hello(wire.VERSION, agreement.digest, len(agreement.names), torchnp.__version__, token or "")
+    hello = wire.Hello(wire.VERSION, agreement.digest, len(agreement.names), wire.package(), token or "")
     with contextlib.ExitStack() as refused:
         refused.callback(transport.close)
         frame = transport.greet(hello, timeout)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import torchnp
+from torchnp.core.target import VERSIONS
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import LedgerError, PrivacyError, ProtocolError, QuotaError
 from torchnp.rpc.server.config.tokens import Rights
@@ -53,13 +54,19 @@ def greet(
         return None, last_word(
             "version",
             f"client and server differ: the client is torchnp {hello.package} with protocol {hello.version} and table "
-            f"{hello.digest[:8]} of {hello.ops} operators, the server torchnp {torchnp.__version__} with protocol "
+            f"{hello.digest[:8]} of {hello.ops} operators, the server torchnp {wire.package()} with protocol "
             f"{wire.VERSION} and table {ours.digest[:8]} of {len(ours.names)}. Install the same version of torchnp on "
-            "both sides and start the server again",
+            f"both sides and start the server again{_with_target(hello.package)}",
         )
     datasets = [wire.Dataset(n, torchnp.dtypes.dtype_name(a.dtype), list(a.shape)) for n, a in rights.datasets.items()]
     limits = rights.limits
     return rights, wire.encode(wire.Welcome(torchnp.__version__, limits.max_bytes, limits.max_objects, datasets))
+
+
+def _with_target(package: str) -> str:
+    """How to start a server whose table describes the client's version of torch, if that is what differs."""
+    _, _, version = package.partition(" for torch ")
+    return f", with torchnp serve --target {version}" if version in VERSIONS and version != torchnp.target() else ""
 
 
 class Connection:
