@@ -126,6 +126,11 @@ def changes(first: str, last: str, pattern: str = "*") -> list[Change]:
     pattern : str
         An overload, an operator or a glob: ``"sub.Tensor"``, ``"sub"``, ``"var*"``.
 
+    Returns
+    -------
+    list of Change
+        In the order of the file.
+
     Raises
     ------
     ValueError
@@ -157,6 +162,16 @@ class RegistryChange:
 
 def registry_changes(first: str, last: str, pattern: str = "*") -> list[RegistryChange]:
     """Compare the registries of two versions of torch; overloads that only moved in their packet are left out.
+
+    Parameters
+    ----------
+    first, last, pattern : str
+        As in `changes`.
+
+    Returns
+    -------
+    list of RegistryChange
+        In the order of the names.
 
     Raises
     ------

@@ -468,6 +468,11 @@ def table_for(version: str) -> OpTable:
     version : str
         A minor version, such as ``"2.13"``.
 
+    Returns
+    -------
+    OpTable
+        Its kernels follow that version in every thread, whatever the process's version is.
+
     Raises
     ------
     ValueError

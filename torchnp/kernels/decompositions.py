@@ -239,7 +239,7 @@ def linalg_polar(A):
     check(m >= n, f"linalg.polar: input must have at least as many rows as columns, but got {m} by {n} matrices")
     u, s, vh = _linalg_svd(A)
     if not A.size:
-        refuse(A.dtype, "add_stub", dt.FLOAT8S)
+        refuse("add_stub", A.dtype, dt.FLOAT8S)
         return np.zeros(A.shape, A.dtype), np.zeros((*A.shape[:-2], n, n), A.dtype)
     return u @ vh, (vh.mT.conj() * s[..., None, :]) @ vh
 

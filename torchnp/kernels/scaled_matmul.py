@@ -170,8 +170,8 @@ def _scaled_mm_v2(
     alike = all(len(x) == 1 for x in lists) and recipe_a[0] == recipe_b[0] and recipe_a[0] in (0, 1)
     float8 = self.dtype in dt.FLOAT8S and mat2.dtype in dt.FLOAT8S
     if not (alike and float8 and scale_a[0].dtype == dt.float32 == scale_b[0].dtype):
-        nothing = [np.empty(0, np.float32)]
-        raise ValueError(_invalid("[0]", self, mat2, *((x or nothing)[0] for x in (scale_a, scale_b))))
+        lacking = [np.empty(0, np.float32)]
+        raise ValueError(_invalid("[0]", self, mat2, *((x or lacking)[0] for x in (scale_a, scale_b))))
     _check_scales(recipe_a[0], self, mat2, scale_a[0], scale_b[0])
     return _emulated(self, mat2, scale_a[0], scale_b[0], bias, None, out)
 
