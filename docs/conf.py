@@ -6,8 +6,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import change_pages
+
 import torchnp
 from torchnp.lookup import json_export
+
+(Path(__file__).parent / "changes.json").write_text(change_pages.data())  # before the files below are looked for
 
 project = "torchnp"
 author = "the torchnp developers"

@@ -36,7 +36,6 @@ def write(docs: Path) -> None:
     _put(docs / "names", {library: name_page(library, PLACES) for library in LIBRARIES})
     top = {"differences": differences_page(), "version_changes": change_pages.page(), "start": start_part()}
     _put(docs, top, alone=False)
-    (docs / "changes.json").write_text(change_pages.data())
     plots.write(docs)
 
 

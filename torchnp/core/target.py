@@ -65,7 +65,10 @@ def installed() -> str | None:
         return getattr(loaded, "__version__", None)
     import importlib.util  # with the modules that it loads, for the first use only
 
-    spec = importlib.util.find_spec("torch")
+    try:
+        spec = importlib.util.find_spec("torch")
+    except (ImportError, ValueError):  # hidden from this process
+        return None
     if spec is None or spec.origin is None:
         return None
     try:

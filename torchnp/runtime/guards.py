@@ -45,6 +45,8 @@ _CALLS: dict[str, Callable[..., Any]] = FUNCTIONS | {
     "abs": abs,
     "int": int,
     "float": float,
+    "torch.sym_max": max,  # in guards since torch 2.14
+    "torch.sym_min": min,
     "math.floor": math.floor,
     "math.ceil": math.ceil,
     "math.trunc": math.trunc,
