@@ -38,7 +38,7 @@ def page() -> str:
 def change_lines(change: Change) -> list[str]:
     """A change with its example and both values."""
     lines = [f"({change.id})=", "", f"**{_markdown(change.title)}**", ""]
-    lines += ["```python", change.code, "```", "", "| torch | value |", "|---|---|"]
+    lines += ["```text", change.code, "```", "", "| torch | value |", "|---|---|"]
     lines += [
         f"| before {change.since} | {_cell(change.before)} |",
         f"| since {change.since} | {_cell(change.after)} |",
