@@ -43,4 +43,4 @@ def test_every_overload_is_reached_or_has_a_reason():
     reached = frozenset().union(*reach().values())
     missed = {op for op in torchnp.table if op in registered() and op not in reached}
     missed -= {op for op in missed if torchnp.table[op].family in NO_CPU_FAMILIES}
-    assert missed == set(UNREACHED)
+    assert missed == {op for op in UNREACHED if op in torchnp.table}  # later versions have more
