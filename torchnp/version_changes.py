@@ -16,8 +16,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from torchnp.core.schema import Schema, load
-from torchnp.core.target import KNOWN, Version, parse, spell
+from torchnp.core.schema import load
+from torchnp.core.target import Version, known, parse
 
 DATA = Path(__file__).parent / "data" / "version_changes.toml"
 
@@ -108,11 +108,7 @@ def span(first: str, last: str) -> tuple[Version, Version]:
     ValueError
         torchnp does not know one of them.
     """
-    versions = [parse(text) for text in (first, last)]
-    for text, version in zip((first, last), versions, strict=True):
-        if version not in KNOWN:
-            raise ValueError(f"torchnp knows torch {', '.join(map(spell, KNOWN))}, not {text}")
-    low, high = sorted(versions)
+    low, high = sorted(map(known, (first, last)))
     return low, high
 
 
@@ -183,13 +179,6 @@ def registry_changes(first: str, last: str, pattern: str = "*") -> list[Registry
     text = lambda schemas, name: str(schemas[name]) if name in schemas else ""
     found = [RegistryChange(name, text(old, name), text(new, name)) for name in {**old, **new}]
     return sorted((c for c in found if c.before != c.after and matches(c.name, pattern)), key=lambda c: c.name)
-
-
-def renamed_arguments(before: Schema, after: Schema) -> dict[str, str]:
-    """The arguments that only their name tells apart, from the old to the new one."""
-    if len(before.args) != len(after.args):
-        return {}
-    return {a.name: b.name for a, b in zip(before.args, after.args, strict=True) if a.name != b.name}
 
 
 def as_json(change: Change) -> dict[str, Any]:

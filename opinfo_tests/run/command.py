@@ -343,12 +343,12 @@ def changes_since(version: str | None) -> list[known.Gap]:
             for op in [seen.op] if seen.op else change.ops:
                 full = op if "::" in op else f"aten::{op}"
                 gaps.append(
-                    known.Gap(full, seen.dtype, seen.outcome, change.id, (), seen.message, seen.call, drawn=True)
+                    known.Gap(full, seen.dtype, seen.outcome, change.id, (), seen.message, seen.call, borrowed=True)
                 )
     for schema in registry:
         if schema.kind == "schema":
             gaps += [
-                known.Gap(schema.name, "*", outcome, "", drawn=True) for outcome in ("spurious-error", "wrong-error")
+                known.Gap(schema.name, "*", outcome, "", borrowed=True) for outcome in ("spurious-error", "wrong-error")
             ]
     return gaps
 

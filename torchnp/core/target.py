@@ -7,8 +7,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -168,16 +167,6 @@ def target(version: str | None = None) -> str:
         if table is not None and table.table.version != _chosen:
             table.table.retarget(_chosen)
     return spell(current())
-
-
-@contextmanager
-def within(version: Version) -> Iterator[None]:
-    """Let kernels follow a version inside a ``with`` block, in this thread or task."""
-    token = _within.set(version)
-    try:
-        yield
-    finally:
-        _within.reset(token)
 
 
 def fixed(function: Callable[..., Any], version: Version) -> Callable[..., Any]:
