@@ -17,7 +17,7 @@ import blocks
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
-GENERATED = ("differences.md", "start.md")  # op_pages.py runs what they show
+GENERATED = ("differences.md", "start.md", "version_changes.md")  # op_pages.py and the tests run what they show
 LONGEST = 300  # seconds that a page may take
 children: set[subprocess.Popen] = set()
 

@@ -15,21 +15,21 @@ from sphinx.util import logging
 from sphinx.util.display import status_iterator
 
 logger = logging.getLogger(__name__)
-running: list[subprocess.Popen] = []
+running: list[tuple[subprocess.Popen, list[Path]]] = []
 
 
 def begin(app: Any) -> None:
-    command = [sys.executable, str(guides.DOCS / "guides.py"), "--json", *map(str, guides.pages())]
-    running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+    pages = guides.pages()
+    command = [sys.executable, str(guides.DOCS / "guides.py"), "--json", *map(str, pages)]
+    running.append((subprocess.Popen(command, stdout=subprocess.PIPE, text=True), pages))
 
 
 def end(app: Any, exception: Exception | None) -> None:
     """Wait for what still runs, and tell of each page as it is done."""
-    runner = running.pop()
+    runner, pages = running.pop()
     if exception:
         runner.terminate()
         return
-    pages = [page.name for page in guides.pages()]
     lines = status_iterator(runner.stdout, "running the guides... ", "purple", len(pages), app.verbosity, name_of)
     told = dict(map(json.loads, lines))
     for page, problems in told.items():
