@@ -429,7 +429,7 @@ _PLAINLY = frozenset((a, b) for a in FLOATS for b in FLOATS if a is not b and no
 
 
 def _to_float8(x: ndarray, dtype: np.dtype) -> ndarray:
-    if dtype == float8_e4m3fn:
+    if dtype == float8_e4m3fn and since("2.13"):  # before, what is too large was nan
         return np.asarray(np.clip(x, -448.0, 448.0).astype(dtype))
     if dtype == float8_e8m0fnu:  # a bare exponent: the sign is dropped and zero becomes the smallest power
         return np.maximum(np.abs(x), np.float32(2.0**-127)).astype(dtype)

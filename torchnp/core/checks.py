@@ -54,6 +54,7 @@ def refuse(kernel: str, dtype: np.dtype, lacking: Collection[np.dtype]) -> None:
 
 # Dtypes that torch's CPU kernels gained: since which version, by the kernel's name in messages.
 GAINED: dict[str, tuple[str, Collection[np.dtype]]] = {
+    "signbit_cpu": ("2.13", BARE_UNSIGNED),
     **dict.fromkeys(("maximum_cpu", "minimum_cpu"), ("2.15", BARE_UNSIGNED)),
     **dict.fromkeys(
         ("clamp_cpu", "clamp_scalar_cpu", "clamp_min_scalar_cpu", "clamp_max_scalar_cpu"), ("2.15", BARE_UNSIGNED)

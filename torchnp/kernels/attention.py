@@ -23,6 +23,7 @@ from torchnp.core.checks import (
 from torchnp.core.errors import expected_true, shape_text
 from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels import activation, norm
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import RARE
@@ -141,7 +142,9 @@ def per_query_head(query: ndarray, *others: ndarray) -> tuple[ndarray, ...]:
     """Keys and values repeated so that each query head has its own."""
     heads, *shared = (x.shape[dim_of(x, -3)] for x in (query, *others))
     fits = all(n == heads or (n and heads % n == 0) for n in shared)
-    check(fits, "Number of heads in key and value must divide the number of heads in ")
+    if since("2.15"):
+        check(0 not in shared, "Number of heads in key and value must be greater than 0")
+    check(fits, f"Number of heads in key and value must divide the number of heads in {'query' * since('2.15')}")
     return tuple(x if x.shape[-3] == heads else np.repeat(x, heads // x.shape[-3], -3) for x in others)
 
 

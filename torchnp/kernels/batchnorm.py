@@ -14,6 +14,7 @@ from torchnp.core.errors import mean_of, shape_text
 from torchnp.core.fast_path import exact
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._reduction import add_reduce, row_dots
 from torchnp.kernels._table_rows import rows
@@ -168,6 +169,9 @@ def batch_norm_values(
     """Output, saved mean and inverse deviation, and the new running statistics."""
     if training:
         _check_mean(x, weight, bias, running_mean, running_var)
+    elif since("2.15"):
+        for name, value in (("running_mean", running_mean), ("running_var", running_var)):
+            check(value is not None, f"{name} must be defined in evaluation mode", ValueError)
     words = "running_mean and running_var must either both be None or neither be None"
     check((running_mean is None) == (running_var is None), words, ValueError)
     dense = _dense(x, weight, bias, running_mean, running_var)

@@ -13,6 +13,7 @@ from torchnp.core.errors import not_implemented
 from torchnp.core.fast_path import exact
 from torchnp.core.python_scalars import single, tensor
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
@@ -142,6 +143,8 @@ def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     if out is not None:
         self, other = dt.cast(self, out), dt.cast(other, out)
     check_broadcast(condition, self, other)
+    if not since("2.13"):
+        refuse("where_cpu", self.dtype, dt.BARE_UNSIGNED)
     return choose(condition, self, other)
 
 

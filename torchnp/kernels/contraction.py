@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, warn, wrap_dim, wrap_dims
+from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, refuse, warn, wrap_dim, wrap_dims
 from torchnp.core.errors import ambiguous_view, batch2_mismatch, cannot_cast, output_shape, shape_text, size_mismatch
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
@@ -364,5 +364,7 @@ def cross(self, other, dim=None):
 def trace(self):
     """Sum of the diagonal of a matrix."""
     check_products("trace", self.dtype)
+    if not since("2.13"):
+        refuse("trace", self.dtype, dt.HALVES)
     check(self.ndim == 2, f"trace: expected a matrix, but got tensor with dim {self.ndim}")
     return sum_all(np.diagonal(self))

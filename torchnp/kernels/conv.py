@@ -31,6 +31,7 @@ from torchnp.core.errors import (
     tensor_type,
 )
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._memory import check_size, empty_in_order, new_like
 from torchnp.kernels._spatial import out_sizes
@@ -393,7 +394,9 @@ def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
         check(x.dtype in checks.TAKEN, dense_dtype(x.dtype))
     fits = bias is None or bias.dtype in (dt.float32, *[x for x in dt.HALVES if x == self.dtype])
     check(fits and self.shape[1] and weight.size, no_primitive("convolution"))
-    words = "mkldnn_to_dense expects float, bfloat16, half, uint8, int8, float8_e4m3fn tensor input"
+    words = (
+        f"mkldnn_to_dense expects float, bfloat16, half, uint8, int8{', float8_e4m3fn' * since('2.13')} tensor input"
+    )
     check(self.dtype not in dt.FLOAT8S, words)
     inner = dt.float32 if self.dtype.kind in "iu" else self.dtype
     x, w, b = (None if x is None else dt.cast(x, inner) for x in (self, weight, bias))

@@ -13,6 +13,7 @@ from torchnp.core.checks import check, check_expand, check_type, require
 from torchnp.core.errors import expected_true, shape_text
 from torchnp.core.python_scalars import number, real, scalar
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, Step, WriteSpec
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import memory_order
@@ -108,7 +109,8 @@ def _dropout(input: ndarray, p: float, train: bool, feature: bool = False, alpha
     if feature:
         check(input.ndim >= 2, "Feature dropout requires at least 2 dimensions in the input")
         shape = shape[:2] + (1,) * (input.ndim - 2)
-    values = bernoulli_values(math.prod(shape), input.dtype, 1.0 - p, None)
+    drawn = dt.to_real(input.dtype) if since("2.15") and dt.is_complex(input.dtype) else input.dtype
+    values = bernoulli_values(math.prod(shape), drawn, 1.0 - p, None)
     noise = arrange(values, shape, None if feature else memory_order(input))
     if not alpha:
         return mul(input, _stepped(div, noise, 1.0 - p))

@@ -18,6 +18,7 @@ from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordered
 from torchnp.kernels._table_rows import rows
+from torchnp.layout.overlap import overlap
 
 ndarray = np.ndarray
 
@@ -86,6 +87,8 @@ def foreach_max(self):
     """The largest element of each tensor."""
     check(len(self) > 0, empty_list())
     words = "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined."
+    if not since("2.13"):
+        words = "max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
     found = []
     for x in self:  # the first bad tensor is reported
         check(x.size, words)
@@ -93,21 +96,38 @@ def foreach_max(self):
     return found
 
 
-@kernel("aminmax")
+def _refuse_complex(dtype: np.dtype) -> None:
+    check(not dt.is_complex(dtype), f"aminmax not implemented for {dt.scalar_name(dtype)}")
+
+
+def check_aminmax(dtype: np.dtype) -> None:
+    """Refuse a dtype that torch's `aminmax` has no code for."""
+    if since("2.15"):
+        _refuse_complex(dtype)
+    refuse("aminmax_cpu", dtype, NOT_ORDERED)
+
+
+def _precheck_apart(bound: Bound, outs: list[ndarray]) -> None:
+    if since("2.15"):
+        words = "aminmax(): the `min` and `max` out= tensors must not overlap."
+        check(outs[0] is not outs[1] and overlap(*outs) not in ("full", "partial"), words, ValueError)
+
+
+@kernel("aminmax", writes=WriteSpec(out=_precheck_apart))
 def aminmax(self, *, dim=None, keepdim=False):
     """Smallest and largest element, overall or along a dimension."""
-    words = f"aminmax not implemented for {dt.scalar_name(self.dtype)}"
-    check(not (dt.is_complex(self.dtype) and since("2.15")), words)
+    if since("2.15"):
+        _refuse_complex(self.dtype)
     axes = None if dim is None else axes_of(dim, self.ndim)
     if dim is not None and self.ndim == 0:
-        check(not dt.is_complex(self.dtype), f"aminmax not implemented for {dt.scalar_name(self.dtype)}")
+        _refuse_complex(self.dtype)
         return self.copy(), self.copy()
     if self.size == 0 and axes is None:
         words = "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
         raise RuntimeError(words)
     for axis in axes or ():
         check(self.shape[axis], f"aminmax: Expected reduction dim {axis} to have non-zero size.", IndexError)
-    refuse("aminmax_cpu", self.dtype, NOT_ORDERED)
+    check_aminmax(self.dtype)
     x = ordered(self)
     low, high = (np.asarray(u.reduce(x, axes, keepdims=keepdim)) for u in (np.minimum, np.maximum))
     return dt.cast(low, self.dtype), dt.cast(high, self.dtype)

@@ -13,6 +13,7 @@ from torchnp.core.errors import ambiguous_view, not_implemented
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import copy_into
+from torchnp.kernels._memory import check_size
 from torchnp.kernels._table_rows import rows
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_target
@@ -46,12 +47,19 @@ def _check_last(dim: Sequence[int]) -> None:
 def _check_plan(x: ndarray, dim: Sequence[int]) -> None:
     """Raise where torch cannot plan a transform: a size of 0, an unsupported dtype, or an empty tensor."""
     sizes = [x.shape[d] for d in dim]
-    if 0 in sizes and not (len(dim) > 1 and since("2.15") and 0 not in sizes[1:]):
+    if 0 in sizes:
         raise ambiguous_view((-1, *sizes))
     if dt.opmath(x.dtype) != x.dtype:
         words = f"MKL FFT doesn't support tensors of type: {dt.scalar_name(dt.to_real(x.dtype))}"
         raise RuntimeError(words)
-    check(x.size > 0 or since("2.15"), "MKL FFT error: Intel oneMKL DFTI ERROR: Inconsistent configuration parameters")
+    check(x.size > 0, "MKL FFT error: Intel oneMKL DFTI ERROR: Inconsistent configuration parameters")
+
+
+def _without_elements(shape: Sequence[int], dtype: np.dtype) -> ndarray | None:
+    """A result that has no elements, if it is one: since torch 2.15 nothing is planned for it."""
+    if not since("2.15") or 0 not in shape:
+        return None
+    return stride_rules.dense(np.empty(check_size(shape), dtype))
 
 
 @kernel("_fft_c2c", like=np.fft.fftn, differs=["fft-normalization", "fft-of-nothing"])
@@ -60,6 +68,9 @@ def _fft_c2c(self, dim, normalization, forward):
     _check_fft(self, True)
     if not dim:
         return stride_rules.cloned(self)
+    nothing = _without_elements(self.shape, self.dtype)
+    if nothing is not None:
+        return nothing
     _check_plan(self, dim)
     transform = np.fft.fftn if forward else np.fft.ifftn
     return _laid_out(transform(self, None, dim, _norm(normalization, bool(forward))), self, dim, whole=True)
@@ -74,15 +85,25 @@ def _laid_out(out: ndarray, x: ndarray, dim: Sequence[int], whole: bool = False)
 @kernel("_fft_r2c", like=np.fft.rfftn, differs=["fft-normalization", "complex-zero-sign", "missing-kernel"])
 def _fft_r2c(self, dim, normalization, onesided):
     """Transform of real input over dimensions; if one-sided, the last of them keeps n // 2 + 1 frequencies."""
+    nothing = _spectrum_of_nothing(self, dim, onesided)
+    if nothing is not None:
+        return nothing
     half = _one_sided(self, dim, normalization)
     return _laid_out(half if onesided else _fill(np.empty(self.shape, half.dtype), half, dim), self, dim)
 
 
-def _one_sided(x: ndarray, dim: Sequence[int], normalization: int) -> ndarray:
+def _spectrum_of_nothing(x: ndarray, dim: Sequence[int], onesided: bool) -> ndarray | None:
     _check_fft(x, False)
     _check_last(dim)
     if x.dtype in dt.FLOAT8S:
         raise RuntimeError(f"Unknown Complex ScalarType for {dt.scalar_name(x.dtype)}")
+    shape = list(x.shape)
+    if onesided:
+        shape[dim[-1]] = shape[dim[-1]] // 2 + 1
+    return _without_elements(shape, dt.to_complex(x.dtype))
+
+
+def _one_sided(x: ndarray, dim: Sequence[int], normalization: int) -> ndarray:
     _check_plan(x, dim)
     norm = _norm(normalization, True)
     half = np.fft.rfft(x, None, dim[-1], norm)
@@ -140,6 +161,10 @@ def _fft_c2r(self, dim, normalization, last_dim_size):
     """Inverse transform of the one-sided spectrum of a real signal of the given size."""
     _check_fft(self, True)
     _check_last(dim)
+    shape = [last_dim_size if d == dim[-1] % self.ndim else size for d, size in enumerate(self.shape)]
+    nothing = _without_elements(shape, dt.to_real(self.dtype))
+    if nothing is not None:
+        return nothing
     x = _fft_c2c(self, dim[:-1], normalization, False) if len(dim) > 1 else self
     _check_plan(x, dim[-1:])
     return _laid_out(np.fft.irfft(x, last_dim_size, dim[-1], _norm(normalization, False)), x, dim[-1:])
@@ -164,6 +189,9 @@ def _fft_r2c_out(self, dim, normalization, onesided, *, out):
     For a two-sided spectrum the out must be complex64 or complex128, unless the last transformed dimension has at most
     2 elements.
     """
+    nothing = _spectrum_of_nothing(self, dim, onesided)
+    if nothing is not None:
+        return copy_into(out, nothing)
     half = _one_sided(self, dim, normalization)
     if onesided:
         return copy_into(out, half)

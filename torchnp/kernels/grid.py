@@ -15,6 +15,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_type, dim_of, refuse, require, wrap_dim
 from torchnp.core.errors import batch2_mismatch, invalid_view, not_implemented, shape_text
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels import ranges
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._spatial import Ints
@@ -177,15 +178,25 @@ def cubic_weights(t: ndarray) -> tuple[list[ndarray], list[ndarray]]:
 
 
 def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, loop: Loop) -> Iterator[Corner]:
-    """The sixteen neighbours of each point; the padding mode applies to each."""
-    ats = [unnormalize(grid, d, size, align_corners) for d, size in enumerate(sizes)]
-    lows = [np.floor(at) for at in ats]
-    (wy, dy), (wx, dx) = (cubic_weights(at - low) for at, low in zip(ats, lows, strict=True))
-    for i in range(4):
-        y = bounded(lows[0] + (i - 1), sizes[0], padding, align_corners, loop)[0]
-        for j in range(4):
-            x = bounded(lows[1] + (j - 1), sizes[1], padding, align_corners, loop)[0]
-            yield Corner(*_flat([_whole(y, 2), _whole(x, 2)], sizes), [wx[j], wy[i]], [[dy[i], wx[j]], [dx[j], wy[i]]])
+    """The 16 or 64 neighbours of each point, a line of the last dimension after the other.
+
+    The padding mode applies to each. Weights are in the order of the grid's coordinates, x first; so are the factors
+    of slopes in volumes. In images torch multiplies by the changing weight first.
+    """
+    n, places, weights, changes = len(sizes), [], [], []
+    for d, size in enumerate(sizes):
+        at = unnormalize(grid, d, size, align_corners)
+        low = np.floor(at)
+        places.append([_whole(bounded(low + (i - 1), size, padding, align_corners, loop)[0], n) for i in range(4)])
+        w, change = cubic_weights(at - low)
+        weights.append(w)
+        changes.append(change)
+    for taps in np.ndindex(*[4] * n):
+        of = [w[i] for w, i in zip(weights, taps, strict=True)]
+        slopes = [[changes[o][taps[o]] if o == d else of[o] for o in reversed(range(n))] for d in range(n)]
+        if n == 2:
+            slopes[0].reverse()
+        yield Corner(*_flat([p[i] for p, i in zip(places, taps, strict=True)], sizes), of[::-1], slopes)
 
 
 def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
@@ -195,6 +206,11 @@ def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
     values = x[np.arange(n)[:, None, None], np.arange(c)[None, :, None], flat]
     np.copyto(values, 0, where=~inside.reshape(flat.shape))
     return values.reshape(n, c, *index.shape[1:])
+
+
+def inner_dtype(dtype: np.dtype, mode: int, n: int) -> np.dtype:
+    """The dtype that torch computes in."""
+    return dt.opmath(dtype) if mode == BICUBIC and n == 3 else dtype
 
 
 def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
@@ -210,19 +226,24 @@ def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
         check(input.shape[d] > 0, f"{words} with dimension {d} being empty")
     words = f"grid_sampler(): expected {n + 2}D input and grid with same number of dimensions, {both}"
     check(input.ndim == n + 2 and grid.ndim == n + 2, words)
-    check(n == 2 or mode != BICUBIC, "grid_sampler(): bicubic interpolation only supports 4D input")
+    check(n == 2 or mode != BICUBIC or since("2.15"), "grid_sampler(): bicubic interpolation only supports 4D input")
 
 
 def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corners: bool, loop: Loop) -> ndarray:
-    # torch rounds every step to the image's dtype, even for half types.
-    sizes = input.shape[2:]
+    # torch rounds every step to the image's dtype, even for half types, but for cubic interpolation of volumes.
+    sizes, out = input.shape[2:], input.dtype
+    input, grid = (dt.cast(v, inner_dtype(out, mode, len(sizes))) for v in (input, grid))
     planes = input.reshape(*input.shape[:2], math.prod(sizes))
     if mode == BICUBIC:
         found = [*cubic_corners(grid, sizes, padding, align_corners, loop)]
-        lines = []
-        for row in (found[i : i + 4] for i in range(0, 16, 4)):  # each line first
-            lines.append(reduce(np.add, [gather(planes, c.index, c.inside) * c.weight[0][:, None] for c in row]))
-        return reduce(np.add, [c.weight[1][:, None] * line for c, line in zip(found[::4], lines, strict=True)])
+        values = [gather(planes, c.index, c.inside) for c in found]
+        if len(sizes) == 3:
+            shares = (v * (c.weight[2] * c.weight[1])[:, None] * c.weight[0][:, None] for v, c in zip(values, found))
+            return dt.cast(reduce(np.add, shares), out)
+        for d in range(2):  # each line first
+            weighted = [v * c.weight[d][:, None] for v, c in zip(values, found[:: 4**d], strict=True)]
+            values = [reduce(np.add, weighted[i : i + 4]) for i in range(0, len(weighted), 4)]
+        return values[0]
     axes = axes_of(grid, sizes, padding, align_corners, loop)
     if mode == NEAREST:
         return gather(planes, *nearest_corner(axes))

@@ -12,6 +12,7 @@ from torchnp.core import errors
 from torchnp.core.checks import check, check_matrices
 from torchnp.core.errors import shape_text
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels.numerics.products import product
 from torchnp.layout.stride_rules import empty
@@ -29,6 +30,9 @@ def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
         if mat.dtype not in (dt.bfloat16, dt.float32, dt.float16):
             found = dt.scalar_name(mat.dtype)
             raise RuntimeError(f"Expected {name} to be Float32, BFloat16 or Float16 matrix, got {found}")
+    if since("2.15"):
+        got = " and ".join(dt.scalar_name(x.dtype) for x in (self, mat2))
+        check(self.dtype == mat2.dtype, f"Expected mat_a and mat_b to have the same dtype, got {got}")
     _check_groups(self, mat2, offs, bias)
     same = out_dtype is None or dt.as_dtype(out_dtype) == self.dtype
     check(same, "Grouped gemm output dtype must match `mat_a` dtype")

@@ -16,9 +16,10 @@ from torchnp.core.errors import not_implemented, shape_text
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.kernels._reduction import NOT_ORDERED, ordered
+from torchnp.kernels._reduction import ordered
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import div, lerp, sub
+from torchnp.kernels.extrema import check_aminmax
 from torchnp.kernels.numerics.products import words
 from torchnp.kernels.ranges import linspace
 from torchnp.kernels.reduce import sum_all
@@ -61,7 +62,7 @@ def histc(self, bins=100, min=0, max=0):
     _check_bins(bins, 0)
     low, high, single = real(min), real(max), self.dtype in (dt.float32, dt.float64)
     if low == high and self.size:
-        refuse("aminmax_cpu", self.dtype, NOT_ORDERED)
+        check_aminmax(self.dtype)
         low, high = float(np.minimum.reduce(self, None)), float(np.maximum.reduce(self, None))
         short = self.dtype == dt.bfloat16
         if low != low and (self.size > 1 or short):  # reducing several numbers gives a nan with another sign

@@ -10,6 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, refuse
 from torchnp.core.errors import dim_out_of_range, no_dimensions, shape_text
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.linalg import (
     check_inexact,
@@ -51,7 +52,8 @@ def linalg_ldl_solve(LD, pivots, B, *, hermitian=False):
     """Solution of A X = B from the packed LDL factors of A."""
     _check_solve(LD, pivots, B)
     if LD.size:
-        refuse("abs_cpu", pivots.dtype, dt.BARE_UNSIGNED)
+        if since("2.13"):
+            refuse("abs_cpu", pivots.dtype, dt.BARE_UNSIGNED)
         check_lapack("ldl_solve_kernel_cpu", LD, True)
         words = "Pivots given to ldl_solve must all satisfy |pivot| {}. Did you properly pass the result of ldl_factor?"
         size = np.abs(pivots)  # in their own dtype: its minimum stays negative

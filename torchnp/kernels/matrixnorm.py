@@ -248,7 +248,11 @@ def linalg_tensorsolve(self, other, dims=None):
     if dims is not None:
         moved = [dims] if isinstance(dims, int) else dims
         a = movedim_intlist(self, moved, range(self.ndim - len(moved), self.ndim))
-    check(a.ndim >= other.ndim, "cannot create std::vector larger than max_size()", ValueError)
+    check(
+        a.ndim >= other.ndim,
+        "cannot create std::vector larger than max_size()",
+        RuntimeError if since("2.15") else ValueError,
+    )
     shape = a.shape[other.ndim :]
     m, n = math.prod(shape), math.prod(other.shape)
     words = "prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim])"

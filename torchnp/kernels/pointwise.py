@@ -188,7 +188,7 @@ _signs(
     differs=["sign-of-nan", "sign-of-bool", "complex-infinities"],
 )  # fmt: skip
 el.unary(
-    "signbit", np.signbit, el.always_bool, cpu="signbit_cpu", takes=el.BOOL | COPIES,
+    "signbit", np.signbit, el.always_bool, cpu="signbit_cpu", takes=el.BOOL | el.INTS | el.FLOATS,
     refuses=_no_complex("signbit is not implemented for complex tensors.", NotImplementedError),
     integer=lambda x: x < 0, bool=np.zeros_like,
 )  # fmt: skip

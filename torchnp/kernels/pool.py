@@ -57,8 +57,11 @@ def is_omitted(stride: Ints) -> bool:
 def check_lengths(n: int, name: str, kernel: Ints, stride: Ints, padding: Ints) -> list[tuple[int, ...]]:
     """Expand kernel, stride and padding to a number for each dimension."""
     either = "must be" if name == "avg_pool3d" else "must either be"
+    early = name == "avg_pool2d" and not since("2.13")
     size = _expand(kernel, n, name, "kernel_size", either)
+    check(not early or all(0 < k < 1 << 31 for k in size), "integer out of range")
     step = size if is_omitted(stride) else _expand(stride, n, name, "stride", f"{either} omitted,")
+    check(not early or all(0 <= s < 1 << 31 for s in step), "integer out of range")
     return [size, step, _expand(padding, n, name, "padding", either)]
 
 
@@ -285,6 +288,9 @@ def max_pool1d(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_m
     found = f"but got padding={border} and kernel_size={kernel}"
     check(border <= kernel // 2, f"max_pool1d() padding should be at most half of kernel size, {found}")
     check(spread > 0, f"max_pool1d() dilation must be greater than zero, but got {spread}")
+    if since("2.15"):
+        words = f"effective kernel size overflows, but got kernel_size={kernel} and dilation={spread}"
+        check(spread * (kernel - 1) < 1 << 63, words)
     out = _windows_along(ceil_mode, self.shape[-1], kernel, step, border, spread)
     check(out > 0, f"max_pool1d() Invalid computed output size: {out}")
     require("max_pool1d_impl", self.dtype, dt.FLOATS)

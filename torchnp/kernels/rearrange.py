@@ -63,8 +63,13 @@ def rot90(self, k=1, dims=(0, 1)):
     check(len(dims) == 2, f"expected total rotation dims == 2, but got dims = {len(dims)}")
     check(self.ndim >= 2, f"expected total dims >= 2, but got total dims = {self.ndim}")
     a, b = dims
+    different = f"expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}"
+    if not since("2.13"):
+        check(a != b and abs(a - b) != self.ndim, different)
+        for i, dim in enumerate(dims):
+            check(-self.ndim <= dim < self.ndim, f"Rotation dim{i} out of range, dim{i} = {dim}")
     first, second = wrap_dim(a, self.ndim), wrap_dim(b, self.ndim)
-    check(first != second, f"expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}")
+    check(first != second, different)
     k %= 4
     if k == 0:
         return clone(self, memory_format="contiguous_format")

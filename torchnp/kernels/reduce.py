@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.core.checks import check, refuse
+from torchnp.core.checks import check, refuse, require
 from torchnp.core.errors import cannot_cast, out_dtype
 from torchnp.core.fast_path import Quick, axes, is_float, within
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ranged_dims
 from torchnp.kernels._table_rows import rows
@@ -172,7 +173,7 @@ def _precheck_nansum(bound: Bound, outs: list[ndarray]) -> None:
     check(not dt.is_complex(x), "nansum on CPU does not support complex inputs")
     if told is None and not dt.is_inexact(x):  # torch calls sum, which computes in its out's dtype
         bound["dtype"] = d
-    if dt.is_inexact(x) and told is not None and dt.is_inexact(dt.as_dtype(told)):
+    if dt.is_inexact(x) and told is not None and (dt.is_inexact(dt.as_dtype(told)) or not since("2.13")):
         names = f"{dt.scalar_name(d)} and {dt.scalar_name(dt.as_dtype(told))}"
         check(dt.as_dtype(told) == d, f"nansum: provided dtype must match dtype of result. Got {names}.")
     elif dt.is_inexact(x) and told is not None:  # for integer results torch sums the result of nan_to_num
@@ -193,10 +194,10 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
     out = _accumulated(self, dtype)
     if not dt.is_inexact(self.dtype):
         return sum_dim(self, dim, keepdim, dtype=dtype)
-    if not dt.is_inexact(out):  # infinities become the largest numbers too
+    if not dt.is_inexact(out) and since("2.13"):  # infinities become the largest numbers too
         return sum_dim(nan_to_num(self), dim, keepdim, dtype=dtype)
     if self.size:
-        refuse("nansum_cpu", out, NOT_NUMERIC | {dt.complex64, dt.complex128})
+        require("nansum_cpu", out, dt.FLOATS)
     x = dt.cast(self, dt.opmath(out))
     x = np.where(np.isnan(x), x.dtype.type(0), x)
     loops = _loops(self, axes, out) if self.size and dt.is_half(out) else []
@@ -268,7 +269,7 @@ def _precheck_nanmean(bound: Bound, outs: list[ndarray]) -> None:
     if dt.is_floating(x.dtype) and not x.size and not dt.is_inexact(d):
         raise cannot_cast(dt.get_default_dtype(), d)
     told = x.dtype if bound["dtype"] is None else dt.as_dtype(bound["dtype"])
-    check(dt.is_inexact(told), f"{_NOT_INFERRED} Got: {dt.scalar_name(told)}")
+    check(dt.is_inexact(told) or not since("2.13"), f"{_NOT_INFERRED} Got: {dt.scalar_name(told)}")
     _precheck_nansum(bound, outs)
 
 
@@ -281,7 +282,7 @@ def nanmean(self, dim=None, keepdim=False, *, dtype=None):
     words = "nanmean(): expected input to have floating point or complex dtype but got"
     check(dt.is_inexact(self.dtype), f"{words} {dt.scalar_name(self.dtype)}")
     out = self.dtype if dtype is None else dt.as_dtype(dtype)
-    check(dt.is_inexact(out), f"{_NOT_INFERRED} Got: {dt.scalar_name(out)}")
+    check(dt.is_inexact(out) or not since("2.13"), f"{_NOT_INFERRED} Got: {dt.scalar_name(out)}")
     axes = axes_of(dim, self.ndim)
     return div(nansum(self, dim, keepdim, dtype=dtype), add_reduce(self == self, axes, keepdim))
 

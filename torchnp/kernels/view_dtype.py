@@ -10,6 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse_elements
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels._memory import RARE, element_strides, storage_offset
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.view import check_matrix
@@ -60,6 +61,8 @@ def view_as_complex(self):
     """The last dimension of size 2 as real and imaginary part."""
     dtype = _COMPLEX_OF.get(self.dtype)
     if dtype is None:
+        if since("2.15") and dt.is_complex(self.dtype):
+            raise TypeError("view_as_complex is not supported for complex tensors")
         words = "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type:"
         raise RuntimeError(f"{words} {dt.scalar_name(self.dtype)}")
     check(self.ndim > 0, "Input tensor must have one or more dimensions")

@@ -13,6 +13,7 @@ from torchnp.core.errors import dense_dtype, found_dtype
 from torchnp.core.fast_path import exact, is_float
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._table_rows import rows
@@ -291,12 +292,16 @@ def _gelu_tanh(g: ndarray, x: ndarray) -> ndarray:
 @kernel("infinitely_differentiable_gelu_backward")
 def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> ndarray:
     """`gelu_backward` in its exact mode, composed of differentiable kernels."""
-    out = dt.result_type(grad, self)
-    x, grad = (dt.cast(v, dt.opmath(el.int_to_float(out))) for v in (self, grad))
+    before = not since("2.13")  # each step was done in the dtype of self
+    out = el.int_to_float(self.dtype) if before else dt.result_type(grad, self)
+    x, grad = (self, grad) if before else (dt.cast(v, dt.opmath(el.int_to_float(out))) for v in (self, grad))
     cdf = mul(add_scalar(erf_of_tensor(mul(x, _ROOT_HALF)), 1), 0.5)
     pdf = exp(mul(mul(x, -0.5), x))
+    cdf = addcmul(cdf, x, pdf, value=0.5 * _ROOT_TWO_OVER_PI)
+    if before:
+        return el.in_place(cdf, mul(cdf, grad))
     check_fits(grad, self)
-    return dt.cast(mul(addcmul(cdf, x, pdf, value=0.5 * _ROOT_TWO_OVER_PI), grad), out)
+    return dt.cast(mul(cdf, grad), out)
 
 
 _KEPT = "``grad_output * mask * scale``."

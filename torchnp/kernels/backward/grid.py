@@ -13,7 +13,7 @@ from torchnp.core.checks import check_type, require
 from torchnp.core.registry import kernel
 from torchnp.kernels import grid as forward
 from torchnp.kernels._table_rows import rows
-from torchnp.kernels.grid import BICUBIC, NEAREST, Corner, check_grid, gather
+from torchnp.kernels.grid import BICUBIC, NEAREST, Corner, check_grid, gather, inner_dtype
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.vector_tails import SCALAR, VECTOR, Loop
 
@@ -29,16 +29,19 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     if nothing:  # nothing is read
         return np.zeros(input.shape, input.dtype) if output_mask[0] else None, np.zeros(grid.shape, grid.dtype)
     check_type(input.dtype, grid, grad)
-    inner, sizes = input.dtype, input.shape[2:]  # torch rounds every step to the dtype, even for half types
+    out, sizes = input.dtype, input.shape[2:]
+    inner = inner_dtype(out, mode, n)  # torch rounds every step to this
+    input, grid, grad = (dt.cast(v, inner) for v in (input, grid, grad))
     planes = input.reshape(*input.shape[:2], math.prod(sizes))
-    of_input = np.zeros(planes.shape, inner)
+    of_input = np.zeros(planes.shape, out)
     plain = mode == NEAREST and loop.vector  # torch then uses the forward's coordinates
     axes = forward.axes_of(grid, sizes, padding, align_corners, loop if plain else loop.backward)
     if mode == NEAREST:
         found = [Corner(*forward.nearest_corner(axes), [np.ones(grid.shape[:-1], inner)], [])]
     elif mode == BICUBIC:
         found = list(forward.cubic_corners(grid, sizes, padding, align_corners, loop))
-        found = [c for column in range(4) for c in found[column::4]]  # column by column, as torch adds
+        if n == 2:
+            found = [c for column in range(4) for c in found[column::4]]  # column by column, as torch adds
     else:
         found = list(forward.corners(axes, loop))
     if output_mask[0]:
@@ -50,7 +53,7 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
             # how far a position moves when its coordinate moves by one
             step = inner.type((a.size - 1) / 2 if align_corners else a.size / 2)
             of_grid[..., n - 1 - d] = moved[d] * (step if mode == BICUBIC else a.slope)
-    return of_input.reshape(input.shape) if output_mask[0] else None, of_grid
+    return of_input.reshape(input.shape) if output_mask[0] else None, dt.cast(of_grid, out)
 
 
 def _moved(found: list[Corner], planes: ndarray, g: ndarray, n: int, loop: Loop) -> list[ndarray]:
@@ -60,7 +63,7 @@ def _moved(found: list[Corner], planes: ndarray, g: ndarray, n: int, loop: Loop)
     four neighbours, vector loops first subtract neighbouring values.
     """
     total = [np.zeros(found[0].index.shape, g.dtype) for _ in range(n)]
-    everywhere = loop.vector or len(found) == 16
+    everywhere = loop.vector or len(found) >= 16
     for channel in range(g.shape[1]):
         one = slice(channel, channel + 1)
         values = [gather(planes[:, one], c.index, c.inside)[:, 0] for c in found]
@@ -84,7 +87,8 @@ def _scatter(total: ndarray, found: list[Corner], g: ndarray) -> None:
     for c in found:
         at = _places(total.shape, c.index)
         places.append(at)
-        shares.append(reduce(np.multiply, (w[:, None] for w in c.weight), g).reshape(at.shape))
+        share = reduce(np.multiply, (w[:, None] for w in c.weight), g)
+        shares.append(dt.cast(share, total.dtype).reshape(at.shape))
         inside.append(np.broadcast_to(c.inside.reshape(at.shape[0], 1, at.shape[2]), at.shape))
     wanted = np.stack(inside, -1)
     np.add.at(total.reshape(-1), np.stack(places, -1)[wanted], np.stack(shares, -1)[wanted])

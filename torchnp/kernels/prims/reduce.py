@@ -8,6 +8,7 @@ import numpy as np
 
 from torchnp.core.checks import check
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.dtypes import is_inexact
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels._table_rows import rows
@@ -34,6 +35,9 @@ def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "", filled:
 def _refuse_dtype(output_dtype: Any, name: str) -> None:
     """Fail as torch does: its schemas have an ``output_dtype`` that none of its implementations accepts."""
     if output_dtype is not None:
+        if name == "sum" and not since("2.13"):
+            got = "(Tensor, list, output_dtype=torch.dtype), but expected one of:"
+            raise TypeError(f"sum() received an invalid combination of arguments - got {got}")
         raise TypeError(f"{name}() got an unexpected keyword argument 'output_dtype'")
 
 
