@@ -304,14 +304,15 @@ ROWS = (
     Difference(
         "int-mm-widens",
         "_int_mm multiplies only bytes, in int32",
-        torch="torch.ops.aten._int_mm(torch.full((1, 2), 100, dtype=torch.int8), torch.full((2, 1), 100, dtype=torch.int8))",
-        torch_value="int32[1, 1] [[20000]]",
-        numpy="np.matmul(np.full((1, 2), 100, np.int8), np.full((2, 1), 100, np.int8))",
+        torch="torch.ops.aten._int_mm(torch.full((1, 2), 20, dtype=torch.int8), torch.full((2, 1), 20, dtype=torch.int8))",
+        torch_value="int32[1, 1] [[800]]",
+        numpy="np.matmul(np.full((1, 2), 20, np.int8), np.full((2, 1), 20, np.int8))",
         numpy_value="int8[1, 1] [[32]]",
-        kernel="aten._int_mm(np.full((1, 2), 100, np.int8), np.full((2, 1), 100, np.int8))",
-        why="The first operand is int8 or uint8, the second int8.",
-        in_numpy="np.matmul(np.full((1, 2), 100, np.int32), np.full((2, 1), 100, np.int32))",
-        in_torch="torch.full((1, 2), 100, dtype=torch.int8) @ torch.full((2, 1), 100, dtype=torch.int8)",
+        kernel="aten._int_mm(np.full((1, 2), 20, np.int8), np.full((2, 1), 20, np.int8))",
+        why="The first operand is int8 or uint8, the second int8. On x86 processors without VNNI, oneDNN adds pairs of products in "
+        "16 bits, which saturate.",
+        in_numpy="np.matmul(np.full((1, 2), 20, np.int32), np.full((2, 1), 20, np.int32))",
+        in_torch="torch.full((1, 2), 20, dtype=torch.int8) @ torch.full((2, 1), 20, dtype=torch.int8)",
     ),
     Difference(
         "chain-of-one",

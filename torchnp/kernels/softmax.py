@@ -13,6 +13,7 @@ from torchnp.core.checks import check, check_type, expanded, refuse, require, wr
 from torchnp.core.errors import expected_type, shape_text
 from torchnp.core.fast_path import exact, is_axis, is_float, within
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_dots, row_sums, share_tiles
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
@@ -151,6 +152,8 @@ def _safe_softmax(self, dim, dtype=None):
     out = softmax(self, dim, dtype)
     check(not dt.is_complex(self.dtype), "isneginf does not support complex inputs.")
     refuse("isneginf_cpu", self.dtype, dt.FLOAT8S)
+    if not since("2.13"):
+        refuse("where_cpu", out.dtype, dt.BARE_UNSIGNED)
     if self.dtype not in dt.FLOATS or self.size == 0:
         return out
     x = self if self.ndim else self.reshape(1)

@@ -299,6 +299,7 @@ def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> nda
     pdf = exp(mul(mul(x, -0.5), x))
     cdf = addcmul(cdf, x, pdf, value=0.5 * _ROOT_TWO_OVER_PI)
     if before:
+        check_fits(grad, cdf)
         return el.in_place(cdf, mul(cdf, grad))
     check_fits(grad, self)
     return dt.cast(mul(cdf, grad), out)
