@@ -341,7 +341,7 @@ def changes_since(version: str | None) -> list[known.Gap]:
     for change in found:
         for seen in change.seen:
             for op in [seen.op] if seen.op else change.ops:
-                full = op if "::" in op else f"aten::{op}"
+                full = op if "::" in op or op == "*" else f"aten::{op}"
                 gaps.append(
                     known.Gap(full, seen.dtype, seen.outcome, change.id, (), seen.message, seen.call, borrowed=True)
                 )

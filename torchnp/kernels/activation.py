@@ -221,7 +221,8 @@ def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
 
     # Inside, nan stays; in the tail of torch's vectors a negative keeps its sign.
     alone = lambda part: shrunk(wide := dt.cast(part, x.dtype), wide * 0)
-    return vector_or_tail(shrunk(x, np.abs(x) * 0), alone, self)
+    whole = el.finish(x - np.clip(x, -step, step), out) if step else shrunk(x, np.abs(x) * 0)
+    return vector_or_tail(whole, alone, self)
 
 
 _DOC = "0 within ``[-lambd, lambd]``, unchanged outside; for half types lambd is rounded first."

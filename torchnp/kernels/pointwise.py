@@ -150,7 +150,11 @@ def _negative(z: ndarray) -> ndarray:
 
 def _angle(x: ndarray) -> ndarray:
     """0 or pi by sign; -0.0 counts as positive and nan stays."""
-    return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(np.pi), x.dtype.type(0)))
+    out = np.multiply(x < 0, x.dtype.type(np.pi))
+    unordered = np.isnan(x)
+    if unordered.any():
+        np.copyto(out, x, where=unordered)
+    return out
 
 
 def copied(x: ndarray) -> ndarray:

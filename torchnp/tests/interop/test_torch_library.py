@@ -111,7 +111,11 @@ def test_complex_fills_under_a_default_dtype(dtype):
             lambda: torch.full((2,), True),
         ]
         for call in calls:
-            want = call()
+            try:
+                want = call()
+            except NotImplementedError as refused:  # torch 2.14 has a complex dtype of bfloat16, and does not fill it
+                assert "BComplex32" in str(refused)
+                continue
             with NumpyMode():
                 same(call(), want)
     finally:
