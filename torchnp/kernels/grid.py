@@ -143,13 +143,13 @@ def _whole(place: ndarray, n: int) -> ndarray:
 
 
 def _flat(places: list[ndarray], sizes: Ints) -> tuple[ndarray, ndarray]:
-    """Flat indices of whole-numbered coordinates (0 outside the image), and a mask of those inside."""
+    """Flat indices of whole-numbered coordinates (any index outside the image), and a mask of those inside."""
     inside = np.ones(places[0].shape, np.bool_)
-    for p, size in zip(places, sizes, strict=True):
-        inside &= (p >= 0) & (p <= size - 1)
     index = np.zeros(places[0].shape, np.int64)
     for p, size in zip(places, sizes, strict=True):
-        index = index * size + np.where(inside, p, 0).astype(np.int64)
+        inside &= (p >= 0) & (p <= size - 1)
+        wide = p.astype(np.int64) if p.dtype.kind == "i" else dt.cast(p, dt.opmath(p.dtype))
+        index = index * size + np.fmin(np.fmax(wide, 0), size - 1).astype(np.int64)
     return index, inside
 
 
@@ -202,9 +202,14 @@ def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool,
 def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
     """(N, C, *P) values of (N, C, S) at (N, *P) indices; zeros outside."""
     n, c = x.shape[:2]
-    flat = index.reshape(n, 1, math.prod(index.shape[1:]))
-    values = x[np.arange(n)[:, None, None], np.arange(c)[None, :, None], flat]
-    np.copyto(values, 0, where=~inside.reshape(flat.shape))
+    flat = index.reshape(n, math.prod(index.shape[1:]))
+    values = np.empty((n, c, flat.shape[1]), x.dtype)
+    for one, at, out in zip(x, flat, values):
+        np.take(one, at, 1, out, "clip")
+    if not inside.all():
+        bits = np.dtype(f"u{x.itemsize}")  # by bits: values where a mask is true are slow to set
+        every = np.negative(inside.reshape(n, 1, -1).astype(bits))
+        np.bitwise_and(values.view(bits), every, values.view(bits))
     return values.reshape(n, c, *index.shape[1:])
 
 

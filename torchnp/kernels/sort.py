@@ -28,27 +28,35 @@ def sort_keys(x: ndarray) -> ndarray:
     top = unsigned.type(1 << (8 * x.dtype.itemsize - 1))
     if x.dtype.kind == "i":
         return x.view(unsigned) ^ top
-    zero = np.zeros((), x.dtype)
-    bits = np.where(x == zero, zero, x).view(unsigned)
-    keys = np.where(bits & top, ~bits, bits | top)
-    return np.where(x != x, ~unsigned.type(0), keys)
+    bits = (x + np.zeros((), x.dtype)).view(unsigned)  # -0 becomes 0
+    keys = (bits.view(f"i{x.dtype.itemsize}") >> (8 * x.dtype.itemsize - 1)).view(unsigned)  # all bits of the sign
+    keys |= top
+    keys ^= bits
+    unordered = x != x
+    if unordered.any():
+        np.copyto(keys, ~unsigned.type(0), where=unordered)
+    return keys
 
 
-def stable_order(x: ndarray, axis: int, descending: bool) -> ndarray:
-    """Indices that sort along an axis; equal elements keep their order, also when descending."""
+def stable_order(x: ndarray, axis: int, descending: bool, k: int | None = None) -> ndarray:
+    """Indices that sort along an axis, or the first k of them; equal elements keep their order, also when descending."""
     keys = sort_keys(x)
     if descending:
         keys = ~keys
     n = x.shape[axis]
+    first = (slice(None),) * axis + (slice(k),)
     if keys.dtype.itemsize <= 4 and n <= 1 << 32 and x.size > 64:
         # One sort of key and position together is several times faster than a stable argsort.
         shape = [n if i == axis else 1 for i in range(x.ndim)]
         packed = keys.astype(np.uint64) << np.uint64(32)
         packed |= np.arange(n, dtype=np.uint64).reshape(shape)
+        if k is not None and 0 < k <= n // 4:
+            packed.partition(k - 1, axis)
+            packed = np.ascontiguousarray(packed[first])
         packed.sort(axis)
         packed &= np.uint64(0xFFFFFFFF)
-        return packed.view(np.int64)
-    return keys.argsort(axis, kind="stable")
+        return packed.view(np.int64)[first]
+    return keys.argsort(axis, kind="stable")[first]
 
 
 # ---------------------------------------------------------------- sort
@@ -112,8 +120,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
     if self.ndim == 0:
         return self.copy(), np.zeros((), np.int64)
     refuse("topk_cpu", self.dtype, NOT_ORDERED)
-    first = (slice(None),) * axis + (slice(k),)
-    index = np.ascontiguousarray(stable_order(self, axis, largest)[first])
+    index = np.ascontiguousarray(stable_order(self, axis, largest, k))
     return np.take_along_axis(self, index, axis), index
 
 
@@ -130,7 +137,7 @@ def kthvalue(self, k, dim=-1, keepdim=False):
     if self.ndim:
         refuse("kthvalue_cpu", self.dtype, NOT_ORDERED | {dt.bool_})
     at = (slice(None),) * axis + (slice(k - 1, k),)
-    return taken("kthvalue", self, axis, keepdim, lambda x, axis: stable_order(x, axis, False)[at])
+    return taken("kthvalue", self, axis, keepdim, lambda x, axis: stable_order(x, axis, False, k)[at])
 
 
 def _median_dim(x: ndarray, dim: int, keepdim: bool, *, skip_nan: bool) -> tuple[ndarray, ndarray]:
