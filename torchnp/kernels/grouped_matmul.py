@@ -93,7 +93,8 @@ def _padded(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
     step = 16 // dtype.itemsize
     width = -(-shape[-1] // step) * step
     if 0 in shape:
-        return empty(shape, dtype, (shape[-2] * width, width, 1)[-len(shape) :])
+        rows = max(shape[-2], 1) if since("2.14") else shape[-2]
+        return empty(shape, dtype, (rows * width, width, 1)[-len(shape) :])
     return np.zeros((*shape[:-1], width), dtype)[..., : shape[-1]]
 
 
