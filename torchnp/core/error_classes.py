@@ -28,7 +28,7 @@ CHANGED: tuple[tuple[str, type[Exception], str], ...] = (
     (
         "2.15",
         NotImplementedError,
-        r"(torch\.)?linalg\.\w+: (Expected a floating point or complex tensor|Low precision dtypes)",
+        r"(torch\.)?linalg\.\w+: (Expected a floating point or complex tensor|(Low|Half) precision dtypes)",
     ),
     ("2.15", NotImplementedError, r"logdet: (Expected a floating point or complex tensor|Low precision dtypes)"),
     ("2.15", NotImplementedError, r"nansum on CPU does not support complex inputs"),

@@ -232,6 +232,11 @@ def _matrix(x: ndarray) -> None:
     check(x.ndim == 2, f"TensorAccessor expected 2 dims but tensor has {x.ndim}")
 
 
+def _check_rows(state: ndarray, count: int) -> None:
+    """Refuse more dimensions than the state has rows: torch would write beyond it."""
+    check(count <= len(state), f"sobolstate has {len(state)} rows, and {count} dimensions need one each")
+
+
 @kernel("_sobol_engine_initialize_state_")
 def _sobol_engine_initialize_state_(self, dimension):
     """Write the direction numbers of Joe and Kuo, as in SciPy, for at least one dimension; scale the other rows."""
@@ -243,8 +248,7 @@ def _sobol_engine_initialize_state_(self, dimension):
     powers = 1 << np.arange(_BITS - 1, -1, -1)
     check_fits(powers, self)
     count = max(dimension, 1)
-    # torch would write beyond the state.
-    check(count <= len(self), f"sobolstate has {len(self)} rows, and {count} dimensions need one each")
+    _check_rows(self, count)
     self[count:] *= powers
     self[:count] = sobol_directions(count, _BITS)
     return self
@@ -265,6 +269,7 @@ def _sobol_engine_scramble_(self, ltm, dimension):
     _matrix(rows)
     check_type(int64, rows)
     count = max(dimension, 0)
+    _check_rows(self, count)
     common = self[:count, :_BITS, None] & rows[:count, None, :_BITS] & ((1 << _BITS) - 1)
     odd = np.bitwise_count(common).astype(np.int64) & 1
     self[:count, :_BITS] = (odd << np.arange(_BITS - 1, -1, -1)).sum(-1)

@@ -85,8 +85,9 @@ def _plus(total: ndarray, bias: ndarray) -> ndarray:
 
 
 def _check_operands(names: tuple[str, str], a: ndarray, b: ndarray, scale_result: Any, bias: Any) -> None:
-    check(a.ndim == 2, "mat1 must be a matrix")
-    check(b.ndim == 2, "mat2 must be a matrix")
+    for name, own, x in (("mat1", "self", a), ("mat2", "mat2", b)):
+        later = f"_scaled_mm: {own} must be a matrix, got {x.ndim}-D tensor"
+        check(x.ndim == 2, later if names[0] == "mat1" and since("2.15") else f"{name} must be a matrix")
     sizes = f"{a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]}"
     check(a.shape[1] == b.shape[0], f"{names[0]} and {names[1]} shapes cannot be multiplied ({sizes})")
     alone = scale_result is None or (scale_result.size == 1 and scale_result.dtype == dt.float32)

@@ -13,6 +13,7 @@ from torchnp.core.checks import check, check_fits, check_type, refuse, require, 
 from torchnp.core.errors import expected_true, invalid_view, no_dimensions, unknown_reduction
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels._memory import check_size, empty_in_order
 from torchnp.kernels.extrema import min_all
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
@@ -126,7 +127,7 @@ def _jagged_to_padded_dense_forward(values, offsets, max_lengths, padding_value=
     asserted = "offsets_list.size() == 1 && max_lengths.size() == 1 INTERNAL ASSERT FAILED"
     check(single, f"{asserted}: {name}(): {_SINGLE}")
     ends, most = _ends(name, offsets[0]), max_lengths[0]
-    check(values.ndim, "vector::_M_range_insert", ValueError)
+    check(values.ndim, "vector::_M_range_insert", RuntimeError if since("2.15") else ValueError)
     refuse(f"{name}_cpu", values.dtype, (*dt.COMPLEXES, *dt.BARE_UNSIGNED, *dt.FLOAT8S))
     padding = dt.cast(np.asarray(padding_value, np.float64), values.dtype)
     out = empty_in_order(check_size((len(ends) - 1, most, *values.shape[1:])), values.dtype, None)
