@@ -206,10 +206,9 @@ def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
     values = np.empty((n, c, flat.shape[1]), x.dtype)
     for one, at, out in zip(x, flat, values):
         np.take(one, at, 1, out, "clip")
-    if not inside.all():
-        bits = np.dtype(f"u{x.itemsize}")  # by bits: values where a mask is true are slow to set
-        every = np.negative(inside.reshape(n, 1, -1).astype(bits))
-        np.bitwise_and(values.view(bits), every, values.view(bits))
+    bits = np.dtype(f"u{x.itemsize}")  # by bits: values where a mask is true are slow to set
+    every = np.negative(inside.reshape(n, 1, -1).astype(bits))
+    np.bitwise_and(values.view(bits), every, values.view(bits))
     return values.reshape(n, c, *index.shape[1:])
 
 

@@ -150,10 +150,8 @@ def _negative(z: ndarray) -> ndarray:
 
 def _angle(x: ndarray) -> ndarray:
     """0 or pi by sign; -0.0 counts as positive and nan stays."""
-    out = np.multiply(x < 0, x.dtype.type(np.pi))
-    unordered = np.isnan(x)
-    if unordered.any():
-        np.copyto(out, x, where=unordered)
+    out = np.asarray(np.multiply(x < 0, x.dtype.type(np.pi)))
+    np.copyto(out, x, where=np.isnan(x))
     return out
 
 

@@ -28,13 +28,12 @@ def sort_keys(x: ndarray) -> ndarray:
     top = unsigned.type(1 << (8 * x.dtype.itemsize - 1))
     if x.dtype.kind == "i":
         return x.view(unsigned) ^ top
-    bits = (x + np.zeros((), x.dtype)).view(unsigned)  # -0 becomes 0
-    keys = (bits.view(f"i{x.dtype.itemsize}") >> (8 * x.dtype.itemsize - 1)).view(unsigned)  # all bits of the sign
+    bits = np.asarray(x + np.zeros((), x.dtype)).view(unsigned)  # -0 becomes 0
+    sign = bits.view(f"i{x.dtype.itemsize}") >> (8 * x.dtype.itemsize - 1)
+    keys = np.asarray(sign).view(unsigned)  # all bits of each are its sign
     keys |= top
     keys ^= bits
-    unordered = x != x
-    if unordered.any():
-        np.copyto(keys, ~unsigned.type(0), where=unordered)
+    np.copyto(keys, ~unsigned.type(0), where=x != x)
     return keys
 
 
