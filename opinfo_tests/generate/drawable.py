@@ -13,7 +13,7 @@ from ..schemas import is_fragile, siblings
 from .constraints import constraint as con
 from .constraints.quantized import UNCHECKED
 from .constraints.table import constraint_of, family
-from .samples.extra.general import UNREACHED
+from .samples.extra.all_rows import UNREACHED
 from .samples.extra.quantized import NO_CPU_FAMILIES
 
 # Argument types that no case can hold.

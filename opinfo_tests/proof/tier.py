@@ -9,7 +9,7 @@ from typing import Any
 
 import torchnp
 
-from ..generate.samples.extra.general import UNREACHED
+from ..generate.samples.extra.all_rows import UNREACHED
 from .fault_injection import plant as plant_faults
 from .prove import HOW, Account, never_seen, packets, provable, prove
 

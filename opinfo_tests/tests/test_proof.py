@@ -12,7 +12,7 @@ from rich.console import Console
 import torchnp
 from opinfo_tests.backends.backend import Seen
 from opinfo_tests.case import Array, Case, whole
-from opinfo_tests.generate.samples.extra.general import UNREACHED
+from opinfo_tests.generate.samples.extra.all_rows import UNREACHED
 from opinfo_tests.proof import prove as proving
 from opinfo_tests.proof import template_helpers, tier
 from opinfo_tests.proof.amend import AMENDMENTS, EXPECTATIONS

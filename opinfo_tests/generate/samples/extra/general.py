@@ -1,24 +1,8 @@
-"""All rows of this package, and the overloads that no sample reaches."""
-
-import torch
-
-from torchnp.core.target import parse
-
-from .compute_precision import SPREAD
-from .edges import EDGES
-from .indexing import INDEXING
-from .large import LARGE
-from .layers import LAYERS
-from .matrices import MATRICES
-from .pointwise import POINTWISE
-from .quantized import NO_CPU, QUANTIZED
-from .signals import ELSEWHERE, PHILOX, PHILOX_RANDINT, SIGNALS
-from .strided import STREWN
-from .targets import TARGETS
+"""Rows for operators of every kind."""
 
 # x(shape) makes an array of the row's dtype, p(shape) a positive one, ints(shape) indices below 4, g() a generator,
 # ends() zeros, infinities and nans of both signs, with more numbers if they are given.
-ROWS = """
+GENERAL = """
 f    _adaptive_avg_pool2d_backward  (x(2,3,2,2), x(2,3,7,5))
 f    _adaptive_avg_pool2d_backward  (x(3,2,3), x(3,6,6))
 f    avg_pool2d_backward  (x(2,3,3,3), x(2,3,6,6), [2,2], [2,2], [0,0], False, True, None)
@@ -614,39 +598,3 @@ c    istft  (x(2,9,6), 16, window=torch.ones(16))
 c    istft  (x(9,6), 16, 3, 12, torch.hamming_window(12), length=30)
 c    istft  (x(2,16,6), 16, center=False, onesided=False, return_complex=True)
 """
-
-HAS_PHILOX = parse(torch.__version__) >= (2, 14)
-HAS_RANDINT = parse(torch.__version__) >= (2, 15)
-
-ROWS = "\n".join(
-    text.strip()
-    for text in (
-        ROWS,
-        QUANTIZED,
-        SIGNALS,
-        EDGES,
-        INDEXING,
-        LARGE,
-        LAYERS,
-        MATRICES,
-        POINTWISE,
-        SPREAD,
-        STREWN,
-        TARGETS,
-        PHILOX * HAS_PHILOX,
-        PHILOX_RANDINT * HAS_RANDINT,
-    )
-)
-
-# Overloads of torchnp's table that no row can reach, and why.
-UNREACHED = {
-    "prims::xor_sum": "torch leaves it to its compiler",
-    "aten::mkldnn_rnn_layer_backward": "what oneDNN keeps for it has no layout that could be drawn",
-    "aten::mkldnn_rnn_layer_backward.out": "what oneDNN keeps for it has no layout that could be drawn",
-    "aten::_copy_from": "torch has no kernel of it on the CPU",
-    "aten::_copy_from.out": "torch has no kernel of it on the CPU",
-    **{f"aten::{name}": "torch has no kernel of it on the CPU" for name in (*NO_CPU, *ELSEWHERE)},
-}
-if not HAS_PHILOX:
-    names = {line.split()[1] for line in PHILOX.strip().splitlines()}
-    UNREACHED |= {f"aten::{name}": "torch has no kernel of it on the CPU before 2.14" for name in names}

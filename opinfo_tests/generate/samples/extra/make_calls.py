@@ -13,7 +13,7 @@ from ....backends.torch_backend import TORCH_DTYPES
 from ....case import Case
 from ...task import reseed
 from ..recording import Recorder
-from .general import ROWS
+from .all_rows import ROWS
 
 SOURCE = "own"
 
