@@ -23,38 +23,10 @@ def brief(
 ) -> str:
     """Return the script, or an empty string if the case is not small or a short script cannot show it.
 
-    Parameters
-    ----------
-    case : Case
-        The failing case.
-    row : dict
-        Its row.
-    backend : Backend
-        The judged backend.
-    rule : ToleranceRule
-        The comparison rule.
-    called : tuple of str or None
-        The import and the expression of the backend's function.
-    literal : callable
-        Returns an array as text.
+    ``called`` is the import and the expression of the backend's function; ``literal`` returns an array as text.
     """
     arrays, message = case.arrays(), row.get("shrunk_message") or row.get("message", "")
-    plain = (
-        called is not None and isinstance(backend, Table) and row["outcome"] in SHOWN and case.default_dtype == USUAL
-    )
-    alone = len({a.buffer for a in arrays}) == len(arrays) and all(a.is_whole(case.buffers[a.buffer]) for a in arrays)
-    few = all(a.on(case.buffers).size <= SMALL and a.on(case.buffers).dtype.isbuiltin == 1 for a in arrays)
-    schema = schemas()[case.op]
-    of_signs = (
-        "sign of zero" in message and "nan" not in message.partition(":")[2] and "inf" not in message.partition(":")[2]
-    )
-    if (
-        not (plain and alone and few)
-        or schema.mutates
-        or case.draws
-        or of_signs
-        or (str(schema.returns) != "Tensor" and [str(r) for r in schema.returns] != ["Tensor"])
-    ):
+    if not is_short(case, row, backend, called, message):
         return ""
     try:
         given = [argument(x, i) for i, x in enumerate(arranged(case))]
@@ -92,6 +64,21 @@ def brief(
         "sys.exit(not same)",
     ]
     return "\n".join(lines) + "\n"
+
+
+def is_short(case: Case, row: dict[str, Any], backend: Backend, called: tuple[str, str] | None, message: str) -> bool:
+    """Return whether a short script can show a case: few values, nothing shared, one result that is compared as such."""
+    arrays, schema = case.arrays(), schemas()[case.op]
+    plain = (
+        called is not None and isinstance(backend, Table) and row["outcome"] in SHOWN and case.default_dtype == USUAL
+    )
+    alone = len({a.buffer for a in arrays}) == len(arrays) and all(a.is_whole(case.buffers[a.buffer]) for a in arrays)
+    few = all(a.on(case.buffers).size <= SMALL and a.on(case.buffers).dtype.isbuiltin == 1 for a in arrays)
+    of_signs = (
+        "sign of zero" in message and "nan" not in message.partition(":")[2] and "inf" not in message.partition(":")[2]
+    )
+    one = str(schema.returns) == "Tensor" or [str(r) for r in schema.returns] == ["Tensor"]
+    return plain and alone and few and one and not (schema.mutates or case.draws or of_signs)
 
 
 def arranged(case: Case) -> list[tuple[str, Any]]:

@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # hides torch's deprecation notes; torch reads it at import
@@ -33,100 +32,13 @@ from ..report.report import GOOD, Tally, absent_calls, diff, good_of, header, re
 from ..report.resource_usage import Usage, line
 from ..report.undertested import held, thin
 from . import oracle_cache, outputs
+from .arguments import parser
 from .control import INVALID, announced, control
 from .isolated_calls import Shrinker
-from .outputs import FOUR, whole_number
+from .outputs import FOUR
 from .runner import Options, run_here
 from .skipped import near, skipped
 from .workers import run_pool
-
-STATUS = (
-    "Exit status: 0 when every call passes or is a known gap, 1 when not, when fewer cases were collected than are "
-    f"recorded or an overload is hardly tried, 2 for a wrong command, "
-    f"{INVALID} when the run is invalid: its control is not green, or nothing was judged."
-)
-
-
-def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
-    """Return the argument parser, which ``torchnp conform`` uses, too."""
-    p = argparse.ArgumentParser(
-        prog=prog, description="Judge a backend: is each operator what torch says it is?", epilog=STATUS
-    )
-    p.add_argument(
-        "--ops",
-        help="overloads by pattern, "
-        "comma separated: 'aten::var*,aten::add.Tensor'; those of other libraries by their namespace, 'mylib::*'",
-    )
-    p.add_argument(
-        "--families", help="only overloads whose kernel is in these families of torchnp.table: 'reduce,conv'"
-    )
-    p.add_argument("--dtypes", default="all",
-                   help="dtypes of the samples and of drawn calls, comma separated, "
-                     "or %(default)s; 'errors' is the samples' inputs that torch refuses")  # fmt: skip
-    p.add_argument(
-        "--tier",
-        choices=("quick", "full"),
-        default="full",
-        help="some calls of each overload and dtype, drawn once and kept in the user's cache, or every call (%(default)s)",
-    )
-    p.add_argument("--max", type=whole_number, default=0, metavar="N",
-                   help="at most N cases for each overload and dtype; 0 is all (%(default)s)")  # fmt: skip
-    p.add_argument("--seed", type=whole_number, default=0,
-                   help="moves the samples' values and the choice of the quick tier (%(default)s)")  # fmt: skip
-    p.add_argument("-x", action="store_true", help="stop at the first failure that no gap knows")
-    p.add_argument("--no-backward", action="store_true", help="forward only")
-    p.add_argument(
-        "--order",
-        type=int,
-        choices=(1, 2),
-        default=Options.order,
-        help="of derivatives: 2 also records the gradient of the gradient (%(default)s)",
-    )
-    p.add_argument(
-        "--backend", default="table",
-        help="table (ours), numpy-mode (ours on tensors), torch-cpu or another torch-DEVICE, compile-inductor or another compile-NAME, "
-        "array-api-strict or another array-api-NAME, remote-local or another remote-TRANSPORT, "
-          "an entry point of the group torchnp.backends, or package.module:object "
-        "(%(default)s)",
-    )  # fmt: skip
-    p.add_argument("--jobs", type=whole_number, default=2, help="worker processes; 0 runs here (%(default)s)")
-    p.add_argument("--timeout", type=outputs.duration,
-                   help=f"seconds for one case, which only worker processes can end ({Options.timeout:.0f})")  # fmt: skip
-    p.add_argument("--messages", type=whole_number, default=4, metavar="N",
-                   help="causes of failures shown for each overload and outcome (%(default)s)")  # fmt: skip
-    p.add_argument("--report", type=Path, metavar="FILE", help="write report.jsonl here")
-    p.add_argument("--resume", action="store_true", help="go on with the report that a broken run left")
-    p.add_argument("--summary", type=Path, metavar="FILE", help="write a Markdown summary here")
-    p.add_argument("--gaps", type=Path, metavar="FILE", help="known gaps (by default the backend's own file)")
-    p.add_argument(
-        "--accept",
-        action="store_true",
-        help="rewrite the gaps of what ran, with --proof of all opinfo_tests/data/proof.tsv",
-    )
-    p.add_argument(
-        "--count", action="store_true", help="record what there is to judge, and judge nothing (maintainers)"
-    )
-    p.add_argument(
-        "--differences",
-        action="store_true",
-        help="ask only for the differences between NumPy and torch that the catalogue holds (torchnp differences), and stop",
-    )
-    p.add_argument(
-        "--proof",
-        action="store_true",
-        help="hold the NumPy counterparts themselves against torch, and each disagreement against the differences that its operator lists",
-    )
-    p.add_argument(
-        "--plant", action="store_true", help="with --proof: plant wrong answers, and count those that are excused"
-    )
-    p.add_argument(
-        "--against", metavar="VERSION",
-        help="let torchnp's table follow another version of torch (2.13): what fails is known where `torchnp changes` lists it, "
-        "and in a whole run each listed change must be seen",
-    )  # fmt: skip
-    p.add_argument("--diff", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="compare two reports and stop")
-    outputs.add_arguments(p)
-    return p
 
 
 def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
@@ -178,10 +90,15 @@ def run(a: argparse.Namespace) -> int:
         except ModuleNotFoundError:
             raise SystemExit("opinfo_tests: --proof needs a clone: what it runs is not in the wheel") from None
         return show_proof(console, ops, a.draws, a.messages, plant=a.plant, keep=a.accept)
-    dtypes = [d for d in dtypes_of(a.dtypes) if not (a.no_errors and d == ERRORS)]
     backend = load_backend(a.backend)
     if a.from_report:
         return outputs.from_report(a, backend)
+    return judge(a, console, ops, backend, usage)
+
+
+def judge(a: argparse.Namespace, console: Console, ops: frozenset[str] | None, backend: Backend, usage: Usage) -> int:
+    """Judge a backend on the calls that are asked for; return the exit status."""
+    dtypes = [d for d in dtypes_of(a.dtypes) if not (a.no_errors and d == ERRORS)]
     outputs.prepare(a)
     print("loading torch's samples ...", flush=True)
     reachable = frozenset(n for n in ops or registered() if n in backend.ops)
@@ -189,12 +106,7 @@ def run(a: argparse.Namespace) -> int:
     if a.count:
         backend = TorchDevice("cpu")
     options = options_of(a, ops, dtypes)
-    if a.gaps and not a.gaps.exists() and not a.accept:
-        raise SystemExit(f"opinfo_tests: no gaps file {a.gaps}; --accept writes one")
-    a.gaps = a.gaps or known.file_for(a.backend)
-    gaps = known.known_to(a.backend, a.gaps)
-    expected = changes_since(a.against)
-    gaps += expected
+    gaps, expected = gaps_of(a)
     if not (a.count or a.no_samples):
         print(announced(backend), end="", flush=True)
         why = control(tasks, options, a.jobs, backend)
@@ -216,27 +128,55 @@ def run(a: argparse.Namespace) -> int:
     aside = f"; refused: {tally.refused.total():,}" if tally.refused else ""
     print(f"{tally.good:,} of {some(tally.total, 'call')} pass, {some(len(tally.by(0)), 'overload')}{aside}")
     print(line(usage.facts()))
-    less = (
-        a.max or a.x or a.no_samples or a.no_backward or a.no_errors or tally.errors or a.draws < outputs.DRAWS["full"]
-    )
-    sampled = a.tier == "full" and not less
-    claimed = [n for n in registered() if n in backend.ops]
-    whole = known.Scope(reachable, claimed, dtypes) if sampled else None
-    untried = show_thin(tally, reachable, claimed, a.backend == "table" and not a.seed) if whole else False
-    few = (
-        case_counts.too_few(tally, reachable, bool(a.tier == "quick" or a.ops or a.families))
-        if is_counted(a, dtypes, backend)
-        else ""
-    )
-    if few:
-        print(few)
+    whole = scope_of(a, tally, backend, reachable, dtypes)
+    short = falls_short(a, tally, backend, whole, reachable, dtypes)
     unseen = a.against and not_seen(expected, tally, a.ops or a.families or a.no_samples)
-    status = max(conclude(a, gaps, tally, backend, shrinker, whole), 1 if few or untried or unseen else 0)
+    status = max(conclude(a, gaps, tally, backend, shrinker, whole), 1 if short or unseen else 0)
     print(skipped(a, tally, backend, tasks, reachable, dtypes, len(tasks) - tally.tasks))
     if not tally.total:
         print(f"invalid run: nothing was judged: {near(ops or registered(), backend)}")
         return INVALID
     return status
+
+
+def gaps_of(a: argparse.Namespace) -> tuple[list[known.Gap], list[known.Gap]]:
+    """Return all known gaps, and those among them that are changes between versions of torch."""
+    if a.gaps and not a.gaps.exists() and not a.accept:
+        raise SystemExit(f"opinfo_tests: no gaps file {a.gaps}; --accept writes one")
+    a.gaps = a.gaps or known.file_for(a.backend)
+    expected = changes_since(a.against)
+    return known.known_to(a.backend, a.gaps) + expected, expected
+
+
+def scope_of(
+    a: argparse.Namespace, tally: Tally, backend: Backend, reachable: frozenset[str], dtypes: list[str]
+) -> known.Scope | None:
+    """Return what a run of the full tier without restrictions judged, and None for any other run."""
+    less = (
+        a.max or a.x or a.no_samples or a.no_backward or a.no_errors or tally.errors or a.draws < outputs.DRAWS["full"]
+    )
+    if a.tier != "full" or less:
+        return None
+    return known.Scope(reachable, [n for n in registered() if n in backend.ops], dtypes)
+
+
+def falls_short(
+    a: argparse.Namespace,
+    tally: Tally,
+    backend: Backend,
+    whole: known.Scope | None,
+    reachable: frozenset[str],
+    dtypes: list[str],
+) -> bool:
+    """Print what was hardly tried, and where fewer cases were collected than are recorded; return whether any was."""
+    claimed = [n for n in registered() if n in backend.ops]
+    untried = show_thin(tally, reachable, claimed, a.backend == "table" and not a.seed) if whole else False
+    if not is_counted(a, dtypes, backend):
+        return untried
+    few = case_counts.too_few(tally, reachable, bool(a.tier == "quick" or a.ops or a.families))
+    if few:
+        print(few)
+    return bool(few or untried)
 
 
 def tasks_of(a: argparse.Namespace, reachable: frozenset[str], dtypes: list[str]) -> list[Task]:
