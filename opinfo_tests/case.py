@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -89,6 +90,10 @@ class Array:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int = 0
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
 
     def on(self, buffers: list[np.ndarray]) -> np.ndarray:
         """Return the NumPy view that this window describes."""

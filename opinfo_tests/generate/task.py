@@ -21,6 +21,7 @@ def number(count: str) -> int:
 DRAWN = "drawn/"  # calls drawn from its schema
 GIVEN = "given/"  # samples that another library provides
 BROKEN = "broken/"  # accepted calls with arguments changed
+LARGE = "large/"  # calls of another source, scaled up
 
 
 @dataclass(frozen=True)

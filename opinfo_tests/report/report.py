@@ -54,6 +54,7 @@ class Tally:
     met: dict[str, dict[str, Any]] = field(default_factory=dict)  # overload -> option -> values tried
     absent: frozenset[str] = frozenset()  # requested overloads that the backend does not claim
     tasks: int = 0  # finished tasks
+    measured: list[dict[str, Any]] = field(default_factory=list)  # rows with the time and memory of large calls
     append: bool = False
     usage: Usage = field(default_factory=Usage)
 
@@ -83,6 +84,8 @@ class Tally:
             self.accepted[row["op"]] += "torch_raises" not in row
         if row["sample"].startswith(BROKEN):
             self.broken["torch_raises" in row] += 1
+        if "torch_ms" in row:
+            self.measured.append(row)
         if row["outcome"] not in GOOD:
             self.failures.append(row)
 

@@ -20,6 +20,7 @@ from .. import namespaces
 from ..backends.backend import Backend
 from ..backends.load import load_backend
 from ..backends.torch_backend import TorchDevice
+from ..generate.large_calls import large_tasks
 from ..generate.samples import opinfo_reach
 from ..generate.samples.opinfo import ERRORS, dtypes_of, opinfos, registered, supported
 from ..generate.samples.opinfo_reach import in_families, plan, select
@@ -28,6 +29,7 @@ from ..report import case_counts
 from ..report import gaps as known
 from ..report.causes import outcomes_of, shown
 from ..report.progress import Bars
+from ..report.ratios import summary_of_ratios
 from ..report.report import GOOD, Tally, absent_calls, diff, good_of, header, refusals, resumed, some, summary
 from ..report.resource_usage import Usage, line
 from ..report.undertested import held, thin
@@ -128,6 +130,8 @@ def judge(a: argparse.Namespace, console: Console, ops: frozenset[str] | None, b
     aside = f"; refused: {tally.refused.total():,}" if tally.refused else ""
     print(f"{tally.good:,} of {some(tally.total, 'call')} pass, {some(len(tally.by(0)), 'overload')}{aside}")
     print(line(usage.facts()))
+    for text in summary_of_ratios(tally.measured):
+        print(text)
     whole = scope_of(a, tally, backend, reachable, dtypes)
     short = falls_short(a, tally, backend, whole, reachable, dtypes)
     unseen = a.against and not_seen(expected, tally, a.ops or a.families or a.no_samples)
@@ -183,6 +187,8 @@ def tasks_of(a: argparse.Namespace, reachable: frozenset[str], dtypes: list[str]
     """Return the tasks: with ``--count`` every entry, else the entries that reach the overloads, and schema draws."""
     if a.count:
         return [Task(s, d) for s in [*opinfos(), "own", "models"] for d in dtypes if d in supported(s)]
+    if a.tier == "large":
+        return large_tasks(reachable)
     samples = [] if a.no_samples else plan(reachable, dtypes, a.tier == "quick")
     return samples + outputs.drawn_tasks(reachable, a.draws) if a.draws else samples
 
@@ -190,6 +196,7 @@ def tasks_of(a: argparse.Namespace, reachable: frozenset[str], dtypes: list[str]
 def options_of(a: argparse.Namespace, ops: frozenset[str] | None, dtypes: list[str]) -> Options:
     options = Options(ops, tuple(dtypes), a.max, a.seed, not a.no_backward, a.order, a.timeout)
     options.count_only = a.count
+    options.measure = a.tier == "large"
     options.choice, options.cases, options.errors = a.seed, bool(a.shrink), not a.no_errors
     if a.tier == "quick" and not a.count:
         options.store = oracle_cache.opened(a.seed, a.seed, not a.no_backward, a.order)
@@ -315,6 +322,7 @@ def is_counted(a: argparse.Namespace, dtypes: list[str], backend: Backend) -> bo
         or a.no_backward
         or a.no_samples
         or a.no_errors
+        or a.tier == "large"
         or a.order != Options.order
         or backend.dtypes is not None
     )

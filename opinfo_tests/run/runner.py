@@ -21,6 +21,7 @@ from ..report.resource_usage import own
 from ..report.undertested import values_of
 from ..schemas import written_arrays
 from .explain_failures import Explainer
+from .measure import measured
 from .oracle_cache import OracleCache
 from .skipped import of_other_dtypes
 
@@ -42,6 +43,7 @@ class Options:
     cases: bool = False  # emit failing cases with their rows, for the shrinker
     skip: set[str] = field(default_factory=set)
     errors: bool = True  # judge calls that torch refuses, too
+    measure: bool = False  # add times and peak memory, the backend's and torch's
 
 
 def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
@@ -179,6 +181,8 @@ class Judge:
                 for name, value in values_of(case):
                     self.met.setdefault(case.op, {}).setdefault(name, set()).add(value)
             row = row_of(case, verdict, seconds)
+            if o.measure and row["outcome"] in GOOD and not verdict.refused:
+                row |= {"call": case.describe(300, 1), **measured(case, self.oracle, self.backend)}
             self.emit(row | self.explain(case, row) if "message" in row else row)
 
 

@@ -21,7 +21,7 @@ from torchnp.core.libraries import PREFIXES
 from ... import namespaces
 from ...backends.torch_backend import DTYPE_NAMES, TORCH_DTYPES
 from ...case import ORDER
-from ..task import BROKEN, GIVEN, Task, reseed
+from ..task import BROKEN, GIVEN, LARGE, Task, reseed
 from . import model_calls, plugin_samples
 from .recording import Recorder, out_like
 
@@ -71,7 +71,7 @@ class Foreach:
         yield from self.info.sample_inputs(device, dtype, requires_grad=False, **more)
 
 
-LARGE = 1 << 16  # elements: second derivatives of larger samples take hours and add no new calls
+MANY = 1 << 16  # elements: second derivatives of larger samples take hours and add no new calls
 REFERENCE_SAMPLES = 16  # of each reference and dtype: its samples make much the same calls
 
 
@@ -171,6 +171,11 @@ def samples_of(
         return
     if task.source == model_calls.SOURCE:
         yield from model_calls.run_models(task.dtype, recorder)
+        return
+    if task.source.startswith(LARGE):
+        from ..large_calls import run_large
+
+        yield from run_large(task, recorder, seed)
         return
     if task.source.startswith(GIVEN):
         yield from plugin_samples.run_given(task.source, task.dtype, recorder)
@@ -303,8 +308,8 @@ def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:
             torch.autograd.grad(outs, inputs, seeds, allow_unused=True, retain_graph=order > 1)
         if order == 1:
             return
-        if sum(t.numel() for t in (*inputs, *outs)) > LARGE:
-            recorder.left_out[f"the second derivative of a sample of more than {LARGE:,} elements"] += 1
+        if sum(t.numel() for t in (*inputs, *outs)) > MANY:
+            recorder.left_out[f"the second derivative of a sample of more than {MANY:,} elements"] += 1
             return
         with recorder:
             # With create_graph, many gradients use other operators: silu's no longer uses silu_backward.

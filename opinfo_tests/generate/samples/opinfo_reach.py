@@ -80,15 +80,23 @@ HOMES = 3  # home entries of an overload: the quick tier draws its calls only fr
 
 
 @cache
-def homes() -> Reach:
-    """Return the home entries of each overload: those of its name, then those with the fewest calls, and the models."""
+def ranked_sources() -> dict[str, list[str]]:
+    """Return the sources that reach each overload: those of its name, then those that reach the fewest."""
     found: dict[str, list[tuple[bool, int, str]]] = {}
     for source, calls in reach().items():
         for op in calls:
             base = op.partition("::")[2].partition(".")[0].strip("_")
             found.setdefault(op, []).append((base != source.partition(".")[0].strip("_"), len(calls), source))
-    best = {op: [source for _, _, source in sorted(rows)] for op, rows in found.items()}
-    return {op: frozenset(s for i, s in enumerate(rows) if i < HOMES or s == MODELS) for op, rows in best.items()}
+    return {op: [source for _, _, source in sorted(rows)] for op, rows in found.items()}
+
+
+@cache
+def homes() -> Reach:
+    """Return the home entries of each overload: the first of its `ranked_sources`, and the models."""
+    return {
+        op: frozenset(s for i, s in enumerate(rows) if i < HOMES or s == MODELS)
+        for op, rows in ranked_sources().items()
+    }
 
 
 def probe() -> Reach:

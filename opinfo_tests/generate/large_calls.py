@@ -1,0 +1,284 @@
+"""Large calls: recorded calls with their shapes scaled up until torch takes them, for ``--tier large``."""
+
+from __future__ import annotations
+
+import resource
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ..backends.torch_backend import TorchDevice
+from ..case import DTYPES, Array, Case, is_complex, is_float, leaves, map_tree, window
+from ..schemas import all_schemas, is_of_matrices
+from . import layers
+from .samples.extra.make_calls import own_cases
+from .samples.opinfo import registered, samples_of, supported
+from .samples.opinfo_reach import ranked_sources
+from .samples.recording import Recorder
+from .task import DRAWN, LARGE, Task, reseed
+
+LEAST, MOST = 100_000, 8_000_000  # elements of a call's largest array, arguments and results
+SIZES = (1 << 17, 1 << 20)  # elements that a call is scaled to: the larger if torch ends soon with the smaller
+SOON, TOO_LONG = 0.04, 0.3  # seconds of torch's
+CALLS, FORMS = 3, 1  # for each overload, and for in-place and out= forms
+TRIES = 40  # scaled calls of an overload that torch refuses or that are no larger
+BASES = 8  # recorded calls of an overload that are scaled
+FEW = 6  # samples of an entry that all run, see `samples_of`
+MEMORY = 6 << 30  # bytes of address space that a tried call may add
+LISTS = ("own", "models")  # sources that are lists of calls of many overloads
+PREFERRED = ("float32", "complex64", "int64", "float64", "bool")
+
+Resize = Callable[[int, int], int]  # from an axis and its size to its new size
+
+
+@cache
+def home() -> dict[str, str]:
+    """Return the source whose calls are scaled for each overload: the entry nearest to its name, else its own draws."""
+    found = {}
+    for op in registered():
+        ranked = [source for source in ranked_sources().get(op, ()) if source not in LISTS]
+        found[op] = ranked[0] if ranked else f"{DRAWN}{op}"
+    return found
+
+
+def large_tasks(ops: frozenset[str]) -> list[Task]:
+    """Return a task for each model's layer, and one for each source of recorded calls."""
+    sources = sorted({home()[op] for op in ops})
+    return [
+        *(Task(f"{LARGE}layers/{name}", "float32") for name in layers.LAYERS),
+        *(Task(f"{LARGE}{source}", best_dtype(source)) for source in sources),
+    ]
+
+
+def best_dtype(source: str) -> str:
+    if source.startswith(DRAWN):
+        return str(BASES)
+    have = supported(source)
+    return next((d for d in PREFERRED if d in have), min(have))
+
+
+def run_large(task: Task, recorder: Recorder, seed: int) -> Iterator[None]:
+    """Offer the large calls of a task to the recorder's sink, an overload at each step."""
+    source = task.source.removeprefix(LARGE)
+    if source.startswith("layers/"):
+        yield from layers.run_layer(source.removeprefix("layers/"), recorder, LEAST)
+        return
+    ops = [op for op, place in home().items() if place == source and recorder.wanted(op)]
+    bases = recorded(Task(source, task.dtype), frozenset(ops), seed)
+    for op in ops:
+        for case in scaled(op, bases[op]):
+            recorder.sink(replace(case, source=task.source, sample_dtype=case.dtype, digest=""))
+        yield
+
+
+def recorded(task: Task, ops: frozenset[str], seed: int) -> dict[str, list[Case]]:
+    """Return calls of overloads to scale: some of a task's, then of this package's rows."""
+    found: dict[str, list[Case]] = defaultdict(list)
+    shapes = set()
+
+    def keep(case: Case) -> None:
+        key = case.op, tuple(a.shape for a in case.arrays())
+        if key not in shapes and len(found[case.op]) < BASES and can_be_scaled(case):
+            shapes.add(key)
+            found[case.op].append(case)
+
+    recorder = Recorder(ops.__contains__, keep)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in samples_of(task, recorder, seed=seed, few=FEW, order=1):
+            pass
+        for op in ops:
+            for case in own_cases(op, BASES):
+                keep(case)
+    return found
+
+
+def can_be_scaled(case: Case) -> bool:
+    """Return whether each array has memory of its own and elements, and one has dimensions."""
+    arrays = case.arrays()
+    alone = len({a.buffer for a in arrays}) == len(arrays)
+    return alone and any(a.shape for a in arrays) and not any(0 in a.shape for a in arrays if not is_written(case, a))
+
+
+def is_written(case: Case, array: Array) -> bool:
+    return case.op.endswith("out") and any(array in leaves(v) for v in case.kwargs.values())
+
+
+def scaled(op: str, bases: list[Case]) -> list[Case]:
+    """Return up to `CALLS` large calls that torch takes, each scaled in another way if there are as many."""
+    torch_cpu = TorchDevice("cpu")
+    found: list[Case] = []
+    shapes, tries = set(), 0
+    reseed(op)
+    calls = FORMS if all_schemas()[op].mutates else CALLS
+    for way, case in product(WAYS, bases):
+        if len(found) == calls or tries == TRIES:
+            break
+        best = None
+        for elements in SIZES:
+            large = way(case, elements)
+            if large is None or tuple(a.shape for a in large.arrays()) in shapes:
+                break
+            seconds, largest = tried(large, torch_cpu)
+            tries += 1
+            if not LEAST <= largest <= MOST or seconds > TOO_LONG:
+                break
+            best = large
+            if seconds > SOON:
+                break
+        if best is not None:
+            shapes.add(tuple(a.shape for a in best.arrays()))
+            found.append(best)
+    return found
+
+
+def tried(case: Case, torch_cpu: TorchDevice) -> tuple[float, int]:
+    """Run a call on torch; return its seconds and the elements of its largest array, 0 if torch refuses it."""
+    with limited_memory(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        seen = torch_cpu.execute(case)
+    if seen.error:
+        return seen.seconds, 0
+    sizes = [r.size for r in seen.results if isinstance(r, np.ndarray)]
+    return seen.seconds, max([*sizes, *(a.size for a in case.arrays())])
+
+
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """Let an allocation of tens of gigabytes fail at once, where the system would end the process."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm", encoding="ascii") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+# ---------------------------------------------------------------- ways to scale
+
+
+def every_size(case: Case, elements: int) -> Case | None:
+    """Multiply every size above 1 by one number."""
+    largest = largest_of(case)
+    axes = sum(n > 1 for n in largest.shape)
+    times = whole_root(elements / largest.size, axes)
+    return resized(case, lambda axis, n: n * times if n > 1 else n, times)
+
+
+def first_size(case: Case, elements: int) -> Case | None:
+    """Multiply the first size of the largest array wherever it stands first."""
+    largest = largest_of(case)
+    times = whole_root(elements / largest.size, 1)
+    return resized(case, lambda axis, n: n * times if axis == 0 and n == largest.shape[0] else n, times)
+
+
+def last_size(case: Case, elements: int) -> Case | None:
+    """Multiply the last size of the largest array wherever it stands."""
+    largest = largest_of(case)
+    times = whole_root(elements / largest.size, largest.shape.count(largest.shape[-1]))
+    return resized(case, lambda axis, n: n * times if n == largest.shape[-1] else n, times)
+
+
+def sizes_of_images(case: Case, elements: int) -> Case | None:
+    """Multiply the sizes of images and volumes, from the third on, wherever they stand there."""
+    largest = largest_of(case)
+    if len(largest.shape) < 3:
+        return None
+    times = whole_root(elements / largest.size, len(largest.shape) - 2)
+    return resized(
+        case, lambda axis, n: n * times if largest.shape[axis : axis + 1] == (n,) and axis >= 2 else n, times
+    )
+
+
+WAYS = (sizes_of_images, every_size, first_size, last_size)
+
+
+def largest_of(case: Case) -> Array:
+    """Return the largest array that has dimensions."""
+    return max((a for a in case.arrays() if a.shape), key=lambda a: a.size)
+
+
+def whole_root(ratio: float, axes: int) -> int:
+    """Return the factor of each of several axes that together give about a ratio: odd, so that few sizes are even."""
+    times = int(max(ratio, 1) ** (1 / max(axes, 1)))
+    return times if times < 3 else times - 1 + times % 2
+
+
+def resized(case: Case, resize: Resize, times: int) -> Case | None:
+    """Return the case with other shapes, and with values like those that it has; None if nothing grows."""
+    if times < 2:
+        return None
+    buffers, made = list(case.buffers), {}
+    for a in case.arrays():
+        shape = tuple(resize(axis, n) for axis, n in enumerate(a.shape))
+        if prod(shape) > MOST:
+            return None
+        if shape != a.shape:
+            values = a.on(case.buffers)
+            matrices = is_of_matrices(case.op) and len(shape) > 1 and shape[-1] == shape[-2] != a.shape[-1]
+            more = regular(shape, values.dtype) if matrices and is_float(values.dtype) else alike(values, shape)
+            buffers[a.buffer], made[a] = laid_out_like(a, more)
+    if not made:
+        return None
+    sizes = {n: m for a, b in made.items() for n, m in zip(a.shape, b.shape, strict=True) if n != m}
+    swap = lambda x: made.get(x, x) if isinstance(x, Array) else x
+    lists = lambda x: [sizes.get(n, n) for n in x] if is_shape(x, case) else x
+    args = [lists(map_tree(swap, a)) for a in case.args]
+    kwargs = {k: lists(map_tree(swap, a)) for k, a in case.kwargs.items()}
+    return replace(case, args=tuple(args), kwargs=kwargs, buffers=buffers, digest="")
+
+
+def is_shape(x: object, case: Case) -> bool:
+    """Return whether an argument is a list of at least two sizes that an array's last sizes are."""
+    if not isinstance(x, list) or len(x) < 2 or not all(type(n) is int for n in x):
+        return False
+    return any(list(a.shape[-len(x) :]) == x for a in case.arrays())
+
+
+def alike(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return values between those of an array, or for other dtypes than floats some of them.
+
+    Infinities and nans are left out: a sum over a million elements would be nothing else.
+    """
+    flat = values.reshape(-1)
+    count = prod(shape)
+    if is_float(values.dtype) or is_complex(values.dtype):
+        flat = flat.astype(np.complex128 if is_complex(values.dtype) else np.float64)
+        flat = flat[np.isfinite(flat)]
+        if not flat.size:
+            return np.ones(shape, values.dtype)
+        low, high, part = np.random.choice(flat, count), np.random.choice(flat, count), np.random.rand(count)
+        return (low + (high - low) * part).astype(values.dtype).reshape(shape)
+    return np.random.choice(flat, count).reshape(shape).astype(values.dtype)
+
+
+def regular(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return symmetric positive definite matrices whose condition number is below 10."""
+    a = np.random.randn(*shape) / shape[-1] ** 0.5
+    return (a @ np.swapaxes(a, -1, -2) + np.eye(shape[-1])).astype(dtype)
+
+
+def laid_out_like(a: Array, values: np.ndarray) -> tuple[np.ndarray, Array]:
+    """Return memory that holds values in the order of an array's dimensions, and the window on it."""
+    expanded = [n > 1 and s == 0 for n, s in zip(a.shape, a.strides, strict=True)]
+    order = sorted(range(len(a.shape)), key=lambda i: -a.strides[i])
+    step = DTYPES[a.dtype].itemsize
+    strides = [0] * len(order)
+    for axis in reversed(order):
+        if not expanded[axis]:
+            strides[axis] = step
+            step *= values.shape[axis]
+    new = Array(a.buffer, a.dtype, values.shape, tuple(strides))
+    memory = np.zeros(step, np.uint8)
+    held = values[tuple(slice(0, 1) if e else slice(None) for e in expanded)]
+    window(memory, DTYPES[a.dtype], held.shape, new.strides, 0)[...] = held
+    return memory, new
