@@ -32,6 +32,7 @@ TRIES = 40  # scaled calls of an overload that torch refuses or that are no larg
 BASES = 8  # recorded calls of an overload that are scaled
 FEW = 6  # samples of an entry that all run, see `samples_of`
 MEMORY = 6 << 30  # bytes of address space that a tried call may add
+POOL = (1 << 17) - 1  # values that are drawn and then repeated: a prime, so that no row or block repeats
 LISTS = ("own", "models")  # sources that are lists of calls of many overloads
 PREFERRED = ("float32", "complex64", "int64", "float64", "bool")
 
@@ -104,7 +105,11 @@ def can_be_scaled(case: Case) -> bool:
     """Return whether each array has memory of its own and elements, and one has dimensions."""
     arrays = case.arrays()
     alone = len({a.buffer for a in arrays}) == len(arrays)
-    return alone and any(a.shape for a in arrays) and not any(0 in a.shape for a in arrays if not is_written(case, a))
+    return (
+        alone
+        and any(a.shape and a.size for a in arrays)
+        and not any(0 in a.shape for a in arrays if not is_written(case, a))
+    )
 
 
 def is_written(case: Case, array: Array) -> bool:
@@ -250,15 +255,15 @@ def alike(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     Infinities and nans are left out: a sum over a million elements would be nothing else.
     """
     flat = values.reshape(-1)
-    count = prod(shape)
+    count = min(prod(shape), POOL)
     if is_float(values.dtype) or is_complex(values.dtype):
         flat = flat.astype(np.complex128 if is_complex(values.dtype) else np.float64)
         flat = flat[np.isfinite(flat)]
         if not flat.size:
             return np.ones(shape, values.dtype)
         low, high, part = np.random.choice(flat, count), np.random.choice(flat, count), np.random.rand(count)
-        return (low + (high - low) * part).astype(values.dtype).reshape(shape)
-    return np.random.choice(flat, count).reshape(shape).astype(values.dtype)
+        return np.resize((low + (high - low) * part).astype(values.dtype), shape)
+    return np.resize(np.random.choice(flat, count).astype(values.dtype), shape)
 
 
 def regular(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
