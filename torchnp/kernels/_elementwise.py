@@ -17,13 +17,14 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import GAINED, broadcast_shapes, require
+from torchnp.core.elementwise_strips import in_strips
 from torchnp.core.errors import cannot_cast, found_dtype, not_implemented, output_shape
 from torchnp.core.python_scalars import number, scalar, tensor
 from torchnp.core.target import current, since
 from torchnp.core.write_spec import NOTHING, WriteSpec
 from torchnp.kernels._fast import fast
 from torchnp.kernels._table_rows import rows
-from torchnp.kernels.numerics.vector_tails import vector_or_tail
+from torchnp.kernels.numerics.vector_tails import VECTOR, Loop, vector_or_tail
 from torchnp.parallel_elementwise import by_parts
 from torchnp.threads import LARGE
 
@@ -251,7 +252,7 @@ def _direct_halves(plan_of: Planner, run: Callable[..., ndarray], one: bool) -> 
     return found
 
 
-def _of_one(plan_of: Planner, half_tail: Ufunc | None) -> Callable[[Any], ndarray]:
+def _of_one(plan_of: Planner, half_tail: Ufunc | None, tail_loop: Loop) -> Callable[[Any], ndarray]:
     tables: dict[np.dtype, ndarray] = {}  # by half type: the results for all its values, indexed by their bits
 
     def compute(x: ndarray) -> ndarray:
@@ -273,7 +274,8 @@ def _of_one(plan_of: Planner, half_tail: Ufunc | None) -> Callable[[Any], ndarra
         x = tensor(x)
         out = in_bulk(x)
         if half_tail and dt.is_half(out.dtype):
-            return vector_or_tail(out, lambda part: finish(half_tail(part), out.dtype), dt.cast(x, out.dtype))
+            alone = lambda part: finish(half_tail(part), out.dtype)
+            return vector_or_tail(out, alone, dt.cast(x, out.dtype), loop=tail_loop)
         return out
 
     return run
@@ -338,7 +340,7 @@ def binary(names: str, ufunc: Ufunc, result: Rule = same, **given: Any) -> Calla
 def _declare(
     names: str, ufunc: Ufunc, result: Rule, operands: int, *, takes: Collection[np.dtype], cpu: str = "",
     refuses: Refusals = (), compute: Rule = dt.opmath, exact_scalar: bool = False, stepwise: bool = False,
-    half_tail: Ufunc | None = None, like: Any = None, differs: Sequence[str] = (), doc: str = "",
+    half_tail: Ufunc | None = None, tail_loop: Loop = VECTOR, like: Any = None, differs: Sequence[str] = (), doc: str = "",
     writes: WriteSpec = NOTHING, **also: Ufunc,
 ) -> Callable[..., ndarray]:  # fmt: skip
     """Declare an elementwise op under its names, and return its body; with no names it is a step of other kernels.
@@ -356,8 +358,8 @@ def _declare(
         it to the half type first.
     stepwise : bool
         Compute two half-type tensors in that type, rounding at each step.
-    half_tail : callable or None
-        Computes the half-type elements that do not fill torch's vectors.
+    half_tail, tail_loop
+        Computes the half-type elements that do not fill torch's vectors, and the loop with these.
     like, differs, writes
         As in `kernel`; ``like`` defaults to ``ufunc``.
     **also
@@ -366,9 +368,11 @@ def _declare(
     """
     if unknown := also.keys() - {*_CATEGORY_NAMES, *_HALVES}:
         raise TypeError(f"{names}: no such settings: {unknown}")
-    plan_of = _planner(ufunc, result, cpu, takes, refuses, compute, also)
+    plan_of = _planner(
+        _stripped(ufunc), result, cpu, takes, refuses, compute, {k: _stripped(f) for k, f in also.items()}
+    )
     run = (
-        _of_one(plan_of, half_tail)
+        _of_one(plan_of, half_tail, tail_loop)
         if operands == 1
         else _of_two(plan_of, cpu, refuses, exact_scalar, stepwise, half_tail)
     )
@@ -390,6 +394,11 @@ def _declare(
     for body in bodies:
         body.__module__ = _caller()
     return bodies[0]
+
+
+def _stripped(function: Ufunc) -> Ufunc:
+    """A function of several steps, strip by strip on large arrays; a ufunc is one step."""
+    return function if isinstance(function, np.ufunc) else in_strips(function)
 
 
 def finish(value: Any, out: np.dtype) -> ndarray:
