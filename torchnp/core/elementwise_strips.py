@@ -6,9 +6,9 @@ they do not leave the processor's cache. The peak is the result and a few strips
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,65 +32,95 @@ def takes_strips(schema: Schema) -> bool:
     )
 
 
+class Strips(NamedTuple):
+    """How large arrays are cut: along the first dimension, or as if they had only one (``flat``)."""
+
+    shape: tuple[int, ...]  # of the result
+    flat: bool
+    length: int
+    step: int
+
+    def part(self, x: Any, strip: slice) -> Any:
+        """An argument's part in a strip: the whole of what is broadcast, and of what is no array."""
+        if type(x) is not ndarray or not x.ndim:
+            return x
+        if self.flat:
+            x = x.reshape(-1)
+        is_cut = x.ndim == (1 if self.flat else len(self.shape)) and x.shape[0] == self.length
+        return x[strip] if is_cut else x
+
+    def run(self, work: Callable[[slice], object], start: int = 0) -> None:
+        """Call ``work`` for each strip, on all threads if there are many elements."""
+        left, size = slice(start, self.length), prod(self.shape)
+        some = max(piece(size) * self.length // (self.step * size), 1) * self.step
+
+        def each(part: slice) -> None:
+            for strip in within(part, self.step):
+                work(strip)
+
+        share(each, within(left, some) if size >= LARGE else [left])
+
+
+def strips_of(values: Iterable[Any]) -> Strips | None:
+    """How to cut the arrays among a call's arguments; None if they are few elements, not dense, or do not fit."""
+    arrays = [x for x in values if type(x) is ndarray and x.ndim]
+    if not any(x.size > STRIP for x in arrays) or not all(x.flags.c_contiguous and x.size for x in arrays):
+        return None
+    shape = max((x.shape for x in arrays), key=lambda shape: (len(shape), prod(shape)))
+    if all(x.shape == shape or x.size == 1 for x in arrays):
+        return Strips(shape, True, prod(shape), STRIP)
+    row = prod(shape[1:])
+    if row > STRIP or any(x.ndim == len(shape) and x.shape[0] not in (1, shape[0]) for x in arrays):
+        return None
+    try:
+        fits = np.broadcast_shapes(*(x.shape for x in arrays)) == shape
+    except ValueError:  # the kernel says so in torch's words
+        return None
+    return Strips(shape, False, shape[0], STRIP // row) if fits else None
+
+
 def in_strips(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap an elementwise kernel: large dense arrays that fit together are cut along their first dimension."""
+    """Wrap an elementwise kernel: large arrays are computed strip by strip."""
 
     def stripped(*args: Any, **kwargs: Any) -> Any:
         for x in args:
             if type(x) is ndarray and x.size > STRIP:
-                cut = _cut([*args, *kwargs.values()])
-                if cut is None:
+                target = WRITTEN.target
+                if type(target) is ndarray and not target.flags.c_contiguous:
+                    break  # torch visits elements in the target's order
+                strips = strips_of([*args, *kwargs.values()])
+                if strips is None:
                     break
-                return _run(kernel, cut, args, kwargs)
+                return _result(strips, kernel, args, kwargs)
         return kernel(*args, **kwargs)
 
     return stripped
 
 
-def _cut(values: list[Any]) -> tuple[tuple[int, ...], bool] | None:
-    """The result's shape, and whether arrays are cut as if they had one dimension; None if they can't be cut."""
-    arrays = [x for x in values if type(x) is ndarray and x.ndim]
-    if not all(x.flags.c_contiguous and x.size for x in arrays):
-        return None
-    if type(WRITTEN.target) is ndarray and not WRITTEN.target.flags.c_contiguous:
-        return None
-    shape = max((x.shape for x in arrays), key=lambda shape: (len(shape), prod(shape)))
-    if all(x.shape == shape or x.size == 1 for x in arrays):
-        return shape, True
-    row = prod(shape[1:])
-    if row > STRIP or any(x.ndim == len(shape) and x.shape[0] not in (1, shape[0]) for x in arrays):
-        return None
-    try:
-        return (shape, False) if np.broadcast_shapes(*(x.shape for x in arrays)) == shape else None
-    except ValueError:  # the kernel says so in torch's words
-        return None
-
-
-def _run(kernel: Callable[..., Any], cut: tuple[tuple[int, ...], bool], args: tuple, kwargs: dict[str, Any]) -> ndarray:
-    shape, flat = cut
-    length, row = (prod(shape), 1) if flat else (shape[0], prod(shape[1:]))
-    step = max(STRIP // row, 1)
-
-    def laid_flat(x: Any) -> Any:
-        return x.reshape(-1) if flat and type(x) is ndarray and x.ndim else x
-
-    def part_of(x: Any, strip: slice) -> Any:
-        is_cut = type(x) is ndarray and x.ndim == (1 if flat else len(shape)) and x.shape[0] == length
-        return x[strip] if is_cut else x
-
-    args, kwargs = tuple(map(laid_flat, args)), {name: laid_flat(x) for name, x in kwargs.items()}
-
+def _result(strips: Strips, kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> ndarray:
     def compute(strip: slice) -> ndarray:
-        return kernel(*(part_of(x, strip) for x in args), **{name: part_of(x, strip) for name, x in kwargs.items()})
+        return kernel(*(strips.part(x, strip) for x in args), **{k: strips.part(x, strip) for k, x in kwargs.items()})
 
-    first = compute(slice(0, step))
-    out = np.empty(length if flat else shape, first.dtype)
-    out[:step] = first
+    def place(strip: slice) -> None:
+        flat[strip] = compute(strip)
 
-    def strips(some: slice) -> None:
-        for strip in within(some, step):
-            out[strip] = compute(strip)
+    first = compute(slice(0, strips.step))
+    out = np.empty(strips.shape, first.dtype)
+    flat = out.reshape(-1) if strips.flat else out
+    flat[: strips.step] = first
+    strips.run(place, strips.step)
+    return out
 
-    left, size = slice(step, length), length * row
-    share(strips, within(left, max(piece(size) // (step * row), 1) * step) if size >= LARGE else [left])
-    return out.reshape(shape)
+
+def target_strips(target: Any, values: Iterable[Any]) -> Strips | None:
+    """How to write a target strip by strip: as `strips_of`, if it has the result's shape and no part of an operand."""
+    if type(target) is not ndarray or target.size <= STRIP or not target.flags.c_contiguous:
+        return None
+    given = [x for x in values if type(x) is ndarray]
+    strips = strips_of([target, *given])
+    if strips is None or strips.shape != target.shape:
+        return None
+    shared = (
+        x for x in given if x.ctypes.data != target.ctypes.data or x.shape != target.shape or x.dtype != target.dtype
+    )
+    return None if any(np.may_share_memory(x, target) for x in shared) else strips

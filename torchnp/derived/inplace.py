@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.core.checks import check
+from torchnp.core.elementwise_strips import Strips, takes_strips, target_strips
 from torchnp.core.errors import cannot_cast
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
@@ -58,6 +59,7 @@ def make_inplace(
     looks_at_all, looked_at = not writes.free, _looking(schema, writes)
     ordered = in_order(schema, rule, writes)
     prepare, write = _preparation(schema, rule, writes), _writing(schema, rule, writes)
+    by_strips = takes_strips(source_schema) and prepare is None and writes.after is None and not writes.resizes
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         token = enter_quiet()
@@ -78,6 +80,10 @@ def make_inplace(
                 bound = bind(schema, args, kwargs)
                 refuse_otherwise(target, bound, lambda b: call(source, schema, b), rule, writes.dtype_before_target)
                 raise
+            strips = target_strips(target, (*args, *kwargs.values())) if by_strips and not shared else None
+            if strips is not None:
+                _write_strips(strips, source, rule, target, args, kwargs)
+                return target
             if prepare is not None:
                 args, kwargs = prepare(target, args, kwargs)
             value = source(*args, **kwargs)
@@ -95,6 +101,18 @@ def make_inplace(
         return target.item() if number else target
 
     return straight(direct, kernel, len(schema.args) == 1)
+
+
+def _write_strips(
+    strips: Strips, source: Callable[..., Any], rule: WriteRule, target: ndarray, args: tuple, kwargs: dict[str, Any]
+) -> None:
+    """Compute and write strip by strip: each element is read before it is written."""
+
+    def work(strip: slice) -> None:
+        parts = {name: strips.part(x, strip) for name, x in kwargs.items()}
+        rule.write_inplace(strips.part(target, strip), source(*(strips.part(x, strip) for x in args), **parts))
+
+    strips.run(work)
 
 
 def _looked(schema: Schema, source: Callable[..., Any], look: Precheck) -> Callable[..., Any]:

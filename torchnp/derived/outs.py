@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from torchnp.core.elementwise_strips import Strips, takes_strips, target_strips
 from torchnp.core.errors import shape_text
 from torchnp.core.schema import Argument, Schema
 from torchnp.core.write_spec import Bound, Precheck, WriteSpec, resize
@@ -85,6 +86,9 @@ def make_out(
 ) -> Callable[..., Any]:
     """The ``out=`` form of a source row."""
     plan = _plan(schema, source_schema, writes)
+    names = {a.name for a in plan.outs}
+    copied = plan.looks.copied or plan.looks.biased or plan.looks.source
+    by_strips = takes_strips(source_schema) and not (plan.late or plan.factory or copied)
 
     def run(bound: Bound) -> Any:
         targets = [bound[a.name] for a in plan.outs]
@@ -106,6 +110,10 @@ def make_out(
             )
         if left and len(left) == len(targets):
             return targets[0] if len(schema.returns) == 1 else tuple(targets)
+        strips = target_strips(targets[0], [x for name, x in bound.items() if name not in names]) if by_strips else None
+        if strips is not None and not left:
+            _write_strips(strips, plan, source, source_schema, bound, inputs)
+            return targets[0]
         results = _compute(plan, source, source_schema, bound, targets[0], _first(inputs))
         if plan.looks.copied or plan.looks.biased:
             plan.looks.check_copied(targets[0], results[0].shape, bound)
@@ -116,6 +124,20 @@ def make_out(
         return targets[0] if len(schema.returns) == 1 else tuple(targets)
 
     return guarded(schema, run)
+
+
+def _write_strips(
+    strips: Strips, plan: _Plan, source: Callable[..., Any], source_schema: Schema, bound: Bound, inputs: list[ndarray]
+) -> None:
+    """Compute and write the only out strip by strip."""
+    name = plan.outs[0].name
+
+    def work(strip: slice) -> None:
+        part = {k: strips.part(x, strip) for k, x in bound.items()}
+        results = _compute(plan, source, source_schema, part, part[name], _first(inputs))
+        _write(plan, [part[name]], results, inputs, ())
+
+    strips.run(work)
 
 
 def _try(
