@@ -102,6 +102,18 @@ _declare("log_normal", _sampled, "Log-normal values.", draw=_log_normal, like=_l
 _NO_WEIGHT = "invalid multinomial distribution (sum of probabilities <= 0)"
 
 
+def _check_weights(weights: ndarray) -> None:
+    check(0 < weights.ndim <= 2, "prob_dist must be 1 or 2 dim")
+    words = f"multinomial only supports floating-point dtypes for input, got: {scalar_name(weights.dtype)}"
+    check(is_floating(weights.dtype), words)
+
+
+def _precheck_multinomial(bound: Bound, outs: list[ndarray]) -> None:
+    _check_weights(bound["self"])
+    found = scalar_name(outs[0].dtype)
+    check(outs[0].dtype == int64, f"multinomial expects Long tensor out, got: {found}")
+
+
 @kernel(
     "multinomial",
     like=np.random.choice,
@@ -113,12 +125,11 @@ _NO_WEIGHT = "invalid multinomial distribution (sum of probabilities <= 0)"
         "multinomial-rows",
         "missing-kernel",
     ],
+    writes=WriteSpec(out=_precheck_multinomial),
 )
 def multinomial(self, num_samples, replacement=False, *, generator=None):
     """Indices drawn in proportion to the weights of each row."""
-    check(0 < self.ndim <= 2, "prob_dist must be 1 or 2 dim")
-    words = f"multinomial only supports floating-point dtypes for input, got: {scalar_name(self.dtype)}"
-    check(is_floating(self.dtype), words)
+    _check_weights(self)
     check(num_samples > 0, "cannot sample n_sample <= 0 samples")
     categories = self.shape[-1]
     words = "cannot sample n_sample > prob_dist.size(-1) samples without replacement"

@@ -9,6 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.errors import cannot_cast, not_implemented
 from torchnp.core.python_scalars import number, scalar
+from torchnp.threads import blocks
 
 ndarray = np.ndarray
 
@@ -34,6 +35,7 @@ def factor(number: Any, dtype: np.dtype) -> ndarray:
 # ---------------------------------------------------------------- values
 
 
+_LONG = 1 << 16  # terms of a sum
 _SMALL = 1 << 12  # up to this many multiplications cost less than the calls around them
 
 
@@ -50,11 +52,20 @@ def product(a: ndarray, b: ndarray, round_: bool = True, batches: bool = False) 
         # OpenBLAS loses twice as much as MKL if the four real products of a complex product cancel.
         return np.asarray(np.matmul(a.astype(dt.complex128), b.astype(dt.complex128))).astype(dtype)
     if dtype.kind in "fc" and dtype.itemsize > 2:
-        return np.asarray(np.matmul(blas_ready(a), blas_ready(b)))
+        a, b = blas_ready(a), blas_ready(b)
+        return _long_product(a, b) if a.shape[-1] > _LONG and b.ndim > 1 else np.asarray(np.matmul(a, b))
     if dtype.kind in "iu":
         return _integer_product(a, b)
     out = np.asarray(np.matmul(dt.cast(a, inner), dt.cast(b, inner)))
     return dt.cast(out, dtype) if round_ else out
+
+
+def _long_product(a: ndarray, b: ndarray) -> ndarray:
+    """Add parts of a long sum in double: OpenBLAS keeps fewer partial sums than MKL."""
+    total: Any = np.float64(0)
+    for part in blocks(a.shape[-1], _LONG // 4):
+        total = total + np.matmul(a[..., part], b[..., part, :])
+    return np.asarray(total).astype(a.dtype)
 
 
 def blas_ready(x: ndarray) -> ndarray:
