@@ -23,6 +23,7 @@ from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, rarer
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add
+from torchnp.kernels.numerics import small_matrices
 from torchnp.kernels.slicing import diagonal
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_apart
@@ -157,6 +158,11 @@ def _check_factored(name: str, a: ndarray) -> None:
 def _packed(a: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     """Packed LU factors, 1-based pivots, and 0 or the position of the first zero pivot, for each matrix."""
     check_lapack("lu_cpu", a)
+    if small_matrices.are_many_small(a.shape[:-2], max(a.shape[-2:])) and np.isfinite(a).all():
+        factors, pivots, info = small_matrices.factor(a)
+        lu = column_major(a.shape, a.dtype)
+        lu[...] = factors
+        return lu, pivots + np.int32(1), info
     pivots = np.zeros((*a.shape[:-2], min(a.shape[-2:])), np.int32)
     lu, info = factored("getrf", a, pivots)
     return lu, pivots + np.int32(1), info
@@ -173,10 +179,11 @@ def _unpacked(lu: ndarray) -> tuple[ndarray, ndarray]:
 def _permutation_matrix(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
     """The permutation matrix that undoes the row exchanges of ``pivots``."""
     order = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).copy()
-    for batch in np.ndindex(pivots.shape[:-1]):
-        row = order[batch]
-        for i, p in enumerate(pivots[batch] - 1):
-            row[i], row[p] = row[p], row[i]
+    for i in range(pivots.shape[-1]):
+        other = pivots[..., i, None] - 1
+        row = np.take_along_axis(order, other, -1)
+        np.put_along_axis(order, other, order[..., i, None], -1)
+        order[..., i, None] = row
     return (order[..., :, None] == np.arange(m)).mT.astype(dtype)
 
 
@@ -323,6 +330,11 @@ def _lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: bo
     if not left:
         x = _lu_solved(lu, pivots, b.mT.conj(), True, not adjoint)
         return np.conjugate(x, x).mT
+    batch = broadcast_shapes(b.shape[:-2], lu.shape[:-2])
+    if b.size and small_matrices.are_many_small(batch, lu.shape[-1]):
+        x = column_major((*batch, *b.shape[-2:]), b.dtype)
+        x[...] = small_matrices.solve_factored(lu, pivots - 1, b, batch, adjoint)
+        return x
     getrs: Any = lapack("getrs", lu.dtype) if b.size else None
     trans = 2 if adjoint else 0
     return solutions(lambda b, lu, pivots: getrs(lu, pivots - 1, b, trans=trans)[0], b, lu, pivots)

@@ -24,6 +24,7 @@ from torchnp.kernels.linalg import (
     raise_first,
     solutions,
 )
+from torchnp.kernels.numerics import small_matrices
 from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
@@ -32,6 +33,11 @@ ndarray = np.ndarray
 
 
 def _triangular(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> ndarray:
+    batch = broadcast_shapes(b.shape[:-2], a.shape[:-2])
+    if b.size and small_matrices.are_many_small(batch, a.shape[-1]):
+        out = column_major((*batch, *b.shape[-2:]), b.dtype)
+        out[...] = small_matrices.solve_triangular(a, b, batch, upper, trans, unit)
+        return out
     trtrs: Any = lapack("trtrs", a.dtype) if b.size else None
 
     def solve(b: ndarray, a: ndarray) -> ndarray:
