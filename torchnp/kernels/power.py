@@ -37,8 +37,20 @@ def _int_power(a: ndarray, b: ndarray) -> ndarray:
 
 def _real_power(a: ndarray, b: ndarray) -> ndarray:
     """Power as in C: where a whole row has exponent 0.5 NumPy takes the square root, nan for -inf and -0 for -0."""
-    value, root = np.power(a, b), b == 0.5
+    value, root = _quick_power(a, b) if max(a.size, b.size) > _FEW else np.power(a, b), b == 0.5
     return np.where(root & ((a == 0) | np.isinf(a)), np.abs(a), value) if np.any(root) else value
+
+
+_FEW = 1 << 8  # elements
+
+
+def _quick_power(a: ndarray, b: ndarray) -> ndarray:
+    """np.power of the absolute value, with the sign put on after it: of a negative base it takes 70 times as long."""
+    value, half = np.power(np.abs(a), b), b * b.dtype.type(0.5)
+    whole = np.trunc(b) == b
+    np.copyto(value, np.copysign(value, a), where=whole & (np.trunc(half) != half))
+    np.copyto(value, np.nan, where=(a < 0) & (a != -np.inf) & ~whole)
+    return value
 
 
 def _complex_power(a: ndarray, b: ndarray) -> ndarray:

@@ -139,10 +139,25 @@ def antialiased(mode: str, size: int, out: int, align_corners: bool, scale: floa
 # ---------------------------------------------------------------- sampling and its adjoint
 
 
+MANY_TAPS = 64  # of an output element
+
+
+def _sample_by_product(x: ndarray, axis: int, s: Sampling) -> ndarray:
+    """`sample` of many taps: a product with the part of the input that each output element has weights for."""
+    out = np.empty((*x.shape[:axis], len(s.index), *x.shape[axis + 1 :]), x.dtype)
+    for i, (index, weight) in enumerate(zip(s.index, s.weight, strict=True)):
+        own = slice(None) if s.count is None else slice(max(int(s.count[i]), 0))
+        part = x.take(index[own], axis)
+        out[(slice(None),) * axis + (i,)] = np.moveaxis(part, axis, -1) @ weight[own].astype(x.dtype)
+    return out
+
+
 def sample(x: ndarray, axis: int, s: Sampling) -> ndarray:
     """Weighted sums along one axis."""
     if s.index.shape[1] == 1 and (s.weight == 1).all():
         return x if np.array_equal(s.index[:, 0], np.arange(x.shape[axis])) else x.take(s.index[:, 0], axis)
+    if s.index.shape[1] > MANY_TAPS:
+        return _sample_by_product(x, axis, s)
     shape = (-1, *[1] * (x.ndim - 1 - axis))
     y = x.take(s.index[:, 0], axis)
     y *= s.weight[:, 0].reshape(shape)
