@@ -6,7 +6,7 @@ they do not leave the processor's cache. The peak is the result and a few strips
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import Any, NamedTuple
 
@@ -14,10 +14,11 @@ import numpy as np
 
 from torchnp.core.schema import Schema
 from torchnp.layout.stride_rules import WRITTEN
-from torchnp.threads import LARGE, piece, share, within
+from torchnp.threads import LARGE, piece, share
 
 ndarray = np.ndarray
 STRIP = 1 << 16  # elements: a multiple of every vector's length, so that only the last strip has a shorter one
+MANY = STRIP + STRIP // 2  # elements from which arrays are cut: no strip is shorter than half of the others
 _OF_PLACES = frozenset({"axis", "dim", "dims", "memory_format"})  # arguments by which an element's place matters
 
 
@@ -51,20 +52,24 @@ class Strips(NamedTuple):
 
     def run(self, work: Callable[[slice], object], start: int = 0) -> None:
         """Call ``work`` for each strip, on all threads if there are many elements."""
-        left, size = slice(start, self.length), prod(self.shape)
-        some = max(piece(size) * self.length // (self.step * size), 1) * self.step
+        size = prod(self.shape)
+        some = max(piece(size) * self.length // (self.step * size), 1) * self.step if size >= LARGE else self.length
+        share(lambda part: [work(strip) for strip in _cut(part, self.step)], _cut(slice(start, self.length), some))
 
-        def each(part: slice) -> None:
-            for strip in within(part, self.step):
-                work(strip)
 
-        share(each, within(left, some) if size >= LARGE else [left])
+def _cut(whole: slice, step: int) -> Iterator[slice]:
+    """Slices of ``step``; the last may be up to half as long again, or down to half as long."""
+    begin = whole.start
+    while begin < whole.stop:
+        end = begin + step if whole.stop - begin > step + step // 2 else whole.stop
+        yield slice(begin, end)
+        begin = end
 
 
 def strips_of(values: Iterable[Any]) -> Strips | None:
     """How to cut the arrays among a call's arguments; None if they are few elements, not dense, or do not fit."""
     arrays = [x for x in values if type(x) is ndarray and x.ndim]
-    if not any(x.size > STRIP for x in arrays) or not all(x.flags.c_contiguous and x.size for x in arrays):
+    if not any(x.size > MANY for x in arrays) or not all(x.flags.c_contiguous and x.size for x in arrays):
         return None
     shape = max((x.shape for x in arrays), key=lambda shape: (len(shape), prod(shape)))
     if all(x.shape == shape or x.size == 1 for x in arrays):
@@ -84,7 +89,7 @@ def in_strips(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
     def stripped(*args: Any, **kwargs: Any) -> Any:
         for x in args:
-            if type(x) is ndarray and x.size > STRIP:
+            if type(x) is ndarray and x.size > MANY:
                 target = WRITTEN.target
                 if type(target) is ndarray and not target.flags.c_contiguous:
                     break  # torch visits elements in the target's order
@@ -105,6 +110,8 @@ def _result(strips: Strips, kernel: Callable[..., Any], args: tuple, kwargs: dic
         flat[strip] = compute(strip)
 
     first = compute(slice(0, strips.step))
+    if any(type(x) is ndarray and np.may_share_memory(first, x) for x in (*args, *kwargs.values())):
+        return kernel(*args, **kwargs)  # the operator returns its argument
     out = np.empty(strips.shape, first.dtype)
     flat = out.reshape(-1) if strips.flat else out
     flat[: strips.step] = first
@@ -114,13 +121,12 @@ def _result(strips: Strips, kernel: Callable[..., Any], args: tuple, kwargs: dic
 
 def target_strips(target: Any, values: Iterable[Any]) -> Strips | None:
     """How to write a target strip by strip: as `strips_of`, if it has the result's shape and no part of an operand."""
-    if type(target) is not ndarray or target.size <= STRIP or not target.flags.c_contiguous:
+    if type(target) is not ndarray or target.size <= MANY or not target.flags.c_contiguous:
         return None
     given = [x for x in values if type(x) is ndarray]
-    strips = strips_of([target, *given])
+    strips = strips_of(given)
     if strips is None or strips.shape != target.shape:
         return None
-    shared = (
-        x for x in given if x.ctypes.data != target.ctypes.data or x.shape != target.shape or x.dtype != target.dtype
-    )
-    return None if any(np.may_share_memory(x, target) for x in shared) else strips
+    window = target.ctypes.data, target.shape, target.dtype
+    others = (x for x in given if (x.ctypes.data, x.shape, x.dtype) != window)
+    return None if any(np.may_share_memory(x, target) for x in others) else strips

@@ -1,0 +1,130 @@
+"""Elementwise operators on both sides of the size from which they run strip by strip."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+
+import torchnp
+from torchnp.core import elementwise_strips
+from torchnp.core.elementwise_strips import MANY, STRIP, strips_of, takes_strips
+from torchnp.interop import to_numpy
+
+table = torchnp.table
+ONE = ("digamma", "gelu", "softplus", "cosh", "erfc", "celu", "sigmoid", "nan_to_num", "logit", "conj_physical")
+SIZES = (MANY - 1, MANY, MANY + 1, 2 * STRIP, 3 * STRIP + 37)
+
+
+def bits(x):
+    return np.asarray(x).tobytes(), x.shape, x.strides, x.dtype
+
+
+@pytest.fixture
+def whole(monkeypatch):
+    """A function that calls a kernel without strips."""
+
+    def call(kernel, *args, **kwargs):
+        with monkeypatch.context() as patched:
+            patched.setattr(elementwise_strips, "MANY", 1 << 40)
+            return kernel(*args, **kwargs)
+
+    return call
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("op", ONE)
+def test_strips_give_the_bits_of_the_whole(op, size, dtype, whole):
+    torch.manual_seed(0)
+    x = to_numpy((torch.rand(size) * 0.9 + 0.05).to(dtype))
+    kernel = table[f"aten::{op}"]
+    assert bits(kernel(x)) == bits(whole(kernel, x))
+    assert (kernel(x) is x) == (op == "conj_physical")
+
+
+CALLS = {
+    "lerp.Tensor": lambda x, row: (x, x * 2, row),
+    "addcmul": lambda x, row: (x, row, x),
+    "where.self": lambda x, row: (x > 0, x, row),
+    "clamp.Tensor": lambda x, row: (x, row, None),
+    "pow.Tensor_Tensor": lambda x, row: (x, row),
+    "remainder.Tensor": lambda x, row: (x, row + 3),
+}
+
+
+@pytest.mark.parametrize("kind", ["row", "column", "number", "alone", "first"])
+@pytest.mark.parametrize("op", CALLS)
+def test_broadcast_operands(op, kind, whole):
+    x = torch.randn(300, 700).numpy()
+    row = {"row": x[0], "column": x[:, :1].copy(), "number": x[0, 0, ...], "alone": x[:1, :1].copy(), "first": x[:1]}[
+        kind
+    ]
+    args, kernel = CALLS[op](x, np.asarray(row)), table[f"aten::{op}"]
+    assert bits(kernel(*args)) == bits(whole(kernel, *args))
+
+
+def test_shapes_that_do_not_fit_are_refused_in_torchs_words():
+    x = np.ones((300, 700), np.float32)
+    with pytest.raises(RuntimeError, match=r"The size of tensor a \(700\) must match the size of tensor b \(699\)"):
+        table["aten::lerp.Tensor"](x, x[:, 1:].copy(), x)
+
+
+@pytest.mark.parametrize("op", ["digamma", "softplus", "ne.Scalar", "atan2", "lerp.Tensor"])
+def test_outs_and_targets(op, whole):
+    x = torch.rand(300, 700).numpy() + 0.5
+    more = {"ne.Scalar": (1.0,), "atan2": (x * 2,), "lerp.Tensor": (x * 2, x)}.get(op, ())
+    base, _, overload = op.partition(".")
+    name = {"digamma": "digamma.out", "softplus": "softplus.out", "ne.Scalar": "ne.Scalar_out", "atan2": "atan2.out"}
+    want = whole(table[f"aten::{op}"], x, *more)
+    for out in (np.empty_like(want), np.empty((700, 300), want.dtype).T, np.empty((0,), want.dtype), x.copy()):
+        got = table[f"aten::{name.get(op, 'lerp.Tensor_out')}"](x, *more, out=out)
+        assert got is out and np.array_equal(got, want.astype(got.dtype))
+    shared = x.copy()
+    if name.get(op) and want.dtype == x.dtype:
+        assert np.array_equal(table[f"aten::{name[op]}"](shared, *more, out=shared), want)
+    if op != "softplus":  # which has no in-place form
+        target = x.copy()
+        assert table[f"aten::{base}_{'.' * bool(overload)}{overload}"](target, *more) is target
+        assert np.array_equal(target, want.astype(target.dtype))
+
+
+def test_an_out_of_another_shape_is_resized():
+    row = np.ones(1022, np.float32)
+    out = np.empty((1022, 1022), bool)
+    with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
+        got = table["aten::ne.Scalar_out"](row, 0, out=out)
+    assert got.shape == (1022,) and got.all()
+
+
+def test_an_operand_that_is_part_of_the_target_is_refused():
+    x = np.ones((300, 700), np.float32)
+    with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input tensor"):
+        table["aten::lerp_.Tensor"](x, x[:1], x[1:2])
+
+
+def test_what_is_cut():
+    x = np.ones((STRIP, 2), np.float32)
+    assert strips_of([x, x]) == ((STRIP, 2), True, 2 * STRIP, STRIP)
+    assert strips_of([x, x[0]]) == ((STRIP, 2), False, STRIP, STRIP // 2)
+    assert strips_of([x[: STRIP // 2]]) is strips_of([x[::2]]) is strips_of([x.T, x.T]) is None
+    assert not takes_strips(table["aten::sum"].schema) and not takes_strips(table["aten::bernoulli"].schema)
+    assert takes_strips(table["aten::digamma"].schema)
+
+
+@pytest.mark.parametrize("name", ["digamma", "digamma.out", "digamma_"])
+def test_the_peak_is_the_result_and_some_strips(name):
+    x = np.random.default_rng(0).random((1 << 21,), np.float32) + 1
+    out = {"out": np.empty_like(x)} if name.endswith("out") else {}
+    kernel = table[f"aten::{name}"]
+    kernel(x, **out)
+    before = torchnp.get_num_threads()
+    torchnp.set_num_threads(1)
+    tracemalloc.start()
+    try:
+        kernel(x, **out)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        torchnp.set_num_threads(before)
+    assert peak < x.nbytes * (name == "digamma") + 24 * 4 * STRIP
