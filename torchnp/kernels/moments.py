@@ -23,11 +23,14 @@ from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.matmul import mm
+from torchnp.kernels.numerics.blocks import STRIP
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_target
+from torchnp.threads import blocks, share
 
 ndarray = np.ndarray
+cast64 = partial(dt.cast, dtype=dt.float64)
 
 # ---------------------------------------------------------------- variance and standard deviation
 
@@ -53,11 +56,11 @@ def _moments(
         raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(x.dtype)}")
     n = length_of(x.shape, axes)
     freedom = n - correction
-    wide = dt.cast(x, dt.complex128) if dt.is_complex(x.dtype) else x.astype(np.float64)
-    parts = [wide.real, wide.imag] if dt.is_complex(x.dtype) else [wide]
+    complexes = dt.cast(x, dt.complex128) if x.dtype == dt.complex32 else x
+    parts = [complexes.real, complexes.imag] if dt.is_complex(x.dtype) else [x]
     # A variance of all elements, without the mean, uses their sum; sums of narrower types are exact, or nearly so.
     running = x.dtype in (dt.float64, dt.complex128) and (n != x.size or name.endswith("_mean"))
-    found = [_spread_and_mean(part, axes, n, keepdim, running) for part in parts]
+    found = [_in_blocks(part, axes, n, keepdim, running) for part in parts]
     if freedom <= 0 and found[0][0].size:
         words = f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor"
         warnings.warn(f"{words} (input numel divided by output numel).", UserWarning, stacklevel=2)
@@ -70,7 +73,7 @@ def _moments(
         ]
         spreads = [dt.cast(spreads[0] + spreads[1], real_dtype).astype(np.float64)]
     spread = spreads[0].astype(np.complex128) if dt.is_complex(into) else spreads[0]
-    mean = np.empty(found[0][0].shape, wide.dtype)
+    mean = np.empty(found[0][0].shape, dt.complex128 if len(parts) == 2 else dt.float64)
     mean.real = found[0][1]
     if len(found) == 2:
         mean.imag = found[1][1]
@@ -90,8 +93,42 @@ def _spread_and_mean(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool
         if (slip != 0).any():
             mean = np.where(np.isfinite(slip), mean + slip, mean)
             d = x - mean
-    total = np.asarray(add_reduce(d * d, axes, keepdim))
+    total = np.asarray(add_reduce(np.multiply(d, d, d if np.ndim(d) else None), axes, keepdim))
     return total, _running_mean(x, mean, axes).reshape(total.shape)
+
+
+def _of_one_row(x: ndarray, n: int, shape: tuple[int, ...], running: bool) -> tuple[ndarray, ndarray]:
+    """`_spread_and_mean` of all elements of a dense tensor, piece by piece."""
+    flat = x.reshape(-1)
+    pieces = [flat[part] for part in blocks(flat.size, STRIP)]
+    summed = lambda term: np.asarray(add_reduce(np.array([add_reduce(term(cast64(part))) for part in pieces])))
+    mean = summed(lambda part: part) / np.float64(n)
+    if running:
+        slip = summed(lambda part: part - mean) / np.float64(n)
+        mean = np.where((slip != 0) & np.isfinite(slip), mean + slip, mean)
+    total = summed(lambda part: np.square(part - mean))
+    return total.reshape(shape), _running_mean(flat, mean, (0,)).reshape(shape)
+
+
+def _in_blocks(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool) -> tuple[ndarray, ndarray]:
+    """`_spread_and_mean` of a large tensor, block by block: only a block is held in double."""
+    axes = tuple(a % x.ndim for a in listed_axes(axes, x.ndim))
+    kept = [i for i in range(x.ndim) if i not in axes and x.shape[i] > 1]
+    if x.size <= 2 * STRIP or not (kept or x.flags.c_contiguous):
+        return _spread_and_mean(cast64(x), axes, n, keepdim, running)
+    if not kept:
+        return _of_one_row(x, n, reduced_shape(x.shape, axes, keepdim), running)
+    axis = max(kept, key=lambda i: x.shape[i])
+    out = [np.empty(reduced_shape(x.shape, axes, True)) for _ in range(2)]
+
+    def work(part: slice) -> None:
+        place = (slice(None),) * axis + (part,)
+        for whole, found in zip(out, _in_blocks(x[place], axes, n, True, running)):
+            whole[place] = found
+
+    share(work, blocks(x.shape[axis], max(STRIP * x.shape[axis] // x.size, 1)))
+    shape = reduced_shape(x.shape, axes, keepdim)
+    return out[0].reshape(shape), out[1].reshape(shape)
 
 
 def _running_mean(x: ndarray, mean: ndarray, axes: Any) -> ndarray:
