@@ -178,11 +178,29 @@ def _checked(function: Any) -> Any:
     return divide
 
 
+_FEW = 1 << 10  # elements
+_FAR = 1 << 28  # quotients: below, those of float32 numbers are truncated right in double, and their products exact
+
+
+def _quick_fmod(a: ndarray, b: ndarray) -> ndarray:
+    """np.fmod, which calls C's function for each element, by one division in double for float32."""
+    if a.dtype != dt.float32 or max(a.size, b.size) < _FEW:
+        return np.fmod(a, b)
+    wide, divisor = a.astype(np.float64), b.astype(np.float64)
+    quotient = wide / divisor
+    np.trunc(quotient, quotient)
+    far = np.isinf(divisor) | ~(np.abs(quotient) < _FAR)
+    out = np.copysign((wide - quotient * divisor).astype(np.float32), a)
+    if far.any():
+        out[far] = np.fmod(*(np.broadcast_to(x, far.shape)[far] for x in (a, b)))
+    return out
+
+
 def _floor_divide(a: ndarray, b: ndarray) -> ndarray:
-    """NumPy's floor_divide for float32 and float64; for half types the same formula, rounded at each step."""
-    if a.dtype in el.WIDE:
+    """NumPy's floor_divide, step by step: for half types each step is rounded, and many elements are faster so."""
+    if a.dtype == dt.float64 or (a.dtype == dt.float32 and max(a.size, b.size) < _FEW):
         return np.floor_divide(a, b)
-    rest = np.fmod(a, b)
+    rest = _quick_fmod(a, b)
     quotient = (a - rest) / b
     one = a.dtype.type(1)
     quotient = np.where((rest != 0) & ((b < 0) != (rest < 0)), quotient - one, quotient)
@@ -235,7 +253,7 @@ _SCALED = {dt.float32: 2.0**25, dt.float64: 2.0**54}  # factors for denormal div
 
 def _fmod_in_vectors(a: ndarray, b: ndarray) -> ndarray:
     """C's fmod, but nan where the quotient that torch's vectors compute first overflows."""
-    rest, info, one, zero = np.fmod(a, b), np.finfo(a.dtype), a.dtype.type(1), a.dtype.type(0)
+    rest, info, one, zero = _quick_fmod(a, b), np.finfo(a.dtype), a.dtype.type(1), a.dtype.type(0)
     if not (np.abs(a / b) > info.max * a.dtype.type(0.97)).any():  # 0.97 leaves room for rounding
         return rest
     factor = np.where(np.abs(b) < info.tiny, a.dtype.type(_SCALED[a.dtype]), one)
