@@ -36,7 +36,7 @@ def summary_of_ratios(rows: list[dict[str, Any]]) -> Iterator[str]:
                 worst[row["op"]] = max(row, worst.get(row["op"], row), key=ratio)
         yield (
             f"{what} over torch's, of {len(rows):,} large calls: median {middle:.2f}, 95th percentile {most:.1f}, "
-            f"worst {ratios[-1]:.1f}; {sum(r > limit for r in ratios):,} calls of {len(worst):,} overloads above {limit:g}"
+            f"worst {ratios[-1]:.1f}; above {limit:g}: {sum(r > limit for r in ratios):,} of {len(worst):,} overloads"
         )
         unit_name = {"ms": "ms", "mib": "MiB"}[unit]
         for op, row in sorted(worst.items(), key=lambda item: -ratio(item[1]))[:SHOWN]:

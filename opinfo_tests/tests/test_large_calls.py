@@ -1,0 +1,113 @@
+"""Large calls: how recorded calls are scaled, layers of models, and what is measured of a call."""
+
+import numpy as np
+import pytest
+import torch
+
+from opinfo_tests.backends.load import load_backend
+from opinfo_tests.backends.torch_backend import TorchDevice
+from opinfo_tests.case import Array, Case, whole
+from opinfo_tests.generate import large_calls, layers
+from opinfo_tests.generate.large_calls import LEAST, MOST, home, large_tasks, recorded, scaled
+from opinfo_tests.generate.samples.recording import Recorder
+from opinfo_tests.generate.task import LARGE, Task
+from opinfo_tests.report.ratios import memory_ratio, summary_of_ratios, time_ratio
+from opinfo_tests.run import command, measure
+
+
+def case_of(op, *arrays, rest=()):
+    buffers, windows = zip(*(whole(a, i) for i, a in enumerate(arrays)), strict=True)
+    return Case(op, (*windows, *rest), {}, list(buffers))
+
+
+@pytest.mark.parametrize("op", ["aten::gelu", "aten::index_add", "aten::linalg_cholesky_ex", "aten::avg_pool2d"])
+def test_calls_are_scaled_until_torch_takes_them(op):
+    bases = recorded(Task(home()[op], large_calls.best_dtype(home()[op])), frozenset([op]), 0)[op]
+    found = scaled(op, bases)
+    assert 1 <= len(found) <= large_calls.CALLS
+    for case in found:
+        seen = TorchDevice("cpu").execute(case)
+        sizes = [a.size for a in case.arrays()] + [r.size for r in seen.results if isinstance(r, np.ndarray)]
+        assert not seen.error and LEAST <= max(sizes) <= MOST
+    assert [c.digest for c in found] == [c.digest for c in scaled(op, bases)]  # the same in each run
+
+
+def test_shapes_that_belong_together_are_scaled_together():
+    x, y = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)
+    large = large_calls.every_size(case_of("aten::mm", x, y), 120_000)
+    a, b = large.arrays()
+    assert a.shape[1] == b.shape[0] == 4 * (a.shape[0] // 3) > 4
+    image = case_of("aten::avg_pool2d", np.ones((2, 3, 8, 8), np.float32), rest=([2, 2],))
+    pooled = large_calls.sizes_of_images(image, 60_000)
+    assert pooled.arrays()[0].shape[:2] == (2, 3) and pooled.args[1] == [2, 2]
+    shape = case_of("aten::expand", np.ones((1, 4), np.float32), rest=([1, 4],))
+    assert large_calls.last_size(shape, 40_000).args[1] == list(large_calls.last_size(shape, 40_000).arrays()[0].shape)
+
+
+def test_values_and_layouts_are_like_those_recorded():
+    values = np.array([[0.25, np.nan, 0.75]], np.float32)
+    more = large_calls.alike(values, (300, 500))
+    assert more.shape == (300, 500) and more.dtype == np.float32
+    assert 0.25 <= more.min() < more.max() <= 0.75 and len(np.unique(more)) > 50_000
+    assert set(np.unique(large_calls.alike(np.array([3, 7]), (1000,)))) == {3, 7}
+    memory, window = large_calls.laid_out_like(Array(0, "float32", (2, 3), (4, 8)), np.ones((200, 300), np.float32))
+    assert window.strides == (4, 800) and memory.size == 240_000
+    _, flat = large_calls.laid_out_like(Array(0, "float32", (2, 3), (0, 4)), np.ones((200, 300), np.float32))
+    assert flat.strides == (0, 4)
+    matrices = large_calls.regular((3, 20, 20), np.dtype(np.float64))
+    assert np.linalg.cond(matrices).max() < 10
+
+
+def test_each_overload_has_one_source():
+    tasks = large_tasks(frozenset(["aten::add.Tensor", "aten::add.out", "aten::mul.Tensor"]))
+    sources = [t.source.removeprefix(LARGE) for t in tasks]
+    assert sources[: len(layers.LAYERS)] == [f"layers/{name}" for name in layers.LAYERS]
+    assert set(sources[len(layers.LAYERS) :]) == {
+        home()[f"aten::{op}"] for op in ("add.Tensor", "add.out", "mul.Tensor")
+    }
+
+
+@pytest.mark.parametrize("name", ["ctc_batch", "segmentation_head"])
+def test_a_layer_is_recorded_as_it_calls(name):
+    found = []
+    for _ in layers.run_layer(name, Recorder(lambda op: True, found.append), LEAST):
+        pass
+    ops = {case.op for case in found}
+    expected = {
+        "ctc_batch": "aten::_ctc_loss_backward.Tensor",
+        "segmentation_head": "aten::upsample_bilinear2d_backward",
+    }
+    assert expected[name] in ops and not any(op.endswith("out") for op in ops)
+    assert min(max(a.size for a in case.arrays()) for case in found) >= LEAST
+
+
+def test_time_and_memory_of_a_call():
+    x = np.random.default_rng(0).random((1 << 20,), np.float32)
+    found = measure.measured(case_of("aten::exp", x), TorchDevice("cpu"), load_backend("table"))
+    assert found["ms"] > 0 < found["torch_ms"]
+    if measure.can_measure_memory():
+        assert 3.5 < found["torch_mib"] < 6  # the result has four
+
+
+def test_the_summary_lists_what_takes_far_more():
+    row = {"op": "aten::f", "ms": 30.0, "torch_ms": 1.0, "mib": 3.0, "torch_mib": 0.0, "call": "aten::f(float32[9])"}
+    fine = {**row, "op": "aten::g", "ms": 0.01, "torch_ms": 0.001, "mib": 0.5}
+    assert time_ratio(row) == 30 and memory_ratio(row) == 3 and time_ratio(fine) == memory_ratio(fine) == 1
+    lines = list(summary_of_ratios([row, fine]))
+    assert (
+        lines[0].startswith("time over torch's, of 2 large calls: median 15.50")
+        and "above 10: 1 of 1 overloads" in lines[0]
+    )
+    assert "f " in lines[1] and "peak memory" in lines[2] and len(lines) == 4
+    assert list(summary_of_ratios([])) == []
+
+
+def test_the_tier_judges_and_measures(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(layers, "LAYERS", {})
+    monkeypatch.setattr(command, "control", lambda *given: "")
+    report = tmp_path / "report.jsonl"
+    given = ["--tier", "large", "--ops", "aten::cdist,aten::softplus", "--jobs", "0", "--report", str(report)]
+    assert command.main(given) == 0
+    printed = capsys.readouterr().out
+    assert "time over torch's" in printed and "2 overloads" in printed
+    assert '"torch_ms"' in report.read_text() and torch.get_num_threads() >= 1
