@@ -21,11 +21,24 @@ STRIP = 1 << 16  # elements: a multiple of every vector's length, so that only t
 MANY = STRIP + STRIP // 2  # elements from which arrays are cut: no strip is shorter than half of the others
 _OF_PLACES = frozenset({"axis", "dim", "dims", "memory_format"})  # arguments by which an element's place matters
 
+# torch does not tag these as pointwise.
+_UNTAGGED = (
+    "_add_relu elu_backward floor_divide hardshrink_backward hardsigmoid_backward hardswish hardswish_backward "
+    "hardtanh_backward leaky_relu_backward rsub silu_backward softplus_backward softshrink_backward"
+)
+_PRIMS = (
+    "acos acosh add asin asinh atan atan2 atanh bessel_i0 bessel_i0e bessel_i1 bessel_i1e bessel_j0 bessel_j1 bitwise_and "
+    "bitwise_or bitwise_xor cbrt ceil cos cosh div eq erf erf_inv erfc erfcx exp expm1 floor fmod gcd ge gt isfinite le "
+    "lgamma log log10 log1p lt mul ndtri ne neg pow remainder round shift_left shift_right_arithmetic sin sinh "
+    "spherical_bessel_j0 sqrt sub tan tanh where zeta"
+)
+_OURS = {"aten": frozenset(_UNTAGGED.split()), "prims": frozenset(_PRIMS.split())}
+
 
 def takes_strips(schema: Schema) -> bool:
     """Whether each element of the only result depends on the arguments' elements at its place alone."""
     return (
-        "pointwise" in schema.tags
+        ("pointwise" in schema.tags or schema.base in _OURS.get(schema.namespace, ()))
         and "nondeterministic_seeded" not in schema.tags
         and [str(r) for r in schema.returns] == ["Tensor"]
         and not any(a.name in _OF_PLACES or a.type.startswith(("Tensor[", "Tensor?[")) for a in schema.args)
@@ -34,21 +47,32 @@ def takes_strips(schema: Schema) -> bool:
 
 
 class Strips(NamedTuple):
-    """How large arrays are cut: along the first dimension, or as if they had only one (``flat``)."""
+    """How large arrays are cut: along the first dimension, or as if they had only one (``order`` is given)."""
 
     shape: tuple[int, ...]  # of the result
-    flat: bool
+    order: tuple[int, ...] | None  # the dimensions from the outermost in memory on
     length: int
     step: int
+
+    def laid(self, x: ndarray) -> ndarray:
+        """The array that is cut."""
+        if self.order is None:
+            return x
+        return (x.transpose(self.order) if x.ndim == len(self.order) else x).reshape(-1)
 
     def part(self, x: Any, strip: slice) -> Any:
         """An argument's part in a strip: the whole of what is broadcast, and of what is no array."""
         if type(x) is not ndarray or not x.ndim:
             return x
-        if self.flat:
-            x = x.reshape(-1)
-        is_cut = x.ndim == (1 if self.flat else len(self.shape)) and x.shape[0] == self.length
+        x = self.laid(x)
+        is_cut = x.ndim == (len(self.shape) if self.order is None else 1) and x.shape[0] == self.length
         return x[strip] if is_cut else x
+
+    def empty(self, dtype: np.dtype) -> ndarray:
+        """A new array for the result."""
+        if self.order is None:
+            return np.empty(self.shape, dtype)
+        return np.empty([self.shape[i] for i in self.order], dtype).transpose(np.argsort(self.order))
 
     def run(self, work: Callable[[slice], object], start: int = 0) -> None:
         """Call ``work`` for each strip, on all threads if there are many elements."""
@@ -69,11 +93,13 @@ def _cut(whole: slice, step: int) -> Iterator[slice]:
 def strips_of(values: Iterable[Any]) -> Strips | None:
     """How to cut the arrays among a call's arguments; None if they are few elements, not dense, or do not fit."""
     arrays = [x for x in values if type(x) is ndarray and x.ndim]
-    if not any(x.size > MANY for x in arrays) or not all(x.flags.c_contiguous and x.size for x in arrays):
+    if not any(x.size > MANY for x in arrays):
         return None
+    if not all(x.flags.c_contiguous and x.size for x in arrays):
+        return _of_other_order([x for x in arrays if x.size != 1])
     shape = max((x.shape for x in arrays), key=lambda shape: (len(shape), prod(shape)))
     if all(x.shape == shape or x.size == 1 for x in arrays):
-        return Strips(shape, True, prod(shape), STRIP)
+        return Strips(shape, tuple(range(len(shape))), prod(shape), STRIP)
     row = prod(shape[1:])
     if row > STRIP or any(x.ndim == len(shape) and x.shape[0] not in (1, shape[0]) for x in arrays):
         return None
@@ -81,7 +107,17 @@ def strips_of(values: Iterable[Any]) -> Strips | None:
         fits = np.broadcast_shapes(*(x.shape for x in arrays)) == shape
     except ValueError:  # the kernel says so in torch's words
         return None
-    return Strips(shape, False, shape[0], STRIP // row) if fits else None
+    return Strips(shape, None, shape[0], STRIP // row) if fits else None
+
+
+def _of_other_order(arrays: list[ndarray]) -> Strips | None:
+    """The strips of arrays of one shape that have their dimensions in one other order, without gaps."""
+    first = arrays[0]
+    if 1 in first.shape or any(x.shape != first.shape for x in arrays):
+        return None
+    order = tuple(sorted(range(first.ndim), key=lambda i: -first.strides[i]))
+    dense = all(x.transpose(order).flags.c_contiguous for x in arrays)
+    return Strips(first.shape, order, first.size, STRIP) if dense else None
 
 
 def in_strips(kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,12 +126,10 @@ def in_strips(kernel: Callable[..., Any]) -> Callable[..., Any]:
     def stripped(*args: Any, **kwargs: Any) -> Any:
         for x in args:
             if type(x) is ndarray and x.size > MANY:
-                target = WRITTEN.target
-                if type(target) is ndarray and not target.flags.c_contiguous:
-                    break  # torch visits elements in the target's order
                 strips = strips_of([*args, *kwargs.values()])
-                if strips is None:
-                    break
+                target = WRITTEN.target
+                if strips is None or (type(target) is ndarray and not _fits(strips, target)):
+                    break  # torch visits elements in the target's order
                 return _result(strips, kernel, args, kwargs)
         return kernel(*args, **kwargs)
 
@@ -107,25 +141,32 @@ def _result(strips: Strips, kernel: Callable[..., Any], args: tuple, kwargs: dic
         return kernel(*(strips.part(x, strip) for x in args), **{k: strips.part(x, strip) for k, x in kwargs.items()})
 
     def place(strip: slice) -> None:
-        flat[strip] = compute(strip)
+        laid[strip] = compute(strip)
 
     first = compute(slice(0, strips.step))
     if any(type(x) is ndarray and np.may_share_memory(first, x) for x in (*args, *kwargs.values())):
         return kernel(*args, **kwargs)  # the operator returns its argument
-    out = np.empty(strips.shape, first.dtype)
-    flat = out.reshape(-1) if strips.flat else out
-    flat[: strips.step] = first
+    out = strips.empty(first.dtype)
+    laid = strips.laid(out)
+    laid[: strips.step] = first
     strips.run(place, strips.step)
     return out
 
 
+def _fits(strips: Strips, target: ndarray) -> bool:
+    """Whether a target's memory has the order that the strips have."""
+    if strips.order is None or target.ndim != len(strips.order):
+        return target.flags.c_contiguous
+    return target.transpose(strips.order).flags.c_contiguous
+
+
 def target_strips(target: Any, values: Iterable[Any]) -> Strips | None:
     """How to write a target strip by strip: as `strips_of`, if it has the result's shape and no part of an operand."""
-    if type(target) is not ndarray or target.size <= MANY or not target.flags.c_contiguous:
+    if type(target) is not ndarray or target.size <= MANY:
         return None
     given = [x for x in values if type(x) is ndarray]
     strips = strips_of(given)
-    if strips is None or strips.shape != target.shape:
+    if strips is None or strips.shape != target.shape or not _fits(strips, target):
         return None
     window = target.ctypes.data, target.shape, target.dtype
     others = (x for x in given if (x.ctypes.data, x.shape, x.dtype) != window)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.core.checks import check
-from torchnp.core.elementwise_strips import Strips, takes_strips, target_strips
+from torchnp.core.elementwise_strips import MANY, Strips, takes_strips, target_strips
 from torchnp.core.errors import cannot_cast
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
@@ -253,7 +253,8 @@ def _make_inplace_list(
         if isinstance(bound.get("scalars"), ndarray):  # keep the numbers from before any write
             bound = bound | {"scalars": bound["scalars"].copy()}
         narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, *FLOAT8S, complex32) for t in targets)
-        single = narrow or writes.inplace is not None or _one_by_one(targets, bound)
+        large = any(t.size > MANY for t in targets)
+        single = narrow or large or writes.inplace is not None or _one_by_one(targets, bound)
         for step in _steps(targets, bound) if single else [bound]:
             write(step, narrow)
         return targets if schema.returns else None
@@ -271,6 +272,8 @@ def _make_inplace_list(
             shared = _shares(into[0], (x for value in step.values() for x in tensors_of(value)))
         if narrow:
             step[numbers] = _all_rounded(step[numbers], into[0])
+        if len(into) == 1 and not shared and _write_lone_strips(step, into[0], source, source_schema, rule):
+            return
         try:
             values = call(source, source_schema, step)
         except FAILURES as error:
@@ -288,6 +291,26 @@ def _make_inplace_list(
             rule.write_inplace(target, value)
 
     return guarded(schema, run)
+
+
+def _write_lone_strips(
+    step: Bound, target: ndarray, source: Callable[..., Any], source_schema: Schema, rule: WriteRule
+) -> bool:
+    """Write the only tensor of a list strip by strip; return whether that was possible."""
+    ones = {k: v[0] if isinstance(v, (list, tuple)) and len(v) == 1 else v for k, v in step.items()}
+    strips = target_strips(target, ones.values())
+    if strips is None:
+        return False
+
+    def work(strip: slice) -> None:
+        parts = {k: [strips.part(ones[k], strip)] if ones[k] is not v else v for k, v in step.items()}
+        rule.write_inplace(strips.part(target, strip), call(source, source_schema, parts)[0])
+
+    try:
+        strips.run(work)
+    except FAILURES:  # before anything is written: the whole call has torch's error
+        return False
+    return True
 
 
 def _one_by_one(targets: list[ndarray], bound: Bound) -> bool:

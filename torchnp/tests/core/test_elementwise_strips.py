@@ -64,6 +64,19 @@ def test_broadcast_operands(op, kind, whole):
     assert bits(kernel(*args)) == bits(whole(kernel, *args))
 
 
+@pytest.mark.parametrize("op", ["digamma", "lerp.Tensor", "_add_relu.Tensor", "softplus_backward"])
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1)])
+def test_other_orders_of_dimensions(order, op, whole):
+    x = torch.rand(50, 60, 70).permute(order)
+    more = {"digamma": (), "lerp.Tensor": (x, x), "_add_relu.Tensor": (x,), "softplus_backward": (x, 1.0, 20.0)}[op]
+    args, kernel = tuple(to_numpy(a) if isinstance(a, torch.Tensor) else a for a in (x, *more)), table[f"aten::{op}"]
+    mine = kernel(*args)
+    assert bits(mine) == bits(whole(kernel, *args))
+    base, _, overload = op.partition(".")
+    torchs = getattr(getattr(torch.ops.aten, base), overload or "default")(x, *more)
+    assert mine.strides == tuple(4 * s for s in torchs.stride())
+
+
 def test_shapes_that_do_not_fit_are_refused_in_torchs_words():
     x = np.ones((300, 700), np.float32)
     with pytest.raises(RuntimeError, match=r"The size of tensor a \(700\) must match the size of tensor b \(699\)"):
@@ -89,6 +102,25 @@ def test_outs_and_targets(op, whole):
         assert np.array_equal(target, want.astype(target.dtype))
 
 
+@pytest.mark.parametrize(
+    "op", ["add_.List", "lerp_.ScalarList", "addcmul_.Scalar", "sqrt_", "clamp_min_.ScalarList", "copy_"]
+)
+def test_lists_of_targets(op):
+    torch.manual_seed(1)
+    lists = [[torch.rand(*s) + 0.5 for s in ((300, 700), (3,), (120_000,))] for _ in range(3)]
+    more = {
+        "add_.List": (lists[1],), "lerp_.ScalarList": (lists[1], [0.25, 2.0, 0.75]), "addcmul_.Scalar": (*lists[1:], 2),
+        "sqrt_": (), "clamp_min_.ScalarList": ([0.75, 1, 0.8],), "copy_": (lists[2],),
+    }[op]  # fmt: skip
+    mine = [t.numpy().copy() for t in lists[0]]
+    given = [[x.numpy() if isinstance(x, torch.Tensor) else x for x in m] if isinstance(m, list) else m for m in more]
+    table[f"aten::_foreach_{op}"](mine, *given)
+    base, _, overload = op.partition(".")
+    getattr(getattr(torch.ops.aten, f"_foreach_{base}"), overload or "default")(lists[0], *more)
+    for a, b in zip(mine, lists[0], strict=True):
+        np.testing.assert_allclose(a, b.numpy(), 1e-6)
+
+
 def test_an_out_of_another_shape_is_resized():
     row = np.ones(1022, np.float32)
     out = np.empty((1022, 1022), bool)
@@ -105,9 +137,10 @@ def test_an_operand_that_is_part_of_the_target_is_refused():
 
 def test_what_is_cut():
     x = np.ones((STRIP, 2), np.float32)
-    assert strips_of([x, x]) == ((STRIP, 2), True, 2 * STRIP, STRIP)
-    assert strips_of([x, x[0]]) == ((STRIP, 2), False, STRIP, STRIP // 2)
-    assert strips_of([x[: STRIP // 2]]) is strips_of([x[::2]]) is strips_of([x.T, x.T]) is None
+    assert strips_of([x, x]) == ((STRIP, 2), (0, 1), 2 * STRIP, STRIP)
+    assert strips_of([x, x[0]]) == ((STRIP, 2), None, STRIP, STRIP // 2)
+    assert strips_of([x.T, x.T]) == ((2, STRIP), (1, 0), 2 * STRIP, STRIP)
+    assert strips_of([x[: STRIP // 2]]) is strips_of([x[::2]]) is strips_of([x, x.reshape(2, -1).T]) is None
     assert not takes_strips(table["aten::sum"].schema) and not takes_strips(table["aten::bernoulli"].schema)
     assert takes_strips(table["aten::digamma"].schema)
 
