@@ -37,8 +37,12 @@ POOL = (1 << 17) - 1  # values that are drawn and then repeated: a prime, so tha
 LISTS = ("own", "models")  # sources that are lists of calls of many overloads
 PREFERRED = ("float32", "complex64", "int64", "float64", "bool")
 
-# torch reads beyond their arguments, or ends the process, if lengths or positions do not fit the sizes.
-UNCHECKED = ("segment_reduce", "_segment_reduce", "_convert_indices_from_csr_to_coo", "_dyn_quant_matmul", "_jagged")
+# torch reads beyond their arguments, ends the process or gives what memory held, if sizes, lengths or positions do not fit.
+UNCHECKED = (
+    "segment_reduce", "_segment_reduce", "_convert_indices_from_csr_to_coo", "_dyn_quant_matmul", "_jagged",
+    "_nnpack_spatial_convolution", "_cholesky_solve_helper", "_convolution_double_backward", "_sobol_engine",
+    "_transform_bias_rescale_qkv", "_reshape_alias",
+)  # fmt: skip
 # Their answer is defined for sorted numbers alone, which new values are not.
 OF_ORDER = ("bucketize", "searchsorted")
 
@@ -77,14 +81,17 @@ def run_large(task: Task, recorder: Recorder, seed: int) -> Iterator[None]:
     if source.startswith("layers/"):
         yield from layers.run_layer(source.removeprefix("layers/"), recorder, LEAST)
         return
-    ops = [op for op, place in home().items() if place == source and recorder.wanted(op)]
-    bases = recorded(Task(source, task.dtype), frozenset(ops), seed)
+    ops = [op for op, place in home().items() if place == source and recorder.wanted(op) and can_be_scaled(op)]
+    bases = recorded(Task(source, task.dtype), frozenset(ops), seed) if ops else {}
     for op in ops:
-        if is_trusting(op) or op.partition("::")[2].startswith((*UNCHECKED, *OF_ORDER)):
-            continue
         for case in scaled(op, bases[op]):
             recorder.sink(replace(case, source=task.source, sample_dtype=case.dtype, digest=""))
         yield
+
+
+def can_be_scaled(op: str) -> bool:
+    """Return whether torch checks all that an overload's arguments must be."""
+    return not (is_trusting(op) or op.partition("::")[2].startswith((*UNCHECKED, *OF_ORDER)))
 
 
 def recorded(task: Task, ops: frozenset[str], seed: int) -> dict[str, list[Case]]:
@@ -94,7 +101,7 @@ def recorded(task: Task, ops: frozenset[str], seed: int) -> dict[str, list[Case]
 
     def keep(case: Case) -> None:
         key = case.op, tuple(a.shape for a in case.arrays())
-        if key not in shapes and len(found[case.op]) < BASES and can_be_scaled(case):
+        if key not in shapes and len(found[case.op]) < BASES and is_base(case):
             shapes.add(key)
             found[case.op].append(case)
 
@@ -109,7 +116,7 @@ def recorded(task: Task, ops: frozenset[str], seed: int) -> dict[str, list[Case]
     return found
 
 
-def can_be_scaled(case: Case) -> bool:
+def is_base(case: Case) -> bool:
     """Return whether each array has memory of its own and elements, and one has dimensions."""
     arrays = case.arrays()
     alone = len({a.buffer for a in arrays}) == len(arrays)

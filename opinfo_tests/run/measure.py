@@ -32,6 +32,8 @@ def measured(case: Case, oracle: Backend, backend: Backend) -> dict[str, float]:
             for key, one in both.items():
                 with metered(one, timed) as figures:
                     one.execute(case)
+                if not figures:  # it could not even make the arguments, as when memory is short
+                    return {}
                 least[key] = min(least[key], *figures)
             if time.perf_counter() - begun > SECONDS:
                 break
@@ -41,7 +43,7 @@ def measured(case: Case, oracle: Backend, backend: Backend) -> dict[str, float]:
                 for key, one in both.items():
                     with metered(one, peak) as figures:
                         one.execute(case)
-                    found[f"{key}mib"] = round(max(figures) / (1 << 20), 3)
+                    found[f"{key}mib"] = round(max(figures, default=0.0) / (1 << 20), 3)
     return found
 
 
