@@ -168,9 +168,43 @@ def erf_of_half(x: ndarray) -> ndarray:
     return np.copysign(fast_fma(-in_double(np.exp, -(x * x)) * t, powers, one), x)
 
 
+# erfc(x) = exp(-x * x) * t * P(t) with t = 3 / (3 + x), highest degree first: within 3e-9 of its value from 0 to 11, where
+# float32 has no smaller numbers; fitted to SciPy's erfcx by least squares with Lawson's weights.
+_SCALED = (
+    0.0547006195625648,
+    -0.2866030601404501,
+    0.5226102182472031,
+    -0.4235423423022513,
+    0.38868779079506394,
+    0.006142513957232476,
+    0.18931084980086016,
+    0.17204348290662078,
+    0.188610172138891,
+    0.18803975202703763,
+)
+
+
 def erfc(x: ndarray) -> ndarray:
-    """``1 - erf(x)``, without its cancellation."""
-    return scipy_special("erfc")(x) if x.dtype == dt.float32 else _erfc(x)
+    """``1 - erf(x)``, without its cancellation; of many float32 numbers by exp in double."""
+    if x.dtype != dt.float32:
+        return _erfc(x)
+    if x.size < MANY:
+        return scipy_special("erfc")(x)
+    return in_strips(_scaled_by_exp, x, _TILE)
+
+
+def _scaled_by_exp(x: ndarray, out: ndarray) -> None:
+    size = np.abs(x).astype(np.float64)
+    t = size + 3
+    np.divide(3, t, t)
+    value = np.multiply(t, _SCALED[0])
+    for c in _SCALED[1:]:
+        value += c
+        value *= t
+    np.multiply(size, size, size)
+    np.negative(size, size)
+    value *= np.exp(size, size)
+    out[...] = np.where(x < 0, 2 - value, value)
 
 
 def erfcx(x: ndarray) -> ndarray:
