@@ -80,7 +80,8 @@ def make_inplace(
                 bound = bind(schema, args, kwargs)
                 refuse_otherwise(target, bound, lambda b: call(source, schema, b), rule, writes.dtype_before_target)
                 raise
-            strips = target_strips(target, (*args, *kwargs.values())) if by_strips and not shared else None
+            large = by_strips and not shared and target.size > MANY
+            strips = target_strips(target, (*args, *kwargs.values())) if large else None
             if strips is not None:
                 _write_strips(strips, source, rule, target, args, kwargs)
                 return target

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchnp.core.elementwise_strips import Strips, takes_strips, target_strips
+from torchnp.core.elementwise_strips import MANY, Strips, takes_strips, target_strips
 from torchnp.core.errors import shape_text
 from torchnp.core.schema import Argument, Schema
 from torchnp.core.write_spec import Bound, Precheck, WriteSpec, resize
@@ -110,8 +110,10 @@ def make_out(
             )
         if left and len(left) == len(targets):
             return targets[0] if len(schema.returns) == 1 else tuple(targets)
-        strips = target_strips(targets[0], [x for name, x in bound.items() if name not in names]) if by_strips else None
-        if strips is not None and not left:
+        strips = None
+        if by_strips and not left and targets[0].size > MANY:
+            strips = target_strips(targets[0], [x for name, x in bound.items() if name not in names])
+        if strips is not None:
             _write_strips(strips, plan, source, source_schema, bound, inputs)
             return targets[0]
         results = _compute(plan, source, source_schema, bound, targets[0], _first(inputs))
