@@ -111,7 +111,7 @@ def make_out(
         if left and len(left) == len(targets):
             return targets[0] if len(schema.returns) == 1 else tuple(targets)
         strips = None
-        if by_strips and not left and targets[0].size > MANY:
+        if by_strips and not left and isinstance(targets[0], ndarray) and targets[0].size > MANY:
             strips = target_strips(targets[0], [x for name, x in bound.items() if name not in names])
         if strips is not None:
             _write_strips(strips, plan, source, source_schema, bound, inputs)
