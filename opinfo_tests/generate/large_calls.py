@@ -41,7 +41,7 @@ PREFERRED = ("float32", "complex64", "int64", "float64", "bool")
 UNCHECKED = (
     "segment_reduce", "_segment_reduce", "_convert_indices_from_csr_to_coo", "_dyn_quant_matmul", "_jagged",
     "_nnpack_spatial_convolution", "_cholesky_solve_helper", "_convolution_double_backward", "_sobol_engine",
-    "_transform_bias_rescale_qkv", "_reshape_alias",
+    "_transform_bias_rescale_qkv", "_reshape_alias", "lstm", "gru", "rnn_", "mkldnn_rnn", "slow_conv",
 )  # fmt: skip
 # Their answer is defined for sorted numbers alone, which new values are not.
 OF_ORDER = ("bucketize", "searchsorted")

@@ -82,11 +82,11 @@ def test_a_layer_is_recorded_as_it_calls(name):
 
 
 def test_time_and_memory_of_a_call():
-    x = np.random.default_rng(0).random((1 << 20,), np.float32)
+    x = np.random.default_rng(0).random((1 << 22,), np.float32)
     found = measure.measured(case_of("aten::exp", x), TorchDevice("cpu"), load_backend("table"))
     assert found["ms"] > 0 < found["torch_ms"]
     if measure.can_measure_memory():
-        assert 3.5 < found["torch_mib"] < 6  # the result has four
+        assert 12 < found["torch_mib"] < 24  # the result has 16
 
 
 def test_the_summary_lists_what_takes_far_more():

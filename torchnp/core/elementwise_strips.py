@@ -136,6 +136,16 @@ def in_strips(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return stripped
 
 
+def _keeps_order(strips: Strips, kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether a kernel's result has the order of its arguments: not so of `pow` with a number as its base."""
+
+    def corner(x: Any) -> Any:
+        return x[(slice(0, 2),) * x.ndim].copy(order="K") if type(x) is ndarray and x.shape == strips.shape else x
+
+    found = kernel(*map(corner, args), **{name: corner(x) for name, x in kwargs.items()})
+    return found.ndim == len(strips.shape) and found.transpose(strips.order).flags.c_contiguous
+
+
 def _result(strips: Strips, kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> ndarray:
     def compute(strip: slice) -> ndarray:
         return kernel(*(strips.part(x, strip) for x in args), **{k: strips.part(x, strip) for k, x in kwargs.items()})
@@ -143,6 +153,9 @@ def _result(strips: Strips, kernel: Callable[..., Any], args: tuple, kwargs: dic
     def place(strip: slice) -> None:
         laid[strip] = compute(strip)
 
+    plain = strips.order is None or strips.order == tuple(range(len(strips.order)))
+    if not plain and not _keeps_order(strips, kernel, args, kwargs):
+        return kernel(*args, **kwargs)
     first = compute(slice(0, strips.step))
     if any(type(x) is ndarray and np.may_share_memory(first, x) for x in (*args, *kwargs.values())):
         return kernel(*args, **kwargs)  # the operator returns its argument

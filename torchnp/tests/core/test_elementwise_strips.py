@@ -72,6 +72,8 @@ def test_other_orders_of_dimensions(order, op, whole):
     args, kernel = tuple(to_numpy(a) if isinstance(a, torch.Tensor) else a for a in (x, *more)), table[f"aten::{op}"]
     mine = kernel(*args)
     assert bits(mine) == bits(whole(kernel, *args))
+    row_major = table["aten::pow.Scalar"](2.0, to_numpy(x)), table["aten::angle"](to_numpy(x + 1j))
+    assert all(found.flags.c_contiguous for found in row_major)
     base, _, overload = op.partition(".")
     torchs = getattr(getattr(torch.ops.aten, base), overload or "default")(x, *more)
     assert mine.strides == tuple(4 * s for s in torchs.stride())
