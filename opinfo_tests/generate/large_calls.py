@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from ..backends.torch_backend import TorchDevice
-from ..case import DTYPES, Array, Case, is_complex, is_float, leaves, map_tree, window
+from ..case import DTYPES, Array, Case, is_complex, is_float, map_tree, whole, window
 from ..schemas import all_schemas, is_of_matrices
 from . import layers
 from .drawable import is_trusting
@@ -103,7 +103,7 @@ def recorded(task: Task, ops: frozenset[str], seed: int) -> dict[str, list[Case]
         key = case.op, tuple(a.shape for a in case.arrays())
         if key not in shapes and len(found[case.op]) < BASES and is_base(case):
             shapes.add(key)
-            found[case.op].append(case)
+            found[case.op].append(with_outs(case))
 
     recorder = Recorder(ops.__contains__, keep)
     with warnings.catch_warnings():
@@ -117,18 +117,30 @@ def recorded(task: Task, ops: frozenset[str], seed: int) -> dict[str, list[Case]
 
 
 def is_base(case: Case) -> bool:
-    """Return whether each array has memory of its own and elements, and one has dimensions."""
+    """Return whether each array has memory of its own, and all but outs have elements; one has dimensions."""
     arrays = case.arrays()
     alone = len({a.buffer for a in arrays}) == len(arrays)
-    return (
-        alone
-        and any(a.shape and a.size for a in arrays)
-        and not any(0 in a.shape for a in arrays if not is_written(case, a))
-    )
+    outs = [case.kwargs.get(name) for name in outs_of(case.op)]
+    inputs = [a for a in arrays if not any(a is out for out in outs)]
+    return alone and any(a.shape for a in inputs) and all(a.size for a in inputs)
 
 
-def is_written(case: Case, array: Array) -> bool:
-    return case.op.endswith("out") and any(array in leaves(v) for v in case.kwargs.values())
+def outs_of(op: str) -> list[str]:
+    return [a.name for a in all_schemas()[op].args if a.is_out]
+
+
+def with_outs(case: Case, results: list[np.ndarray] | None = None) -> Case:
+    """Return the case with new outs for these results, or none yet: torch writes beyond those of some other shapes."""
+    names = outs_of(case.op)
+    if not names or any(type(case.kwargs.get(name)) is not Array for name in names):
+        return case
+    if results is None:
+        results = [np.empty(0, DTYPES[case.kwargs[name].dtype]) for name in names]
+    buffers, kwargs = list(case.buffers), dict(case.kwargs)
+    for name, result in zip(names, results, strict=False):
+        at = kwargs[name].buffer
+        buffers[at], kwargs[name] = whole(np.zeros(result.shape, result.dtype), at)
+    return replace(case, kwargs=kwargs, buffers=buffers, digest="")
 
 
 def scaled(op: str, bases: list[Case]) -> list[Case]:
@@ -146,7 +158,7 @@ def scaled(op: str, bases: list[Case]) -> list[Case]:
             large = way(case, elements)
             if large is None or tuple(a.shape for a in large.arrays()) in shapes:
                 break
-            seconds, largest = tried(large, torch_cpu)
+            large, seconds, largest = tried(large, torch_cpu)
             tries += 1
             if not LEAST <= largest <= MOST or seconds > TOO_LONG:
                 break
@@ -159,15 +171,16 @@ def scaled(op: str, bases: list[Case]) -> list[Case]:
     return found
 
 
-def tried(case: Case, torch_cpu: TorchDevice) -> tuple[float, int]:
-    """Run a call on torch; return its seconds and the elements of its largest array, 0 if torch refuses it."""
+def tried(case: Case, torch_cpu: TorchDevice) -> tuple[Case, float, int]:
+    """Run a call on torch; return it with fitting outs, its seconds, and its largest array's size, 0 if it is refused."""
     with limited_memory(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         seen = torch_cpu.execute(case)
     if seen.error:
-        return seen.seconds, 0
-    sizes = [r.size for r in seen.results if isinstance(r, np.ndarray)]
-    return seen.seconds, max([*sizes, *(a.size for a in case.arrays())])
+        return case, seen.seconds, 0
+    results = [r for r in seen.results if isinstance(r, np.ndarray)]
+    sizes = [*(r.size for r in results), *(a.size for a in case.arrays())]
+    return with_outs(case, results), seen.seconds, max(sizes)
 
 
 @contextmanager
