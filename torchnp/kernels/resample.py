@@ -66,13 +66,18 @@ def nearest(size: int, out: int, scale: float | None, exact: bool, shortcut: boo
     return np.minimum(index, size - 1)
 
 
+def _floor(at: ndarray) -> ndarray:
+    """Positions rounded down; torch rounds those in double to float before, far from 0 to the next whole number."""
+    return np.floor(at.astype(np.float32))
+
+
 @functools.lru_cache(maxsize=256)
 def linear(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
     """Linear interpolation of the two neighbours."""
     if size == out:
         return Sampling(np.arange(out)[:, None], np.ones((out, 1), dtype))
     at = np.maximum(positions(size, out, align_corners, scale, dtype), dtype.type(0))
-    low = np.minimum(np.floor(at).astype(np.int64), size - 1)
+    low = np.minimum(_floor(at).astype(np.int64), size - 1)
     share = np.clip(at - low.astype(dtype), 0, 1).astype(dtype)
     high = np.minimum(low + 1, size - 1)
     return Sampling(np.stack([low, high], 1), np.stack([1 - share, share], 1))
@@ -93,7 +98,7 @@ def _outer(x: ndarray, a: np.number, fused: Callable[..., ndarray] = fast_fma) -
 def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
     """Cubic convolution of four neighbours, with a = -0.75; the edge stands for neighbours outside."""
     at = positions(size, out, align_corners, scale, dtype)
-    low = np.minimum(np.floor(at), size - 1).astype(dtype)
+    low = np.minimum(_floor(at), size - 1).astype(dtype)
     near = np.clip(at - low, 0, 1).astype(dtype)
     far, a = 1 - near, dtype.type(-0.75)
     weight = np.stack([_outer(near + 1, a), _inner(near, a), _inner(far, a), _outer(far + 1, a)], 1)
@@ -192,10 +197,27 @@ def sample_bytes(x: ndarray, axis: int, s: Sampling) -> ndarray:
     return np.clip(y >> bits, 0, 255).astype(np.uint8)
 
 
+DENSE = 1 << 20  # elements of a matrix of weights, most of which are 0
+
+
+def _unsample_sparse(g: ndarray, axis: int, size: int, s: Sampling) -> ndarray:
+    """`unsample` between long axes: by the weights that are not 0."""
+    from scipy.sparse import csr_array
+
+    weight = s.weight if s.count is None else np.where(np.arange(s.index.shape[1]) < s.count[:, None], s.weight, 0)
+    columns = np.broadcast_to(np.arange(len(s.index))[:, None], s.index.shape)
+    matrix = csr_array((weight.reshape(-1), (s.index.reshape(-1), columns.reshape(-1))), (size, len(s.index)))
+    turned = np.moveaxis(g, axis, 0)
+    out = matrix @ turned.reshape(len(s.index), -1)
+    return np.ascontiguousarray(np.moveaxis(out.reshape(size, *turned.shape[1:]), 0, axis))
+
+
 def unsample(g: ndarray, axis: int, size: int, s: Sampling) -> ndarray:
     """The adjoint of `sample`: every output element gives its shares back."""
     if s.index.shape[1] == 1 and np.array_equal(s.index[:, 0], np.arange(size)):
         return g
+    if size * len(s.index) > DENSE:
+        return _unsample_sparse(g, axis, size, s)
     if np.isfinite(g).all():  # a dense matrix would spread nan and inf by 0 * inf
         matrix = np.zeros((size, s.index.shape[0]), g.dtype)
         np.add.at(matrix, (s.index, np.arange(s.index.shape[0])[:, None]), s.weight)

@@ -151,3 +151,23 @@ def test_erfc_of_few_and_many():
     spacing = np.spacing(exact[:-5][normal].astype(np.float32))
     assert (np.abs(many[:-5][normal] - exact[:-5][normal]) <= spacing).all()
     np.testing.assert_allclose(many[:-5][normal], few[normal], 3e-6)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("sizes", [(131_070, 65_535), (40_000, 20_001), (20_001, 40_000), (9_000, 31)], ids=str)
+def test_long_signals_and_their_gradients(sizes, align_corners):
+    """torch rounds positions to float before it rounds them down, of doubles too."""
+    size, out = sizes
+    torch.manual_seed(0)
+    for op, shape, of in (("linear1d", (1, 2, size), [out]), ("bilinear2d", (1, 1, 2, size), [3, out])):
+        x = torch.rand(shape, dtype=torch.float64)
+        forward, backward = f"upsample_{op}", f"upsample_{op}_backward"
+        torchs = getattr(torch.ops.aten, forward).default(x, of, align_corners)
+        np.testing.assert_allclose(
+            table[f"aten::{forward}"](x.numpy(), of, align_corners), torchs.numpy(), 1e-12, 1e-12
+        )
+        gradient = torch.rand_like(torchs)
+        torchs = getattr(torch.ops.aten, backward).default(gradient, of, list(shape), align_corners)
+        mine = table[f"aten::{backward}"](gradient.numpy(), of, list(shape), align_corners)
+        np.testing.assert_allclose(mine, torchs.numpy(), 1e-9, 1e-12)
+        assert mine.strides == tuple(8 * s for s in torchs.stride())
