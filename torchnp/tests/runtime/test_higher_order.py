@@ -12,6 +12,7 @@ from torch._higher_order_ops.map import map as map_over
 from torch.utils import _pytree as pytree
 
 import torchnp
+from torchnp.core.target import parse
 from torchnp.runtime import ProgramError
 from torchnp.runtime.graph import parse_graph
 from torchnp.runtime.loading import link
@@ -129,6 +130,8 @@ def test_effects_happen(capsys):
         assert np.array_equal(ours(np.ones(2, "f4"), np.float32(2.5)), [2, 2])
         assert capsys.readouterr().out == "2.0 {and} 2.5, 3\n"
     ours = torchnp.load(exported.archive(torch.export.export(Asserted(), (torch.eye(2) + 1,)).run_decompositions()))
+    if parse(torch.__version__) < (2, 13):
+        return  # torch leaves the check of the inverse out
     assert "aten::_linalg_check_errors" in {r.name for r in ours.requires()}
     with pytest.raises(RuntimeError, match="must be positive"):
         ours(-np.eye(2, dtype="f4"))

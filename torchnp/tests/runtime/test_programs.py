@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 import torchnp
+from torchnp.core.target import parse
 from torchnp.interop import to_numpy
 from torchnp.runtime import ProgramError
 from torchnp.tests.runtime import exported
@@ -55,6 +56,8 @@ def compare(program, name):
 
 @pytest.mark.parametrize("name", exported.CASES)
 def test_as_exported(name):
+    if name == "lstm" and parse(torch.__version__) < (2, 13):
+        pytest.skip("torch 2.12 does not export this LSTM: the shapes of its own decomposition do not fit")
     compare(exported.export(name), name)
 
 
