@@ -152,12 +152,38 @@ def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, nd
     check_bins(x, n, out, f"adaptive_max_pool{n}d")
     sizes = x.shape[-n:]
     v = dt.cast(x, dt.opmath(x.dtype))
-    if all(o and s % o == 0 for s, o in zip(sizes, out, strict=True)):
+    starts, lengths = zip(*map(bins, sizes, out), strict=True)
+    if x.size and math.prod(int(np.max(length, initial=0)) for length in lengths) > MANY_TAPS:
+        best, indices = _maxima_of_few_bins(v, starts, lengths)
+    elif all(o and s % o == 0 for s, o in zip(sizes, out, strict=True)):
         kernel = tuple(s // o for s, o in zip(sizes, out, strict=True))
         best, indices = max_pool(v, PoolWindows(kernel, kernel, (0,) * n, (1,) * n, sizes, out))
     else:
-        best, indices = _maxima(v, *zip(*map(bins, sizes, out), strict=True))
+        best, indices = _maxima(v, starts, lengths)
     return result(dt.cast(best, x.dtype), x, n), result(indices, x, n)
+
+
+MANY_TAPS = 64  # elements of a bin from which there are fewer bins than elements in one, or nearly so
+
+
+def _maxima_of_few_bins(x: ndarray, starts: Sequence[ndarray], lengths: Sequence[ndarray]) -> tuple[ndarray, ndarray]:
+    """`_maxima`, bin by bin."""
+    n, out = len(starts), [len(start) for start in starts]
+    best = np.empty((*x.shape[:-n], *out), x.dtype)
+    indices = np.empty(best.shape, np.int64)
+    for place in np.ndindex(*out):
+        corner = [int(start[i]) for start, i in zip(starts, place, strict=True)]
+        window = [slice(c, c + int(length[i])) for c, length, i in zip(corner, lengths, place, strict=True)]
+        part = x[(..., *window)]
+        flat = np.ascontiguousarray(part).reshape(*x.shape[:-n], -1)
+        at = np.asarray(flat.argmax(-1))
+        value = np.take_along_axis(flat, at[..., None], -1)[..., 0]
+        last = flat.shape[-1] - 1 - np.isnan(flat[..., ::-1]).argmax(-1)
+        at = np.where(np.isnan(value), last, at)
+        best[(..., *place)] = value
+        found = np.unravel_index(at, part.shape[-n:])
+        indices[(..., *place)] = np.ravel_multi_index([f + c for f, c in zip(found, corner, strict=True)], x.shape[-n:])
+    return best, indices
 
 
 def _maxima(x: ndarray, starts: Sequence[ndarray], lengths: Sequence[Any]) -> tuple[ndarray, ndarray]:

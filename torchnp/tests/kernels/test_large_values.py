@@ -171,3 +171,29 @@ def test_long_signals_and_their_gradients(sizes, align_corners):
         mine = table[f"aten::{backward}"](gradient.numpy(), of, list(shape), align_corners)
         np.testing.assert_allclose(mine, torchs.numpy(), 1e-9, 1e-12)
         assert mine.strides == tuple(8 * s for s in torchs.stride())
+
+
+@pytest.mark.parametrize("kind", ["plain", "ties", "nan", "all -inf"])
+@pytest.mark.parametrize(
+    ("shape", "out"),
+    [
+        ((2, 3, 20, 30), (2, 3)), ((3, 20, 31), (2, 3)), ((2, 3, 8, 8), (1, 1)), ((2, 1, 8, 9), (1, 1)), ((0, 3, 20, 20), (2, 2)),
+        ((2, 3, 12, 13, 14), (2, 3, 2)), ((2, 3, 20, 20), (0, 2)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_maxima_of_few_bins(shape, out, kind):
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+    if kind == "ties":
+        x = x.round()
+    elif kind == "nan" and x.numel():
+        x.view(-1)[::37] = torch.nan
+    elif kind == "all -inf":
+        x.fill_(-torch.inf)
+    name = f"adaptive_max_pool{len(out)}d"
+    for mine, torchs in zip(
+        table[f"aten::{name}"](x.numpy(), out), getattr(torch.ops.aten, name).default(x, out), strict=True
+    ):
+        assert np.array_equal(mine, torchs.numpy(), equal_nan=True)
+        assert mine.strides == tuple(mine.itemsize * s for s in torchs.stride())
