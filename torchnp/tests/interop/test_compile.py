@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from torchnp import compiler
 from torchnp.compiler import aot, one_core
+from torchnp.core.target import parse
 from torchnp.tests.interop import models
 from torchnp.tests.runtime import exported
 
@@ -328,8 +329,9 @@ def test_saved_values_are_freed():
 
 
 def test_errors_are_torchs():
-    with pytest.raises(torch.linalg.LinAlgError, match="singular"):
-        compiled(lambda x: torch.linalg.inv(x))(torch.zeros(2, 2))
+    if parse(torch.__version__) >= (2, 13):  # before, torch left the check of the inverse out
+        with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+            compiled(lambda x: torch.linalg.inv(x))(torch.zeros(2, 2))
 
     def positive(x):
         torch._assert_async((x > 0).all(), "must be positive")

@@ -66,7 +66,7 @@ def test_every_backward_with_undefined_gradients():
             for defined in ((), (0,), (1,)):
                 try:
                     want = backward_with(op, sample, defined, contextlib.nullcontext())
-                except RuntimeError:  # what torch refuses itself
+                except (RuntimeError, ValueError):  # what torch refuses itself
                     continue
                 tried += 1
                 if backward_with(op, sample, defined, NumpyMode()) != want:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch")
+from torchnp.core.target import parse  # noqa: E402
 from torchnp.interop import NumpyMode  # noqa: E402
 from torchnp.tests.interop.models import CASES, OPTIMIZERS, build, step  # noqa: E402
 
@@ -52,6 +53,11 @@ def test_every_op_agrees_with_torch(name):
     check_all_by_kernels(mode)
 
 
+@pytest.mark.xfail(
+    parse(torch.__version__) < (2, 13),
+    raises=RuntimeError,
+    reason="torch 2.12 fails an internal assertion if torchnp.rpc is imported",
+)
 @pytest.mark.parametrize("name", CASES)
 def test_inference_mode(name):
     model, batch = build(name, torch.float32, train=False)
