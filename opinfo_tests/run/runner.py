@@ -11,9 +11,10 @@ from typing import Any
 from ..backends.backend import Backend, Seen
 from ..backends.torch_backend import TorchDevice
 from ..case import ORDER, Case
+from ..generate.large_calls import run_large
 from ..generate.samples.opinfo import samples_of
 from ..generate.samples.recording import Recorder
-from ..generate.task import Task
+from ..generate.task import LARGE, Task
 from ..judge.unspecified import excused_by_reference, recheck_unspecified
 from ..judge.verdict import Verdict, judge
 from ..report.report import GOOD, REFUSED
@@ -193,7 +194,10 @@ def run_one(task: Task, judge_: Judge) -> Done:
         return run_held(task, judge_, o.store)
     recorder = Recorder(judge_.wanted, judge_.take, relay=not task.is_drawn)
     count, error = 0, ""
-    steps = samples_of(task, recorder, seed=o.seed, backward=o.backward, order=o.order)
+    if task.source.startswith(LARGE):
+        steps = run_large(task, recorder, o.seed)
+    else:
+        steps = samples_of(task, recorder, seed=o.seed, backward=o.backward, order=o.order)
     while True:
         try:
             next(steps)

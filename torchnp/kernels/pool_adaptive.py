@@ -173,7 +173,7 @@ def _maxima_of_few_bins(x: ndarray, starts: Sequence[ndarray], lengths: Sequence
     indices = np.empty(best.shape, np.int64)
     for place in np.ndindex(*out):
         corner = [int(start[i]) for start, i in zip(starts, place, strict=True)]
-        window = [slice(c, c + int(length[i])) for c, length, i in zip(corner, lengths, place, strict=True)]
+        window: Any = [slice(c, c + int(length[i])) for c, length, i in zip(corner, lengths, place, strict=True)]
         part = x[(..., *window)]
         flat = np.ascontiguousarray(part).reshape(*x.shape[:-n], -1)
         at = np.asarray(flat.argmax(-1))

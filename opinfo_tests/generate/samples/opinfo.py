@@ -21,7 +21,7 @@ from torchnp.core.libraries import PREFIXES
 from ... import namespaces
 from ...backends.torch_backend import DTYPE_NAMES, TORCH_DTYPES
 from ...case import ORDER
-from ..task import BROKEN, GIVEN, LARGE, Task, reseed
+from ..task import BROKEN, GIVEN, Task, reseed
 from . import model_calls, plugin_samples
 from .recording import Recorder, out_like
 
@@ -171,11 +171,6 @@ def samples_of(
         return
     if task.source == model_calls.SOURCE:
         yield from model_calls.run_models(task.dtype, recorder)
-        return
-    if task.source.startswith(LARGE):
-        from ..large_calls import run_large
-
-        yield from run_large(task, recorder, seed)
         return
     if task.source.startswith(GIVEN):
         yield from plugin_samples.run_given(task.source, task.dtype, recorder)
