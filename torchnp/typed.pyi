@@ -2073,7 +2073,7 @@ class _aten__foreach_cos_:
 class _aten__foreach_cosh:
     """``aten::cosh``, for each tensor of a list.
 
-    Like ``numpy.cosh``, with 1 known difference: ``torchnp explain _foreach_cosh``."""
+    Like ``numpy.cosh``, with 2 known differences: ``torchnp explain _foreach_cosh``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2093,7 +2093,7 @@ class _aten__foreach_cosh:
 class _aten__foreach_cosh_:
     """``aten::_foreach_cosh``, written into its first argument.
 
-    Like ``numpy.cosh``, with 1 known difference: ``torchnp explain _foreach_cosh_``."""
+    Like ``numpy.cosh``, with 2 known differences: ``torchnp explain _foreach_cosh_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -3238,7 +3238,7 @@ class _aten__foreach_sin_:
 class _aten__foreach_sinh:
     """``aten::sinh``, for each tensor of a list.
 
-    Like ``numpy.sinh``, with 1 known difference: ``torchnp explain _foreach_sinh``."""
+    Like ``numpy.sinh``, with 2 known differences: ``torchnp explain _foreach_sinh``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3258,7 +3258,7 @@ class _aten__foreach_sinh:
 class _aten__foreach_sinh_:
     """``aten::_foreach_sinh``, written into its first argument.
 
-    Like ``numpy.sinh``, with 1 known difference: ``torchnp explain _foreach_sinh_``."""
+    Like ``numpy.sinh``, with 2 known differences: ``torchnp explain _foreach_sinh_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -9839,7 +9839,7 @@ class _aten_cos_:
 class _aten_cosh:
     """Elementwise ``cosh``.
 
-    Like ``numpy.cosh``, with 1 known difference: ``torchnp explain cosh``."""
+    Like ``numpy.cosh``, with 2 known differences: ``torchnp explain cosh``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -9859,7 +9859,7 @@ class _aten_cosh:
 class _aten_cosh_:
     """``aten::cosh``, written into its first argument.
 
-    Like ``numpy.cosh``, with 1 known difference: ``torchnp explain cosh_``."""
+    Like ``numpy.cosh``, with 2 known differences: ``torchnp explain cosh_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -21998,7 +21998,7 @@ class _aten_sinc_:
 class _aten_sinh:
     """Elementwise ``sinh``.
 
-    Like ``numpy.sinh``, with 1 known difference: ``torchnp explain sinh``."""
+    Like ``numpy.sinh``, with 2 known differences: ``torchnp explain sinh``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22018,7 +22018,7 @@ class _aten_sinh:
 class _aten_sinh_:
     """``aten::sinh``, written into its first argument.
 
-    Like ``numpy.sinh``, with 1 known difference: ``torchnp explain sinh_``."""
+    Like ``numpy.sinh``, with 2 known differences: ``torchnp explain sinh_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
