@@ -7,7 +7,9 @@ they do not leave the processor's cache. The peak is the result and a few strips
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from math import prod
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,24 +23,19 @@ STRIP = 1 << 16  # elements: a multiple of every vector's length, so that only t
 MANY = STRIP + STRIP // 2  # elements from which arrays are cut: no strip is shorter than half of the others
 _OF_PLACES = frozenset({"axis", "dim", "dims", "memory_format"})  # arguments by which an element's place matters
 
-# torch does not tag these as pointwise.
-_UNTAGGED = (
-    "_add_relu elu_backward floor_divide hardshrink_backward hardsigmoid_backward hardswish hardswish_backward "
-    "hardtanh_backward leaky_relu_backward rsub silu_backward softplus_backward softshrink_backward"
-)
-_PRIMS = (
-    "acos acosh add asin asinh atan atan2 atanh bessel_i0 bessel_i0e bessel_i1 bessel_i1e bessel_j0 bessel_j1 bitwise_and "
-    "bitwise_or bitwise_xor cbrt ceil cos cosh div eq erf erf_inv erfc erfcx exp expm1 floor fmod gcd ge gt isfinite le "
-    "lgamma log log10 log1p lt mul ndtri ne neg pow remainder round shift_left shift_right_arithmetic sin sinh "
-    "spherical_bessel_j0 sqrt sub tan tanh where zeta"
-)
-_OURS = {"aten": frozenset(_UNTAGGED.split()), "prims": frozenset(_PRIMS.split())}
+DATA = Path(__file__).parent.parent / "data" / "pointwise.tsv"
+
+
+@cache
+def untagged() -> frozenset[str]:
+    """The packets of operators that are elementwise though torch does not tag them as pointwise."""
+    return frozenset(DATA.read_text(encoding="utf-8").split())
 
 
 def takes_strips(schema: Schema) -> bool:
     """Whether each element of the only result depends on the arguments' elements at its place alone."""
     return (
-        ("pointwise" in schema.tags or schema.base in _OURS.get(schema.namespace, ()))
+        ("pointwise" in schema.tags or schema.packet in untagged())
         and "nondeterministic_seeded" not in schema.tags
         and [str(r) for r in schema.returns] == ["Tensor"]
         and not any(a.name in _OF_PLACES or a.type.startswith(("Tensor[", "Tensor?[")) for a in schema.args)
