@@ -93,6 +93,7 @@ class Array:
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return prod(self.shape)
 
     def on(self, buffers: list[np.ndarray]) -> np.ndarray:

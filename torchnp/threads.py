@@ -7,6 +7,7 @@ depend on the number of threads: parts are cut the same way for any number, and 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import ctypes
 import os
 import threading
@@ -147,7 +148,8 @@ def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
     try:
         with contextlib.suppress(RuntimeError):  # the pool or the interpreter is shutting down
             for _ in range(more):
-                others.append(pool.submit(run))
+                # The version of torch that a `table_for` follows is in the caller's context.
+                others.append(pool.submit(contextvars.copy_context().run, run))
         run()
     finally:
         # Workers that have not started have nothing left to do.

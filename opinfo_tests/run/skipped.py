@@ -64,6 +64,9 @@ def by_option(
     a: argparse.Namespace, tally: Tally, tasks: Collection[Task], ops: Collection[str], dtypes: list[str], left: int
 ) -> Iterator[str]:
     """Yield what the command line excludes."""
+    if a.tier == "large":
+        yield "all calls but large ones (--tier large)"
+        return
     others = sorted(set(dtypes_of("all")) - set(dtypes) - {ERRORS})
     samples = not a.no_samples
     if others:

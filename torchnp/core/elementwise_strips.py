@@ -44,12 +44,16 @@ def takes_strips(schema: Schema) -> bool:
 
 
 class Strips(NamedTuple):
-    """How large arrays are cut: along the first dimension, or as if they had only one (``order`` is given)."""
+    """How large arrays are cut.
+
+    Arrays of one shape and memory order are cut as if they had one dimension. If some are broadcast, arrays are cut along
+    their first dimension, and ``order`` is None.
+    """
 
     shape: tuple[int, ...]  # of the result
-    order: tuple[int, ...] | None  # the dimensions from the outermost in memory on
-    length: int
-    step: int
+    order: tuple[int, ...] | None  # its dimensions, the outermost in memory first
+    length: int  # of the dimension that is cut
+    step: int  # of it in a strip
 
     def laid(self, x: ndarray) -> ndarray:
         """The array that is cut."""
@@ -75,7 +79,12 @@ class Strips(NamedTuple):
         """Call ``work`` for each strip, on all threads if there are many elements."""
         size = prod(self.shape)
         some = max(piece(size) * self.length // (self.step * size), 1) * self.step if size >= LARGE else self.length
-        share(lambda part: [work(strip) for strip in _cut(part, self.step)], _cut(slice(start, self.length), some))
+
+        def each(part: slice) -> None:
+            for strip in _cut(part, self.step):
+                work(strip)
+
+        share(each, _cut(slice(start, self.length), some))
 
 
 def _cut(whole: slice, step: int) -> Iterator[slice]:
@@ -117,7 +126,7 @@ def _of_other_order(arrays: list[ndarray]) -> Strips | None:
     return Strips(first.shape, order, first.size, STRIP) if dense else None
 
 
-def in_strips(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def stripwise(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap an elementwise kernel: large arrays are computed strip by strip."""
 
     def stripped(*args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from torchnp._private import enter_quiet, leave_quiet
-from torchnp.core.elementwise_strips import in_strips, takes_strips
+from torchnp.core.elementwise_strips import stripwise, takes_strips
 from torchnp.core.error_classes import of_version
 from torchnp.core.fast_path import Quick, signature_of
 from torchnp.core.schema import RESERVED, Schema, is_torchs
@@ -86,7 +86,7 @@ class Row:
         settle = settle or identity
         made = wrap_kernel(self, schema, settle)
         if takes_strips(schema):
-            made = in_strips(made)
+            made = stripwise(made)
         if self.quick is not None:
             made = with_fast_path(self.quick, schema, made, identity if self.quick.placed else settle)
         return made if self.make is None else self.make(made, schema, settle)

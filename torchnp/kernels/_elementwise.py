@@ -17,7 +17,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import GAINED, broadcast_shapes, require
-from torchnp.core.elementwise_strips import in_strips
+from torchnp.core.elementwise_strips import stripwise
 from torchnp.core.errors import cannot_cast, found_dtype, not_implemented, output_shape
 from torchnp.core.python_scalars import number, scalar, tensor
 from torchnp.core.target import current, since
@@ -398,7 +398,7 @@ def _declare(
 
 def _stripped(function: Ufunc) -> Ufunc:
     """A function of several steps, strip by strip on large arrays; a ufunc is one step."""
-    return function if isinstance(function, np.ufunc) else in_strips(function)
+    return function if isinstance(function, np.ufunc) else stripwise(function)
 
 
 def finish(value: Any, out: np.dtype) -> ndarray:

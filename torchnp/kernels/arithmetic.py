@@ -191,9 +191,7 @@ def _quick_fmod(a: ndarray, b: ndarray) -> ndarray:
     np.trunc(quotient, quotient)
     far = np.isinf(divisor) | ~(np.abs(quotient) < _FAR)
     out = np.copysign((wide - quotient * divisor).astype(np.float32), a)
-    if far.any():
-        out[far] = np.fmod(*(np.broadcast_to(x, far.shape)[far] for x in (a, b)))
-    return out
+    return np.fmod(a, b, out=out, where=far)
 
 
 def _floor_divide(a: ndarray, b: ndarray) -> ndarray:

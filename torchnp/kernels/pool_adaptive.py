@@ -153,7 +153,8 @@ def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, nd
     sizes = x.shape[-n:]
     v = dt.cast(x, dt.opmath(x.dtype))
     starts, lengths = zip(*map(bins, sizes, out), strict=True)
-    if x.size and math.prod(int(np.max(length, initial=0)) for length in lengths) > MANY_TAPS:
+    taps = math.prod(int(np.max(length, initial=0)) for length in lengths)
+    if x.size and math.prod(out) < taps:
         best, indices = _maxima_of_few_bins(v, starts, lengths)
     elif all(o and s % o == 0 for s, o in zip(sizes, out, strict=True)):
         kernel = tuple(s // o for s, o in zip(sizes, out, strict=True))
@@ -163,11 +164,8 @@ def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, nd
     return result(dt.cast(best, x.dtype), x, n), result(indices, x, n)
 
 
-MANY_TAPS = 64  # elements of a bin from which there are fewer bins than elements in one, or nearly so
-
-
 def _maxima_of_few_bins(x: ndarray, starts: Sequence[ndarray], lengths: Sequence[ndarray]) -> tuple[ndarray, ndarray]:
-    """`_maxima`, bin by bin."""
+    """`_maxima`, bin by bin: faster if there are fewer bins than elements in one."""
     n, out = len(starts), [len(start) for start in starts]
     best = np.empty((*x.shape[:-n], *out), x.dtype)
     indices = np.empty(best.shape, np.int64)

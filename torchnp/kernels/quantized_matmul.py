@@ -10,7 +10,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import check_size
-from torchnp.kernels.numerics.products import product
+from torchnp.kernels.numerics.products import exact_product, product
 from torchnp.kernels.slicing import narrow
 from torchnp.layout.stride_rules import dense
 
@@ -49,16 +49,12 @@ def _precheck_int_mm(bound: Bound, outs: list[ndarray]) -> None:
     check(out.ndim == 2, f"int_mm_out_cpu: Expected result to be of dimension 2 but got {out.ndim}")
 
 
-_EXACT = (1 << 24) // (255 * 128)  # terms whose sum float32 holds exactly
-
-
 @kernel("_int_mm", like=np.matmul, differs=["int-mm-widens", "matrix-only"], writes=WriteSpec(out=_precheck_int_mm))
 def _int_mm(self, mat2):
     """Product of two int8 matrices in int32, which wraps; the first may be of uint8."""
     dim_of(self, 0), dim_of(mat2, 1)
     _check_int_mm(self, mat2)
-    exact = np.float32 if self.shape[1] <= _EXACT else np.float64
-    return np.matmul(self.astype(exact), mat2.astype(exact)).astype(np.int64).astype(np.int32)
+    return exact_product(self, mat2).astype(np.int32)
 
 
 @kernel("_weight_int8pack_mm", differs=["half-opmath"])

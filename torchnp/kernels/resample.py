@@ -144,7 +144,7 @@ def antialiased(mode: str, size: int, out: int, align_corners: bool, scale: floa
 # ---------------------------------------------------------------- sampling and its adjoint
 
 
-MANY_TAPS = 64  # of an output element
+MANY_TAPS = 64  # of an output element; fewer are added in torch's order
 
 
 def _sample_by_product(x: ndarray, axis: int, s: Sampling) -> ndarray:
@@ -161,7 +161,7 @@ def sample(x: ndarray, axis: int, s: Sampling) -> ndarray:
     """Weighted sums along one axis."""
     if s.index.shape[1] == 1 and (s.weight == 1).all():
         return x if np.array_equal(s.index[:, 0], np.arange(x.shape[axis])) else x.take(s.index[:, 0], axis)
-    if s.index.shape[1] > MANY_TAPS:
+    if s.index.shape[1] > max(MANY_TAPS, len(s.index)):
         return _sample_by_product(x, axis, s)
     shape = (-1, *[1] * (x.ndim - 1 - axis))
     y = x.take(s.index[:, 0], axis)

@@ -33,32 +33,19 @@ ndarray = np.ndarray
 
 
 def _triangular(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> ndarray:
-    batch = broadcast_shapes(b.shape[:-2], a.shape[:-2])
-    if b.size and small_matrices.are_many_small(batch, a.shape[-1]):
-        out = column_major((*batch, *b.shape[-2:]), b.dtype)
-        out[...] = small_matrices.solve_triangular(a, b, batch, upper, trans, unit)
-        return out
     trtrs: Any = lapack("trtrs", a.dtype) if b.size else None
 
     def solve(b: ndarray, a: ndarray) -> ndarray:
         x, info = trtrs(a, b, lower=not upper, trans=trans, unitdiag=unit)
         # LAPACK stops at a zero on the diagonal where torch's BLAS divides by it.
-        return _substituted(a, b, upper, trans, unit) if info > 0 else x
+        return small_matrices.solve_triangular(a, b, (), upper, trans, unit) if info > 0 else x
 
-    return solutions(solve, b, a)
-
-
-def _substituted(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> ndarray:
-    if trans:
-        a, upper = (a.T if trans == 1 else a.T.conj()), not upper
-    x = b.copy()
-    n = len(a)
-    for i in range(n - 1, -1, -1) if upper else range(n):
-        known = slice(i + 1, None) if upper else slice(None, i)
-        x[i] -= a[i, known] @ x[known]
-        if not unit:
-            x[i] /= a[i, i] if a[i, i] or a.dtype.kind == "f" else np.nan  # BLAS: 1 over a complex zero is nan
-    return x
+    batch = broadcast_shapes(b.shape[:-2], a.shape[:-2])
+    if not b.size or not small_matrices.are_many_small(batch, a.shape[-1]):
+        return solutions(solve, b, a)
+    out = column_major((*batch, *b.shape[-2:]), b.dtype)
+    out[...] = small_matrices.solve_triangular(a, b, batch, upper, trans, unit)
+    return out
 
 
 def _check_triangular(a: ndarray, b: ndarray, left: bool) -> None:

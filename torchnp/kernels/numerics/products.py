@@ -75,12 +75,16 @@ def blas_ready(x: ndarray) -> ndarray:
     return np.ascontiguousarray(x)
 
 
+def exact_product(a: ndarray, b: ndarray) -> ndarray:
+    """The int64 product of integers whose sums float64 holds exactly, by BLAS."""
+    return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(np.int64)
+
+
 def _integer_product(a: ndarray, b: ndarray) -> ndarray:
     """Integer product, for which NumPy has no BLAS: if float64 holds every partial sum, it is exact and far faster."""
     dtype, terms = a.dtype, a.shape[-1]
     if a.size * b.shape[-1] > 4096 and 2 * (8 * dtype.itemsize - 1) + max(terms, 1).bit_length() <= 52:
-        exact = np.matmul(a.astype(np.float64), b.astype(np.float64))
-        return np.asarray(exact).astype(np.int64).astype(dtype)
+        return exact_product(a, b).astype(dtype)
     return np.asarray(np.matmul(a, b))
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import torchnp
 from torchnp import threads
+from torchnp.core import target
 from torchnp.dtypes import bfloat16
 from torchnp.kernels.numerics.blocks import MANY, STRIP, choose
 from torchnp.parallel_elementwise import by_parts
@@ -262,3 +263,20 @@ def test_selections_by_bits_are_wheres(dtype, size):
         mine, theirs = choose(*args), np.where(*args)
         assert mine.dtype == theirs.dtype
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_threads_follow_the_version_of_their_caller():
+    """A `table_for` says in a context variable which version its kernels follow."""
+    torchnp.set_num_threads(4)
+    seen, waiting = set(), threading.Barrier(4)
+
+    def work(part):
+        waiting.wait(timeout=60)  # each part is another thread's
+        seen.add((threading.get_ident(), target.current()))
+
+    token = target._within.set((2, 12))
+    try:
+        share(work, range(4))
+    finally:
+        target._within.reset(token)
+    assert len(seen) == 4 and {version for _, version in seen} == {(2, 12)}

@@ -9,7 +9,7 @@ import torch
 
 import torchnp
 from torchnp.interop import to_numpy
-from torchnp.kernels import arithmetic, power, quantized_matmul, resample
+from torchnp.kernels import arithmetic, power, resample
 from torchnp.kernels.numerics import blocks, erf, products
 
 table = torchnp.table
@@ -55,12 +55,13 @@ def test_powers_of_special_values(times, dtype):
     mine = table["aten::pow.Tensor_Tensor"](a, b)
     with np.errstate(all="ignore"):  # NumPy's in double: torch's vectors overflow early on some processors
         exact = np.power(a.astype(np.float64), b.astype(np.float64)).astype(dtype)
-    np.testing.assert_allclose(mine, exact, 2e-6)
+    limit = {"float32": 5e-7, "float64": 5e-15}[dtype]  # some units in the last place, of processors' vectors
+    np.testing.assert_allclose(mine, exact, limit)
     assert np.array_equal(np.signbit(mine[mine == mine]), np.signbit(exact[exact == exact]))
     for exponent in map(float, np.array([x for x in SPECIAL if abs(x) != 0.5], dtype)):  # of halves torch takes roots
         with np.errstate(all="ignore"):
             exact = np.power(a.astype(np.float64), np.full(a.size, exponent)).astype(dtype)
-        np.testing.assert_allclose(table["aten::pow.Tensor_Scalar"](a, exponent), exact, 2e-6)
+        np.testing.assert_allclose(table["aten::pow.Tensor_Scalar"](a, exponent), exact, limit)
 
 
 @pytest.mark.parametrize("times", [1, 5])
@@ -114,13 +115,13 @@ def test_a_variance_holds_a_block_in_double(dim):
         torchnp.set_num_threads(before)
 
 
-@pytest.mark.parametrize("terms", [quantized_matmul._EXACT, quantized_matmul._EXACT + 1])
+@pytest.mark.parametrize("terms", [0, 1, 70_000])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_products_of_bytes_are_exact(terms, dtype):
     info = np.iinfo(dtype)
     a, b = np.full((30, terms), info.min or info.max, dtype), np.full((terms, 40), -128, np.int8)
     b[::3] = 127
-    want = a.astype(np.int64) @ b.astype(np.int64)
+    want = (a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32)  # wraps
     assert np.array_equal(table["aten::_int_mm"](a, b), want)
 
 
@@ -179,7 +180,8 @@ def test_long_signals_and_their_gradients(sizes, align_corners):
     ("shape", "out"),
     [
         ((2, 3, 20, 30), (2, 3)), ((3, 20, 31), (2, 3)), ((2, 3, 8, 8), (1, 1)), ((2, 1, 8, 9), (1, 1)), ((0, 3, 20, 20), (2, 2)),
-        ((2, 3, 12, 13, 14), (2, 3, 2)), ((2, 3, 20, 20), (0, 2)),
+        ((2, 3, 12, 13, 14), (2, 3, 2)), ((2, 3, 20, 20), (0, 2)), ((1, 2, 16, 16), (4, 4)), ((1, 2, 15, 18), (4, 4)),
+        ((1, 1, 64, 64), (8, 7)),
     ],
     ids=str,
 )  # fmt: skip

@@ -20,7 +20,8 @@ def matrices(batch, side, dtype):
 
 
 def close(mine, torchs):
-    limit = 2e-3 if torchs.dtype in (torch.float32, torch.complex64) else 1e-9
+    """Equal but for rounding, which these matrices, of condition numbers up to some thousand, make as much larger."""
+    limit = 1e4 * torch.finfo(torchs.dtype).eps
     np.testing.assert_allclose(mine, to_numpy(torchs), limit, limit)
 
 
@@ -40,7 +41,7 @@ def test_factors_and_solutions(batch, side, dtype):
         torchs = torch.linalg.lu_solve(want, pivots_of_torch, b, adjoint=adjoint)
         residual = (a.mH if adjoint else a) @ torch.from_numpy(np.ascontiguousarray(mine)) - b
         theirs = (a.mH if adjoint else a) @ torchs - b
-        assert residual.abs().max() <= 8 * theirs.abs().max() + 1e-5
+        assert residual.abs().max() <= 8 * theirs.abs().max() + 1e2 * torch.finfo(dtype).eps
         assert mine.strides == tuple(s * mine.itemsize for s in torchs.stride())
     p, lower, upper = table["aten::lu_unpack"](to_numpy(want), to_numpy(pivots_of_torch))
     for mine, torchs in zip((p, lower, upper), torch.lu_unpack(want, pivots_of_torch), strict=True):

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import torchnp
+from torchnp.core.target import parse
 from torchnp.runtime.fast_conv_pooling import Convolution
 from torchnp.tests.runtime import exported
 
@@ -239,7 +240,8 @@ def test_dynamic_sizes():
     auto = torch.export.Dim.AUTO
     program = torch.export.export(Residual().eval(), (IMAGE(),), dynamic_shapes=({0: auto, 2: auto, 3: auto},))
     ours, theirs = torchnp.load(exported.archive(program)), program.module()
-    for sizes in ((2, 3, 37, 34), (3, 3, 65, 41)):
+    later = ((3, 3, 64, 40),) if parse(torch.__version__) >= (2, 13) else ()  # torch 2.12 adds a guard against it
+    for sizes in ((2, 3, 37, 34), (3, 3, 65, 41), *later):
         x = IMAGE(*sizes)
         with torch.no_grad():
             torch.testing.assert_close(torch.from_numpy(ours(x.numpy())), theirs(x), rtol=1e-5, atol=1e-5)

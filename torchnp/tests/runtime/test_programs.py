@@ -57,7 +57,7 @@ def compare(program, name):
 @pytest.mark.parametrize("name", exported.CASES)
 def test_as_exported(name):
     if name == "lstm" and parse(torch.__version__) < (2, 13):
-        pytest.skip("torch 2.12 does not export this LSTM: the shapes of its own decomposition do not fit")
+        pytest.skip(reason="torch 2.12 does not export this LSTM: the shapes of its own decomposition do not fit")
     compare(exported.export(name), name)
 
 
