@@ -41,7 +41,7 @@ def _triangular(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> 
         return small_matrices.solve_triangular(a, b, (), upper, trans, unit) if info > 0 else x
 
     batch = broadcast_shapes(b.shape[:-2], a.shape[:-2])
-    if not b.size or not small_matrices.are_many_small(batch, a.shape[-1]):
+    if not b.size or not small_matrices.are_many_small(batch, a.shape[-1], small_matrices.TRIANGULAR):
         return solutions(solve, b, a)
     out = column_major((*batch, *b.shape[-2:]), b.dtype)
     out[...] = small_matrices.solve_triangular(a, b, batch, upper, trans, unit)

@@ -6,17 +6,19 @@ dimension in memory, so that every step runs along it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 ndarray = np.ndarray
-SMALL, MANY = 12, 32  # sides up to which, and matrices from which on, this is faster than a call for each matrix
+SMALL = 12  # sides; of larger matrices LAPACK takes longer than the call
+FACTORED, TRIANGULAR = 32, 4  # matrices for each row from which factors, and triangular systems, are faster at once
 
 
-def are_many_small(batch: tuple[int, ...], side: int) -> bool:
-    """Whether a batch of square matrices, or of systems with as many unknowns, is best computed at once."""
-    return 0 < side <= SMALL and int(np.prod(batch)) >= MANY
+def are_many_small(batch: tuple[int, ...], side: int, many: int = FACTORED) -> bool:
+    """Whether a batch of square matrices, or of systems with as many unknowns, is computed faster at once."""
+    return 0 < side <= SMALL and math.prod(batch) >= many * side
 
 
 def _batch_last(x: ndarray, batch: tuple[int, ...], inner: int) -> ndarray:
