@@ -152,15 +152,13 @@ def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, nd
     check_bins(x, n, out, f"adaptive_max_pool{n}d")
     sizes = x.shape[-n:]
     v = dt.cast(x, dt.opmath(x.dtype))
-    starts, lengths = zip(*map(bins, sizes, out), strict=True)
-    taps = math.prod(int(np.max(length, initial=0)) for length in lengths)
-    if x.size and math.prod(out) < taps:
-        best, indices = _maxima_of_few_bins(v, starts, lengths)
+    if x.size and 0 not in out and math.prod(out) < math.prod(s // o for s, o in zip(sizes, out, strict=True)):
+        best, indices = _maxima_of_few_bins(v, *zip(*map(bins, sizes, out), strict=True))
     elif all(o and s % o == 0 for s, o in zip(sizes, out, strict=True)):
         kernel = tuple(s // o for s, o in zip(sizes, out, strict=True))
         best, indices = max_pool(v, PoolWindows(kernel, kernel, (0,) * n, (1,) * n, sizes, out))
     else:
-        best, indices = _maxima(v, starts, lengths)
+        best, indices = _maxima(v, *zip(*map(bins, sizes, out), strict=True))
     return result(dt.cast(best, x.dtype), x, n), result(indices, x, n)
 
 
