@@ -48,11 +48,16 @@ def scale_of(size: int, out: int, align_corners: bool, scale: float | None, dtyp
     return dtype.type(size) / dtype.type(out)
 
 
-def positions(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> ndarray:
-    """Where output elements lie between input elements."""
+def positions(
+    size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype, fused: bool = True
+) -> ndarray:
+    """Where output elements lie between input elements; only some of torch's files are compiled to fused steps."""
     step = scale_of(size, out, align_corners, scale, dtype)
     at = np.arange(out, dtype=dtype)
-    return step * at if align_corners else fma(at + dtype.type(0.5), float(step), -0.5)
+    if align_corners:
+        return step * at
+    half = dtype.type(0.5)
+    return fma(at + half, float(step), -0.5) if fused else (at + half) * step - half
 
 
 @functools.lru_cache(maxsize=256)
@@ -95,9 +100,11 @@ def _outer(x: ndarray, a: np.number, fused: Callable[..., ndarray] = fast_fma) -
 
 
 @functools.lru_cache(maxsize=256)
-def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
+def cubic(
+    size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype, fused: bool = True
+) -> Sampling:
     """Cubic convolution of four neighbours, with a = -0.75; the edge stands for neighbours outside."""
-    at = positions(size, out, align_corners, scale, dtype)
+    at = positions(size, out, align_corners, scale, dtype, fused)
     low = np.minimum(_floor(at), size - 1).astype(dtype)
     near = np.clip(at - low, 0, 1).astype(dtype)
     far, a = 1 - near, dtype.type(-0.75)

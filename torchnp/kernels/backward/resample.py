@@ -48,7 +48,7 @@ def _backward(grad: ndarray, output_size: Ints, input_size: Ints, *rest: Any, op
     _check_gradient(grad, output_size, input_size, n)
     averages = "_aa" in op
     takes = (dt.float32, dt.float64) if averages else dt.FLOATS
-    copies = by is cubic and list(output_size) == list(input_size[2:])  # any dtype
+    copies = "bicubic" in op and not averages and list(output_size) == list(input_size[2:])  # any dtype
     if grad.dtype not in takes and not copies:
         raise not_implemented(f"{op[1:]}_cpu" if averages else _kernel_name(op, grad), grad.dtype)
     g = dt.cast(grad, dt.opmath(grad.dtype))
@@ -75,7 +75,7 @@ _LINEAR = "upsample_linear1d_backward upsample_bilinear2d_backward upsample_tril
 rows(_LOW, _backward, _COPIES, by=partial(_copies, exact=False))
 rows(_NEAR, _backward, _COPIES, by=partial(_copies, exact=True))
 rows(_LINEAR, _backward, _SHARES, by=linear)
-rows("upsample_bicubic2d_backward", _backward, _SHARES, by=cubic)
+rows("upsample_bicubic2d_backward", _backward, _SHARES, by=partial(cubic, fused=False))
 rows("_upsample_bilinear2d_aa_backward", _backward, _SHARES, by=partial(antialiased, "bilinear"))
 rows("_upsample_bicubic2d_aa_backward", _backward, _SHARES, by=partial(antialiased, "bicubic"))
 rows("_upsample_lanczos2d_aa_backward", _backward, _SHARES, by=partial(antialiased, "lanczos"))
