@@ -51,7 +51,7 @@ Resize = Callable[[int, int], int]  # from an axis and its size to its new size
 
 
 @cache
-def home() -> dict[str, str]:
+def source_of() -> dict[str, str]:
     """Return the source whose calls are scaled for each overload: the entry nearest to its name, else its own draws."""
     found = {}
     for op in registered():
@@ -62,7 +62,7 @@ def home() -> dict[str, str]:
 
 def large_tasks(ops: frozenset[str]) -> list[Task]:
     """Return a task for each model's layer, and one for each source of recorded calls."""
-    sources = sorted({home()[op] for op in ops})
+    sources = sorted({source_of()[op] for op in ops})
     return [
         *(Task(f"{LARGE}layers/{name}", "float32") for name in layers.LAYERS),
         *(Task(f"{LARGE}{source}", best_dtype(source)) for source in sources),
@@ -82,7 +82,7 @@ def run_large(task: Task, recorder: Recorder, seed: int) -> Iterator[None]:
     if source.startswith("layers/"):
         yield from layers.run_layer(source.removeprefix("layers/"), recorder, LEAST)
         return
-    ops = [op for op, place in home().items() if place == source and recorder.wanted(op) and can_be_scaled(op)]
+    ops = [op for op, place in source_of().items() if place == source and recorder.wanted(op) and can_be_scaled(op)]
     bases = recorded(Task(source, task.dtype), frozenset(ops), seed) if ops else {}
     for op in ops:
         for case in scaled(op, bases[op]):
@@ -262,7 +262,11 @@ def resized(case: Case, resize: Resize, times: int) -> Case | None:
         if shape != a.shape:
             values = a.on(case.buffers)
             matrices = is_of_matrices(case.op) and len(shape) > 1 and shape[-1] == shape[-2] != a.shape[-1]
-            more = regular(shape, values.dtype) if matrices and is_float(values.dtype) else alike(values, shape)
+            more = (
+                well_conditioned(shape, values.dtype)
+                if matrices and is_float(values.dtype)
+                else values_like(values, shape)
+            )
             buffers[a.buffer], made[a] = laid_out_like(a, more)
     if not made:
         return None
@@ -281,7 +285,7 @@ def is_shape(x: object, case: Case) -> bool:
     return any(list(a.shape[-len(x) :]) == x for a in case.arrays())
 
 
-def alike(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def values_like(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return values between those of an array, or for other dtypes than floats some of them.
 
     Infinities and nans are left out: a sum over a million elements would be nothing else.
@@ -298,7 +302,7 @@ def alike(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.resize(np.random.choice(flat, count).astype(values.dtype), shape)
 
 
-def regular(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def well_conditioned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Return symmetric positive definite matrices whose condition number is below 10."""
     a = np.random.randn(*shape) / shape[-1] ** 0.5
     return (a @ np.swapaxes(a, -1, -2) + np.eye(shape[-1])).astype(dtype)

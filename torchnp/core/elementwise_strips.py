@@ -1,7 +1,7 @@
-"""Elementwise kernels on large arrays: strip by strip, so that what a kernel keeps between its steps stays in cache.
+"""Elementwise kernels run strip by strip on large arrays.
 
-A kernel of several steps makes an array in each. Of a large tensor these come from memory and go back there; of a strip
-they do not leave the processor's cache. The peak is the result and a few strips, and threads share the strips.
+Each step of a kernel makes an array. Arrays of a strip stay in the processor's cache, and a call needs memory for its
+result and a few strips only. Threads share the strips.
 """
 
 from __future__ import annotations

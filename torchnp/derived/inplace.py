@@ -309,7 +309,7 @@ def _write_lone_strips(
 
     try:
         strips.run(work)
-    except FAILURES:  # before anything is written: the whole call has torch's error
+    except FAILURES:  # of dtypes, so that no strip is written: the whole call has torch's error
         return False
     return True
 

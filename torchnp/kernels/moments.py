@@ -97,7 +97,7 @@ def _spread_and_mean(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool
     return total, _running_mean(x, mean, axes).reshape(total.shape)
 
 
-def _of_one_row(x: ndarray, n: int, shape: tuple[int, ...], running: bool) -> tuple[ndarray, ndarray]:
+def _of_all_elements(x: ndarray, n: int, shape: tuple[int, ...], running: bool) -> tuple[ndarray, ndarray]:
     """`_spread_and_mean` of all elements of a dense tensor, piece by piece."""
     flat = x.reshape(-1)
     pieces = [flat[part] for part in blocks(flat.size, STRIP)]
@@ -117,7 +117,7 @@ def _in_blocks(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool) -> t
     if x.size <= 2 * STRIP or not (kept or x.flags.c_contiguous):
         return _spread_and_mean(cast64(x), axes, n, keepdim, running)
     if not kept:
-        return _of_one_row(x, n, reduced_shape(x.shape, axes, keepdim), running)
+        return _of_all_elements(x, n, reduced_shape(x.shape, axes, keepdim), running)
     axis = max(kept, key=lambda i: x.shape[i])
     out = [np.empty(reduced_shape(x.shape, axes, True)) for _ in range(2)]
 

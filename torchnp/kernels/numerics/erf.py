@@ -190,10 +190,10 @@ def erfc(x: ndarray) -> ndarray:
         return _erfc(x)
     if x.size < MANY:
         return scipy_special("erfc")(x)
-    return in_strips(_scaled_by_exp, x, _TILE)
+    return in_strips(_erfc_by_exp, x, _TILE)
 
 
-def _scaled_by_exp(x: ndarray, out: ndarray) -> None:
+def _erfc_by_exp(x: ndarray, out: ndarray) -> None:
     size = np.abs(x).astype(np.float64)
     t = size + 3
     np.divide(3, t, t)
