@@ -158,7 +158,7 @@ def _check_factored(name: str, a: ndarray) -> None:
 def _packed(a: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     """Packed LU factors, 1-based pivots, and 0 or the position of the first zero pivot, for each matrix."""
     check_lapack("lu_cpu", a)
-    if small_matrices.are_many_small(a.shape[:-2], max(a.shape[-2:])) and np.isfinite(a).all():
+    if a.size and small_matrices.are_many_small(a.shape[:-2], max(a.shape[-2:])) and np.isfinite(a).all():
         factors, pivots, info = small_matrices.factor(a)
         lu = column_major(a.shape, a.dtype)
         lu[...] = factors

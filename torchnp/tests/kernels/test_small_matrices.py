@@ -103,3 +103,11 @@ def test_values_that_are_not_finite_go_to_lapack():
     factor = table["aten::linalg_lu_factor_ex"]
     for whole, part in zip(factor(a), factor(a[: MANY - 1]), strict=True):
         assert np.array_equal(whole[: MANY - 1], part, equal_nan=True)
+
+
+@pytest.mark.parametrize("shape", [(200, 0, 3), (200, 3, 0), (200, 0, 0), (0, 3, 3), (500, 3, 5), (500, 5, 3)], ids=str)
+def test_empty_and_oblong_matrices(shape):
+    x = torch.randn(shape)
+    for mine, torchs in zip(table["aten::linalg_lu_factor_ex"](x.numpy()), torch.linalg.lu_factor_ex(x), strict=True):
+        assert mine.shape == tuple(torchs.shape)
+        assert mine.strides == tuple(mine.itemsize * s for s in torchs.stride())
