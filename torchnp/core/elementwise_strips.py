@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from torchnp.core.errors import FAILURES
 from torchnp.core.schema import Schema
 from torchnp.layout.stride_rules import WRITTEN
 from torchnp.threads import LARGE, piece, share
@@ -160,9 +161,12 @@ def _result(strips: Strips, kernel: Callable[..., Any], args: tuple, kwargs: dic
         laid[strip] = compute(strip)
 
     plain = strips.order is None or strips.order == tuple(range(len(strips.order)))
-    if not plain and not _keeps_order(strips, kernel, args, kwargs):
+    try:
+        first = compute(slice(0, strips.step)) if plain or _keeps_order(strips, kernel, args, kwargs) else None
+    except FAILURES:  # the whole call names its own shapes
+        first = None
+    if first is None:
         return kernel(*args, **kwargs)
-    first = compute(slice(0, strips.step))
     if any(type(x) is ndarray and np.may_share_memory(first, x) for x in (*args, *kwargs.values())):
         return kernel(*args, **kwargs)  # the operator returns its argument
     out = strips.empty(first.dtype)
@@ -177,6 +181,28 @@ def _fits(strips: Strips, target: ndarray) -> bool:
     if strips.order is None or target.ndim != len(strips.order):
         return target.flags.c_contiguous
     return target.transpose(strips.order).flags.c_contiguous
+
+
+def write_strips(
+    strips: Strips,
+    target: ndarray,
+    compute: Callable[[Callable[[Any], Any]], Any],
+    write: Callable[[ndarray, Any], Any],
+) -> bool:
+    """Compute and write a target strip by strip; False if the call fails, for its own error then names whole shapes.
+
+    ``compute(part)`` calls the kernel with ``part(x)`` for each argument. It fails for dtypes or shapes, if at all, and so
+    before a strip is written. Each element is read before it is written.
+    """
+
+    def work(strip: slice) -> None:
+        write(strips.part(target, strip), compute(lambda x: strips.part(x, strip)))
+
+    try:
+        strips.run(work)
+    except FAILURES:
+        return False
+    return True
 
 
 def target_strips(target: Any, values: Iterable[Any]) -> Strips | None:

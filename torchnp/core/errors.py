@@ -15,6 +15,9 @@ from torchnp.dtypes import c_name, scalar_name
 
 Shape = Sequence[int]
 
+# What kernels raise for arguments that they cannot handle.
+FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
 
 class MissingKernelError(RuntimeError):
     """There is no kernel for an operator: in the table, under `NumpyMode`, on the device or on a server.

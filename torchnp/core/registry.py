@@ -13,6 +13,7 @@ import numpy as np
 from torchnp._private import enter_quiet, leave_quiet
 from torchnp.core.elementwise_strips import stripwise, takes_strips
 from torchnp.core.error_classes import of_version
+from torchnp.core.errors import FAILURES
 from torchnp.core.fast_path import Quick, signature_of
 from torchnp.core.schema import RESERVED, Schema, is_torchs
 from torchnp.core.write_spec import NOTHING, WriteSpec
@@ -29,9 +30,6 @@ def identity(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Layout hook that changes nothing."""
     return out
 
-
-# What bodies raise for arguments that they cannot handle.
-FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 # Floating point flags are not errors in torch: bodies run between enter_quiet() and leave_quiet(token).
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.core.checks import check
-from torchnp.core.elementwise_strips import MANY, Strips, takes_strips, target_strips
+from torchnp.core.elementwise_strips import MANY, takes_strips, target_strips, write_strips
 from torchnp.core.errors import cannot_cast
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
@@ -81,9 +81,7 @@ def make_inplace(
                 refuse_otherwise(target, bound, lambda b: call(source, schema, b), rule, writes.dtype_before_target)
                 raise
             large = by_strips and not shared and target.size > MANY
-            strips = target_strips(target, (*args, *kwargs.values())) if large else None
-            if strips is not None:
-                _write_strips(strips, source, rule, target, args, kwargs)
+            if large and _in_strips(source, rule, target, args, kwargs):
                 return target
             if prepare is not None:
                 args, kwargs = prepare(target, args, kwargs)
@@ -104,16 +102,14 @@ def make_inplace(
     return straight(direct, kernel, len(schema.args) == 1)
 
 
-def _write_strips(
-    strips: Strips, source: Callable[..., Any], rule: WriteRule, target: ndarray, args: tuple, kwargs: dict[str, Any]
-) -> None:
-    """Compute and write strip by strip: each element is read before it is written."""
+def _in_strips(source: Callable[..., Any], rule: WriteRule, target: ndarray, args: tuple, kwargs: dict) -> bool:
+    """Write strip by strip; return whether that was possible."""
+    strips = target_strips(target, (*args, *kwargs.values()))
 
-    def work(strip: slice) -> None:
-        parts = {name: strips.part(x, strip) for name, x in kwargs.items()}
-        rule.write_inplace(strips.part(target, strip), source(*(strips.part(x, strip) for x in args), **parts))
+    def compute(part: Callable[[Any], Any]) -> Any:
+        return source(*map(part, args), **{name: part(x) for name, x in kwargs.items()})
 
-    strips.run(work)
+    return strips is not None and write_strips(strips, target, compute, rule.write_inplace)
 
 
 def _looked(schema: Schema, source: Callable[..., Any], look: Precheck) -> Callable[..., Any]:
@@ -300,18 +296,12 @@ def _write_lone_strips(
     """Write the only tensor of a list strip by strip; return whether that was possible."""
     ones = {k: v[0] if isinstance(v, (list, tuple)) and len(v) == 1 else v for k, v in step.items()}
     strips = target_strips(target, ones.values())
-    if strips is None:
-        return False
 
-    def work(strip: slice) -> None:
-        parts = {k: [strips.part(ones[k], strip)] if ones[k] is not v else v for k, v in step.items()}
-        rule.write_inplace(strips.part(target, strip), call(source, source_schema, parts)[0])
+    def compute(part: Callable[[Any], Any]) -> Any:
+        parts = {k: [part(ones[k])] if ones[k] is not v else v for k, v in step.items()}
+        return call(source, source_schema, parts)[0]
 
-    try:
-        strips.run(work)
-    except FAILURES:  # of dtypes, so that no strip is written: the whole call has torch's error
-        return False
-    return True
+    return strips is not None and write_strips(strips, target, compute, rule.write_inplace)
 
 
 def _one_by_one(targets: list[ndarray], bound: Bound) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchnp.core.elementwise_strips import MANY, Strips, takes_strips, target_strips
+from torchnp.core.elementwise_strips import MANY, takes_strips, target_strips, write_strips
 from torchnp.core.errors import shape_text
 from torchnp.core.schema import Argument, Schema
 from torchnp.core.write_spec import Bound, Precheck, WriteSpec, resize
@@ -90,6 +90,17 @@ def make_out(
     copied = plan.looks.copied or plan.looks.biased or plan.looks.source
     by_strips = takes_strips(source_schema) and not (plan.late or plan.factory or copied)
 
+    def in_strips(bound: Bound, target: ndarray, inputs: list[ndarray]) -> bool:
+        given = {k: x for k, x in bound.items() if k not in names}
+        strips = target_strips(target, given.values())
+
+        def compute(part: Callable[[Any], Any]) -> Any:
+            parts = {k: part(x) for k, x in bound.items()}
+            return _compute(plan, source, source_schema, parts, parts[plan.outs[0].name], _first(inputs))
+
+        write = lambda into, results: _write(plan, [into], results, inputs, ())
+        return strips is not None and write_strips(strips, target, compute, write)
+
     def run(bound: Bound) -> Any:
         targets = [bound[a.name] for a in plan.outs]
         inputs = [x for a in schema.args if not a.is_out for x in tensors_of(bound[a.name])]
@@ -110,11 +121,8 @@ def make_out(
             )
         if left and len(left) == len(targets):
             return targets[0] if len(schema.returns) == 1 else tuple(targets)
-        strips = None
-        if by_strips and not left and isinstance(targets[0], ndarray) and targets[0].size > MANY:
-            strips = target_strips(targets[0], [x for name, x in bound.items() if name not in names])
-        if strips is not None:
-            _write_strips(strips, plan, source, source_schema, bound, inputs)
+        large = by_strips and not left and isinstance(targets[0], ndarray) and targets[0].size > MANY
+        if large and in_strips(bound, targets[0], inputs):
             return targets[0]
         results = _compute(plan, source, source_schema, bound, targets[0], _first(inputs))
         if plan.looks.copied or plan.looks.biased:
@@ -126,20 +134,6 @@ def make_out(
         return targets[0] if len(schema.returns) == 1 else tuple(targets)
 
     return guarded(schema, run)
-
-
-def _write_strips(
-    strips: Strips, plan: _Plan, source: Callable[..., Any], source_schema: Schema, bound: Bound, inputs: list[ndarray]
-) -> None:
-    """Compute and write the only out strip by strip."""
-    name = plan.outs[0].name
-
-    def work(strip: slice) -> None:
-        part = {k: strips.part(x, strip) for k, x in bound.items()}
-        results = _compute(plan, source, source_schema, part, part[name], _first(inputs))
-        _write(plan, [part[name]], results, inputs, ())
-
-    strips.run(work)
 
 
 def _try(

@@ -85,6 +85,22 @@ def test_shapes_that_do_not_fit_are_refused_in_torchs_words():
         table["aten::lerp.Tensor"](x, x[:, 1:].copy(), x)
 
 
+def test_errors_name_the_shapes_of_the_whole(whole):
+    x, out = np.ones((400, 300), np.float32), np.ones((400, 300), np.int64)
+    calls = (
+        ("prims::add", (x, x[0]), {}), ("aten::digamma.out", (x,), {"out": out}), ("aten::digamma_", (out,), {}),
+        ("aten::_foreach_digamma_", ([out],), {}), ("aten::bitwise_and.Tensor", (x, x), {}),
+    )  # fmt: skip
+    for name, args, named in calls:
+        told = []
+        for run in (lambda kernel, *a, **k: kernel(*a, **k), whole):
+            with pytest.raises((RuntimeError, NotImplementedError)) as error:
+                run(table[name], *args, **named)
+            told.append((type(error.value), str(error.value)))
+        assert told[0] == told[1]
+    assert (out == 1).all()
+
+
 @pytest.mark.parametrize("op", ["digamma", "softplus", "ne.Scalar", "atan2", "lerp.Tensor"])
 def test_outs_and_targets(op, whole):
     x = torch.rand(300, 700).numpy() + 0.5
