@@ -20,6 +20,7 @@ steps=(
     "tests|the tests that CI leaves out|pytest -n $jobs -m weekly"
     "draws|100 drawn calls of each overload, and another choice of torch's samples in all dtypes|pytest -n $jobs opinfo_tests/test_suite.py --opinfo-draws 100 --opinfo-dtypes all --opinfo-seed $week"
     "full|every call of the harness|python -m opinfo_tests --tier full --jobs $jobs"
+    "thresholds|calls just below, at and above each size at which a kernel takes another path|python -m opinfo_tests --tier thresholds --jobs $jobs"
     "large|calls of a million elements and layers of models: values, time and memory beside torch's|python -m opinfo_tests --tier large --jobs $jobs"
     "remote|the remote tensor, all dtypes|python -m opinfo_tests --backend remote-local --tier quick --jobs $jobs"
     "proof|each disagreement of NumPy and torch is explained by a difference|python -m opinfo_tests --proof"

@@ -19,6 +19,7 @@ import numpy as np
 from torchnp._private import seed_engine
 from torchnp.kernels.numerics.box_muller import PAIRS, box_muller32, box_muller64, libm
 from torchnp.threads import blocks
+from torchnp.thresholds import Threshold
 
 __all__ = [
     "Generator",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 DEFAULT_SEED = 67280421310721  # c10's default_rng_seed_val
-TILE = 1 << 15  # values per pass: the intermediates stay in cache
+TILE: Threshold = 1 << 15  # values per pass: the intermediates stay in cache
 
 _LOW_24, _TO_UNIT_24 = np.uint32(0xFFFFFF), np.float32(2.0**-24)
 _HIGH_21, _WORD, _TO_UNIT_53 = np.uint64(0x1FFFFF), np.uint64(32), np.float64(2.0**-53)  # 21 bits of the first word

@@ -16,10 +16,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from torchnp._private import enter_quiet
+from torchnp.thresholds import Threshold
 
 Part = TypeVar("Part")
-LARGE = 1 << 20  # elements from which on handing over a part, which costs some 100 us, pays
-PIECE = 1 << 18  # elements of a part; with fewer, threads wait for Python's lock more than they compute
+LARGE: Threshold = 1 << 20  # elements from which on handing over a part, which costs some 100 us, pays
+PIECE: Threshold = 1 << 18  # elements of a part; with fewer, threads wait for Python's lock more than they compute
 FEW = 4  # up to so many processors, Linux may wake a thread on one that is not free
 _current = getattr(ctypes.CDLL(None), "sched_getcpu", None) if hasattr(os, "sched_setaffinity") else None
 

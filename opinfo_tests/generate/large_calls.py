@@ -95,18 +95,18 @@ def can_be_scaled(op: str) -> bool:
     return not (is_trusting(op) or op.partition("::")[2].startswith((*UNCHECKED, *OF_ORDER)))
 
 
-def recorded(task: Task, ops: frozenset[str], seed: int) -> dict[str, list[Case]]:
-    """Return calls of overloads to scale: some of a task's, then of this package's rows."""
+def recorded(task: Task, ops: frozenset[str], seed: int, layouts: bool = False) -> dict[str, list[Case]]:
+    """Return calls of overloads to scale: some of a task's, then of this package's rows; or also in other layouts."""
     found: dict[str, list[Case]] = defaultdict(list)
     shapes = set()
 
     def keep(case: Case) -> None:
-        key = case.op, tuple(a.shape for a in case.arrays())
+        key = case.op, tuple((a.shape, a.strides if layouts else ()) for a in case.arrays())
         if key not in shapes and len(found[case.op]) < BASES and is_base(case):
             shapes.add(key)
             found[case.op].append(with_outs(case))
 
-    recorder = Recorder(ops.__contains__, keep)
+    recorder = Recorder(ops.__contains__, keep, relay=layouts)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in samples_of(task, recorder, seed=seed, few=FEW, order=1):

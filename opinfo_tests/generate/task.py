@@ -22,6 +22,7 @@ DRAWN = "drawn/"  # calls drawn from its schema
 GIVEN = "given/"  # samples that another library provides
 BROKEN = "broken/"  # accepted calls with arguments changed
 LARGE = "large/"  # calls of another source, scaled up
+THRESHOLDS = "thresholds/"  # calls of another source, scaled to sizes at which kernels take another path
 
 
 @dataclass(frozen=True)

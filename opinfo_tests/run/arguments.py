@@ -33,10 +33,11 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
                      "or %(default)s; 'errors' is the samples' inputs that torch refuses")  # fmt: skip
     p.add_argument(
         "--tier",
-        choices=("quick", "full", "large"),
+        choices=("quick", "full", "thresholds", "large"),
         default="full",
-        help="some calls of each overload and dtype, drawn once and kept in the user's cache; every call; or up to three "
-        "calls of each overload with 100,000 to 8,000,000 elements, and their time and memory beside torch's (%(default)s)",
+        help="some calls of each overload and dtype, drawn once and kept in the user's cache; every call; calls "
+        "on both sides of the sizes at which our kernels take another path; or up to three calls of each overload with "
+        "100,000 to 8,000,000 elements, and their time and memory beside torch's (%(default)s)",
     )
     p.add_argument("--max", type=whole_number, default=0, metavar="N",
                    help="at most N cases for each overload and dtype; 0 is all (%(default)s)")  # fmt: skip

@@ -25,6 +25,7 @@ from ..generate.samples import opinfo_reach
 from ..generate.samples.opinfo import ERRORS, dtypes_of, opinfos, registered, supported
 from ..generate.samples.opinfo_reach import in_families, plan, select
 from ..generate.task import Task
+from ..generate.threshold_calls import threshold_tasks
 from ..report import case_counts
 from ..report import gaps as known
 from ..report.causes import outcomes_of, shown
@@ -189,6 +190,8 @@ def tasks_of(a: argparse.Namespace, reachable: frozenset[str], dtypes: list[str]
         return [Task(s, d) for s in [*opinfos(), "own", "models"] for d in dtypes if d in supported(s)]
     if a.tier == "large":
         return large_tasks(reachable)
+    if a.tier == "thresholds":
+        return threshold_tasks(reachable)
     samples = [] if a.no_samples else plan(reachable, dtypes, a.tier == "quick")
     return samples + outputs.drawn_tasks(reachable, a.draws) if a.draws else samples
 
@@ -322,7 +325,7 @@ def is_counted(a: argparse.Namespace, dtypes: list[str], backend: Backend) -> bo
         or a.no_backward
         or a.no_samples
         or a.no_errors
-        or a.tier == "large"
+        or a.tier in ("large", "thresholds")
         or a.order != Options.order
         or backend.dtypes is not None
     )

@@ -23,6 +23,7 @@ from .isolated_calls import Shrinker
 DRAWS = {
     "full": 300,
     "quick": 20,
+    "thresholds": 0,
     "large": 0,
 }  # drawn calls of each overload
 FOUR = ("html", "badge", "summary", "repro")  # outputs that a report alone is enough for

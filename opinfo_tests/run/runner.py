@@ -14,7 +14,8 @@ from ..case import ORDER, Case
 from ..generate.large_calls import run_large
 from ..generate.samples.opinfo import samples_of
 from ..generate.samples.recording import Recorder
-from ..generate.task import LARGE, Task
+from ..generate.task import LARGE, THRESHOLDS, Task
+from ..generate.threshold_calls import run_at_thresholds
 from ..judge.unspecified import excused_by_reference, recheck_unspecified
 from ..judge.verdict import Verdict, judge
 from ..report.report import GOOD, REFUSED
@@ -196,6 +197,8 @@ def run_one(task: Task, judge_: Judge) -> Done:
     count, error = 0, ""
     if task.source.startswith(LARGE):
         steps = run_large(task, recorder, o.seed)
+    elif task.source.startswith(THRESHOLDS):
+        steps = run_at_thresholds(task, recorder, o.seed)
     else:
         steps = samples_of(task, recorder, seed=o.seed, backward=o.backward, order=o.order)
     while True:

@@ -67,6 +67,9 @@ def by_option(
     if a.tier == "large":
         yield "all calls but large ones (--tier large)"
         return
+    if a.tier == "thresholds":
+        yield "all calls but those around thresholds (--tier thresholds)"
+        return
     others = sorted(set(dtypes_of("all")) - set(dtypes) - {ERRORS})
     samples = not a.no_samples
     if others:

@@ -18,10 +18,13 @@ from torchnp.core.errors import FAILURES
 from torchnp.core.schema import Schema
 from torchnp.layout.stride_rules import WRITTEN
 from torchnp.threads import LARGE, piece, share
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
-STRIP = 1 << 16  # elements: a multiple of every vector's length, so that only the last strip has a shorter one
-MANY = STRIP + STRIP // 2  # elements from which arrays are cut: no strip is shorter than half of the others
+STRIP: Threshold = (
+    1 << 16
+)  # elements: a multiple of every vector's length, so that only the last strip has a shorter one
+MANY: Threshold = STRIP + STRIP // 2  # elements from which arrays are cut: no strip is shorter than half of the others
 _OF_PLACES = frozenset({"axis", "dim", "dims", "memory_format"})  # arguments by which an element's place matters
 
 DATA = Path(__file__).parent.parent / "data" / "pointwise.tsv"

@@ -17,6 +17,7 @@ import numpy as np
 
 from torchnp.core.schema import RESERVED, Schema
 from torchnp.dtypes import float32, float64
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 Function = Callable[..., Any]
@@ -56,6 +57,9 @@ def within(ulp: float, function: Function, why: str, scale: Function | None = No
 
 
 # ---------------------------------------------------------------- checks that several twins share
+
+
+FEW_INDICES: Threshold = 64  # indices that fast paths check as Python numbers
 
 
 def is_float(x: Any) -> bool:

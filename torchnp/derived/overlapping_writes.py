@@ -23,6 +23,7 @@ from torchnp.derived.casts import WriteRule
 from torchnp.dtypes import HALVES, bool_, cast, result_type
 from torchnp.layout.overlap import address, has_common_element, is_same, tensors_of
 from torchnp.layout.stride_rules import cloned, expanded, layout_of, order_of
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 InOrder = Callable[[ndarray, ndarray, Bound, Callable[[Bound], ndarray]], bool]
@@ -37,8 +38,8 @@ _READ = frozenset(
 _NUMBERS = frozenset(("value", "scalars"))
 
 
-NARROWEST = 32  # `VECTOR` for the narrowest vectors that torch is built for
-GRAIN = 32768  # elements from which torch may use several threads
+NARROWEST: Threshold = 32  # `VECTOR` for the narrowest vectors that torch is built for
+GRAIN: Threshold = 32768  # elements from which torch may use several threads
 
 
 def is_promised(target: ndarray, x: ndarray) -> bool:

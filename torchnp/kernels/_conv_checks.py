@@ -25,6 +25,7 @@ from torchnp.core.errors import (
 from torchnp.kernels._elementwise import check_result_dtype
 from torchnp.kernels._spatial import Ints, is_channels_last
 from torchnp.layout import stride_rules
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -98,6 +99,7 @@ def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
 
 # Dtypes that oneDNN has formats for.
 TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, dt.float8_e4m3fn, dt.float8_e5m2))
+_SINGLE: Threshold = 20480  # elements of a single image up to which torch computes it itself
 _VENDOR = (dt.float32, *dt.HALVES)  # mostly computed by oneDNN, which has its own rules
 
 
@@ -108,7 +110,7 @@ def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, gr
         return False
     if input.dtype != dt.float32:  # for float16, oneDNN needs a processor that supports it
         return bool(input.dtype == dt.bfloat16)
-    return groups > 1 or min(weight.shape[2:][-2:]) > 3 or input.shape[0] > 1 or input.size > 20480
+    return groups > 1 or min(weight.shape[2:][-2:]) > 3 or input.shape[0] > 1 or input.size > _SINGLE
 
 
 def check_dtypes(
@@ -154,7 +156,7 @@ def check_filter(weight: ndarray, transposed: bool, dilated: bool, groups: int) 
         raise no_channels((len(weight) // groups, 0, *weight.shape[2:]))
 
 
-_WIDE = 1 << 18  # up to this many products, sum in double: with cancellation a plain order would show
+_WIDE: Threshold = 1 << 18  # up to this many products, sum in double: with cancellation a plain order would show
 
 
 def sum_dtype(input: ndarray, weight: ndarray, points: Ints) -> np.dtype:

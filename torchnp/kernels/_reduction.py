@@ -12,6 +12,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import wrap_dim, wrap_dims
 from torchnp.threads import LARGE, blocks, share
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 Axes = tuple[int, ...] | None
@@ -54,10 +55,12 @@ def ordered(x: ndarray) -> ndarray:
 
 # ---------------------------------------------------------------- sums
 
-BLOCK = 16  # terms added in sequence; longer runs are added in blocks, which matches the error of torch's cascade
-FEW = 256  # up to this many elements NumPy's own order loses nothing
-LANES = 256  # terms of a product with ones: BLAS adds them in many lanes
-SMALL = 1 << 14  # below, NumPy's own loop is as fast as BLAS
+BLOCK: Threshold = (
+    16  # terms added in sequence; longer runs are added in blocks, which matches the error of torch's cascade
+)
+FEW: Threshold = 256  # up to this many elements NumPy's own order loses nothing
+LANES: Threshold = 256  # terms of a product with ones: BLAS adds them in many lanes
+SMALL: Threshold = 1 << 14  # below, NumPy's own loop is as fast as BLAS
 
 
 def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
@@ -116,7 +119,7 @@ def row_sums(rows: ndarray) -> ndarray:
     return _add(parts, 1, None, None, True)
 
 
-PART = 1 << 10  # up to this many terms per product: BLAS adds them sequentially, in few lanes
+PART: Threshold = 1 << 10  # up to this many terms per product: BLAS adds them sequentially, in few lanes
 
 
 def row_dots(x: ndarray, y: ndarray) -> Any:
@@ -144,7 +147,7 @@ def _add_along(x: ndarray, axis: int) -> ndarray:
     return _add(x, axis, None, None, True, 0)
 
 
-TILE = 1 << 17  # elements in a block of rows, so that it stays in cache over several passes
+TILE: Threshold = 1 << 17  # elements in a block of rows, so that it stays in cache over several passes
 
 
 def tiles(rows: int, length: int) -> Iterator[slice]:

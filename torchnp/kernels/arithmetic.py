@@ -20,6 +20,7 @@ from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.vector_tails import vector_or_tail
 from torchnp.layout.apply import is_plain
 from torchnp.layout.overlap import check_target
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 REAL = el.INTS | el.FLOATS
@@ -178,7 +179,7 @@ def _checked(function: Any) -> Any:
     return divide
 
 
-_FEW = 1 << 10  # elements
+_FEW: Threshold = 1 << 10  # elements
 _FAR = 1 << 28  # quotients: below, those of float32 numbers are truncated right in double, and their products exact
 
 

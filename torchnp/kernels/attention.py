@@ -33,6 +33,7 @@ from torchnp.kernels.dropout import dropout
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.softmax import _safe_softmax, _softmax
 from torchnp.layout import stride_rules
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -45,9 +46,19 @@ def later(rows: int, columns: int) -> ndarray:
     return ~np.tri(rows, columns, dtype=np.bool_)
 
 
+# Rows from which torch's flash kernels go over the queries in blocks of 64 and of 256.
+MEDIUM: Threshold = 192
+LONG: Threshold = 768
+_VECTOR: Threshold = 64  # bytes of the longest vector
+
+
+def queries_at_once(rows: int) -> int:
+    return 256 if rows >= LONG else 64 if rows >= MEDIUM else 32
+
+
 def _masked_in_blocks(rows: int, columns: int) -> ndarray:
     """The causal mask over keys that torch's flash kernel visits: key blocks that start before a query block ends."""
-    block = 256 if rows >= 768 else 64 if rows >= 192 else 32
+    block = queries_at_once(rows)
     ends = (np.arange(rows) // block + 1) * block
     return later(rows, columns) & (np.arange(columns) // KEYS_AT_ONCE * KEYS_AT_ONCE < ends[:, None])
 
@@ -80,7 +91,7 @@ def exponentials(s: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     return s, s.sum(-1, keepdims=True), top
 
 
-_WIDE = 1 << 18  # up to this many products, sum in double: with cancellation a plain order would show
+_WIDE: Threshold = 1 << 18  # up to this many products, sum in double: with cancellation a plain order would show
 
 
 def sum_dtype(q: ndarray, k: ndarray) -> np.dtype:
@@ -94,7 +105,7 @@ def rounded(scale: float | None, dtype: np.dtype) -> float | None:
     return None if scale is None else float(dt.opmath(dtype).type(scale))
 
 
-KEYS_AT_ONCE = 512  # torch's flash kernels go over the keys in blocks
+KEYS_AT_ONCE: Threshold = 512  # torch's flash kernels go over the keys in blocks
 
 
 def attend(
@@ -109,7 +120,7 @@ def attend(
     if causal and scale is not None and scale <= 0:  # torch masks before it scales: -inf * scale is inf or nan
         np.copyto(s, s.dtype.type(-np.inf) * s.dtype.type(scale), where=_masked_in_blocks(*s.shape[-2:]))
     if (
-        mask is None and s.shape[-1] < 64 // dt.opmath(dtype).itemsize
+        mask is None and s.shape[-1] < _VECTOR // dt.opmath(dtype).itemsize
     ):  # in rows shorter than a vector, nan is never the maximum
         np.copyto(s, -np.inf, where=~(s > -np.inf).any(-1, keepdims=True))
     if dtype not in dt.HALVES or not s.shape[-1]:

@@ -25,10 +25,11 @@ from torchnp.kernels.slicing import select
 from torchnp.kernels.view import view
 from torchnp.layout.apply import is_plain
 from torchnp.layout.overlap import check_apart, check_target, overlaps_itself
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
-WIDE = 1 << 16  # up to this many elements, statistics are summed in float64; beyond, speed counts
+WIDE: Threshold = 1 << 16  # up to this many elements, statistics are summed in float64; beyond, speed counts
 
 
 def per_channel(v: ndarray, x: ndarray) -> ndarray:

@@ -42,6 +42,7 @@ from torchnp.kernels.matmul import addmm
 from torchnp.kernels.numerics.correlate import correlate, correlate_input
 from torchnp.kernels.reduce import sum_dim
 from torchnp.layout import stride_rules
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 Body = Callable[..., ndarray]
@@ -455,6 +456,9 @@ def conv_tbc_backward(self, input, weight, bias, pad):
 rows("_nnpack_available", lambda: True, "Always True: `_nnpack_spatial_convolution` is available.")
 
 
+_NNPACK: Threshold = 16  # size of the largest filter that NNPACK transforms
+
+
 @kernel("_nnpack_spatial_convolution")
 def _nnpack_spatial_convolution(input, weight, bias, padding, stride=(1, 1)):
     """`convolution` of float32 images, with padding smaller than the filter."""
@@ -469,7 +473,7 @@ def _nnpack_spatial_convolution(input, weight, bias, padding, stride=(1, 1)):
     single = all(x is None or x.dtype == dt.float32 for x in (input, weight, bias))
     check(single, "Mismatched Tensor types in NNPack convolutionOutput")
     steps = tuple(stride[:2]) != (1, 1)
-    small = (steps or len(input) == 1 or max(weight.shape[2:]) <= 16) and input.size and weight.size
+    small = (steps or len(input) == 1 or max(weight.shape[2:]) <= _NNPACK) and input.size and weight.size
     fits = small and all(0 <= p < k for p, k in zip(padding, weight.shape[2:]))
     idle = steps and not len(input)
     check(fits or idle, "NNPACK SpatialConvolution_updateOutput failed")

@@ -24,10 +24,12 @@ from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.vectornorm import linalg_vector_norm, norm_along, norm_over
 from torchnp.kernels.view import m_t
 from torchnp.threads import blocks
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
-LARGEST = 1 << 21  # elements in a block of differences
+_BY_PRODUCTS: Threshold = 25  # rows from which on torch multiplies matrices
+LARGEST: Threshold = 1 << 21  # elements in a block of differences
 
 
 def _blocks(x1: ndarray, x2: ndarray, batch: tuple[int, ...]) -> Iterator[tuple[tuple, ndarray]]:
@@ -81,7 +83,7 @@ def _cdist_forward(x1, x2, p, compute_mode):
     shape = (*batch, x1.shape[-2], x2.shape[-2])
     if math.prod(shape) == 0 or x1.shape[-1] == 0:
         return np.zeros(shape, x1.dtype)
-    if p == 2 and (compute_mode == 1 or (compute_mode in (None, 0) and max(shape[-2:]) > 25)):
+    if p == 2 and (compute_mode == 1 or (compute_mode in (None, 0) and max(shape[-2:]) > _BY_PRODUCTS)):
         return _euclidean_dist(*(np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (x1, x2)))
     require("cdist", x1.dtype, (dt.float32, dt.float64))
     check_type(x1.dtype, x2)

@@ -10,7 +10,7 @@ import numpy as np
 
 from torchnp.core.checks import broadcast_shapes, check, refuse, refuse_elements, warn, wrap_dim
 from torchnp.core.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
-from torchnp.core.fast_path import exact, is_axis
+from torchnp.core.fast_path import FEW_INDICES, exact, is_axis
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, Step, WriteSpec, precheck_apart
@@ -293,7 +293,7 @@ def _quick_index_select(self, dim, index):
         return None
     if self.dtype in BARE_UNSIGNED or self.dtype.num > 255:
         return None
-    if index.dtype is not int64 or index.ndim != 1 or not 0 < index.size <= 64:
+    if index.dtype is not int64 or index.ndim != 1 or not 0 < index.size <= FEW_INDICES:
         return None
     named = index.tolist()
     return self.take(index, dim) if min(named) >= 0 and max(named) < self.shape[dim] else None

@@ -21,10 +21,11 @@ from torchnp.kernels.numerics.accumulate import INDEX_DTYPES
 from torchnp.kernels.pointwise import neg
 from torchnp.kernels.softmax import log_softmax
 from torchnp.layout import stride_rules
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 _LEVELS = 8  # of torch's sums
-SMALL = 1 << 16  # up to this many elements half types are summed exactly as in torch; beyond, speed counts
+SMALL: Threshold = 1 << 16  # up to this many elements half types are summed exactly as in torch; beyond, speed counts
 
 
 def _check_target(target: ndarray) -> None:

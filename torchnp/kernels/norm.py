@@ -22,10 +22,11 @@ from torchnp.kernels.numerics.vector_tails import VECTOR
 from torchnp.kernels.vectornorm import linalg_vector_norm
 from torchnp.layout import stride_rules
 from torchnp.layout.apply import is_plain
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
-SMALL = 1 << 16  # up to this many elements half types are rounded exactly as in torch; beyond, speed counts
+SMALL: Threshold = 1 << 16  # up to this many elements half types are rounded exactly as in torch; beyond, speed counts
 
 
 def mixed(x: ndarray, *parameters: ndarray | None) -> bool:
@@ -124,7 +125,7 @@ def _joined(a: _Part, b: _Part, alone: bool = False) -> _Part:
     return n, a[1] + share * d, a[2] + b[2] + d * d * share * kind(a[0])
 
 
-_REPEATED = 1 << 16  # elements of a repeated row
+_REPEATED: Threshold = 1 << 16  # elements of a repeated row
 
 
 def _repeated(p: ndarray | None, x: ndarray) -> Any:
@@ -164,7 +165,9 @@ def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None
     return math.prod(shape)
 
 
-_FEW_ROWS, _FEW = 64, 1 << 12  # the fast path's limits: it checks means and variances as Python numbers
+# The fast path's limits: it checks means and variances as Python numbers.
+_FEW_ROWS: Threshold = 64
+_FEW: Threshold = 1 << 12  # elements
 
 
 def are_ordinary(mean: ndarray, variance: ndarray, n: int) -> bool:

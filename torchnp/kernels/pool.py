@@ -19,6 +19,7 @@ from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.vector_tails import VECTOR
 from torchnp.kernels.view import unsqueeze
 from torchnp.layout.overlap import check_target
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -223,6 +224,9 @@ def _keep_larger(best: ndarray, here: ndarray, out: ndarray) -> None:
     np.copyto(out, here, where=(here > best) | np.isnan(here))
 
 
+_IN_BYTE: Threshold = 256  # taps of a window whose number fits in a byte
+
+
 @functools.lru_cache(maxsize=256)
 def _positions(w: PoolWindows) -> tuple[ndarray, ndarray, ndarray]:
     """The first tap of each window that lies inside, each tap's distance from tap 0, and tap 0's position."""
@@ -235,7 +239,7 @@ def _positions(w: PoolWindows) -> tuple[ndarray, ndarray, ndarray]:
         base = base[..., None] + start * step
         first = first[..., None] * w.kernel[d] + skipped
         offsets = offsets[..., None] + np.arange(w.kernel[d]) * w.dilation[d] * step
-    small = np.uint8 if math.prod(w.kernel) < 256 else np.int32
+    small = np.uint8 if math.prod(w.kernel) < _IN_BYTE else np.int32
     return first.astype(small), offsets.reshape(-1), base
 
 

@@ -19,6 +19,7 @@ from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import PROMOTION, mul
 from torchnp.kernels.numerics.vector_tails import AVX512, vector_or_tail
 from torchnp.layout.overlap import check_target
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 REAL = el.INTS | el.FLOATS
@@ -41,7 +42,7 @@ def _real_power(a: ndarray, b: ndarray) -> ndarray:
     return np.where(root & ((a == 0) | np.isinf(a)), np.abs(a), value) if np.any(root) else value
 
 
-_FEW = 1 << 8  # elements
+_FEW: Threshold = 1 << 8  # elements
 
 
 def _quick_power(a: ndarray, b: ndarray) -> ndarray:

@@ -13,6 +13,7 @@ from torchnp.kernels._memory import check_size
 from torchnp.kernels.numerics.products import exact_product, product
 from torchnp.kernels.slicing import narrow
 from torchnp.layout.stride_rules import dense
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -79,7 +80,7 @@ def _weight_int8pack_mm(self, mat2, scales):
 
 # ---------------------------------------------------------------- 4 bits
 
-_BLOCK = 64  # rows that torch packs together with AVX512
+_BLOCK: Threshold = 64  # rows that torch packs together with AVX512
 
 
 @kernel("_convert_weight_to_int4pack_for_cpu")

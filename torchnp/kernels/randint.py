@@ -20,6 +20,7 @@ from torchnp.kernels._table_rows import rows
 from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, filled, filled_like, laid_like, strided_size
 from torchnp.layout.overlap import check_target
 from torchnp.random import Generator, default_generator
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -184,7 +185,7 @@ _DIFFERS = ["randperm-swaps-forward", "randperm-fits", "missing-kernel"]
 rows("randperm randperm.generator", _randperm, _DOC, like=np.random.permutation, differs=_DIFFERS)
 
 _MANY = (2**32 - 1) // 20  # from here on torch draws 64-bit words
-_FEW = 4096
+_FEW: Threshold = 4096
 
 
 def _shuffled(n: int, source: Generator) -> ndarray:

@@ -24,6 +24,7 @@ from torchnp.kernels.scan import cumprod
 from torchnp.kernels.slicing import at, diagonal
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_target
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -180,11 +181,14 @@ def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
 # ---------------------------------------------------------------- triangles and diagonals
 
 
+_KEPT: Threshold = 1 << 16  # elements of a mask up to which it is kept for the next call
+
+
 def _triangle(x: ndarray, diagonal: int, *, op: str) -> ndarray:
     check(x.ndim >= 2, f"{op}: input tensor must have at least 2 dimensions")
     refuse_elements(op, x, RARE)
     rows, columns = x.shape[-2:]
-    keep = (_side if rows * columns <= 1 << 16 else _side.__wrapped__)(rows, columns, diagonal, op == "tril")
+    keep = (_side if rows * columns <= _KEPT else _side.__wrapped__)(rows, columns, diagonal, op == "tril")
     out = np.zeros(x.shape, x.dtype)
     np.copyto(bits(out), bits(x), where=keep)
     return out

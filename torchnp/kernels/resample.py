@@ -23,6 +23,7 @@ from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.fma import fast_fma, fma
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_apart
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -151,7 +152,7 @@ def antialiased(mode: str, size: int, out: int, align_corners: bool, scale: floa
 # ---------------------------------------------------------------- sampling and its adjoint
 
 
-MANY_TAPS = 64  # of an output element; fewer are added in torch's order
+MANY_TAPS: Threshold = 64  # of an output element; fewer are added in torch's order
 
 
 def _sample_by_product(x: ndarray, axis: int, s: Sampling) -> ndarray:
@@ -204,7 +205,7 @@ def sample_bytes(x: ndarray, axis: int, s: Sampling) -> ndarray:
     return np.clip(y >> bits, 0, 255).astype(np.uint8)
 
 
-DENSE = 1 << 20  # elements of a matrix of weights, most of which are 0
+DENSE: Threshold = 1 << 20  # elements of a matrix of weights, most of which are 0
 
 
 def _unsample_sparse(g: ndarray, axis: int, size: int, s: Sampling) -> ndarray:

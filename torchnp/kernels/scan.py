@@ -23,6 +23,7 @@ from torchnp.kernels.power import complex_logaddexp
 from torchnp.kernels.reduce import look_told
 from torchnp.kernels.scatter import scatter_add
 from torchnp.kernels.view import as_strided
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -61,7 +62,7 @@ def _quick_cumsum(self, dim, *, dtype=None):
         return None
     if not self.flags.c_contiguous:
         return None
-    if self.size > 4096:
+    if self.size > _FEW:
         return _large_cumsum(self, wrap_dim(dim, self.ndim))
     value = self.astype(dt.float64)
     np.add(value, _ZERO, value)  # torch starts from +0
@@ -69,7 +70,8 @@ def _quick_cumsum(self, dim, *, dtype=None):
 
 
 _ZERO = np.zeros(())
-_RUN = 32  # terms that one product with a triangle of ones sums up
+_FEW: Threshold = 1 << 12  # elements up to which one pass in double is faster than products
+_RUN: Threshold = 32  # terms that one product with a triangle of ones sums up
 _TRIANGLE = np.triu(np.ones((_RUN, _RUN)))
 
 

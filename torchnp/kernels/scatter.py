@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp.core.checks import check, refuse, refuse_elements, warn, wrap_dim
 from torchnp.core.errors import dim_out_of_range, index_out_of_range, no_dimensions, shape_text, unknown_reduction
-from torchnp.core.fast_path import exact, is_float
+from torchnp.core.fast_path import FEW_INDICES, exact, is_float
 from torchnp.core.python_scalars import item, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, precheck_apart
@@ -23,6 +23,7 @@ from torchnp.kernels.view import as_strided
 from torchnp.layout.apply import is_plain
 from torchnp.layout.overlap import check_target, check_written_at
 from torchnp.layout.stride_rules import cloned, contiguous, dense, layout_of
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -160,13 +161,16 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     return dim
 
 
+_BY_ROWS: Threshold = 16  # elements of the source for each row from which torch adds row by row
+
+
 def _quick_index_add(self, dim, index, source):
     """Fast path that adds a few rows to a dense matrix."""
     if not type(self) is type(index) is type(source) is ndarray or type(dim) is not int or dim or self.ndim != 2:
         return None
     if not is_float(self) or source.dtype is not self.dtype or not is_plain(self):
         return None
-    if index.dtype is not int64 or index.ndim != 1 or not 0 < index.size <= 64:
+    if index.dtype is not int64 or index.ndim != 1 or not 0 < index.size <= FEW_INDICES:
         return None
     named = index.tolist()
     if source.shape != (len(named), self.shape[1]) or min(named) < 0 or max(named) >= len(self):
@@ -202,7 +206,7 @@ def index_add(self, dim, index, source, *, alpha=1):
         rare = "add_stub" if self.ndim > 1 else "index_add_"
         if self.ndim > 1 and self.size and not whole:  # torch checks the first index before its first sum
             check(accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None, index_out_of_range())
-        by_rows = whole and dim == 0 and self.size and source.size >= 16 * len(self) and source.flags.c_contiguous
+        by_rows = whole and dim == 0 and self.size and source.size >= _BY_ROWS * len(self) and source.flags.c_contiguous
         summed = "scatter_add_expanded_index" if by_rows else "scatter_gather_tensor_cpu"
         refuse_elements(summed if whole else rare, self, rarer("2.14", RARE) if whole else RARE)
     if self.ndim > 1 and not (self.size and index.size):

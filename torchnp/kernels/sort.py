@@ -16,6 +16,7 @@ from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.extrema import reduced_shape, taken
 from torchnp.layout.stride_rules import cloned, empty, layout_of, preserved
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -37,6 +38,9 @@ def sort_keys(x: ndarray) -> ndarray:
     return keys
 
 
+_FEW: Threshold = 64  # elements up to which an argsort takes less than packing keys
+
+
 def stable_order(x: ndarray, axis: int, descending: bool, k: int | None = None) -> ndarray:
     """Indices that sort along an axis, or the first k of them; equal elements keep their order, also when descending."""
     keys = sort_keys(x)
@@ -44,7 +48,7 @@ def stable_order(x: ndarray, axis: int, descending: bool, k: int | None = None) 
         keys = ~keys
     n = x.shape[axis]
     first = (slice(None),) * axis + (slice(k),)
-    if keys.dtype.itemsize <= 4 and n <= 1 << 32 and x.size > 64:
+    if keys.dtype.itemsize <= 4 and n <= 1 << 32 and x.size > _FEW:
         # One sort of key and position together is several times faster than a stable argsort.
         shape = [n if i == axis else 1 for i in range(x.ndim)]
         packed = keys.astype(np.uint64) << np.uint64(32)
@@ -220,7 +224,7 @@ def _most_frequent(x: ndarray, axis: int) -> ndarray:
     return np.moveaxis(found, -1, axis)
 
 
-_INSERTED = 16  # up to this many elements C++'s sort inserts one by one; beyond, nan leaves no defined order
+_INSERTED: Threshold = 16  # up to this many elements C++'s sort inserts one by one; beyond, nan leaves no defined order
 
 
 def _after_insertion(row: list[float]) -> int:

@@ -15,6 +15,7 @@ from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._reduction import NOT_ORDERED
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.sort import sort_keys, stable_order
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -83,7 +84,7 @@ def _of_slices(x: ndarray, dim: int, order: Any) -> tuple[ndarray, ndarray, ndar
     return np.moveaxis(values.reshape(-1, *slices.shape[1:]), 0, axis), inverse, counts
 
 
-_INSERTED = 16  # up to this many torch's sort inserts one by one, so that the effect of nan is fixed
+_INSERTED: Threshold = 16  # up to this many torch's sort inserts one by one, so that the effect of nan is fixed
 
 
 def _in_order(rows: ndarray) -> ndarray:

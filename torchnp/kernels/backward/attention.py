@@ -9,7 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check_type, require
 from torchnp.core.registry import kernel
-from torchnp.kernels.attention import later, per_query_head, rounded, scores, sum_dtype
+from torchnp.kernels.attention import later, per_query_head, queries_at_once, rounded, scores, sum_dtype
 from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
@@ -56,7 +56,7 @@ def _over_queries(slopes: ndarray, x: ndarray, factor: ndarray, like: ndarray) -
     if like.dtype not in dt.HALVES:
         return (np.matmul(slopes.swapaxes(-1, -2), x) * factor).sum(2)
     # torch adds one block at a time and rounds the sum to the half type
-    step = 32 if length < 192 else 64 if length < 768 else 256
+    step = queries_at_once(length)
     total = np.zeros((batch, own, slopes.shape[-1], size), x.dtype)
     for head in range(heads // max(own, 1)):
         for start in range(0, length, step):

@@ -20,6 +20,7 @@ from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, is_channel
 from torchnp.kernels.norm import channels_last, check_layer, inner, mixed
 from torchnp.kernels.reduce import sum_dim
 from torchnp.layout.apply import is_plain
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -44,7 +45,7 @@ def _normalised_gradient(
 
 
 _add: Any = np.add.reduce
-_FEW = 1 << 12  # up to this many elements, NumPy's call overhead outweighs the computation
+_FEW: Threshold = 1 << 12  # up to this many elements, NumPy's call overhead outweighs the computation
 
 
 def _quick_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):

@@ -10,6 +10,7 @@ import numpy as np
 from torchnp._private import add_rows_of
 from torchnp.dtypes import cast, complex64, complex128, float16, float32, float64, int32, int64, is_half, opmath
 from torchnp.kernels.numerics.fma import fma
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 INDEX_DTYPES = (int64, int32)
@@ -58,6 +59,9 @@ def linear(index: ndarray, shape: tuple[int, ...], dim: int) -> ndarray:
     return np.broadcast_to(places, index.shape)
 
 
+_WIDE: Threshold = 8  # elements of a row from which SciPy's product with a sparse matrix is faster than np.add.at
+
+
 def add_rows(out: ndarray, index: ndarray, rows: ndarray) -> None:
     """``out[index[i]] += rows[i]`` for row-major matrices, in the order of i."""
     width = out.shape[1]
@@ -65,7 +69,7 @@ def add_rows(out: ndarray, index: ndarray, rows: ndarray) -> None:
         return
     if width == 1:
         np.add.at(out.reshape(-1), index, rows.reshape(-1))
-    elif width >= 8 and out.dtype in (float32, float64, complex64, complex128):
+    elif width >= _WIDE and out.dtype in (float32, float64, complex64, complex128):
         add_rows_of()(out, index, rows)
     elif len(index) * 4 <= width:  # few long rows: one vector addition each
         for place, row in zip(index.tolist(), rows):

@@ -9,9 +9,10 @@ import numpy as np
 
 from torchnp.core.python_scalars import number
 from torchnp.threads import LARGE, blocks, piece, share, within
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
-STRIP = 1 << 16  # elements
+STRIP: Threshold = 1 << 16  # elements
 
 
 def pieces(n: int) -> Iterator[slice]:
@@ -60,7 +61,7 @@ def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
     return in_strips(chain, x)
 
 
-MANY = 1 << 14  # elements from which three passes over bits are faster than an unpredictable branch for each
+MANY: Threshold = 1 << 14  # elements from which three passes over bits are faster than an unpredictable branch for each
 _BITS = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
 
 

@@ -15,11 +15,12 @@ import numpy as np
 
 from torchnp.kernels._spatial import Ints, empty, in_format, out_sizes, pad, tap_slices, taps
 from torchnp.threads import blocks
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
 # Columns are many times larger than the image: batches are split into parts whose columns about fit the caches.
-_BUDGET = 1 << 22
+_BUDGET: Threshold = 1 << 22
 
 
 def _parts(n: int, item: int) -> list[slice]:

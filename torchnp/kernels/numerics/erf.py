@@ -15,6 +15,7 @@ from torchnp import dtypes as dt
 from torchnp.kernels.numerics.blocks import in_strips
 from torchnp.kernels.numerics.cephes import in_double, piecewise, ratio
 from torchnp.kernels.numerics.fma import fast_fma, fma, upper
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -31,7 +32,7 @@ def scipy_special(name: str) -> Callable[..., Any]:
     return call
 
 
-_TILE = 1 << 13  # elements: a dozen float64 buffers fit in the L2 cache
+_TILE: Threshold = 1 << 13  # elements: a dozen float64 buffers fit in the L2 cache
 erfcx_of_scipy = scipy_special("erfcx")
 
 # erf(x) = tanh(x * P(x * x)) for float32, highest degree first: within 1e-7 of its value, fitted to SciPy's erf by least
@@ -41,7 +42,7 @@ _ODD = (1.4185284561428284e-07, -5.668487500319663e-06, 8.76374073437647e-05, -0
 _TERMS = [np.array(c, np.float32) for c in _ODD]
 _TERMS_OF_ROOT = [np.array(c / 2 ** (6 - k + 0.5), np.float32) for k, c in enumerate(_ODD)]  # for x / sqrt(2)
 _ONE, _HALF = np.array(1, np.float32), np.array(0.5, np.float32)
-MANY = 1 << 12  # float32 elements from which this is faster than SciPy's scalar loop
+MANY: Threshold = 1 << 12  # float32 elements from which this is faster than SciPy's scalar loop
 
 # ---------------------------------------------------------------- float64
 

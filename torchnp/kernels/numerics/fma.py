@@ -15,10 +15,12 @@ import numpy as np
 from torchnp.dtypes import float32
 from torchnp.kernels.numerics.blocks import pieces, within
 from torchnp.threads import share
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
-STRIP = 1 << 16  # elements: all steps find their operands in cache
-_FEW, _DOUBLE = 1 << 12, np.dtype(np.float64)
+STRIP: Threshold = 1 << 16  # elements: all steps find their operands in cache
+_FEW: Threshold = 1 << 12  # elements
+_DOUBLE = np.dtype(np.float64)
 
 
 def fma(a: Any, b: Any, c: Any) -> ndarray:

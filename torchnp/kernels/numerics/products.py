@@ -10,6 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.core.errors import cannot_cast, not_implemented
 from torchnp.core.python_scalars import number, scalar
 from torchnp.threads import blocks
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -35,16 +36,17 @@ def factor(number: Any, dtype: np.dtype) -> ndarray:
 # ---------------------------------------------------------------- values
 
 
-_LONG = 1 << 16  # terms of a sum
-_SMALL = 1 << 12  # up to this many multiplications cost less than the calls around them
+_LONG: Threshold = 1 << 16  # terms of a sum
+_SMALL: Threshold = 1 << 12  # up to this many multiplications cost less than the calls around them
+_ROUNDED: Threshold = 400  # multiplications of a matrix below which torch rounds each product before it adds it
+_COPIED: Threshold = 64  # elements below which NumPy's own copy for BLAS costs less than the look at strides
 
 
 def product(a: ndarray, b: ndarray, round_: bool = True, batches: bool = False) -> ndarray:
     """``a @ b`` of one dtype; half types are accumulated in float32 and rounded once."""
     dtype, inner = a.dtype, dt.opmath(a.dtype)
-    small = a.ndim > 1 < b.ndim and 0 < a.shape[-2] * a.shape[-1] * b.shape[-1] < 400
+    small = a.ndim > 1 < b.ndim and 0 < a.shape[-2] * a.shape[-1] * b.shape[-1] < _ROUNDED
     if small and (batches or dt.is_half(dtype)):
-        # For small matrices torch rounds each product before it adds it; BLAS does not.
         a, b = dt.cast(a, inner), dt.cast(b, inner)
         out = np.asarray(sum(a[..., k, None] * b[..., k, None, :] for k in range(a.shape[-1])))
         return dt.cast(out, dtype) if round_ else out
@@ -70,7 +72,7 @@ def _long_product(a: ndarray, b: ndarray) -> ndarray:
 
 def blas_ready(x: ndarray) -> ndarray:
     """Copy a matrix that BLAS cannot take (neither of the last strides is 1): NumPy multiplies it slowly."""
-    if x.ndim < 2 or x.strides[-1] == x.itemsize or x.strides[-2] == x.itemsize or x.size < 64:
+    if x.ndim < 2 or x.strides[-1] == x.itemsize or x.strides[-2] == x.itemsize or x.size < _COPIED:
         return x
     return np.ascontiguousarray(x)
 
@@ -83,7 +85,7 @@ def exact_product(a: ndarray, b: ndarray) -> ndarray:
 def _integer_product(a: ndarray, b: ndarray) -> ndarray:
     """Integer product, for which NumPy has no BLAS: if float64 holds every partial sum, it is exact and far faster."""
     dtype, terms = a.dtype, a.shape[-1]
-    if a.size * b.shape[-1] > 4096 and 2 * (8 * dtype.itemsize - 1) + max(terms, 1).bit_length() <= 52:
+    if a.size * b.shape[-1] > _SMALL and 2 * (8 * dtype.itemsize - 1) + max(terms, 1).bit_length() <= 52:
         return exact_product(a, b).astype(dtype)
     return np.asarray(np.matmul(a, b))
 

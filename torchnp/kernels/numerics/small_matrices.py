@@ -11,9 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.thresholds import Threshold
+
 ndarray = np.ndarray
-SMALL = 12  # sides; of larger matrices LAPACK takes longer than the call
-FACTORED, TRIANGULAR = 32, 4  # matrices for each row from which factors, and triangular systems, are faster at once
+SMALL: Threshold = 12  # sides; of larger matrices LAPACK takes longer than the call
+# Matrices for each row from which factors, and triangular systems, are faster at once.
+FACTORED: Threshold = 32
+TRIANGULAR: Threshold = 4
 
 
 def are_many_small(batch: tuple[int, ...], side: int, many: int = FACTORED) -> bool:

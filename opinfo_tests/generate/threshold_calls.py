@@ -1,0 +1,198 @@
+"""Calls just below, at and above each size at which a kernel of the table takes another path, for ``--tier thresholds``.
+
+The sizes are the constants of `torchnp.thresholds`. Small recorded calls run with constants that note what they are
+compared with; then one size of a call grows until the compared number reaches the constant.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from torchnp.thresholds import modules, thresholds
+
+from ..backends.backend import Backend
+from ..backends.load import load_backend
+from ..backends.torch_backend import TorchDevice
+from ..case import Case
+from . import large_calls
+from .samples.opinfo import supported
+from .samples.recording import Recorder
+from .task import DRAWN, THRESHOLDS, Task, reseed
+
+Key = tuple[str, str]  # a module and the name of a constant
+MOST = 1 << 22  # elements of a call's largest array
+LAYOUTS = 2  # calls of an overload that meet one constant: of arrays in the order of memory, and in others
+STEPS = 4  # tries to hit a constant by one size
+BASES = 12  # recorded calls of an overload and dtype that are looked at
+HALF = "bfloat16"
+
+
+class Noting(int):
+    """An integer that passes on what it is compared with; None if it is part of a computation."""
+
+    note: Callable[[int | None], None]
+
+    def _compared(self, other: Any, compare: Callable[[int, Any], bool]) -> bool:
+        if type(other) is int:
+            self.note(other)
+        return compare(int(self), other)
+
+    def __lt__(self, other: Any) -> bool:
+        return self._compared(other, int.__lt__)
+
+    def __le__(self, other: Any) -> bool:
+        return self._compared(other, int.__le__)
+
+    def __gt__(self, other: Any) -> bool:
+        return self._compared(other, int.__gt__)
+
+    def __ge__(self, other: Any) -> bool:
+        return self._compared(other, int.__ge__)
+
+    def _computed(self, other: Any, compute: Callable[[int, Any], Any]) -> Any:
+        self.note(None)
+        return compute(int(self), other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._computed(other, int.__mul__)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._computed(other, int.__rmul__)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._computed(other, int.__floordiv__)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        if type(other) is int:
+            self.note(other)
+        return int.__rfloordiv__(int(self), other)
+
+
+@cache
+def places() -> list[tuple[Any, str, Key]]:
+    """Return where each constant stands: the module that defines it, and those that import it, by their names for it."""
+    known = thresholds()
+    found = [(importlib.import_module(module), name, (module, name)) for module, name in known]
+    for module in modules():
+        for node in ast.walk(ast.parse(inspect.getsource(module))):
+            if isinstance(node, ast.ImportFrom):
+                for imported in node.names:
+                    key = str(node.module), imported.name
+                    if key in known:
+                        found.append((module, imported.asname or imported.name, key))
+    return found
+
+
+@contextmanager
+def noted() -> Iterator[dict[Key, set[int | None]]]:
+    """Let kernels note what they compare with each constant."""
+    seen: dict[Key, set[int | None]] = defaultdict(set)
+    held = [(module, name, getattr(module, name)) for module, name, _ in places()]
+    for module, name, key in places():
+        constant = Noting(getattr(module, name))
+        constant.note = seen[key].add
+        setattr(module, name, constant)
+    try:
+        yield seen
+    finally:
+        for module, name, value in held:
+            setattr(module, name, value)
+
+
+def met_by(case: Case, table: Backend) -> dict[Key, set[int | None]]:
+    """Return what a call compares with the constants that it meets; nothing if it fails."""
+    with noted() as seen, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        failed = table.execute(case).error
+    return {} if failed else {key: values for key, values in seen.items() if values}
+
+
+def with_size(case: Case, size: int, new: int) -> Case | None:
+    """Return the case with one size replaced wherever it stands; None if it becomes too large."""
+    if size == new:
+        return case
+    return large_calls.resized(case, lambda _, n: new if n == size else n, MOST)
+
+
+def reached(key: Key, limit: int, case: Case, size: int, table: Backend) -> list[Case]:
+    """Return the calls around the least size with which a call compares at least ``limit`` with a constant."""
+
+    def compared(new: int) -> int | None:
+        other = with_size(case, size, new) if new > 0 else None
+        if other is None:
+            return None
+        values = met_by(other, table).get(key, set())
+        numbers = [v for v in values if v is not None]
+        return max(numbers) if numbers else large_calls.largest_of(other).size if values else None
+
+    low, at_low = size, compared(size)
+    high = 2 * size + 1
+    at_high = compared(high)
+    for _ in range(STEPS):
+        if at_low is None or at_high is None or at_low == at_high:
+            return []
+        guess = low + -(-(limit - at_low) * (high - low) // (at_high - at_low))
+        if guess < 1:
+            return []
+        at_guess, before = compared(guess), compared(guess - 1)
+        if at_guess is not None and at_guess >= limit and (before is None or before < limit):
+            around = (with_size(case, size, n) for n in (guess - 1, guess, guess + 1) if n > 0)
+            return [c for c in around if c is not None]
+        low, at_low, high, at_high = high, at_high, guess, at_guess
+    return []
+
+
+def calls_at_thresholds(op: str, bases: list[Case], table: Backend, left: dict[Key, int]) -> Iterator[Case]:
+    """Yield calls on both sides of each constant that an overload's kernel meets, and that torch takes."""
+    torch_cpu = TorchDevice("cpu")
+    limits = thresholds()
+    reseed(op)
+    for case in bases:
+        todo = [key for key in met_by(case, table) if left[key]]
+        while todo:
+            key = todo.pop()
+            for size in dict.fromkeys(reversed(large_calls.largest_of(case).shape)):
+                found = [large_calls.tried(c, torch_cpu) for c in reached(key, limits[key], case, size, table)]
+                calls = [c for c, _, elements in found if elements]
+                if calls:
+                    left[key] -= 1
+                    yield from calls
+                    todo += [k for k in met_by(calls[-1], table) if left[k] == LAYOUTS and k not in todo and k != key]
+                    break
+
+
+def threshold_tasks(ops: frozenset[str]) -> list[Task]:
+    """Return a task for each source of recorded calls."""
+    sources = sorted({large_calls.source_of()[op] for op in ops})
+    return [Task(f"{THRESHOLDS}{source}", large_calls.best_dtype(source)) for source in sources]
+
+
+def run_at_thresholds(task: Task, recorder: Recorder, seed: int) -> Iterator[None]:
+    """Offer a task's calls around thresholds to the recorder's sink, an overload at each step."""
+    source = task.source.removeprefix(THRESHOLDS)
+    homes = large_calls.source_of()
+    ops = [
+        op for op, place in homes.items() if place == source and recorder.wanted(op) and large_calls.can_be_scaled(op)
+    ]
+    if not ops:
+        return
+    dtypes = [task.dtype]
+    if not source.startswith(DRAWN) and HALF in supported(source):
+        dtypes.append(HALF)
+    table = load_backend("table")
+    for dtype in dtypes:
+        bases = large_calls.recorded(Task(source, dtype), frozenset(ops), seed, layouts=True)
+        for op in ops:
+            left: dict[Key, int] = defaultdict(lambda: LAYOUTS)
+            for case in calls_at_thresholds(op, bases[op][:BASES], table, left):
+                recorder.sink(replace(case, source=task.source, sample_dtype=case.dtype, digest=""))
+            yield

@@ -1,0 +1,61 @@
+"""Calls around thresholds: what kernels compare with them, and on which sides the calls lie."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+import torchnp
+from opinfo_tests.backends.backend import Table
+from opinfo_tests.backends.load import load_backend
+from opinfo_tests.case import Case, whole
+from opinfo_tests.generate import threshold_calls
+from opinfo_tests.run import command
+from torchnp.kernels import arithmetic
+
+FEW = arithmetic.__name__, "_FEW"
+TABLE = load_backend("table")
+
+
+def case_of(op, *arrays, rest=()):
+    buffers, windows = zip(*(whole(a, i) for i, a in enumerate(arrays)), strict=True)
+    return Case(op, (*windows, *rest), {}, list(buffers))
+
+
+def fmod_of(shape):
+    return case_of("aten::fmod.Tensor", np.ones(shape, np.float32), np.full(shape, 2, np.float32))
+
+
+def test_kernels_note_what_they_compare():
+    before = arithmetic._FEW, torchnp.derived.inplace.MANY
+    met = threshold_calls.met_by(fmod_of((3, 7)), TABLE)
+    assert met[FEW] == {21}
+    assert (arithmetic._FEW, torchnp.derived.inplace.MANY) == before and type(arithmetic._FEW) is int
+    imported = [module.__name__ for module, _, key in threshold_calls.places() if key[1] == "MANY" and "strips" in key[0]]
+    assert {"torchnp.core.elementwise_strips", "torchnp.derived.inplace", "torchnp.derived.outs"} <= set(imported)
+
+
+def test_a_call_that_fails_meets_nothing():
+    shapes = case_of("aten::fmod.Tensor", np.ones((3, 7), np.float32), np.ones((3, 5), np.float32))
+    assert threshold_calls.met_by(shapes, TABLE) == {}
+
+
+@pytest.mark.parametrize("shape, sizes", [((5,), (1023, 1024, 1025)), ((4, 3), (1020, 1024, 1028))])
+def test_sizes_just_below_at_and_above(shape, sizes):
+    found = threshold_calls.reached(FEW, arithmetic._FEW, fmod_of(shape), shape[-1], TABLE)
+    assert tuple(c.arrays()[0].size for c in found) == sizes
+    assert all(c.arrays()[0].shape == c.arrays()[1].shape for c in found)
+
+
+def test_a_kernel_that_is_wrong_beyond_its_threshold_is_found(tmp_path, monkeypatch, capsys):
+    def fmod(a, b):
+        return torchnp.aten.fmod.Tensor(a, b) + np.float32(a.size > arithmetic._FEW + 1)
+
+    module = types.ModuleType("wrong_beyond")
+    module.backend = Table({"aten::fmod.Tensor": fmod})
+    monkeypatch.setitem(sys.modules, "wrong_beyond", module)
+    given = ["--tier", "thresholds", "--ops", "aten::fmod.Tensor", "--jobs", "0", "--report", str(tmp_path / "r.jsonl")]
+    assert command.main([*given, "--backend", "wrong_beyond:backend"]) == 1
+    assert "wrong-value" in capsys.readouterr().out
+    assert command.main(given) == 0
+    assert " calls pass" in capsys.readouterr().out

@@ -1,0 +1,37 @@
+"""Sizes at which a kernel takes another path.
+
+A module constant of this type is such a size; its comment says the unit::
+
+    _FEW: Threshold = 1 << 12  # elements
+
+The conformance tests find these constants, and judge calls just below, at and above each (``--tier thresholds``). A test
+refuses comparisons of sizes with other constants.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+from typing import TypeAlias
+
+Threshold: TypeAlias = int
+
+PLACES = ("core", "derived", "kernels", "layout", "parallel_elementwise", "random", "threads")
+
+
+def modules() -> list[ModuleType]:
+    """Return the modules that the kernels of the table are made of."""
+    roots = [importlib.import_module(f"{__package__}.{place}") for place in PLACES]
+    inner = [m for root in roots for m in pkgutil.walk_packages(getattr(root, "__path__", []), f"{root.__name__}.")]
+    return roots + [importlib.import_module(m.name) for m in inner]
+
+
+def thresholds() -> dict[tuple[str, str], int]:
+    """Return the value of every threshold, by its module and name."""
+    return {
+        (module.__name__, name): getattr(module, name)
+        for module in modules()
+        for name, kind in vars(module).get("__annotations__", {}).items()
+        if kind == "Threshold"
+    }
