@@ -105,16 +105,18 @@ def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
     kind = value.dtype
     wide = value.astype(np.float64) if value.size <= WIDE else value
     mean = channel_sum(wide) / wide.dtype.type(x.size // x.shape[1])
-    # Deviations of a half input are from the unrounded mean, unless memory is strided, or is channels-last and the
-    # mean is kept in bfloat16.
-    exact = x.flags.c_contiguous or (_dense(x) and stats != dt.bfloat16)
+    # Deviations of a half input are from the unrounded mean, unless memory is strided, or is channels-last (as is that of
+    # channels with one element) and the mean is kept in bfloat16.
+    exact = (x.flags.c_contiguous and x.size > len(x) * x.shape[1]) or (_dense(x) and stats != dt.bfloat16)
     centre = mean.astype(kind) if exact else inner(dt.cast(mean, stats)).astype(kind)
     dense = _dense(x)
     # Strided memory is summed element by element in double precision, so squares do not overflow.
     d = (value if dense or kind != dt.float32 or value.size > WIDE else wide) - per_channel(centre, x)
     if value.size > WIDE:  # correct the rounding error of the first sum in the narrow dtype
-        rest = channel_sum(d) / kind.type(x.size // x.shape[1])
-        mean, squares = mean + rest, channel_dot(d, d) - rest * rest * kind.type(x.size // x.shape[1])
+        rest, squares = channel_sum(d) / kind.type(x.size // x.shape[1]), channel_dot(d, d)
+        mean = centre + rest
+        if exact:
+            squares = squares - rest * rest * kind.type(x.size // x.shape[1])
     else:
         squares = channel_sum(np.square(d).astype(np.float64))
     if dense:

@@ -94,3 +94,17 @@ def test_gradients(given):
     total = (wide * x.astype(np.float64)).sum(1, keepdims=True)
     found = torchnp.table["aten::_softmax_backward_data"](grad, x, 1, np.dtype(np.float32))
     np.testing.assert_allclose(found, (wide - total) * x, rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 50), (4, 50, 1, 1, 1), (2, 50, 3), (3, 21845), (3, 21846), (5, 40, 1)])
+@pytest.mark.parametrize("spread", [0.01, 1])
+def test_deviations_of_bfloat16_channels_have_torchs_mean(shape, spread):
+    """torch rounds the mean first if each channel has one element in an image. Both sides of `WIDE` are here."""
+    channels = shape[1]
+    x = 10 * torch.randn(1, channels, *[1] * (len(shape) - 2)) + spread * torch.randn(shape)
+    args = [x, torch.randn(channels), torch.randn(channels), torch.zeros(channels), torch.ones(channels)]
+    args = [a.bfloat16() for a in args]
+    expected = torch.ops.aten._native_batch_norm_legit_functional(*args, True, 0.5, 1e-5)
+    found = torchnp.aten._native_batch_norm_legit_functional(*map(to_numpy, args), True, 0.5, 1e-5)
+    for a, b in zip(expected, found, strict=True):
+        assert to_numpy(a).tobytes() == b.tobytes()
