@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 import torchnp
+from torchnp.interop import to_numpy
 
 SHAPES = [(1, 4_100_001), (3, 1_000_000), (40, 50_000), (700, 5000)]
 EPS = 1e-5
