@@ -32,6 +32,7 @@ def build() -> Any:
     """
     from torch.utils import cpp_extension
 
+    warn_of_lock()
     try:
         return cpp_extension.load(
             "torchnp_device", [str(SOURCE)], extra_include_paths=[np.get_include()], extra_cflags=["-O2"]
@@ -42,6 +43,17 @@ def build() -> Any:
             f"the extension of torchnp.device could not be built ({why.strip()}). It needs a C++ compiler and ninja "
             "(pip install ninja); unset TORCHNP_DEVICE_EXTENSION to do without it: only torch.Generator('np') needs it"
         ) from error
+
+
+def warn_of_lock() -> None:
+    """Warn if torch is about to wait for another process's build: it would wait forever for one that was killed."""
+    from torch.utils import cpp_extension
+
+    folder = getattr(cpp_extension, "_get_build_directory", None)
+    lock = Path(folder("torchnp_device", False), "lock") if folder is not None else None
+    if lock is not None and lock.exists():
+        told = f"Waiting for another process that builds the extension of torchnp.device. If there is none, delete {lock}"
+        warnings.warn(told, RuntimeWarning, stacklevel=2)
 
 
 def built() -> Any:
