@@ -1,4 +1,4 @@
-"""Sizes at which a kernel takes another path.
+"""Sizes at which a kernel or a loaded program takes another path.
 
 A module constant of this type is such a size; its comment says the unit::
 
@@ -17,11 +17,14 @@ from typing import TypeAlias
 
 Threshold: TypeAlias = int
 
-PLACES = ("core", "derived", "kernels", "layout", "parallel_elementwise", "random", "threads")
+PLACES = (
+    "core", "derived", "kernels", "layout", "parallel_elementwise", "random", "threads", "runtime.elementwise_chains",
+    "runtime.fast_conv_pooling", "runtime.linear_attention", "runtime.recurrent",
+)  # fmt: skip
 
 
 def modules() -> list[ModuleType]:
-    """Return the modules that the kernels of the table are made of."""
+    """Return the modules that the kernels of the table and the fast operators of programs are made of."""
     roots = [importlib.import_module(f"{__package__}.{place}") for place in PLACES]
     inner = [m for root in roots for m in pkgutil.walk_packages(getattr(root, "__path__", []), f"{root.__name__}.")]
     return roots + [importlib.import_module(m.name) for m in inner]

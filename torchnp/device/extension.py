@@ -52,7 +52,9 @@ def warn_of_lock() -> None:
     folder = getattr(cpp_extension, "_get_build_directory", None)
     lock = Path(folder("torchnp_device", False), "lock") if folder is not None else None
     if lock is not None and lock.exists():
-        told = f"Waiting for another process that builds the extension of torchnp.device. If there is none, delete {lock}"
+        told = (
+            f"Waiting for another process that builds the extension of torchnp.device. If there is none, delete {lock}"
+        )
         warnings.warn(told, RuntimeWarning, stacklevel=2)
 
 

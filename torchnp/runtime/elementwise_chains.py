@@ -20,12 +20,13 @@ from torchnp.core.registry import FAILURES
 from torchnp.runtime.graph import Graph, Meta, Node, Ref, check_names, refs
 from torchnp.runtime.run import ExecutionPlan
 from torchnp.threads import blocks, piece, share
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
-LARGE = 1 << 18  # elements from which on tiles pay
-_TILE = 1 << 15  # elements of a tile
+LARGE: Threshold = 1 << 18  # elements from which on tiles pay
+_TILE: Threshold = 1 << 15  # elements of a tile
 _VECTORS = 1 << 7  # elements per step of torch's loops: tiles are multiples, so that remainders occur only at the end
-_HUGE = 1 << 23  # elements from which on threads pay
+_HUGE: Threshold = 1 << 23  # elements from which on threads pay
 
 
 class _Cut(NamedTuple):

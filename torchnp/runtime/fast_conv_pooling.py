@@ -14,6 +14,7 @@ import torchnp
 from torchnp.blas import share_products
 from torchnp.runtime.fast_ops_common import FLOAT, aligned, plain
 from torchnp.threads import LARGE, blocks, get_num_threads, share
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 _ZERO = np.array(0, np.float32)
@@ -258,11 +259,14 @@ class Convolution:
             np.maximum(y, _ZERO, out=y)
 
 
-_WORTH = 1 << 23  # multiplications above which a product is worth a second thread
-_FEW, _CHANNELS = 64, 128  # points up to which weights dominate the reads, and output channels per block then
-_TAPS = 32  # channels from which on one product per kernel position is at least as fast as im2col
-_WINOGRAD, _TILES = 256, 64  # channels and 2x2 tiles from which on Winograd's savings outweigh its transforms
-_WHOLE = 1 << 18  # numbers of images that are transformed at a time
+_WORTH: Threshold = 1 << 23  # multiplications above which a product is worth a second thread
+_FEW: Threshold = 64  # points up to which weights dominate the reads
+_CHANNELS: Threshold = 128  # output channels per block then
+_TAPS: Threshold = 32  # channels from which on one product per kernel position is at least as fast as im2col
+# Channels and 2x2 tiles from which on Winograd's savings outweigh its transforms.
+_WINOGRAD: Threshold = 256
+_TILES: Threshold = 64
+_WHOLE: Threshold = 1 << 18  # numbers of images that are transformed at a time
 _G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 
 

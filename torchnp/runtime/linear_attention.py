@@ -17,6 +17,7 @@ import torchnp
 from torchnp.blas import limit_blas_if_threaded
 from torchnp.layout import stride_rules
 from torchnp.runtime.fast_ops_common import FLOAT, aligned, plain
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -50,7 +51,7 @@ class Linear:
         return y.reshape(*x.shape[:-1], o)
 
 
-_ALONE = 1 << 22  # multiplications below which a second BLAS thread gains less than its busy-waiting costs
+_ALONE: Threshold = 1 << 22  # multiplications below which a second BLAS thread gains less than its busy-waiting costs
 
 
 # ---------------------------------------------------------------- attention
@@ -58,8 +59,8 @@ _ALONE = 1 << 22  # multiplications below which a second BLAS thread gains less 
 # Exponentials of scores and of masks up to `_FAR` each, times values up to `_VALUE`, summed a million times, are normal
 # float32 numbers. Mask values below `_HIDDEN` contribute nothing.
 _FAR, _VALUE, _HIDDEN = np.float32(20), np.float32(1e14), np.float32(-130)
-_SUMMED = 1 << 18  # products up to which the kernel sums in double precision
-_SCORES = 1 << 17  # scores per block, which stay in cache
+_SUMMED: Threshold = 1 << 18  # products up to which the kernel sums in double precision
+_SCORES: Threshold = 1 << 17  # scores per block, which stay in cache
 _QUERIES = 64  # queries per block under a causal mask: the block skips later keys
 
 

@@ -14,11 +14,12 @@ import numpy as np
 
 import torchnp
 from torchnp.runtime.fast_ops_common import FLOAT, aligned, plain
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 _HALF = np.array(0.5, FLOAT)
-_ALONE = 1 << 18  # multiplications up to which OpenBLAS uses one thread and does not copy operands
-_NARROW = 64  # minimum columns of a part
+_ALONE: Threshold = 1 << 18  # multiplications up to which OpenBLAS uses one thread and does not copy operands
+_NARROW: Threshold = 64  # minimum columns of a part
 
 
 class _Weights(NamedTuple):
