@@ -7,6 +7,7 @@ Every mode but nearest is a sum over a few input elements for each output elemen
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.fma import fast_fma, fma
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_apart
+from torchnp.threads import blocks, share
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
@@ -297,13 +299,10 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
     if not averages and x.dtype not in dt.FLOATS and not (n == 2 and of_bytes):
         name = f"upsample_{('', 'bi', 'tri')[n - 1]}{sampling.__name__}{n}d"
         raise not_implemented(_cpu_name(x, output_size, name, sampling.__name__), x.dtype)
-    inner = dt.opmath(x.dtype)
-    run, weights = (sample_bytes, dt.float64) if of_bytes else (sample, inner)
-    y = dt.cast(x, inner)
+    weights = dt.float64 if of_bytes else dt.opmath(x.dtype)
     # torch's loop over any number of taps keeps half weights in the half type, its channels_last loop in float32.
     rounds = dt.is_half(x.dtype) and not averages and not _by_channels(x, output_size, sampling.__name__)
-    if sampling is linear and not of_bytes:
-        y = without_inf(y, x.shape[2:], output_size)
+    passes = []
     for d in reversed(range(n)):
         size, out = x.shape[2 + d], output_size[d]
         if size == out and (of_bytes or averages):
@@ -314,8 +313,37 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
         if averages and d == 0 and output_size[1] == 1 and not (of_bytes or (is_channels_last(x) and x.shape[1] > 1)):
             # torch takes a column for a row here, and uses the weights of its first element all along.
             s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
-        y = run(y, 2 + d, s)
-    return _result(dt.cast(y, x.dtype), x)
+        passes.append((2 + d, s))
+    return _result(_sampled(x, output_size, passes, sampling is linear and not of_bytes), x)
+
+
+_LARGE: Threshold = (
+    1 << 17
+)  # elements of a result from which on a few images at a time are sampled, so that they stay in cache
+
+
+def _sampled(x: ndarray, output_size: Ints, passes: list[tuple[int, Sampling]], loses_inf: bool) -> ndarray:
+    """Sample along one axis after the other; ``loses_inf``: torch multiplies inf by 0 where a dimension keeps its size."""
+    run = sample_bytes if x.dtype == dt.uint8 else sample
+
+    def few(part: ndarray) -> ndarray:
+        y = dt.cast(part, dt.opmath(x.dtype))
+        if loses_inf:
+            y = without_inf(y, x.shape[2:], output_size)
+        for axis, s in passes:
+            y = run(y, axis, s)
+        return dt.cast(y, x.dtype)
+
+    def work(part: tuple[int, slice]) -> None:
+        image, channels = part
+        out[image, channels] = few(x[image : image + 1, channels])[0]
+
+    plane = max(math.prod(output_size), math.prod(x.shape[2:]))
+    if x.shape[0] * x.shape[1] * plane < _LARGE:
+        return few(x)
+    out = np.empty((*x.shape[:2], *output_size), x.dtype)
+    share(work, [(i, part) for i in range(len(x)) for part in blocks(x.shape[1], max(_LARGE // plane, 1))])
+    return out
 
 
 def _rounded(s: Sampling, dtype: np.dtype) -> Sampling:
