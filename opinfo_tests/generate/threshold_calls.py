@@ -31,7 +31,6 @@ from .task import DRAWN, THRESHOLDS, Task, reseed
 Key = tuple[str, str]  # a module and the name of a constant
 MOST = 1 << 22  # elements of a call's largest array
 LAYOUTS = 2  # calls of an overload that meet one constant: of arrays in the order of memory, and in others
-STEPS = 4  # tries to hit a constant by one size
 BASES = 12  # recorded calls of an overload and dtype that are looked at
 HALF = "bfloat16"
 
@@ -134,21 +133,21 @@ def reached(key: Key, limit: int, case: Case, size: int, table: Backend) -> list
         numbers = [v for v in values if v is not None]
         return max(numbers) if numbers else large_calls.largest_of(other).size if values else None
 
-    low, at_low = size, compared(size)
-    high = 2 * size + 1
-    at_high = compared(high)
-    for _ in range(STEPS):
-        if at_low is None or at_high is None or at_low == at_high:
-            return []
-        guess = low + -(-(limit - at_low) * (high - low) // (at_high - at_low))
-        if guess < 1:
-            return []
-        at_guess, before = compared(guess), compared(guess - 1)
-        if at_guess is not None and at_guess >= limit and (before is None or before < limit):
-            around = (with_size(case, size, n) for n in (guess - 1, guess, guess + 1) if n > 0)
-            return [c for c in around if c is not None]
-        low, at_low, high, at_high = high, at_high, guess, at_guess
-    return []
+    low, high, value = 0, size, compared(size)
+    while value is not None and value < limit:
+        low, high = high, 2 * high + 1
+        value = compared(high)
+    if value is None:
+        return []
+    guess = -(-high * limit // value)  # right if the number is a multiple of the size
+    guesses = [guess - 1, guess]
+    while high - low > 1:
+        middle = guesses.pop() if guesses else (low + high) // 2
+        if low < middle < high:
+            value = compared(middle)
+            low, high = (low, middle) if value is not None and value >= limit else (middle, high)
+    around = (with_size(case, size, n) for n in (high - 1, high, high + 1) if n > 0)
+    return [c for c in around if c is not None]
 
 
 def calls_at_thresholds(op: str, bases: list[Case], table: Backend, left: dict[Key, int]) -> Iterator[Case]:

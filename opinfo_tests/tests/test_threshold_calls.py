@@ -5,6 +5,7 @@ import types
 
 import numpy as np
 import pytest
+
 import torchnp
 from opinfo_tests.backends.backend import Table
 from opinfo_tests.backends.load import load_backend
@@ -30,8 +31,10 @@ def test_kernels_note_what_they_compare():
     before = arithmetic._FEW, torchnp.derived.inplace.MANY
     met = threshold_calls.met_by(fmod_of((3, 7)), TABLE)
     assert met[FEW] == {21}
-    assert (arithmetic._FEW, torchnp.derived.inplace.MANY) == before and type(arithmetic._FEW) is int
-    imported = [module.__name__ for module, _, key in threshold_calls.places() if key[1] == "MANY" and "strips" in key[0]]
+    assert before == (arithmetic._FEW, torchnp.derived.inplace.MANY) and type(arithmetic._FEW) is int
+    imported = [
+        module.__name__ for module, _, key in threshold_calls.places() if key[1] == "MANY" and "strips" in key[0]
+    ]
     assert {"torchnp.core.elementwise_strips", "torchnp.derived.inplace", "torchnp.derived.outs"} <= set(imported)
 
 
