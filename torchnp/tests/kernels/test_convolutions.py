@@ -1,6 +1,7 @@
 """Convolutions and folds in blocks give torch's results, whatever the blocks."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def test_convolution(name, budget, monkeypatch):
         x, w = numbers(input_shape, 0), numbers(weight_shape, 1)
         if last and n == 2:
             x = x.contiguous(memory_format=torch.channels_last)
-        rest = [[stride] * n, [padding] * n, [dilation] * n, False, [0] * n, groups]
+        rest: Any = [[stride] * n, [padding] * n, [dilation] * n, False, [0] * n, groups]
         y = torch.convolution(x, w, None, *rest)
         check(torchnp.table["aten::convolution"](*arrays([x, w, None, *rest])), y)
         # The result's gradient, as an image that is spread over its windows.
@@ -67,7 +68,7 @@ def test_transposed(window, stride, budget, monkeypatch):
     monkeypatch.setattr(correlate, "_BUDGET", budget)
     x, w = numbers((2, 4, 4, 4), 0), numbers((4, 3, window, window), 1)
     w[0, 0, 0, 0] = torch.inf  # reaches the elements under its window only
-    args = [x, w, None, [stride] * 2, [1, 0], [1, 2], True, [0, 0], 2]
+    args: Any = [x, w, None, [stride] * 2, [1, 0], [1, 2], True, [0, 0], 2]
     check(torchnp.table["aten::convolution"](*arrays(args)), torch.convolution(*args))
 
 
