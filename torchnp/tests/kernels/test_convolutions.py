@@ -86,3 +86,15 @@ def test_folds(dtype, budget, monkeypatch):
         np.testing.assert_array_equal(found, columns.numpy())
         wanted = torch.ops.aten.col2im(columns, [9, 8], *rest)
         np.testing.assert_array_equal(torchnp.table["aten::col2im"](columns.numpy(), [9, 8], *rest), wanted.numpy())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("channels", [(0, 3), (1, 1), (1, 3), (3, 1), (4, 5)], ids=str)
+@pytest.mark.parametrize("times, batch", [(1, 1), (3, 2), (8, 1)])
+def test_time_batch_channels(times, batch, channels, dtype):
+    """Products of columns and rows, which have no sum, and of matrices."""
+    x, w = numbers((times, batch, channels[0]), 0, dtype), numbers((3, *channels), 1, dtype)
+    for padding in (1, 2):
+        args = x, w, numbers(channels[1:], 2, dtype), padding
+        found = torchnp.table["aten::conv_tbc"](*arrays(args))
+        np.testing.assert_allclose(found, torch.conv_tbc(*args).numpy(), rtol=2e-5, atol=2e-6)
