@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from torchnp.kernels._memory import window
 from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
@@ -52,7 +53,10 @@ def pad(x: ndarray, before: Ints, after: Ints, value: float = 0) -> ndarray:
     lead, sizes = x.shape[: x.ndim - n], x.shape[x.ndim - n :]
     shape = (*lead, *(s + b + a for s, b, a in zip(sizes, before, after, strict=True)))
     out = np.zeros(shape, x.dtype) if value == 0 else np.full(shape, value, x.dtype)
-    source: Any = (..., *(slice(max(-b, 0), s - max(-a, 0)) for s, b, a in zip(sizes, before, after, strict=True)))
+    source: Any = (
+        ...,
+        *(slice(max(-b, 0), max(s - max(-a, 0), 0)) for s, b, a in zip(sizes, before, after, strict=True)),
+    )
     part = x[source]
     inner: Any = (..., *(slice(max(b, 0), max(b, 0) + s) for s, b in zip(part.shape[-n:], before, strict=True)))
     out[inner] = part
@@ -77,3 +81,19 @@ def tap_slices(tap: Ints, out: Ints, stride: Ints, dilation: Ints) -> tuple[Any,
     return tuple(
         slice(i * d, i * d + (n - 1) * t + 1, t) for i, n, t, d in zip(tap, out, stride, dilation, strict=True)
     )
+
+
+def windows(x: ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> ndarray:
+    """All windows of a padded, contiguous array, as a view: (..., *K, *P)."""
+    n = len(out)
+    steps = x.strides[x.ndim - n :]
+    by_tap = [d * s for d, s in zip(dilation, steps, strict=True)]
+    by_window = [t * s for t, s in zip(stride, steps, strict=True)]
+    # Making an np.ndarray over a buffer is 10 times cheaper than as_strided.
+    return window(x, (*x.shape[: x.ndim - n], *kernel, *out), (*x.strides[: x.ndim - n], *by_tap, *by_window))
+
+
+def add_taps(total: ndarray, parts: Iterable[tuple[tuple[int, ...], ndarray]], stride: Ints, dilation: Ints) -> None:
+    """Add to ``total`` (..., *S) each part (..., *P) at the places of its tap."""
+    for tap, part in parts:
+        total[(..., *tap_slices(tap, part.shape[part.ndim - len(tap) :], stride, dilation))] += part

@@ -30,41 +30,61 @@ from torchnp.kernels._memory import RARE
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.contraction import linear, matmul
 from torchnp.kernels.dropout import dropout
+from torchnp.kernels.numerics.blocks import nested
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.softmax import _safe_softmax, _softmax
 from torchnp.layout import stride_rules
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
+Block = tuple[slice, ...]
 
 # ---------------------------------------------------------------- the scaled dot product
 
 
-@functools.lru_cache(maxsize=64)
-def later(rows: int, columns: int) -> ndarray:
-    """True where a causal mask forbids attention: the key comes after the query."""
-    return ~np.tri(rows, columns, dtype=np.bool_)
+@functools.lru_cache(maxsize=16)
+def later(rows: int, columns: int, start: int = 0) -> ndarray:
+    """True where a causal mask forbids attention: the key comes after the query. The first query is ``start``."""
+    return ~np.tri(rows, columns, start, dtype=np.bool_)
 
 
 # Rows from which torch's flash kernels go over the queries in blocks of 64 and of 256.
-MEDIUM: Threshold = 192
-LONG: Threshold = 768
+_MEDIUM: Threshold = 192
+_LONG: Threshold = 768
 _VECTOR: Threshold = 64  # bytes of the longest vector
 
 
 def queries_at_once(rows: int) -> int:
-    return 256 if rows >= LONG else 64 if rows >= MEDIUM else 32
+    """The size of torch's blocks of queries."""
+    return 256 if rows >= _LONG else 64 if rows >= _MEDIUM else 32
 
 
-def _masked_in_blocks(rows: int, columns: int) -> ndarray:
+def _masked_in_blocks(queries: range, rows: int, columns: int) -> ndarray:
     """The causal mask over keys that torch's flash kernel visits: key blocks that start before a query block ends."""
     block = queries_at_once(rows)
-    ends = (np.arange(rows) // block + 1) * block
-    return later(rows, columns) & (np.arange(columns) // KEYS_AT_ONCE * KEYS_AT_ONCE < ends[:, None])
+    ends = (np.asarray(queries) // block + 1) * block
+    masked = later(len(queries), columns, queries.start)
+    return masked & (np.arange(columns) // KEYS_AT_ONCE * KEYS_AT_ONCE < ends[:, None])
 
 
-def scores(q: ndarray, k: ndarray, mask: ndarray | None, causal: bool, scale: float | None) -> ndarray:
-    """The masked, scaled product of every query with every key."""
+BUDGET: Threshold = 1 << 20  # bytes of a block's scores: several arrays of that size fit a core's cache
+_FEW: Threshold = 32  # queries of a block, at least: a product with fewer reads the keys and values too often
+
+
+def _blocks(q: ndarray, k: ndarray, inner: np.dtype) -> list[Block]:
+    """Cut (batch, heads, queries) into blocks with scores of about the budget."""
+    line = k.shape[-2] * inner.itemsize
+    return list(nested(q.shape[:-1], line, max(BUDGET, _FEW * line)))
+
+
+def part_of(mask: ndarray, block: Block) -> ndarray:
+    """A block's part of a mask; dimensions of 1 are broadcast."""
+    at = (*block, slice(None))[4 - mask.ndim :]
+    return mask[tuple(s if n > 1 else slice(None) for s, n in zip(at, mask.shape, strict=True))]
+
+
+def scores(q: ndarray, k: ndarray, mask: ndarray | None, causal: bool, scale: float | None, start: int = 0) -> ndarray:
+    """The masked, scaled product of every query, which the query ``start`` is the first of, with every key."""
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None and q.shape[-1] else 1.0 if scale is None else scale
     s = np.matmul(q, k.swapaxes(-1, -2))
     s *= np.asarray(factor, s.dtype)
@@ -75,7 +95,7 @@ def scores(q: ndarray, k: ndarray, mask: ndarray | None, causal: bool, scale: fl
         else:
             s = s + dt.cast(mask, s.dtype)
     if causal:
-        np.copyto(s, -np.inf, where=later(*s.shape[-2:]))
+        np.copyto(s, -np.inf, where=later(*s.shape[-2:], start))
     return s
 
 
@@ -109,23 +129,47 @@ KEYS_AT_ONCE: Threshold = 512  # torch's flash kernels go over the keys in block
 
 
 def attend(
-    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float | None, dtype: np.dtype
+    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float | None
 ) -> tuple[ndarray, ndarray]:
-    """The values averaged by softmax of the scores, and the logarithm of each row's sum.
+    """The values averaged by softmax of the scores, and the logarithm of each row's sum in the compute dtype."""
+    dtype, inner, scale, rows = q.dtype, sum_dtype(q, k), rounded(scale, q.dtype), q.shape[2]
+    blocks = _blocks(q, k, inner) if q.shape[:2] == k.shape[:2] == v.shape[:2] else []
+    if len(blocks) < 2:
+        out, log_sum = _attend(q, k, v, mask, causal, scale, inner, range(rows), rows)
+        return dt.cast(out, dtype), log_sum
+    out, log_sum = np.empty((*q.shape[:-1], v.shape[-1]), dtype), np.empty(q.shape[:-1], inner)
+    if mask is not None:
+        check_fits(mask, np.broadcast_to(log_sum[..., None], (*q.shape[:-1], k.shape[-2])))
+    for block in blocks:
+        own = None if mask is None else part_of(mask, block)
+        keys, values, queries = k[block[:2]], v[block[:2]], range(block[2].start, block[2].stop)
+        found, log_sum[block] = _attend(q[block], keys, values, own, causal, scale, inner, queries, rows)
+        out[block] = dt.cast(found, dtype)
+    return out, log_sum
 
-    For half types, exponentials are taken relative to the largest score so far, and rounded to ``dtype`` before they
-    multiply the values.
+
+def _attend(
+    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float | None, inner: np.dtype,
+    queries: range, rows: int,
+) -> tuple[ndarray, ndarray]:  # fmt: skip
+    """`attend` for a range of all ``rows`` queries, not yet rounded.
+
+    For half types, exponentials are taken relative to the largest score so far, and rounded before they multiply the
+    values.
     """
-    s = scores(q, k, mask, causal, scale := rounded(scale, dtype))
+    dtype = q.dtype
+    q, k, v = (dt.cast(x, inner) for x in (q, k, v))
+    s = scores(q, k, mask, causal, scale, queries.start)
     if causal and scale is not None and scale <= 0:  # torch masks before it scales: -inf * scale is inf or nan
-        np.copyto(s, s.dtype.type(-np.inf) * s.dtype.type(scale), where=_masked_in_blocks(*s.shape[-2:]))
+        masked = _masked_in_blocks(queries, rows, s.shape[-1])
+        np.copyto(s, s.dtype.type(-np.inf) * s.dtype.type(scale), where=masked)
     if (
         mask is None and s.shape[-1] < _VECTOR // dt.opmath(dtype).itemsize
     ):  # in rows shorter than a vector, nan is never the maximum
         np.copyto(s, -np.inf, where=~(s > -np.inf).any(-1, keepdims=True))
     if dtype not in dt.HALVES or not s.shape[-1]:
         e, total, top = exponentials(s)
-        lone = v.shape[-2] == 1 < min(e.shape[-2], v.shape[-1])
+        lone = v.shape[-2] == 1 < min(rows, v.shape[-1])
         out = e * v if lone else np.matmul(e, v)  # a sum of one term keeps its -0, except in a row or column
     else:
         out, total, top = _attend_in_blocks(s, v, dtype)
@@ -184,14 +228,12 @@ def _scaled_dot_product_flash_attention_for_cpu(
 
 
 def _attended(query, key, value, mask, causal, scale):
-    """`attend` in the compute dtype, with the result laid out like the query."""
+    """`attend`, with the result laid out like the query."""
     words = f"{_FLASH}expected a value for each key, got {value.shape[-2]} for {key.shape[-2]}"
     check(value.shape[-2] == key.shape[-2], words)  # torch reads memory beyond the values
-    inner = sum_dtype(query, key)
-    q, k, v = (dt.cast(x, inner) for x in (query, key, value))
-    out, log_sum = attend(q, k, v, mask, causal, scale, query.dtype)
+    out, log_sum = attend(query, key, value, mask, causal, scale)
     strides = stride_rules.preserved(query.shape, stride_rules.layout_of(query)[1])
-    return stride_rules.place(dt.cast(out, query.dtype), strides), log_sum
+    return stride_rules.place(out, strides), log_sum
 
 
 def _check_operands(query: ndarray, key: ndarray, value: ndarray, mask: ndarray | None) -> None:

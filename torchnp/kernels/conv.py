@@ -40,6 +40,7 @@ from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.backward.conv import gradients
 from torchnp.kernels.matmul import addmm
 from torchnp.kernels.numerics.correlate import correlate, correlate_input
+from torchnp.kernels.numerics.products import blas_ready
 from torchnp.kernels.reduce import sum_dim
 from torchnp.layout import stride_rules
 from torchnp.thresholds import Threshold
@@ -230,13 +231,18 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
     check_steps(self, len(self), weight, pad)
     times, batch = len(self) + 2 * pad - len(weight) + 1, self.shape[1]
     y = np.broadcast_to(dt.cast(bias, self.dtype), check_size((times, batch, len(bias)))).copy()
+    in_place = self.dtype == weight.dtype and self.dtype in (dt.float32, dt.float64)  # others round each sum
     for tap in range(len(weight)):
         first, last = max(pad - tap, 0), min(len(self) + pad - tap, times)
         if first < last:
             part, x = y[first:last], self[first + tap - pad : last + tap - pad]
             flat, rows = (a.reshape(len(a) * batch, a.shape[2]) for a in (part, x))
-            added = addmm(flat, rows, weight[tap])
-            part[...] = added.reshape(part.shape)
+            if in_place:
+                # BLAS leaves the products of a column and a row as they are, but slowly.
+                lone = rows.shape[1] == 1 < min(flat.shape)
+                flat += rows * weight[tap] if lone else np.matmul(blas_ready(rows), blas_ready(weight[tap]))
+            else:
+                part[...] = addmm(flat, rows, weight[tap]).reshape(part.shape)
     return y
 
 

@@ -13,10 +13,13 @@ from torchnp.core.errors import shape_text
 from torchnp.core.python_scalars import each
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, resize
-from torchnp.kernels._spatial import Ints, out_sizes, pad, tap_slices, taps
+from torchnp.kernels._spatial import Ints, add_taps, out_sizes, pad, taps, windows
+from torchnp.kernels.numerics.blocks import nested
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
+_BUDGET: Threshold = 1 << 18  # bytes of the images that are added up at a time
 _DTYPES = (dt.bool_, *dt.FLOATS, dt.complex64, dt.complex128)
 
 
@@ -80,10 +83,7 @@ def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stri
     words = f"the array of sliding blocks as {out}, but its components must be at least one."
     check(min(out) >= 1, f"{given} {words}")
     require("im2col_out_cpu", self.dtype, _DTYPES)
-    x = pad(self, padding, padding)
-    columns = np.empty((*self.shape[:-2], math.prod(kernel_size), *out), self.dtype)
-    for i, tap in enumerate(taps(kernel_size)):
-        columns[..., i, :, :] = x[(..., *tap_slices(tap, out, stride, dilation))]
+    columns = windows(pad(self, padding, padding), kernel_size, out, stride, dilation).copy()
     return columns.reshape(*self.shape[:-3], self.shape[-3] * math.prod(kernel_size), math.prod(out))
 
 
@@ -109,11 +109,24 @@ def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, 
         raise RuntimeError(f"Given {given}, {words} {found}")
     check(min(output_size) > 0, f"Expected output spatial size to be positive, but got: {output_size=}.")
     require("col2im_out_cpu", self.dtype, _DTYPES)
-    lead = self.shape[:d]
-    columns = self.reshape(*lead, self.shape[d] // size, size, *out)
+    planes = math.prod(self.shape[:d]) * self.shape[d] // size
+    columns = self.reshape(planes, *kernel_size, *out)
+    image = np.empty((planes, *output_size), self.dtype)
     padded = [o + 2 * p for o, p in zip(output_size, padding, strict=True)]
-    total = np.zeros((*lead, self.shape[d] // size, *padded), self.dtype)  # half types are rounded at each step
-    for i, tap in enumerate(taps(kernel_size)):
-        total[(..., *tap_slices(tap, out, stride, dilation))] += columns[..., i, :, :]
-    inside: list[Any] = [slice(p, p + o) for o, p in zip(output_size, padding, strict=True)]
-    return np.ascontiguousarray(total[(..., *inside)])
+    inside: Any = (..., *(slice(p, p + o) for o, p in zip(output_size, padding, strict=True)))
+    for (part,) in nested((planes,), math.prod(padded) * self.itemsize, _BUDGET):
+        total = np.zeros((part.stop - part.start, *padded), self.dtype)  # half types are rounded at each step
+        _add_columns(total, columns[part], stride, dilation)
+        image[part] = total[inside]
+    return image.reshape(*self.shape[:d], self.shape[d] // size, *output_size)
+
+
+def _add_columns(total: ndarray, columns: ndarray, stride: Ints, dilation: Ints) -> None:
+    """Add to images the elements of their windows, ``columns`` (N, *kernel, *windows)."""
+    kernel_size, out = columns.shape[1:3], columns.shape[3:]
+    if math.prod(kernel_size) <= math.prod(out):
+        add_taps(total, (((i, j), columns[:, i, j]) for i, j in taps(kernel_size)), stride, dilation)
+        return
+    for i in range(out[0] - 1, -1, -1):  # backwards, so that each sum has the taps in order
+        line = np.ascontiguousarray(columns[:, :, :, i].transpose(3, 0, 1, 2))
+        add_taps(total, (((i, j), line[j]) for j in range(out[1] - 1, -1, -1)), dilation, stride)

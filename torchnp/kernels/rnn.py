@@ -44,9 +44,20 @@ _USUAL = frozenset({dt.float32, dt.float64, *dt.HALVES, dt.complex64, dt.complex
 def _sigmoid(x: ndarray) -> ndarray:
     if not dt.is_inexact(x.dtype):  # torch writes the result into the gate
         raise cannot_cast(dt.get_default_dtype(), x.dtype)
-    wide = dt.cast(x, dt.opmath(x.dtype))
-    one = wide.dtype.type(1)
-    return dt.cast(one / (one + np.exp(-wide)), x.dtype)
+    y: Any = np.negative(dt.cast(x, dt.opmath(x.dtype)))
+    one = y.dtype.type(1)
+    np.exp(y, out=y)
+    y += one
+    np.divide(one, y, out=y)
+    return dt.cast(y, x.dtype)
+
+
+def _cut(gates: ndarray, n: int) -> list[ndarray]:
+    """``np.split`` along the last dimension, which takes longer than the arithmetic of a small cell."""
+    size, left = divmod(gates.shape[-1], n)
+    if left:
+        raise ValueError("array split does not result in an equal division")
+    return [gates[..., i * size : (i + 1) * size] for i in range(n)]
 
 
 def _differ(*given: ndarray | None) -> bool:
@@ -79,13 +90,14 @@ def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
 
 def lstm_gates(gates: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
     """The gates i, f, g and o of an LSTM, activated."""
-    i, f, g, o = np.split(gates, 4, -1)
-    return _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
+    *_, g, o = _cut(gates, 4)
+    i, f = _cut(_sigmoid(gates[..., : 2 * g.shape[-1]]), 2)
+    return i, f, np.tanh(g), _sigmoid(o)
 
 
 def gru_gates(of_input: ndarray, of_state: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
     """The activated gates reset, update and new of a GRU, and the state's part of the last."""
-    (ir, iz, i_n), (hr, hz, hn) = np.split(of_input, 3, -1), np.split(of_state, 3, -1)
+    (ir, iz, i_n), (hr, hz, hn) = _cut(of_input, 3), _cut(of_state, 3)
     reset = _sigmoid(_added(hr, ir))
     return reset, _sigmoid(_added(hz, iz)), np.tanh(add(i_n, reset * hn)), hn
 

@@ -7,10 +7,21 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.core.checks import check_type, require
+from torchnp.core.checks import check_fits, check_type, require
 from torchnp.core.registry import kernel
-from torchnp.kernels.attention import later, per_query_head, queries_at_once, rounded, scores, sum_dtype
+from torchnp.kernels.attention import (
+    BUDGET,
+    later,
+    part_of,
+    per_query_head,
+    queries_at_once,
+    rounded,
+    scores,
+    sum_dtype,
+)
+from torchnp.kernels.numerics.blocks import nested
 from torchnp.layout import stride_rules
+from torchnp.threads import blocks
 
 ndarray = np.ndarray
 
@@ -27,40 +38,47 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     check_type(dtype, grad_out, key, value, out)
     check_type(dt.opmath(dtype), logsumexp)
     keys, values = per_query_head(query, key, value)
-    g, q, k, v, o = (dt.cast(x, inner) for x in (grad_out, query, keys, values, out))
-    factor = np.asarray(1 / math.sqrt(q.shape[-1]) if scale is None else rounded(scale, dtype), inner)
-    ignored = factor == 0 and dtype not in dt.HALVES  # BLAS does not read what it multiplies by 0
-    if ignored:
-        q, k = np.zeros_like(q), np.zeros_like(k)
-    weights = scores(q, k, attn_mask, False, float(factor))
-    weights -= dt.cast(logsumexp, inner)[..., None]
-    np.exp(weights, out=weights)
-    if is_causal:  # torch masks the weights themselves, so that a nan logsumexp does not reach them
-        np.copyto(weights, 0, where=later(*weights.shape[-2:]))
-    sloped = weights * (np.matmul(g, v.swapaxes(-1, -2)) - (g * o).sum(-1, keepdims=True))
-    if dtype in dt.HALVES:
-        weights, sloped = (dt.cast(dt.cast(x, dtype), inner) for x in (weights, sloped))
-    sloped = np.zeros_like(sloped) if ignored else sloped
-    grad_query = np.matmul(sloped, k) * factor
-    grad_key = _over_queries(sloped, q, factor, key)
-    grad_value = _over_queries(weights, g, np.asarray(1, inner), value)
-    grads = (dt.cast(x, dtype).swapaxes(1, 2) for x in (grad_query, grad_key, grad_value))
+    given = grad_out, query, keys, values, out, dt.cast(logsumexp, inner)
+    factor = np.asarray(1 / math.sqrt(query.shape[-1]) if scale is None else rounded(scale, dtype), inner)
+    shared = query.shape[1] // max(key.shape[1], 1), query.shape[1] // max(value.shape[1], 1)
+    found = _gradients(*given, attn_mask, is_causal, factor, *shared)
+    grads = (dt.cast(x, dtype).swapaxes(1, 2) for x in found)
     return tuple(stride_rules.dense(x).swapaxes(1, 2) for x in grads)  # torch lays out time before heads
 
 
-def _over_queries(slopes: ndarray, x: ndarray, factor: ndarray, like: ndarray) -> ndarray:
-    """Slopes times x, summed over the queries and over the query heads that share a head of ``like``."""
-    batch, heads, length, size = x.shape
-    own = like.shape[1]
-    slopes, x = slopes.reshape(batch, own, -1, length, slopes.shape[-1]), x.reshape(batch, own, -1, length, size)
-    if like.dtype not in dt.HALVES:
-        return (np.matmul(slopes.swapaxes(-1, -2), x) * factor).sum(2)
-    # torch adds one block at a time and rounds the sum to the half type
-    step = queries_at_once(length)
-    total = np.zeros((batch, own, slopes.shape[-1], size), x.dtype)
-    for head in range(heads // max(own, 1)):
-        for start in range(0, length, step):
-            part = slopes[:, :, head, start : start + step].swapaxes(-1, -2)
-            total += np.matmul(part, x[:, :, head, start : start + step]) * factor
-            total = dt.cast(dt.cast(total, like.dtype), x.dtype)
-    return total
+def _gradients(g, q, k, v, out, log_sum, mask, causal, factor, of_a_key, of_a_value):
+    """The gradients, by blocks of queries as torch adds them up; so many query heads share a key's and a value's."""
+    dtype, inner, (batch, heads, length, _) = q.dtype, factor.dtype, q.shape
+    half, step = dtype in dt.HALVES, queries_at_once(length)
+    kept = dtype if half else inner  # torch rounds sums to half types after each block
+    of_q, of_k, of_v = (np.zeros(x.shape, kept) for x in (q, k[:, ::of_a_key], v[:, ::of_a_value]))
+    if factor == 0 and not half:  # BLAS does not read what it multiplies by 0
+        q, k = np.zeros_like(q), np.zeros_like(k)
+    if mask is not None:
+        check_fits(mask, np.broadcast_to(log_sum[..., None], (*log_sum.shape, k.shape[2])))
+    line = min(step, length) * k.shape[2] * inner.itemsize
+    for items, some in nested((batch, heads), line, BUDGET if of_a_key == of_a_value == 1 else line):
+        keys, values = (dt.cast(x[items, some], inner) for x in (k, v))
+        for rows in blocks(length, step):
+            block = items, some, rows
+            grads, queries, result = (dt.cast(x[block], inner) for x in (g, q, out))
+            weights = scores(queries, keys, None if mask is None else part_of(mask, block), False, float(factor))
+            weights -= log_sum[block][..., None]
+            np.exp(weights, out=weights)
+            if causal:  # torch masks the weights themselves, so that a nan logsumexp does not reach them
+                np.copyto(weights, 0, where=later(*weights.shape[-2:], rows.start))
+            slopes = np.matmul(grads, values.swapaxes(-1, -2))
+            slopes -= (grads * result).sum(-1, keepdims=True)
+            slopes *= weights
+            if half:
+                weights, slopes = (dt.cast(dt.cast(x, dtype), inner) for x in (weights, slopes))
+            elif factor == 0:
+                slopes[...] = 0
+            of_q[block] = dt.cast(np.matmul(slopes, keys) * factor, kept)
+            for total, each, found in (
+                (of_k, of_a_key, np.matmul(slopes.swapaxes(-1, -2), queries) * factor),
+                (of_v, of_a_value, np.matmul(weights.swapaxes(-1, -2), grads)),
+            ):
+                part = total[items, some.start // each : (some.stop - 1) // each + 1]
+                part[...] = dt.cast(dt.cast(part, inner) + found, kept)
+    return of_q, of_k, of_v

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,18 @@ STRIP: Threshold = 1 << 16  # elements
 def pieces(n: int) -> Iterator[slice]:
     """``range(n)`` in parts for `share`; a single part if more threads do not pay off."""
     return blocks(n, piece(n) if n >= LARGE else max(n, 1))
+
+
+def nested(sizes: Sequence[int], item: int, budget: int) -> Iterator[tuple[slice, ...]]:
+    """Slices of the first dimensions of an array for blocks of about ``budget`` bytes, with ``item`` bytes for an index.
+
+    A block spans several indices of a dimension only if it has the later dimensions as a whole.
+    """
+    some, steps = max(budget // max(item, 1), 1), []
+    for size in reversed(sizes):
+        steps.append(max(min(some, size), 1))
+        some = max(some // max(size, 1), 1)
+    return product(*(blocks(size, step) for size, step in zip(sizes, reversed(steps), strict=True)))
 
 
 def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = STRIP) -> ndarray:

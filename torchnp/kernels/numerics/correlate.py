@@ -2,30 +2,70 @@
 
 Shapes: ``x`` (N, C, *S), ``w`` (O, C / groups, *K), ``y`` (N, O, *P). All three products run in the dtype of their
 operands. If image rows are short, columns are laid out with channels innermost, because copies then run over longer
-stretches of memory.
+stretches of memory. Columns are made for one block of items, groups and lines of the result at a time.
 """
 
 from __future__ import annotations
 
 import math
-from functools import reduce
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchnp.kernels._spatial import Ints, empty, in_format, out_sizes, pad, tap_slices, taps
-from torchnp.threads import blocks
+from torchnp.kernels._spatial import Ints, add_taps, empty, in_format, out_sizes, pad, tap_slices, taps, windows
+from torchnp.kernels.numerics.blocks import nested
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
-# Columns are many times larger than the image: batches are split into parts whose columns about fit the caches.
-_BUDGET: Threshold = 1 << 22
+# Bytes of the columns of a block, which are many times larger than their part of the image; a larger weight allows as
+# many bytes as it has, because each product reads it as a whole.
+_BUDGET: Threshold = 1 << 20
 
 
-def _parts(n: int, item: int) -> list[slice]:
-    """Split a batch of ``n`` items of ``item`` bytes into parts of about the budget."""
-    return list(blocks(n, max(_BUDGET // max(item, 1), 1)))
+class _Block(NamedTuple):
+    """A part of a correlation: items, groups, and lines of the result, which are along its ``axis``."""
+
+    items: slice
+    groups: slice
+    lines: slice
+    axis: int
+
+    def of(self, x: ndarray, groups: int) -> ndarray:
+        """The part's items and channels of an array with the channels of all groups."""
+        each = x.shape[1] // groups
+        return x[self.items, self.groups.start * each : self.groups.stop * each]
+
+    def result(self, y: ndarray, groups: int) -> ndarray:
+        """The part of a result."""
+        return self.of(y, groups)[(slice(None),) * self.axis + (self.lines,)]
+
+    def padding(self, before: Ints, after: Ints, size: int, line: int, step: int) -> tuple[Ints, Ints]:
+        """The padding with which the part's lines are a whole image; negative amounts crop.
+
+        ``size`` is the image's size along the axis, ``line`` the extent of a window, ``step`` that between windows.
+        """
+        d, start = self.axis - 2, self.lines.start * step
+        beyond = (self.lines.stop - 1) * step + line - before[d] - size
+        return (*before[:d], before[d] - start, *before[d + 1 :]), (*after[:d], beyond, *after[d + 1 :])
+
+
+def _blocks(x: ndarray, w: ndarray, out: Ints, groups: int, copies: int) -> Iterator[_Block]:
+    """Cut a correlation with ``out`` sizes into blocks, along the first dimension with several lines.
+
+    ``copies`` is the number of elements that are held for a point of a group.
+    """
+    d = next((i for i, n in enumerate(out) if n > 1), 0)
+    line = copies * math.prod(out) // out[d] * x.itemsize
+    for items, some, lines in nested((len(x), groups, out[d]), line, max(_BUDGET, w.nbytes)):
+        yield _Block(items, some, lines, d + 2)
+
+
+def _as_points(kernel: Ints, dilation: Ints, c: int, out: Ints, groups: int, channels_last: bool) -> bool:
+    """Whether to lay out columns as a row per point, with channels innermost."""
+    dense = groups == 1 and min(dilation) == max(dilation) == 1
+    return dense and (channels_last or kernel[-1] * c > 2 * out[-1])
 
 
 def correlate(
@@ -42,21 +82,28 @@ def correlate(
         kept: Any = (..., *(slice(None, None, s) for s in stride))
         x = np.ascontiguousarray(x if max(stride) == 1 else x[kept])
         return np.matmul(w.reshape(o, c), x.reshape(n, c, -1)).reshape(n, o, *x.shape[2:])
-    parts = _parts(n, c * math.prod(kernel) * math.prod(out) * x.itemsize)
-    if len(parts) > 1:
-        rest = (w, stride, before, after, dilation, groups, channels_last)
-        return np.concatenate([correlate(x[part], *rest) for part in parts])
-    if groups == 1 and min(dilation) == max(dilation) == 1 and (channels_last or kernel[-1] * c > 2 * out[-1]):
-        columns = _columns_last(x, kernel, out, stride, before, after)
-        y = np.matmul(columns, np.moveaxis(w, 1, -1).reshape(o, -1).T).reshape(n, *out, o)
-        return in_format(np.moveaxis(y, -1, 1), channels_last)
-    x = pad(x, before, after)
-    if per_group == 1 and groups == c > 1 and o % c == 0:
-        return in_format(_depthwise(x, w, out, stride, dilation), channels_last)
-    columns = _columns(x, kernel, out, stride, dilation)
-    columns = columns.reshape(n, groups, per_group * math.prod(kernel), math.prod(out))
-    y = np.matmul(w.reshape(groups, o // groups, -1), columns).reshape(n, o, *out)
-    return in_format(y, channels_last)
+    as_points = _as_points(kernel, dilation, c, out, groups, channels_last)
+    by_channel = per_group == 1 and groups == c > 1 and o % c == 0
+    turned = np.moveaxis(w, 1, -1).reshape(o, -1).T if as_points else w.reshape(groups, o // groups, -1)
+    y = empty((n, o, *out), x.dtype, channels_last)
+    copies = 1 + 3 * o // c if by_channel else math.prod(w.shape[1:])
+    for block in _blocks(x, w, out, groups, copies) if y.size else ():
+        d = block.axis - 2
+        amounts = block.padding(before, after, sizes[d], dilation[d] * (kernel[d] - 1) + 1, stride[d])
+        image, part = block.of(x, groups), block.result(y, groups)
+        shape = (len(part), *part.shape[2:])
+        if as_points:
+            found = np.matmul(_columns_last(image, kernel, shape[1:], stride, *amounts), turned)
+            part[...] = np.moveaxis(found.reshape(*shape, o), -1, 1)
+            continue
+        image, weight = pad(image, *amounts), turned[block.groups]
+        if by_channel:
+            part[...] = _depthwise(image, weight, kernel, shape[1:], stride, dilation)
+        else:
+            columns = _columns(image, kernel, shape[1:], stride, dilation)
+            columns = columns.reshape(len(part), len(weight), -1, math.prod(shape[1:]))
+            part[...] = np.matmul(weight, columns).reshape(part.shape)
+    return y
 
 
 def correlate_input(
@@ -71,7 +118,10 @@ def correlate_input(
     per_group, *kernel = w.shape[1:]
     spread = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     half = half and not _largest(y) * _largest(w) * math.prod(kernel) * (o // groups) < 65504
-    if max(stride) == 1 and not half and np.isfinite(w).all():  # zeros beyond the edge times inf would give NaN
+    # Windows that are larger than the image of ``y`` overlap nearly everywhere. Zeros beyond the edge times inf would
+    # give NaN.
+    few = math.prod(out) < math.prod(kernel)
+    if max(stride) == 1 and not few and not half and np.isfinite(w).all():
         before = [k - 1 - p for k, p in zip(spread, padding, strict=True)]
         after = [s + k - 1 - b - m for s, k, b, m in zip(sizes, spread, before, out, strict=True)]
         flipped = np.flip(w, tuple(range(2, w.ndim))).reshape(groups, o // groups, per_group, *kernel)
@@ -80,23 +130,37 @@ def correlate_input(
     padded = [
         max(s + 2 * p, t * (m - 1) + k) for s, p, t, m, k in zip(sizes, padding, stride, out, spread, strict=True)
     ]
-    c = groups * per_group
-    parts = _parts(n, c * math.prod(kernel) * math.prod(out) * y.itemsize)
-    if len(parts) > 1:
-        rest = (w, sizes, stride, padding, dilation, groups, channels_last, half)
-        return np.concatenate([correlate_input(y[part], *rest) for part in parts])
-    x = np.zeros((n, c, *padded), y.dtype)
-    if x.size and o:
-        grouped = np.ascontiguousarray(y).reshape(n, groups, o // groups, math.prod(out))
-        columns = np.matmul(w.reshape(groups, o // groups, -1).swapaxes(1, 2), grouped)
-        columns = (columns.astype(np.float16) if half else columns).reshape(n, c, *kernel, *out)
-        for tap in taps(kernel):
-            at: Any = (..., *tap_slices(tap, out, stride, dilation))
-            x[at] += columns[(slice(None), slice(None), *tap)]
-            if half:
-                x[at] = x[at].astype(np.float16)
+    x = empty((n, groups * per_group, *sizes), y.dtype, channels_last)
+    y, weight = np.ascontiguousarray(y), w.reshape(groups, o // groups, per_group, *kernel)
+    y = y.reshape(n, groups, o // groups, *out)
+    item = per_group * math.prod(kernel) * math.prod(out) * y.itemsize
     inner: Any = (..., *(slice(p, p + s) for p, s in zip(padding, sizes, strict=True)))
-    return in_format(x[inner], channels_last)
+    for items, some in nested((n, groups), item, _BUDGET) if x.size else ():
+        part, own = y[items, some], weight[some]
+        total = np.zeros((*part.shape[:2], per_group, *padded), np.float16 if half else y.dtype)
+        _spread(total, part, own, stride, dilation)
+        x[items, some.start * per_group : some.stop * per_group] = total.reshape(len(part), -1, *padded)[inner]
+    return x
+
+
+def _spread(x: ndarray, y: ndarray, w: ndarray, stride: Ints, dilation: Ints) -> None:
+    """Add to ``x`` (N, G, C, *S) the products of ``y`` (N, G, O, *P) and ``w`` (G, O, C, *K) at their windows."""
+    (n, groups, o), out = y.shape[:3], y.shape[3:]
+    c, kernel = w.shape[2], w.shape[3:]
+    y, w = y.reshape(n, groups, o, -1), w.reshape(groups, o, c, -1)
+    if by_point := math.prod(out) < math.prod(kernel):  # backwards, so that each sum has the taps in order
+        order, sizes, steps = taps(out)[::-1], kernel, (dilation, stride)
+        rows, w = y.swapaxes(2, 3)[:, :, ::-1], w.reshape(groups, o, -1)
+    else:
+        order, sizes, steps = taps(kernel), out, (stride, dilation)
+        w = w.transpose(0, 3, 2, 1)
+    for (at,) in nested((len(order),), x.itemsize * n * groups * c * math.prod(sizes), _BUDGET):
+        if by_point:
+            columns = np.matmul(rows[:, :, at], w)
+        else:
+            columns = np.matmul(w[:, at].reshape(groups, -1, o), y)
+        columns = columns.astype(x.dtype, copy=False).reshape(n, groups, -1, c, *sizes)
+        add_taps(x, zip(order[at], np.moveaxis(columns, 2, 0), strict=True), *steps)
 
 
 def _largest(x: ndarray) -> float:
@@ -110,35 +174,33 @@ def correlate_weight(
     n, c, *sizes = x.shape
     o, out = y.shape[1], y.shape[2:]
     per_group = c // groups
-    points = math.prod(out)
-    if n * points * c == 0:
+    if n * math.prod(out) * c == 0:
         return in_format(np.zeros((o, per_group, *kernel), x.dtype), channels_last)
-    parts = _parts(n, c * math.prod(kernel) * points * x.itemsize)
-    if len(parts) > 1:
-        rest = (kernel, stride, padding, dilation, groups, channels_last)
-        return reduce(np.add, (correlate_weight(x[part], y[part], *rest) for part in parts))
-    if groups == 1 and min(dilation) == max(dilation) == 1 and (channels_last or kernel[-1] * c > 2 * out[-1]):
-        after = [
-            max(p, t * (m - 1) + k - s - p) for s, p, t, m, k in zip(sizes, padding, stride, out, kernel, strict=True)
-        ]
-        columns = _columns_last(x, kernel, out, stride, padding, after)
-        w = np.matmul(np.moveaxis(y, 1, -1).reshape(-1, o).T, columns).reshape(o, *kernel, c)
-        return in_format(np.moveaxis(w, -1, 1), channels_last)
-    columns = _columns(pad(x, padding, padding), kernel, out, stride, dilation)
-    columns = columns.reshape(n, groups, -1, points)
-    w = np.matmul(y.reshape(n, groups, o // groups, points), columns.swapaxes(2, 3))
-    w = w[0] if n == 1 else w.sum(0, dtype=w.dtype)
+    as_points = _as_points(kernel, dilation, c, out, groups, channels_last)
+    shape = (1, o, math.prod(kernel) * c) if as_points else (groups, o // groups, per_group * math.prod(kernel))
+    w = np.zeros(shape, x.dtype)
+    for block in _blocks(x, w, out, groups, per_group * math.prod(kernel)):
+        d = block.axis - 2
+        line = dilation[d] * (kernel[d] - 1) + 1
+        image, part, total = block.of(x, groups), block.result(y, groups), w[block.groups]
+        amounts = block.padding(padding, padding, sizes[d], line, stride[d])
+        points = math.prod(part.shape[2:])
+        if as_points:
+            columns = _columns_last(image, kernel, part.shape[2:], stride, *amounts)
+            total += np.matmul(np.moveaxis(part, 1, -1).reshape(-1, o).T, columns)
+            continue
+        columns = _columns(pad(image, *amounts), kernel, part.shape[2:], stride, dilation)
+        columns = columns.reshape(len(part), len(total), -1, points)
+        for item, own in zip(part.reshape(len(part), len(total), -1, points), columns, strict=True):
+            total += np.matmul(item, own.swapaxes(1, 2))
+    if as_points:
+        return in_format(np.moveaxis(w.reshape(o, *kernel, c), -1, 1), channels_last)
     return in_format(w.reshape(o, per_group, *kernel), channels_last)
 
 
 def _columns(x: ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> ndarray:
     """All windows of a padded array, copied: (N, C, *K, *P)."""
-    steps = x.strides[2:]
-    by_tap = [d * s for d, s in zip(dilation, steps, strict=True)]
-    by_window = [t * s for t, s in zip(stride, steps, strict=True)]
-    shape = (*x.shape[:2], *kernel, *out)
-    # Making an np.ndarray over a buffer is 10 times cheaper than as_strided.
-    return np.ndarray(shape, x.dtype, x, 0, (*x.strides[:2], *by_tap, *by_window)).copy()
+    return windows(x, kernel, out, stride, dilation).copy()
 
 
 def _columns_last(x: ndarray, kernel: Ints, out: Ints, stride: Ints, before: Ints, after: Ints) -> ndarray:
@@ -153,16 +215,30 @@ def _columns_last(x: ndarray, kernel: Ints, out: Ints, stride: Ints, before: Int
     return view.reshape(n * math.prod(out), math.prod(window))
 
 
-def _depthwise(x: ndarray, w: ndarray, out: Ints, stride: Ints, dilation: Ints) -> ndarray:
-    """One or more filters per channel: products tap by tap, without columns."""
-    n, c = x.shape[:2]
-    o, _, *kernel = w.shape
-    y = np.zeros((n, c, o // c, *out), x.dtype)
-    weights = w.reshape(c, o // c, -1)
-    part = empty(y.shape, y.dtype)
-    for i, tap in enumerate(taps(kernel)):
-        at: Any = (..., *tap_slices(tap, out, stride, dilation))
-        shifted = x[at][:, :, None]
-        np.multiply(shifted, weights[:, :, i].reshape(c, o // c, *[1] * len(out)), out=part)
-        y += part
-    return y.reshape(n, o, *out)
+def _depthwise(x: ndarray, w: ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> ndarray:
+    """One or more filters per channel, ``w`` (C, filters, K): products tap by tap, without columns.
+
+    Images are added up as rows of all their lines, with what is between the lines of the result, if that is not much.
+    """
+    n, c, *sizes = x.shape
+    filters = w.shape[1]
+    lines = tuple(out)
+    x = x.reshape(n, c, 1, *sizes)
+    if flat := max(stride) == 1 and math.prod(sizes) <= 2 * math.prod(out):
+        steps = [s // x.itemsize for s in x.strides[3:]]
+        lines = (sum((p - 1) * s for p, s in zip(out, steps, strict=True)) + 1,)
+        x = x.reshape(n, c, 1, -1)
+        starts = [sum(i * d * s for i, d, s in zip(tap, dilation, steps, strict=True)) for tap in taps(kernel)]
+        shifted = [x[..., start : start + lines[0]] for start in starts]
+    else:
+        shifted = [x[(..., *tap_slices(tap, out, stride, dilation))] for tap in taps(kernel)]
+    y = np.empty((n, c, filters, math.prod(sizes) if flat else math.prod(out)), x.dtype)
+    total = y[..., : math.prod(lines)].reshape(n, c, filters, *lines)
+    part = np.empty_like(total)
+    for i, image in enumerate(shifted):
+        np.multiply(image, w[:, :, i].reshape(c, filters, *[1] * len(lines)), out=part if i else total)
+        if i:
+            total += part
+    total += 0  # a sum of -0 is 0, as it starts with 0
+    inner: Any = (..., *(slice(p) for p in out))
+    return y.reshape(n, c * filters, *(sizes if flat else out))[inner]
