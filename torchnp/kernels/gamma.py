@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
 import numpy as np
 
 from torchnp.core.checks import broadcast_shapes, require
 from torchnp.core.registry import kernel
 from torchnp.dtypes import cast, float32, float64
 from torchnp.kernels._elementwise import check_same_dtype
+from torchnp.kernels.numerics import rejection
 from torchnp.kernels.numerics.cephes import in_double
 from torchnp.kernels.numerics.fma import horner
 from torchnp.kernels.special import DIGAMMA, digamma
@@ -21,36 +19,12 @@ _TAKES = (float32, float64)
 
 # ---------------------------------------------------------------- draws
 
-_SQUEEZE = float(np.float32(0.0331))
 
-
-def _gammas(alphas: ndarray, generator: Generator | None) -> list[float]:
-    source = generator or default_generator
-    with source.one_by_one(3 * alphas.size) as uniform:
-        return [_gamma(alpha, lambda: source.normal_of(uniform), uniform) for alpha in alphas.ravel()]
-
-
-def _gamma(alpha: np.floating, normal: Callable[[], float], uniform: Callable[[], float]) -> float:
-    """Marsaglia and Tsang's rejection sampling; for alpha below 1, scale a draw for alpha + 1."""
-    one = alpha.dtype.type(1)
-    scale = 1.0
-    if alpha < 1:
-        if alpha == 0:
-            return 0.0
-        scale = float(np.power(1 - uniform(), float(one / alpha)))
-        alpha = alpha + one
-    d = float(alpha - one.dtype.type(np.float32(1) / np.float32(3)))
-    c = 1.0 / math.sqrt(9.0 * d) if d > 0 else math.nan
-    while True:
-        y = 0.0
-        while y <= 0:  # with a nan shape, the normal alone decides on acceptance
-            x = normal()
-            y = 1.0 + c * x
-        v = y * y * y
-        u = 1 - uniform()
-        square = x * x
-        if u < 1.0 - _SQUEEZE * square * square or math.log(u) < 0.5 * square + d * (1.0 - v + math.log(v)):
-            return scale * d * v
+def _gammas(alphas: ndarray, generator: Generator | None) -> ndarray:
+    flat = alphas.ravel()
+    out = np.empty(flat.shape, flat.dtype)
+    rejection.sample(generator or default_generator, lambda part: rejection.gamma(flat[part]), out, 3)
+    return _at_least_tiny(out).reshape(alphas.shape)
 
 
 def _at_least_tiny(x: ndarray) -> ndarray:
@@ -67,7 +41,7 @@ def _at_least_tiny(x: ndarray) -> ndarray:
 def _standard_gamma(self, generator=None):
     """Gamma draws of scale 1, with the shape parameter given by each element."""
     require("gamma_cpu", self.dtype, _TAKES)
-    return _at_least_tiny(cast(np.array(_gammas(self, generator), float64), self.dtype)).reshape(self.shape)
+    return _gammas(self, generator)
 
 
 @kernel(
@@ -85,7 +59,7 @@ def _standard_gamma(self, generator=None):
 def _sample_dirichlet(self, generator=None):
     """Dirichlet draws, with concentrations along the last dimension."""
     require("dirichlet", self.dtype, _TAKES)
-    gammas = _at_least_tiny(np.array(_gammas(cast(self, float64), generator), float64)).reshape(self.shape)
+    gammas = _gammas(cast(self, float64), generator)
     shares = cast(gammas / (gammas.sum(-1, keepdims=True) if self.ndim else gammas), self.dtype)
     below_one = np.nextafter(self.dtype.type(1), self.dtype.type(0))
     return np.minimum(_at_least_tiny(shares), below_one)

@@ -121,11 +121,16 @@ def test_the_default_generator_is_left_alone_by_others():
     in_step()
 
 
-def test_one_by_one_takes_only_what_is_used():
+def test_reading_ahead_takes_only_what_is_used():
     for used in (0, 1, 5, 100):
         ours, theirs = torchnp.Generator(3), torch.Generator().manual_seed(3)
-        with ours.one_by_one(4) as uniform:
-            values = [uniform() for _ in range(used)]
+        with ours.read_ahead() as ahead:
+            values = []
+            while len(values) < used:
+                ahead.extend(4)
+                taken = min(used - len(values), 4)
+                values += ahead.values[:taken]
+                ahead.drop(taken)
         same(np.array(values, np.float64), torch.rand(used, dtype=torch.float64, generator=theirs))
         same(ours.get_state(), theirs.get_state())
 

@@ -124,6 +124,35 @@ def test_binomial(dtype):
     call("binomial", torch.ones(2), torch.ones(2).double())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [0, 1, 4095, 4096, 4097, 9001])
+def test_samplers_across_blocks(dtype, n):
+    seed(18)
+    x = torch.linspace(0.0, 1.0, max(n, 1))[:n].to(getattr(torch, dtype))
+    for scale in (0.9, 3.0, 40.0):
+        call("_standard_gamma", x * scale)
+        call("randn", (3,), dtype=torch.float64)  # the kept normal goes from one sampler to the next
+        call("_standard_gamma", (x * scale).flip(0))
+        call("poisson", x * scale)
+        call("binomial", (x * scale * 10).floor(), x.flip(0))
+        call("binomial", (x * scale * 1e4).floor(), x.flip(0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gamma_of_unusual_shapes(dtype):
+    seed(19)
+    shapes = torch.tensor([0.0, 1e-3, 0.3, 1.0, 0.999, 7.0, 1e30, -0.3, -0.0]).to(getattr(torch, dtype))
+    call("_standard_gamma", shapes.repeat(30).reshape(9, 30))
+    call("_standard_gamma", shapes.repeat(30).reshape(9, 30).t())
+    call("_sample_dirichlet", shapes[1:6].repeat(8).reshape(20, 2))
+
+
+def test_a_bad_rate_is_refused_where_it_is_met():
+    seed(20)
+    call("poisson", torch.tensor([3.0, 20.0, -1.0, 5.0]))
+    in_step()
+
+
 # ---------------------------------------------------------------- dropout and randomized ReLU
 
 
