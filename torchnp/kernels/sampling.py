@@ -17,7 +17,7 @@ from torchnp.dtypes import INTS, c_name, cast, float32, float64, int64, is_float
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics import rejection
 from torchnp.kernels.numerics.fma import fma
-from torchnp.kernels.random import FLOATS, laid_like
+from torchnp.kernels.random import FLOATS, in_tiles, laid_like
 from torchnp.layout.overlap import check_target
 from torchnp.random import Generator, default_generator, libm
 
@@ -37,7 +37,9 @@ def _sampled(self: ndarray, *given: float, generator: Generator | None, op: str,
     if not self.size:
         return self.copy()
     require(f"{op}_cpu", self.dtype, (*INTS, *FLOATS) if op == "geometric" else FLOATS)
-    return laid_like(self, cast(values(generator or default_generator, self.size), self.dtype))
+    source = generator or default_generator
+    draw_tile = in_tiles(lambda n, dtype: cast(values(source, n), dtype))
+    return laid_like(self, draw_tile(self.size, self.dtype))
 
 
 def _positive(op: str, name: str, value: float) -> None:

@@ -241,6 +241,23 @@ def test_like(dtype, memory_format):
     call("randint_like.Tensor", shapes[1], torch.tensor([12]))
 
 
+@pytest.mark.parametrize("n", [32767, 32768, 32769, 98304, 98305, 131089])
+def test_fills_across_tiles_and_strips(n):
+    seed(6)
+    for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.complex64):
+        for name, args in (
+            ("uniform_", (0.5, 2.0)), ("normal_", (1.0, 2.0)), ("random_", ()), ("random_.from", (3, 90)),
+            ("exponential_", ()), ("cauchy_", ()), ("log_normal_", ()), ("geometric_", (0.4,)), ("bernoulli_.float", (0.4,)),
+        ):  # fmt: skip
+            call(name, torch.zeros(n, dtype=dtype), *args)
+            call(name, torch.zeros(2, n // 2, dtype=dtype).t(), *args)
+            call(name, torch.zeros(n, 2, dtype=dtype)[:, 1], *args)
+        call("exponential_", torch.zeros(n, dtype=dtype), -1.0)
+        call("randn", (n,), dtype=dtype)
+    call("randperm", n)
+    call("random_", torch.zeros(n, dtype=torch.int64))
+
+
 STRIDED = {
     "transposed": lambda: torch.zeros(9, 7).t(),
     "permuted": lambda: torch.zeros(3, 4, 5).permute(2, 0, 1),
