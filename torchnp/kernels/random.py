@@ -51,13 +51,14 @@ def laid_like(x: ndarray, values: ndarray) -> ndarray:
 
 def fill(x: ndarray, draw: Callable[..., ndarray]) -> ndarray:
     """Write the flat values of ``draw()`` in memory order into `x`; ``draw(out=...)`` draws into dense memory itself."""
-    check_target(x)
     order = memory_order(x)
     memory = x if order is None else x.transpose(order)
     if x.size > TILE and memory.flags.c_contiguous:
         draw(out=memory.reshape(-1))
     else:
-        x[...] = arrange(draw(), x.shape, order)
+        values = draw()  # it refuses parameters before the target's memory is looked at
+        check_target(x)
+        x[...] = arrange(values, x.shape, order)
     return x
 
 

@@ -19,7 +19,7 @@ from torchnp.threads import blocks
 
 ndarray = np.ndarray
 Walk = Callable[[ReadAhead, Iterable[Any], list[float]], int]
-_BLOCK = 1 << 12  # elements whose parameters and uniform values are Python lists at a time
+_BLOCK = 1 << 11  # elements whose parameters and uniform values are Python lists at a time
 
 
 def sample(
@@ -40,18 +40,16 @@ def sample(
     with source.read_ahead() as ahead:
         for part in blocks(out.size, _BLOCK):
             walk, columns = parameters(part)
-            rows = list(zip(*(x.tolist() for x in columns), strict=True))
+            lists, n = [x.tolist() for x in columns], part.stop - part.start
             found: list[float] = []
             while True:
-                ahead.drop(walk(ahead, islice(rows, len(found), None), found))
-                if len(found) == len(rows):
+                # zip uses one tuple again and again; Python's garbage collector would visit a list of them
+                rows = zip(*(islice(x, len(found), None) for x in lists), strict=True)
+                ahead.drop(walk(ahead, rows, found))
+                if len(found) == n:
                     break
-                ahead.extend(int(expected * (len(rows) - len(found))) + 64)
+                ahead.extend(int(expected * (n - len(found))) + 64)
             out[part] = np.array(found, np.float64)
-
-
-def _log(x: float) -> float:
-    return math.log(x) if x else -math.inf
 
 
 # ---------------------------------------------------------------- gamma
@@ -157,7 +155,7 @@ def _walk_poisson(ahead: ReadAhead, rows: Iterable[Any], found: list[float]) -> 
                 if us < _THIN and v > us:
                     continue
                 bound = -rate + k * log_rate - lgamma(k + 1)
-                if _log(v) + log_scale - log(a / (us * us) + b) <= bound:
+                if (log(v) if v else -math.inf) + log_scale - log(a / (us * us) + b) <= bound:
                     break
             found.append(k)
             start = p
@@ -170,6 +168,12 @@ _TAILS = (
     0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
     0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287,
 )  # fmt: skip
+
+
+def _tails(k: ndarray) -> ndarray:
+    square = (k + 1) * (k + 1)
+    large = (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1)
+    return np.where(k < len(_TAILS), np.take(_TAILS, k.clip(0, len(_TAILS) - 1).astype(np.intp)), large)
 
 
 def _tail(k: float) -> float:
@@ -192,13 +196,13 @@ def binomial(count: ndarray, prob: ndarray) -> tuple[Walk, list[ndarray]]:
     kind = np.where(fixed, _FIXED, np.where(count * small >= 10, _REJECTION, _INVERSION))
     log_failure = np.log1p(-small).astype(np.float64)
     n, where = np.where(fixed, value, count), kind == _REJECTION
-    columns = np.zeros((8, n.size))
+    columns = np.zeros((10, n.size))
     columns[:, where] = _of_rejection(count[where], small[where])
     return _walk_binomial, [kind, n, log_failure, *columns]
 
 
 def _of_rejection(count: ndarray, prob: ndarray) -> tuple[ndarray, ...]:
-    """The parameters of `_reject_binomial`; torch computes some in the dtype of the distribution's."""
+    """What `_walk_binomial` needs for rejection; torch computes some in the dtype of the distribution's."""
     one = count.dtype.type(1)
     failure = one - prob
     deviation = np.sqrt(count * prob * failure).astype(np.float64)
@@ -209,19 +213,30 @@ def _of_rejection(count: ndarray, prob: ndarray) -> tuple[ndarray, ...]:
     m = np.floor(((count + one) * prob).astype(np.float64))
     first = (m + 0.5) * libm(math.log, (m + 1) / (r * (n - m + 1)))
     center = (count * prob).astype(np.float64) + 0.5
-    return a, b, center, 0.92 - 4.2 / b, (2.83 + 5.1 / b) * deviation, r, m, first
+    alpha = (2.83 + 5.1 / b) * deviation
+    return a, b, center, 0.92 - 4.2 / b, alpha, r, m, first, _tails(m), _tails(n - m)
 
 
 def _walk_binomial(ahead: ReadAhead, rows: Iterable[Any], found: list[float]) -> int:
     u, p, start = ahead.values, 0, 0
-    log, ceil = math.log, math.ceil
+    log, ceil, floor = math.log, math.ceil, math.floor
     try:
-        for kind, n, log_failure, *of_rejection in rows:
+        for kind, n, log_failure, a, b, center, v_r, alpha, r, m, first, tail, rest in rows:
             if kind == _FIXED:
                 found.append(n)
                 continue
             if kind == _REJECTION:
-                k, p = _reject_binomial(u, p, n, *of_rejection)
+                while True:
+                    w, v = u[p] - 0.5, u[p + 1]
+                    p += 2
+                    us = 0.5 - (w if w > 0 else -w)
+                    if us == 0:
+                        continue
+                    k = floor((2 * a / us + b) * w + center)
+                    if us >= _QUICK and v <= v_r and 0 <= k <= n:
+                        break
+                    if 0 <= k <= n and _accepts_binomial(k, n, v, a / (us * us) + b, alpha, r, m, first, tail, rest):
+                        break
             else:
                 k, total = -1, 0.0
                 while total <= n:
@@ -237,24 +252,11 @@ def _walk_binomial(ahead: ReadAhead, rows: Iterable[Any], found: list[float]) ->
     return start
 
 
-def _reject_binomial(
-    u: list[float], p: int, n: float, a: float, b: float, center: float, v_r: float, alpha: float, r: float, m: float,
-    first: float,
-) -> tuple[int, int]:  # fmt: skip
-    """One value, and the place in ``u`` behind it."""
+def _accepts_binomial(
+    k: int, n: float, v: float, spread: float, alpha: float, r: float, m: float, first: float, tail: float, rest: float
+) -> bool:
+    """The test against the probability of ``k`` for values that the quick test does not accept."""
     log = math.log
-    while True:
-        w, v = u[p] - 0.5, u[p + 1]
-        p += 2
-        us = 0.5 - abs(w)
-        if us == 0:
-            continue
-        k = math.floor((2 * a / us + b) * w + center)
-        if not 0 <= k <= n:
-            continue
-        if us >= _QUICK and v <= v_r:
-            return k, p
-        bound = first + (n + 1) * log((n - m + 1) / (n - k + 1))
-        bound = bound + (k + 0.5) * log(r * (n - k + 1) / (k + 1)) + _tail(m) + _tail(n - m) - _tail(k)
-        if _log(v * alpha / (a / (us * us) + b)) <= bound - _tail(n - k):
-            return k, p
+    bound = first + (n + 1) * log((n - m + 1) / (n - k + 1))
+    bound = bound + (k + 0.5) * log(r * (n - k + 1) / (k + 1)) + tail + rest - _tail(k)
+    return (log(v * alpha / spread) if v else -math.inf) <= bound - _tail(n - k)

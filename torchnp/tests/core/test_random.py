@@ -315,6 +315,18 @@ def test_expanded_memory_is_refused():
             torchnp.table[f"aten::{name}"](x, 0.5)
 
 
+def test_parameters_are_refused_before_expanded_memory():
+    for name, bad in (("bernoulli_.float", 1.5), ("normal_", 0.0)):
+        args = (bad,) if name != "normal_" else (0.0, -1.0)
+        with pytest.raises(RuntimeError) as expected:
+            getattr(getattr(A, name.partition(".")[0]), name.partition(".")[2] or "default")(
+                torch.zeros(3, 1).expand(3, 4), *args
+            )
+        with pytest.raises(RuntimeError) as caught:
+            torchnp.table[f"aten::{name}"](np.broadcast_to(np.zeros((3, 1), np.float32), (3, 4)), *args)
+        assert str(caught.value) == str(expected.value).split("\n")[0]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
 def test_prims(dtype):
     seed(10)
