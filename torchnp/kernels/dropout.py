@@ -23,7 +23,8 @@ from torchnp.kernels.copy import clone
 from torchnp.kernels.random import FLOATS, arrange, fill, in_tiles, laid_like
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_target
-from torchnp.random import Generator, default_generator
+from torchnp.random import TILE, Generator, default_generator
+from torchnp.threads import blocks
 
 ndarray = np.ndarray
 
@@ -53,11 +54,17 @@ def _each(
     require("bernoulli_tensor_cpu_self_", dtype, _DRAWN)
     check_expand(p, shape)
     require("bernoulli_tensor_cpu_p_", p.dtype, FLOATS)
-    p = dt.cast(p, dt.opmath(p.dtype))
-    check(np.all((p >= 0) & (p <= 1)), expected_true("p_in >= 0 && p_in <= 1"))
+    flat, wide = p.reshape(-1), dt.opmath(p.dtype)
+    for part in blocks(p.size, TILE):
+        tile = dt.cast(flat[part], wide)
+        check(np.all((tile >= 0) & (tile <= 1)), expected_true("p_in >= 0 && p_in <= 1"))
+    p = np.broadcast_to(p, shape)
+    flat, out = (p if order is None else p.transpose(order)).reshape(-1), np.empty(n, dtype)
     source = generator or default_generator
-    u = source.uniform64(n) if p.dtype == dt.float64 else source.uniform32(n)
-    return (arrange(u, shape, order) < p).astype(dtype, copy=False)
+    draw = source.uniform64 if wide == dt.float64 else source.uniform32
+    for part in blocks(n, TILE):
+        out[part] = (draw(part.stop - part.start) < dt.cast(flat[part], wide)).astype(dtype, copy=False)
+    return arrange(out, shape, order)
 
 
 def _precheck_drawn(bound: Bound, outs: list[ndarray]) -> None:

@@ -72,6 +72,16 @@ def test_bernoulli_of_strided_tensors():
     call("bernoulli", torch.linspace(0, 1, 100_003))
 
 
+@pytest.mark.parametrize("n", [32767, 32768, 32769, 70001])
+def test_bernoulli_of_tensors_across_tiles(n):
+    seed(4)
+    p = torch.linspace(0, 1, 3 * n).reshape(3, n)
+    for q in (p, p.t(), p.double(), p.bfloat16(), p[:1], p[:, ::2]):
+        call("bernoulli", q)
+        call("bernoulli.Tensor", torch.zeros(q.expand(3, -1).shape if q.shape[0] == 1 else q.shape), q)
+        call("bernoulli_.Tensor", torch.zeros(q.shape, dtype=torch.int16), q)
+
+
 @pytest.mark.parametrize("mean", ["float32", "float64", "bfloat16", "complex64", "int64"])
 @pytest.mark.parametrize("std", ["float32", "float64", "bfloat16", "complex64", "int64"])
 def test_normal_of_tensors(mean, std):
