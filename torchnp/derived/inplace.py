@@ -60,9 +60,8 @@ def make_inplace(
     ordered = in_order(schema, rule, writes)
     prepare, write = _preparation(schema, rule, writes), _writing(schema, rule, writes)
     drawn = draws_in_order(source_schema)
-    by_strips = drawn or (
-        takes_strips(source_schema) and prepare is None and writes.after is None and not writes.resizes
-    )
+    whole = prepare is not None or writes.after is not None or writes.resizes
+    by_strips = drawn or (takes_strips(source_schema) and not whole)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         token = enter_quiet()
@@ -85,8 +84,7 @@ def make_inplace(
                 raise
             if prepare is not None:
                 args, kwargs = prepare(target, args, kwargs)
-            large = by_strips and not shared and target.size > MANY
-            if large and _in_strips(source, rule, target, args, kwargs, drawn):
+            if by_strips and not shared and _in_strips(source, rule, target, args, kwargs, drawn):
                 return target
             value = source(*args, **kwargs)
             # torch may read values that it has written if an operand shares the target's memory.
@@ -109,7 +107,7 @@ def _in_strips(
     source: Callable[..., Any], rule: WriteRule, target: ndarray, args: tuple, kwargs: dict, in_turn: bool
 ) -> bool:
     """Write strip by strip; return whether that was possible."""
-    strips = target_strips(target, (*args, *kwargs.values()))
+    strips = target_strips(target, (*args, *kwargs.values())) if target.size > MANY else None
 
     def compute(part: Callable[[Any], Any]) -> Any:
         return source(*map(part, args), **{name: part(x) for name, x in kwargs.items()})
