@@ -27,7 +27,9 @@ def _gammas(alphas: ndarray, generator: Generator | None) -> ndarray:
     flat = alphas.ravel()
     out = np.empty(flat.shape, flat.dtype)
     rejection.sample(generator or default_generator, lambda part: rejection.gamma(flat[part]), out, 3)
-    return _at_least_tiny(out).reshape(alphas.shape)
+    tiny = np.finfo(out.dtype).tiny
+    np.copyto(out, tiny, where=~(out > tiny))  # as `_at_least_tiny`, without another array
+    return out.reshape(alphas.shape)
 
 
 def _at_least_tiny(x: ndarray) -> ndarray:
