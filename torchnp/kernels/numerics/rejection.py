@@ -43,7 +43,7 @@ def sample(
             lists, n = [x.tolist() for x in columns], part.stop - part.start
             found: list[float] = []
             while True:
-                # zip uses one tuple again and again; Python's garbage collector would visit a list of them
+                # zip uses one tuple again and again: a list of rows would hold one for each element
                 rows = zip(*(islice(x, len(found), None) for x in lists), strict=True)
                 ahead.drop(walk(ahead, rows, found))
                 if len(found) == n:
