@@ -253,36 +253,14 @@ class Generator:
         return words
 
     @contextmanager
-    def one_by_one(self, expected: int) -> Iterator[Callable[[], float]]:
-        """A function that draws single uniform64 values, for samplers whose number of draws depends on the values."""
+    def read_ahead(self) -> Iterator[ReadAhead]:
+        """uniform64 values in a list, for samplers whose number of draws depends on the values."""
         with self._lock:
-            bits = self._bits()
-            before, fresh, taken = self._memory.copy(), self._fresh, 0
-
-            def draws() -> Iterator[float]:
-                nonlocal taken
-                while True:
-                    for value in self.uniform64(expected + 16).tolist():
-                        taken += 1
-                        yield value
-
+            ahead = ReadAhead(self)
             try:
-                yield draws().__next__
-            finally:  # leave the engine just behind the last used value
-                self._memory[:], self._fresh = before, fresh
-                if taken:
-                    bits.random_raw(2 * taken, output=False)
-                    self._fresh = False
-
-    def normal_of(self, uniform: Callable[[], float]) -> float:
-        """The next normal of `normal64`'s stream, from the draw function of `one_by_one`."""
-        if self._next_double is not None:
-            value, self._next_double = self._next_double, None
-            return value
-        angle = 2.0 * math.pi * uniform()
-        radius = math.sqrt(-2.0 * math.log1p(-uniform()))
-        self._next_double = radius * math.sin(angle)
-        return radius * math.cos(angle)
+                yield ahead
+            finally:
+                ahead.close()
 
     # normals -----------------------------------------------------------------------------------------------------
 
@@ -327,6 +305,43 @@ class Generator:
     def normal_blocks64(self, n: int) -> np.ndarray:
         """`n` standard normals (n a multiple of 16) in float64, in torch's blocks of 16."""
         return box_muller64(self.uniform64(n))
+
+
+class ReadAhead:
+    """A generator's next uniform64 values as a list; `close` puts the generator just behind the last used one.
+
+    Attributes
+    ----------
+    values : list of float
+        Those that are not used yet.
+    normal : float or None
+        The kept normal value of `Generator.normal64`.
+    """
+
+    def __init__(self, source: Generator) -> None:
+        self.values: list[float] = []
+        self.normal = source._next_double
+        self._source, self._drawn = source, 0
+        self._bits = source._bits()
+        self._before, self._fresh = source._memory.copy(), source._fresh
+
+    def extend(self, n: int) -> None:
+        """Draw `n` more; call it only if the values do not suffice for the next element."""
+        source = self._source
+        self._before, self._fresh, self._drawn = source._memory.copy(), source._fresh, n
+        self.values += source.uniform64(n).tolist()
+
+    def drop(self, used: int) -> None:
+        """Remove used values from the front of the list."""
+        del self.values[:used]
+
+    def close(self) -> None:
+        source, used = self._source, self._drawn - len(self.values)
+        source._memory[:], source._fresh = self._before, self._fresh
+        if used > 0:
+            self._bits.random_raw(2 * used, output=False)
+            source._fresh = False
+        source._next_double = self.normal
 
 
 def _restore(state: np.ndarray) -> Generator:

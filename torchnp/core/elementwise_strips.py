@@ -47,6 +47,14 @@ def takes_strips(schema: Schema) -> bool:
     )
 
 
+_DRAWN = frozenset({"uniform", "exponential", "cauchy", "log_normal", "geometric", "random"})
+
+
+def draws_in_order(schema: Schema) -> bool:
+    """Whether each element of the result depends on the next random words alone, in the order of the target's memory."""
+    return schema.base in _DRAWN and schema.namespace == "aten"
+
+
 class Strips(NamedTuple):
     """How large arrays are cut.
 
@@ -79,8 +87,12 @@ class Strips(NamedTuple):
             return np.empty(self.shape, dtype)
         return np.empty([self.shape[i] for i in self.order], dtype).transpose(np.argsort(self.order))
 
-    def run(self, work: Callable[[slice], object], start: int = 0) -> None:
-        """Call ``work`` for each strip, on all threads if there are many elements."""
+    def run(self, work: Callable[[slice], object], start: int = 0, in_turn: bool = False) -> None:
+        """Call ``work`` for each strip: ``in_turn``, or on all threads if there are many elements."""
+        if in_turn:
+            for strip in _cut(slice(start, self.length), self.step):
+                work(strip)
+            return
         size = prod(self.shape)
         some = max(piece(size) * self.length // (self.step * size), 1) * self.step if size >= LARGE else self.length
 
@@ -191,6 +203,7 @@ def write_strips(
     target: ndarray,
     compute: Callable[[Callable[[Any], Any]], Any],
     write: Callable[[ndarray, Any], Any],
+    in_turn: bool = False,
 ) -> bool:
     """Compute and write a target strip by strip; False if the call fails, for its own error then names whole shapes.
 
@@ -202,7 +215,7 @@ def write_strips(
         write(strips.part(target, strip), compute(lambda x: strips.part(x, strip)))
 
     try:
-        strips.run(work)
+        strips.run(work, in_turn=in_turn)
     except FAILURES:
         return False
     return True

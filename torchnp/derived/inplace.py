@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.core.checks import check
-from torchnp.core.elementwise_strips import MANY, takes_strips, target_strips, write_strips
+from torchnp.core.elementwise_strips import MANY, draws_in_order, takes_strips, target_strips, write_strips
 from torchnp.core.errors import cannot_cast
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
@@ -59,7 +59,9 @@ def make_inplace(
     looks_at_all, looked_at = not writes.free, _looking(schema, writes)
     ordered = in_order(schema, rule, writes)
     prepare, write = _preparation(schema, rule, writes), _writing(schema, rule, writes)
-    by_strips = takes_strips(source_schema) and prepare is None and writes.after is None and not writes.resizes
+    drawn = draws_in_order(source_schema)
+    whole = prepare is not None or writes.after is not None or writes.resizes
+    by_strips = drawn or (takes_strips(source_schema) and not whole)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         token = enter_quiet()
@@ -80,11 +82,10 @@ def make_inplace(
                 bound = bind(schema, args, kwargs)
                 refuse_otherwise(target, bound, lambda b: call(source, schema, b), rule, writes.dtype_before_target)
                 raise
-            large = by_strips and not shared and target.size > MANY
-            if large and _in_strips(source, rule, target, args, kwargs):
-                return target
             if prepare is not None:
                 args, kwargs = prepare(target, args, kwargs)
+            if by_strips and not shared and _in_strips(source, rule, target, args, kwargs, drawn):
+                return target
             value = source(*args, **kwargs)
             # torch may read values that it has written if an operand shares the target's memory.
             if not (shared and ordered(target, value, bind(schema, args, kwargs), lambda b: call(source, schema, b))):
@@ -102,14 +103,16 @@ def make_inplace(
     return straight(direct, kernel, len(schema.args) == 1)
 
 
-def _in_strips(source: Callable[..., Any], rule: WriteRule, target: ndarray, args: tuple, kwargs: dict) -> bool:
+def _in_strips(
+    source: Callable[..., Any], rule: WriteRule, target: ndarray, args: tuple, kwargs: dict, in_turn: bool
+) -> bool:
     """Write strip by strip; return whether that was possible."""
-    strips = target_strips(target, (*args, *kwargs.values()))
+    strips = target_strips(target, (*args, *kwargs.values())) if target.size > MANY else None
 
     def compute(part: Callable[[Any], Any]) -> Any:
         return source(*map(part, args), **{name: part(x) for name, x in kwargs.items()})
 
-    return strips is not None and write_strips(strips, target, compute, rule.write_inplace)
+    return strips is not None and write_strips(strips, target, compute, rule.write_inplace, in_turn)
 
 
 def _looked(schema: Schema, source: Callable[..., Any], look: Precheck) -> Callable[..., Any]:

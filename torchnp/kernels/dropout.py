@@ -20,10 +20,11 @@ from torchnp.kernels._memory import memory_order
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.copy import clone
-from torchnp.kernels.random import FLOATS, arrange, fill, laid_like
+from torchnp.kernels.random import FLOATS, arrange, fill, in_tiles, laid_like
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_target
-from torchnp.random import Generator, default_generator
+from torchnp.random import TILE, Generator, default_generator
+from torchnp.threads import blocks
 
 ndarray = np.ndarray
 
@@ -33,6 +34,7 @@ ndarray = np.ndarray
 _DRAWN = frozenset((dt.bool_, *dt.INTS, *FLOATS))
 
 
+@in_tiles
 def bernoulli_values(n: int, dtype: np.dtype, p: float, generator: Generator | None) -> ndarray:
     """`n` draws with one probability, from one float64 uniform each."""
     check(0 <= p <= 1, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
@@ -52,11 +54,17 @@ def _each(
     require("bernoulli_tensor_cpu_self_", dtype, _DRAWN)
     check_expand(p, shape)
     require("bernoulli_tensor_cpu_p_", p.dtype, FLOATS)
-    p = dt.cast(p, dt.opmath(p.dtype))
-    check(np.all((p >= 0) & (p <= 1)), expected_true("p_in >= 0 && p_in <= 1"))
+    flat, wide = p.reshape(-1), dt.opmath(p.dtype)
+    for part in blocks(p.size, TILE):
+        tile = dt.cast(flat[part], wide)
+        check(np.all((tile >= 0) & (tile <= 1)), expected_true("p_in >= 0 && p_in <= 1"))
+    p = np.broadcast_to(p, shape)
+    flat, out = (p if order is None else p.transpose(order)).reshape(-1), np.empty(n, dtype)
     source = generator or default_generator
-    u = source.uniform64(n) if p.dtype == dt.float64 else source.uniform32(n)
-    return (arrange(u, shape, order) < p).astype(dtype, copy=False)
+    draw = source.uniform64 if wide == dt.float64 else source.uniform32
+    for part in blocks(n, TILE):
+        out[part] = (draw(part.stop - part.start) < dt.cast(flat[part], wide)).astype(dtype, copy=False)
+    return arrange(out, shape, order)
 
 
 def _precheck_drawn(bound: Bound, outs: list[ndarray]) -> None:
@@ -73,7 +81,7 @@ _declare(
 _DOC = "1 with probability p, else 0."
 _declare("bernoulli.p", lambda x, p, source: bernoulli_values(x.size, x.dtype, p, source).reshape(x.shape), _DOC)
 _DOC = "Fill with 1 with probability p, else 0, drawn in memory order (bernoulli.p: in row-major order)."
-_write = lambda x, p, source: fill(x, bernoulli_values(x.size, x.dtype, p, source))
+_write = lambda x, p, source: fill(x, partial(bernoulli_values, x.size, x.dtype, p, source))
 _declare("bernoulli_.float", _write, _DOC, differs=["random-stream", "overlap-inplace", "missing-kernel"])
 _DOC = "1 with the probability in ``p``, else 0, in the dtype of ``self``."
 _declare("bernoulli.Tensor", lambda x, p, source: _each(x.shape, x.dtype, p, memory_order(x), source), _DOC)
@@ -110,10 +118,11 @@ def _dropout(input: ndarray, p: float, train: bool, feature: bool = False, alpha
         check(input.ndim >= 2, "Feature dropout requires at least 2 dimensions in the input")
         shape = shape[:2] + (1,) * (input.ndim - 2)
     drawn = dt.to_real(input.dtype) if since("2.15") and dt.is_complex(input.dtype) else input.dtype
-    values = bernoulli_values(math.prod(shape), drawn, 1.0 - p, None)
-    noise = arrange(values, shape, None if feature else memory_order(input))
+    order = None if feature else memory_order(input)
+    noise = arrange(bernoulli_values(math.prod(shape), drawn, 1.0 - p, None), shape, order)
     if not alpha:
-        return mul(input, _stepped(div, noise, 1.0 - p))
+        noise = _stepped(div, noise, 1.0 - p)
+        return mul(input, noise)
     limit = 1.7580993408473766  # minus SELU's limit at -inf
     a = 1.0 / math.sqrt((limit * limit * p + 1.0) * (1.0 - p))
     shift = noise.astype(np.int64) - 1 if noise.dtype == dt.bool_ else _stepped(add, noise, -1)

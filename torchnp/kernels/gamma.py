@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,46 +10,27 @@ from torchnp.core.checks import broadcast_shapes, require
 from torchnp.core.registry import kernel
 from torchnp.dtypes import cast, float32, float64
 from torchnp.kernels._elementwise import check_same_dtype
+from torchnp.kernels.numerics import rejection
 from torchnp.kernels.numerics.cephes import in_double
 from torchnp.kernels.numerics.fma import horner
 from torchnp.kernels.special import DIGAMMA, digamma
 from torchnp.random import Generator, default_generator
+from torchnp.threads import blocks
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 _TAKES = (float32, float64)
 
 # ---------------------------------------------------------------- draws
 
-_SQUEEZE = float(np.float32(0.0331))
 
-
-def _gammas(alphas: ndarray, generator: Generator | None) -> list[float]:
-    source = generator or default_generator
-    with source.one_by_one(3 * alphas.size) as uniform:
-        return [_gamma(alpha, lambda: source.normal_of(uniform), uniform) for alpha in alphas.ravel()]
-
-
-def _gamma(alpha: np.floating, normal: Callable[[], float], uniform: Callable[[], float]) -> float:
-    """Marsaglia and Tsang's rejection sampling; for alpha below 1, scale a draw for alpha + 1."""
-    one = alpha.dtype.type(1)
-    scale = 1.0
-    if alpha < 1:
-        if alpha == 0:
-            return 0.0
-        scale = float(np.power(1 - uniform(), float(one / alpha)))
-        alpha = alpha + one
-    d = float(alpha - one.dtype.type(np.float32(1) / np.float32(3)))
-    c = 1.0 / math.sqrt(9.0 * d) if d > 0 else math.nan
-    while True:
-        y = 0.0
-        while y <= 0:  # with a nan shape, the normal alone decides on acceptance
-            x = normal()
-            y = 1.0 + c * x
-        v = y * y * y
-        u = 1 - uniform()
-        square = x * x
-        if u < 1.0 - _SQUEEZE * square * square or math.log(u) < 0.5 * square + d * (1.0 - v + math.log(v)):
-            return scale * d * v
+def _gammas(alphas: ndarray, generator: Generator | None) -> ndarray:
+    flat = alphas.ravel()
+    out = np.empty(flat.shape, flat.dtype)
+    rejection.sample(generator or default_generator, lambda part: rejection.gamma(flat[part]), out, 3)
+    tiny = np.finfo(out.dtype).tiny
+    np.copyto(out, tiny, where=~(out > tiny))  # as `_at_least_tiny`, without another array
+    return out.reshape(alphas.shape)
 
 
 def _at_least_tiny(x: ndarray) -> ndarray:
@@ -67,7 +47,7 @@ def _at_least_tiny(x: ndarray) -> ndarray:
 def _standard_gamma(self, generator=None):
     """Gamma draws of scale 1, with the shape parameter given by each element."""
     require("gamma_cpu", self.dtype, _TAKES)
-    return _at_least_tiny(cast(np.array(_gammas(self, generator), float64), self.dtype)).reshape(self.shape)
+    return _gammas(self, generator)
 
 
 @kernel(
@@ -85,13 +65,38 @@ def _standard_gamma(self, generator=None):
 def _sample_dirichlet(self, generator=None):
     """Dirichlet draws, with concentrations along the last dimension."""
     require("dirichlet", self.dtype, _TAKES)
-    gammas = _at_least_tiny(np.array(_gammas(cast(self, float64), generator), float64)).reshape(self.shape)
+    gammas = _gammas(cast(self, float64), generator)
     shares = cast(gammas / (gammas.sum(-1, keepdims=True) if self.ndim else gammas), self.dtype)
     below_one = np.nextafter(self.dtype.type(1), self.dtype.type(0))
     return np.minimum(_at_least_tiny(shares), below_one)
 
 
 # ---------------------------------------------------------------- the gradient of a gamma value by its shape
+
+_PART: Threshold = 1 << 13  # elements: the arrays of one part stay in cache
+Formula = Callable[..., ndarray]
+
+
+def _by_case(cases: list[tuple[ndarray, Formula]], other: Formula, *operands: ndarray) -> ndarray:
+    """For each element of flat operands the formula of its first case, computed for the elements of that case alone."""
+    out = np.empty_like(operands[0])
+    left = np.ones(out.size, np.bool_)
+    for where, formula in [*cases, (left, other)]:
+        mine = np.flatnonzero(where & left)
+        left[mine] = False
+        out[mine] = formula(*(x[mine] for x in operands))
+    return out
+
+
+def _part_by_part(slopes: Formula, shape: tuple[int, ...], *operands: ndarray) -> ndarray:
+    """Broadcast operands of one dtype, and compute parts of them."""
+    flat = [np.broadcast_to(x, shape).reshape(-1) for x in operands]
+    out = np.empty(shape, operands[0].dtype)
+    to = out.reshape(-1)
+    for part in blocks(out.size, _PART):
+        to[part] = slopes(*(x[part] for x in flat))
+    return out
+
 
 # Rows: powers of log(x / alpha). Columns: first four, a numerator in log(alpha); the others, a denominator.
 _GAMMA_UV = (
@@ -147,11 +152,14 @@ def _standard_gamma_grad(self, output):
     shape = broadcast_shapes(self.shape, output.shape)
     check_same_dtype(self, output)
     require("_standard_gamma_grad_cpu", self.dtype, _TAKES)
-    x, alpha = (np.broadcast_to(cast(y, float64), shape).ravel() for y in (output, self))
+    return _part_by_part(_gamma_slopes, shape, self, output)
+
+
+def _gamma_slopes(alpha: ndarray, x: ndarray) -> ndarray:
+    alpha, x = cast(alpha, float64), cast(x, float64)
     mean = (np.float64(np.float32(0.9)) * alpha <= x) & (x <= np.float64(np.float32(1.1)) * alpha)
     cases = [(x < np.float32(0.8), _by_series), ((alpha > 8) & mean, _near_mean), (alpha > 8, _by_saddle_point)]
-    slope = np.select([where for where, _ in cases], [f(alpha, x) for _, f in cases], _by_fraction(alpha, x))
-    return cast(slope, self.dtype).reshape(shape)
+    return _by_case(cases, _by_fraction, alpha, x)
 
 
 # ---------------------------------------------------------------- the gradient of a Dirichlet value
@@ -185,8 +193,9 @@ def _digamma(x: ndarray) -> ndarray:
     x = np.where(x < 0, 1 - x, x)
     total = np.zeros(x.shape)
     for _ in range(10):
-        low = x < 10
-        total, x = np.where(low, total - 1 / x, total), np.where(low, x + 1, x)
+        low = (x < 10).astype(x.dtype)
+        total -= low / x
+        x = x + low
     z = 1 / (x * x).astype(float64)
     series = np.where(x < 1e17, z * horner(z, DIGAMMA), 0)
     value = np.where(x == 10, total + 2.25175258906672110764, total + in_double(np.log, x) - 0.5 / x - series)
@@ -222,8 +231,10 @@ def _by_beta(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
     return np.where(np.isnan(slope), x.dtype.type(0), slope)
 
 
-def _of_large(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
+def _of_large(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray) -> ndarray:
     """The derivative of a beta draw with respect to ``alpha`` if both parameters are large, by Rice's expansion."""
+    dtype, x, alpha, total = x.dtype, *(cast(y, float64) for y in (x, alpha, total))
+    beta = total - alpha
     total = alpha + beta
     mean = alpha / total
     deviation = np.sqrt(alpha * beta / (total + 1)) / total
@@ -243,15 +254,18 @@ def _of_large(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
     by_x = np.log(alpha / (total * x))
     tail = np.power(beta * np.log(beta / (total * (1 - x))) + alpha * by_x, -1.5)
     wings = np.sqrt(8 * alpha * beta / total) / distance + np.where(x < mean, tail, -tail)
-    return np.where(near, at_mean, stirling * prefactor * (term + 0.5 * by_x * wings))
+    return cast(np.where(near, at_mean, stirling * prefactor * (term + 0.5 * by_x * wings)), dtype)
 
 
 def _stirling(x: ndarray) -> ndarray:
     return 1 + 1 / (12 * x) + 1 / (288 * x * x)
 
 
-def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray, slope: ndarray) -> ndarray:
-    """The derivative by a rational correction to an approximation that uses ``slope``, a difference of digammas."""
+def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray) -> ndarray:
+    """The derivative by a rational correction to an approximation that uses a difference of digammas."""
+    slope, dtype = _digamma(total) - _digamma(alpha), x.dtype
+    x, alpha, total = (cast(y, float64) for y in (x, alpha, total))
+    beta = total - alpha
     u = np.log(x)
     a = np.log(alpha) - u
     b = np.log(total) - a
@@ -261,7 +275,7 @@ def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray, slope:
             p, q = _BETA[:, i, j]
             top = top + of_u * of_a * (p[0] + b * (p[1] + b * (p[2] + b * p[3])))
             bottom = bottom + of_u * of_a * (q[0] + b * (q[1] + b * (q[2] + b * q[3])))
-    return top / bottom * (x * slope / beta)
+    return cast(top / bottom * (x * slope / beta), dtype)
 
 
 @kernel("_dirichlet_grad")
@@ -270,14 +284,16 @@ def _dirichlet_grad(x, alpha, total):
     shape = broadcast_shapes(x.shape, alpha.shape, total.shape)
     check_same_dtype(x, alpha, total)
     require("_dirichlet_grad_cpu", x.dtype, _TAKES)
-    x, alpha, total = (np.broadcast_to(y, shape).ravel() for y in (x, alpha, total))
+    return _part_by_part(_beta_slopes, shape, x, alpha, total)
+
+
+def _beta_slopes(x: ndarray, alpha: ndarray, total: ndarray) -> ndarray:
     beta = total - alpha
     edge = total * x * (1 - x)
-    wide, wide_alpha, wide_total = (cast(y, float64) for y in (x, alpha, total))
-    wide_beta = wide_total - wide_alpha
-    cases = [(x <= 0.5) & (edge < 2.5), (x >= 0.5) & (edge < 0.75), (alpha > 6) & (beta > 6)]
-    large = cast(_of_large(wide, wide_alpha, wide_beta), x.dtype)
-    slopes = [_by_alpha(x, alpha, beta), -_by_beta(1 - x, beta, alpha), large]
-    slope = _digamma(total) - _digamma(alpha)
-    middle = cast(_of_middle(wide, wide_alpha, wide_beta, wide_total, slope), x.dtype)
-    return np.select(cases, slopes, middle).reshape(shape)
+    near_0, near_1 = (x <= 0.5) & (edge < 2.5), (x >= 0.5) & (edge < 0.75)
+    cases = [
+        (near_0, lambda x, alpha, beta, total: _by_alpha(x, alpha, beta)),
+        (near_1, lambda x, alpha, beta, total: -_by_beta(1 - x, beta, alpha)),
+        ((alpha > 6) & (beta > 6), _of_large),
+    ]
+    return _by_case(cases, _of_middle, x, alpha, beta, total)

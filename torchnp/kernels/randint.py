@@ -17,14 +17,16 @@ from torchnp.core.registry import kernel
 from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels._memory import factory_dtype
 from torchnp.kernels._table_rows import rows
-from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, filled, filled_like, laid_like, strided_size
+from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, filled, filled_like, in_tiles, laid_like, strided_size
 from torchnp.layout.overlap import check_target
-from torchnp.random import Generator, default_generator
+from torchnp.random import TILE, Generator, default_generator
+from torchnp.threads import blocks
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
 
+@in_tiles
 def integer_values(n: int, dtype: np.dtype, low: int, span: int, generator: Generator | None) -> ndarray:
     """Return low + word % span, with 32-bit words for spans below 2**28 and 64-bit words from there."""
     source = generator or default_generator
@@ -53,11 +55,16 @@ def random(self, *, generator=None):
     if not n:
         return self.copy()
     require("random_kernel_cpu", dtype, (dt.bool_, *dt.INTS, *FLOATS))
+    return laid_like(self, _to_largest(n, dtype, source))
+
+
+@in_tiles
+def _to_largest(n: int, dtype: np.dtype, source: Generator) -> ndarray:
     words = source.random64(n) if dtype in (dt.int64, dt.float64) else source.random32(n)
     if dtype == dt.bool_:
-        return laid_like(self, (words & np.uint32(1)).astype(dt.bool_))
+        return (words & np.uint32(1)).astype(dt.bool_)
     span = (1 << DIGITS[dtype]) + 1 if dt.is_floating(dtype) else np.iinfo(dtype).max + 1
-    return laid_like(self, _from_int64(_modulo(words, span).astype(np.int64), dtype))
+    return _from_int64(_modulo(words, span).astype(np.int64), dtype)
 
 
 def _random_from(self, *, from_=0, to, generator):
@@ -70,10 +77,12 @@ _WRITES = WriteSpec(inplace=lambda bound, targets: check_target(targets[0]))  # 
 rows("random.from random.to", _random_from, _DOC, like=np.random.randint, differs=_DIFFERS, writes=_WRITES)
 
 
-def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generator: Generator | None) -> ndarray:
+def _random_values(
+    n: int, dtype: np.dtype, low: int, high: int | None, generator: Generator | None, out: ndarray | None = None
+) -> ndarray:
     low, floating = int(low), dt.is_floating(dtype)
     if high is None and low == -(2**63):
-        return _full_range(n, dtype, generator)
+        return _full_range(n, dtype, generator, out=out)
     if high is not None:
         high = int(high)
         check(low < high, f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
@@ -96,9 +105,10 @@ def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generato
     _check_bounds(low, last, dtype)
     if not n:
         return np.empty(0, dtype)
-    return integer_values(n, dtype, low, last - low + 1, generator)
+    return integer_values(n, dtype, low, last - low + 1, generator, out=out)
 
 
+@in_tiles
 def _full_range(n: int, dtype: np.dtype, generator: Generator | None) -> ndarray:
     if not n:
         return np.empty(0, dtype)
@@ -140,7 +150,7 @@ def _nearest(bound: int, step: int, dtype: np.dtype) -> int:
 
 
 def _between(low: int, high: Any) -> Callable[..., ndarray]:
-    return lambda n, dtype, contiguous, generator: _random_values(n, dtype, low, high, generator)
+    return lambda n, dtype, contiguous, generator, out=None: _random_values(n, dtype, low, high, generator, out)
 
 
 def _randint(*, low=0, high, size, **options):
@@ -191,8 +201,10 @@ _FEW: Threshold = 4096
 def _shuffled(n: int, source: Generator) -> ndarray:
     if n < 2:
         return np.arange(n)
-    steps = np.arange(n - 1, dtype=np.uint32)
-    partners = source.random32(n - 1) % (np.uint32(n) - steps) + steps
+    partners = np.empty(n - 1, np.uint32)
+    for part in blocks(n - 1, TILE):
+        steps = np.arange(part.start, part.stop, dtype=np.uint32)
+        partners[part] = source.random32(steps.size) % (np.uint32(n) - steps) + steps
     items = np.arange(n)
     start = 0
     if n > _FEW:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.extrema import min_all
 from torchnp.kernels.numerics.fma import fma
 from torchnp.layout.overlap import check_apart, check_target
-from torchnp.random import Generator, default_generator
+from torchnp.random import TILE, Generator, default_generator
+from torchnp.threads import blocks
 
 ndarray = np.ndarray
 FLOATS = (dt.float16, dt.bfloat16, dt.float32, dt.float64)
@@ -48,11 +49,32 @@ def laid_like(x: ndarray, values: ndarray) -> ndarray:
     return arrange(values, x.shape, memory_order(x))
 
 
-def fill(x: ndarray, values: ndarray) -> ndarray:
-    """Write flat values in memory order into `x`."""
-    check_target(x)
-    x[...] = laid_like(x, values)
+def fill(x: ndarray, draw: Callable[..., ndarray]) -> ndarray:
+    """Write the flat values of ``draw()`` in memory order into `x`; ``draw(out=...)`` draws into dense memory itself."""
+    order = memory_order(x)
+    memory = x if order is None else x.transpose(order)
+    if x.size > TILE and memory.flags.c_contiguous:
+        draw(out=memory.reshape(-1))
+    else:
+        values = draw()  # it refuses parameters before the target's memory is looked at
+        check_target(x)
+        x[...] = arrange(values, x.shape, order)
     return x
+
+
+def in_tiles(draw: Callable[..., ndarray]) -> Callable[..., ndarray]:
+    """Wrap a function that draws ``n`` flat values of a dtype: many are drawn in tiles, into ``out`` if given."""
+
+    @wraps(draw)
+    def run(n: int, dtype: np.dtype, *given: Any, out: ndarray | None = None) -> ndarray:
+        if n <= TILE:
+            return draw(n, dtype, *given)
+        out = np.empty(n, dtype) if out is None else out
+        for part in blocks(n, TILE):
+            out[part] = draw(part.stop - part.start, dtype, *given)
+        return out
+
+    return run
 
 
 def strided_size(
@@ -66,6 +88,7 @@ def strided_size(
 # ---------------------------------------------------------------- flat draws
 
 
+@in_tiles
 def uniform_values(n: int, dtype: np.dtype, low: float, high: float, generator: Generator | None) -> ndarray:
     """`n` flat values in [low, high)."""
     source = generator or default_generator
@@ -105,31 +128,39 @@ def _check_range(dtype: np.dtype, low: float, high: float) -> None:
 
 
 def normal_values(
-    n: int, dtype: np.dtype, mean: float, std: float, contiguous: bool, generator: Generator | None
-) -> ndarray:
+    n: int, dtype: np.dtype, mean: float, std: float, contiguous: bool, generator: Generator | None,
+    out: ndarray | None = None,
+) -> ndarray:  # fmt: skip
     """`n` flat normal values; torch fills 16 and more in blocks, if their target is contiguous."""
     if not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if not n:
         return np.empty(0, dtype)
     if dt.is_complex(dtype):
-        return normal_values(2 * n, dt.to_real(dtype), mean, std / math.sqrt(2), contiguous, generator).view(dtype)
+        real = dt.to_real(dtype)
+        parts = None if out is None else out.view(real)
+        return normal_values(2 * n, real, mean, std / math.sqrt(2), contiguous, generator, parts).view(dtype)
     require("normal_kernel_cpu", dtype, FLOATS)
     source = generator or default_generator
     if n < 16 or not contiguous:
-        z = source.normal64(n, exact=dtype == dt.float64)
-        return dt.cast(_affine(z, float(std), float(mean)), dtype)
-    blocks = n - n % 16
+        return _single_normals(n, dtype, mean, std, source, out=out)
+    out = np.empty(n, dtype) if out is None else out
+    if dtype != dt.float64:
+        std, mean = float(np.float32(std)), float(np.float32(mean))
     draw = source.normal_blocks64 if dtype == dt.float64 else source.normal_blocks32
-    z = np.empty(n, dt.opmath(dtype))
-    z[:blocks] = draw(blocks)
+    for part in blocks(n - n % 16, TILE):
+        out[part] = dt.cast(_affine(draw(part.stop - part.start), std, mean), dtype)
     if n % 16:
         # float32 and float64 fill the tail before they find that it is not a whole block
         source.random32((n % 16) * {dt.float32: 1, dt.float64: 2}.get(dtype, 0))
-        z[n - 16 :] = draw(16)
-    if dtype != dt.float64:
-        std, mean = float(np.float32(std)), float(np.float32(mean))
-    return dt.cast(_affine(z, std, mean), dtype)
+        out[n - 16 :] = dt.cast(_affine(draw(16), std, mean), dtype)
+    return out
+
+
+@in_tiles
+def _single_normals(n: int, dtype: np.dtype, mean: float, std: float, source: Generator) -> ndarray:
+    z = source.normal64(n, exact=dtype == dt.float64)
+    return dt.cast(_affine(z, float(std), float(mean)), dtype)
 
 
 def _affine(z: ndarray, std: float, mean: float) -> ndarray:
@@ -160,14 +191,16 @@ def filled_like(
 ):
     strided_size((), layout, device, pin_memory)
     out = new_like(self, self.dtype if dtype is None else dt.as_dtype(dtype), memory_format)
-    return fill(out, values(out.size, out.dtype, out.flags.c_contiguous, generator))
+    return fill(out, partial(values, out.size, out.dtype, out.flags.c_contiguous, generator))
 
 
-_units = lambda n, dtype, contiguous, generator: uniform_values(n, dtype, 0.0, 1.0, generator)
+_units = lambda n, dtype, contiguous, generator, **out: uniform_values(n, dtype, 0.0, 1.0, generator, **out)
 
 
 def _normals(mean: float, std: float) -> Callable[..., ndarray]:
-    return lambda n, dtype, contiguous, generator: normal_values(n, dtype, mean, std, contiguous, generator)
+    return lambda n, dtype, contiguous, generator, out=None: normal_values(
+        n, dtype, mean, std, contiguous, generator, out
+    )
 
 
 _MADE = ["default-dtype", "random-complex", "missing-kernel"]
@@ -204,7 +237,7 @@ def prims_uniform(shape, *, low, high, dtype, device, stride, generator=None):
     extent = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     strides = [step * dtype.itemsize for step in stride]
     out = np.ndarray(shape, dtype, np.empty(max(extent, 1), dtype), strides=strides)
-    return fill(out, uniform_values(out.size, dtype, low, high, generator))
+    return fill(out, partial(uniform_values, out.size, dtype, low, high, generator))
 
 
 @kernel("prims::normal", like=np.random.normal, differs=["random-stream", "random-complex", "missing-kernel"])
@@ -222,7 +255,8 @@ _declare = partial(rows, like=np.random.normal, differs=[*_DIFFERS, "random-dtyp
 
 
 def _write_normal(self, mean, std, generator):
-    return fill(self, normal_values(self.size, self.dtype, mean, std, self.flags.c_contiguous, generator))
+    draw = partial(normal_values, self.size, self.dtype, mean, std, self.flags.c_contiguous, generator)
+    return fill(self, draw)
 
 
 def _normal_around(mean, std, generator):

@@ -15,8 +15,9 @@ from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import INTS, c_name, cast, float32, float64, int64, is_floating, opmath, scalar_name
 from torchnp.kernels._table_rows import rows
+from torchnp.kernels.numerics import rejection
 from torchnp.kernels.numerics.fma import fma
-from torchnp.kernels.random import FLOATS, laid_like
+from torchnp.kernels.random import FLOATS, in_tiles, laid_like
 from torchnp.layout.overlap import check_target
 from torchnp.random import Generator, default_generator, libm
 
@@ -36,7 +37,9 @@ def _sampled(self: ndarray, *given: float, generator: Generator | None, op: str,
     if not self.size:
         return self.copy()
     require(f"{op}_cpu", self.dtype, (*INTS, *FLOATS) if op == "geometric" else FLOATS)
-    return laid_like(self, cast(values(generator or default_generator, self.size), self.dtype))
+    source = generator or default_generator
+    draw_tile = in_tiles(lambda n, dtype: cast(values(source, n), dtype))
+    return laid_like(self, draw_tile(self.size, self.dtype))
 
 
 def _positive(op: str, name: str, value: float) -> None:
@@ -181,50 +184,14 @@ def _race(weights: ndarray, samples: int, generator: Generator | None) -> ndarra
 def poisson(self, generator=None):
     """Poisson values, each of its own rate."""
     require("poisson_cpu", self.dtype, FLOATS)
-    rates = cast(self, float64).ravel().tolist()
-    with (generator or default_generator).one_by_one(2 * len(rates)) as uniform:
-        counts = [_poisson(rate, uniform) for rate in rates]
-    return cast(np.array(counts, np.float64), self.dtype).reshape(self.shape)
-
-
-def _poisson(rate: float, uniform: Callable[[], float]) -> float:
-    check(rate >= 0, "invalid Poisson rate, expected rate to be non-negative")
-    if rate == 0:
-        return 0
-    if rate < 10:
-        limit, product, count = math.exp(-rate), uniform(), 0
-        while product > limit:
-            count += 1
-            product *= uniform()
-        return count
-    log_rate, b = math.log(rate), 0.931 + 2.53 * math.sqrt(rate)
-    log_scale = math.log(1.1239 + 1.1328 / (b - 3.4))
-
-    def accepts(k: int, v: float, us: float, spread: float) -> bool:
-        bound = -rate + k * log_rate - math.lgamma(k + 1)
-        return not (us < 0.013 and v > us) and _log(v) + log_scale - math.log(spread) <= bound
-
-    return _transformed(uniform, -0.059 + 0.02483 * b, b, rate + 0.43, 0.9277 - 3.6224 / (b - 2), math.inf, accepts)
-
-
-def _log(v: float) -> float:
-    return math.log(v) if v else -math.inf
-
-
-def _transformed(
-    uniform: Callable[[], float], a: float, b: float, center: float, v_r: float, most: float,
-    accepts: Callable[[int, float, float, float], bool],
-) -> float:  # fmt: skip
-    """Hoermann's transformed rejection."""
-    while True:
-        u = uniform() - 0.5
-        v = uniform()
-        us = 0.5 - abs(u)
-        if us == 0:  # the quotient is infinite, so its integer part is not a count
-            continue
-        k = math.floor((2 * a / us + b) * u + center)
-        if 0 <= k <= most and ((us >= 0.07 and v <= v_r) or accepts(k, v, us, a / (us * us) + b)):
-            return k
+    rates = self.ravel()
+    bad = np.flatnonzero(~(rates >= 0))
+    some = rates[: bad[0]] if bad.size else rates  # torch draws these before it meets the bad one
+    out = np.empty(some.shape, self.dtype if self.dtype == float32 else float64)
+    counts = lambda part: rejection.poisson(cast(some[part], float64))
+    rejection.sample(generator or default_generator, counts, out, 3)
+    check(not bad.size, "invalid Poisson rate, expected rate to be non-negative")
+    return cast(out, self.dtype).reshape(self.shape)
 
 
 @kernel("binomial", like=np.random.binomial, differs=["random-stream", "random-dtype", "missing-kernel"])
@@ -238,62 +205,8 @@ def binomial(count, prob, generator=None):
     check(prob.dtype == dtype, found_dtype(prob.dtype, dtype))
     require("binomial_cpu", dtype, (float32, float64))
     counts, probs = (np.broadcast_to(x, shape).ravel() for x in (count, prob))
-    with (generator or default_generator).one_by_one(4 * counts.size) as uniform:
-        values = [_binomial(n, p, dtype.type, uniform) for n, p in zip(counts, probs, strict=True)]
-    return np.array(values, dtype).reshape(shape)
-
-
-def _binomial(count: np.floating, prob: np.floating, scalar: type, uniform: Callable[[], float]) -> float:
-    if count <= 0 or prob <= 0:
-        return 0.0
-    if prob >= 1:
-        return float(count)
-    if prob != prob or count != count:
-        return math.nan
-    small = prob if prob <= 0.5 else scalar(1.0 - float(prob))
-    draw = _rejection if count * small >= 10 else _inversion
-    drawn = draw(count, small, uniform)
-    return drawn if prob <= 0.5 else count - scalar(drawn)
-
-
-def _inversion(count: np.floating, prob: np.floating, uniform: Callable[[], float]) -> float:
-    log_failure = float(np.log1p(-prob))
-    total, successes = 0.0, 0
-    while True:
-        u = uniform()
-        total += math.ceil(math.log(u) / log_failure) if u else math.inf
-        if total > count:
-            return successes
-        successes += 1
-
-
-def _rejection(count: np.floating, prob: np.floating, uniform: Callable[[], float]) -> float:
-    n, p = float(count), float(prob)
-    failure = type(count)(1) - prob
-    deviation = float(np.sqrt(count * prob * failure))
-    b = 1.15 + 2.53 * deviation
-    a = -0.0873 + 0.0248 * b + 0.01 * p
-    r = float(prob / failure)
-    alpha = (2.83 + 5.1 / b) * deviation
-    m = math.floor(float((count + type(count)(1)) * prob))
-
-    def accepts(k: int, v: float, us: float, spread: float) -> bool:
-        bound = (m + 0.5) * math.log((m + 1) / (r * (n - m + 1))) + (n + 1) * math.log((n - m + 1) / (n - k + 1))
-        bound = bound + (k + 0.5) * math.log(r * (n - k + 1) / (k + 1)) + _tail(m) + _tail(n - m) - _tail(k)
-        return _log(v * alpha / spread) <= bound - _tail(n - k)
-
-    return _transformed(uniform, a, b, float(count * prob) + 0.5, 0.92 - 4.2 / b, n, accepts)
-
-
-_TAILS = (
-    0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
-    0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287,
-)  # fmt: skip
-
-
-def _tail(k: float) -> float:
-    """Return the difference between log(k!) and Stirling's formula."""
-    if k < len(_TAILS):
-        return _TAILS[int(k)]
-    square = (k + 1) * (k + 1)
-    return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1)
+    out = np.empty(counts.shape, dtype)
+    parameters = lambda part: rejection.binomial(counts[part], probs[part])
+    rejection.sample(generator or default_generator, parameters, out, 4)
+    np.subtract(counts, out, out, where=(counts > 0) & (probs > 0.5) & (probs < 1))
+    return out.reshape(shape)

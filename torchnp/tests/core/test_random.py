@@ -121,11 +121,16 @@ def test_the_default_generator_is_left_alone_by_others():
     in_step()
 
 
-def test_one_by_one_takes_only_what_is_used():
+def test_reading_ahead_takes_only_what_is_used():
     for used in (0, 1, 5, 100):
         ours, theirs = torchnp.Generator(3), torch.Generator().manual_seed(3)
-        with ours.one_by_one(4) as uniform:
-            values = [uniform() for _ in range(used)]
+        with ours.read_ahead() as ahead:
+            values = []
+            while len(values) < used:
+                ahead.extend(4)
+                taken = min(used - len(values), 4)
+                values += ahead.values[:taken]
+                ahead.drop(taken)
         same(np.array(values, np.float64), torch.rand(used, dtype=torch.float64, generator=theirs))
         same(ours.get_state(), theirs.get_state())
 
@@ -236,6 +241,23 @@ def test_like(dtype, memory_format):
     call("randint_like.Tensor", shapes[1], torch.tensor([12]))
 
 
+@pytest.mark.parametrize("n", [32767, 32768, 32769, 98304, 98305, 131089])
+def test_fills_across_tiles_and_strips(n):
+    seed(6)
+    for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.complex64):
+        for name, args in (
+            ("uniform_", (0.5, 2.0)), ("normal_", (1.0, 2.0)), ("random_", ()), ("random_.from", (3, 90)),
+            ("exponential_", ()), ("cauchy_", ()), ("log_normal_", ()), ("geometric_", (0.4,)), ("bernoulli_.float", (0.4,)),
+        ):  # fmt: skip
+            call(name, torch.zeros(n, dtype=dtype), *args)
+            call(name, torch.zeros(2, n // 2, dtype=dtype).t(), *args)
+            call(name, torch.zeros(n, 2, dtype=dtype)[:, 1], *args)
+        call("exponential_", torch.zeros(n, dtype=dtype), -1.0)
+        call("randn", (n,), dtype=dtype)
+    call("randperm", n)
+    call("random_", torch.zeros(n, dtype=torch.int64))
+
+
 STRIDED = {
     "transposed": lambda: torch.zeros(9, 7).t(),
     "permuted": lambda: torch.zeros(3, 4, 5).permute(2, 0, 1),
@@ -291,6 +313,18 @@ def test_expanded_memory_is_refused():
             getattr(A, name.partition(".")[0])(torch.zeros(3, 1).expand(3, 4), 0.5)
         with pytest.raises(RuntimeError, match="unsupported operation: more than one element"):
             torchnp.table[f"aten::{name}"](x, 0.5)
+
+
+def test_parameters_are_refused_before_expanded_memory():
+    for name, bad in (("bernoulli_.float", 1.5), ("normal_", 0.0)):
+        args = (bad,) if name != "normal_" else (0.0, -1.0)
+        with pytest.raises(RuntimeError) as expected:
+            getattr(getattr(A, name.partition(".")[0]), name.partition(".")[2] or "default")(
+                torch.zeros(3, 1).expand(3, 4), *args
+            )
+        with pytest.raises(RuntimeError) as caught:
+            torchnp.table[f"aten::{name}"](np.broadcast_to(np.zeros((3, 1), np.float32), (3, 4)), *args)
+        assert str(caught.value) == str(expected.value).split("\n")[0]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])

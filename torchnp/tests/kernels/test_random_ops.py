@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import torchnp
+from torchnp.interop import to_numpy
 from torchnp.tests.core.random_twins import ALL, FLOATS, A, call, in_step, needs_avx2, same, seed, tensor
 
 pytestmark = needs_avx2
@@ -71,6 +72,16 @@ def test_bernoulli_of_strided_tensors():
     call("bernoulli", torch.linspace(0, 1, 100_003))
 
 
+@pytest.mark.parametrize("n", [32767, 32768, 32769, 70001])
+def test_bernoulli_of_tensors_across_tiles(n):
+    seed(4)
+    p = torch.linspace(0, 1, 3 * n).reshape(3, n)
+    for q in (p, p.t(), p.double(), p.bfloat16(), p[:1], p[:, ::2]):
+        call("bernoulli", q)
+        call("bernoulli.Tensor", torch.zeros(q.expand(3, -1).shape if q.shape[0] == 1 else q.shape), q)
+        call("bernoulli_.Tensor", torch.zeros(q.shape, dtype=torch.int16), q)
+
+
 @pytest.mark.parametrize("mean", ["float32", "float64", "bfloat16", "complex64", "int64"])
 @pytest.mark.parametrize("std", ["float32", "float64", "bfloat16", "complex64", "int64"])
 def test_normal_of_tensors(mean, std):
@@ -122,6 +133,52 @@ def test_binomial(dtype):
     call("binomial", counts[:5, None], probs[::60])
     call("binomial", counts[:3], probs[:2])
     call("binomial", torch.ones(2), torch.ones(2).double())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [0, 1, 2047, 2048, 2049, 4500])
+def test_samplers_across_blocks(dtype, n):
+    seed(18)
+    x = torch.linspace(0.0, 1.0, max(n, 1))[:n].to(getattr(torch, dtype))
+    for scale in (0.9, 3.0, 40.0):
+        call("_standard_gamma", x * scale)
+        call("randn", (3,), dtype=torch.float64)  # the kept normal goes from one sampler to the next
+        call("_standard_gamma", (x * scale).flip(0))
+        call("poisson", x * scale)
+        call("binomial", (x * scale * 10).floor(), x.flip(0))
+        call("binomial", (x * scale * 1e4).floor(), x.flip(0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gamma_of_unusual_shapes(dtype):
+    seed(19)
+    shapes = torch.tensor([0.0, 1e-3, 0.3, 1.0, 0.999, 7.0, 1e30, -0.3, -0.0]).to(getattr(torch, dtype))
+    call("_standard_gamma", shapes.repeat(30).reshape(9, 30))
+    call("_standard_gamma", shapes.repeat(30).reshape(9, 30).t())
+    call("_sample_dirichlet", shapes[1:6].repeat(8).reshape(20, 2))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [0, 1, 8191, 8192, 8193])
+def test_gradients_of_draws_across_parts(dtype, n):
+    rng = np.random.default_rng(n)
+    alpha, beta, x = (torch.from_numpy(rng.uniform(0.05, high, n)).to(getattr(torch, dtype)) for high in (12, 12, 1))
+    # float32: the C library's logarithms differ from NumPy's in the last bit, and terms of series cancel
+    tolerance = {"rtol": 1e-3, "atol": 1e-6} if dtype == "float32" else {"rtol": 1e-9, "atol": 1e-12}
+    for name, given in (
+        ("_dirichlet_grad", (x, alpha, alpha + beta)),
+        ("_dirichlet_grad", (x[None], alpha[:1], alpha + beta)),
+        ("_standard_gamma_grad", (alpha * 3, alpha * (1.7 - x))),
+    ):
+        if all(t.numel() for t in given):
+            ours = torchnp.table[f"aten::{name}"](*map(to_numpy, given))
+            np.testing.assert_allclose(ours, getattr(A, name)(*given).numpy(), **tolerance)
+
+
+def test_a_bad_rate_is_refused_where_it_is_met():
+    seed(20)
+    call("poisson", torch.tensor([3.0, 20.0, -1.0, 5.0]))
+    in_step()
 
 
 # ---------------------------------------------------------------- dropout and randomized ReLU
