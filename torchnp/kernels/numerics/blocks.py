@@ -19,6 +19,20 @@ def pieces(n: int) -> Iterator[slice]:
     return blocks(n, piece(n) if n >= LARGE else max(n, 1))
 
 
+def parts_of(shape: tuple[int, ...], size: int) -> Iterator[tuple[slice, ...]]:
+    """Indices of parts of a row-major array, one after the other in memory, with up to ``size`` elements each."""
+    d, inner = len(shape), 1
+    while d and inner * shape[d - 1] <= size:
+        d -= 1
+        inner *= shape[d]
+    if not d:
+        yield ()
+        return
+    for lead in np.ndindex(shape[: d - 1]):
+        for part in blocks(shape[d - 1], max(size // max(inner, 1), 1)):
+            yield (*(slice(i, i + 1) for i in lead), part)
+
+
 def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = STRIP) -> ndarray:
     """Call ``chain(x, out)``, which writes ``out``, for each strip of a tensor.
 
