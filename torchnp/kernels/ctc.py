@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,11 @@ def _variables(out: ndarray, emitted: Callable[[int], ndarray], labels: ndarray)
         np.add(_added(before, one, two), emitted(t), out[t])
 
 
+def _in_step(log_probs: ndarray, numbers: ndarray, labels: ndarray, t: int) -> ndarray:
+    """The log probability of some samples' labels in one step."""
+    return log_probs[t, numbers, labels]
+
+
 @kernel("_ctc_loss", "_ctc_loss.Tensor")
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
     """Minus the log likelihood of each sample, and the forward variables (-inf where there are none)."""
@@ -101,8 +107,8 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_i
     log_alpha = np.empty((batch, steps, labels.shape[1]), log_probs.dtype)
     loss = np.empty(batch, log_probs.dtype)
     for some in _groups(labels):
-        own = np.arange(batch)[some, None], labels[some]
-        _variables(log_alpha[some].swapaxes(0, 1), lambda t, own=own: log_probs[t][own], own[1])
+        emitted = partial(_in_step, log_probs, np.arange(batch)[some, None], labels[some])
+        _variables(log_alpha[some].swapaxes(0, 1), emitted, labels[some])
     for b, (n, count) in enumerate(zip(input_lengths, target_lengths, strict=True)):
         alpha, width = log_alpha[b], 2 * count + 1
         alpha[n:], alpha[:, width:] = _NEVER, _NEVER

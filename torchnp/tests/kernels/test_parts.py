@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from torchnp import table
 from torchnp.kernels import sort
@@ -153,3 +154,31 @@ def test_steps_of_optimizers_in_strips():
     for part in slice(0, 99), slice(99, None):
         table["aten::_fused_sgd_"]([whole[1, part]], [grad[part]], [], **numbers)
     assert np.array_equal(*whole)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(3, 1), (2, 5, 7), (2, 1 << 17)])
+def test_norms_of_weights_are_added_in_torchs_order(shape, dtype):
+    v, g = np.abs(RNG.standard_normal(shape)).astype(dtype), np.ones((shape[0], *[1] * (len(shape) - 1)), dtype)
+    norms = table["aten::_weight_norm_interface"](v, g)[1].reshape(-1)
+    want = torch._weight_norm_interface(torch.from_numpy(v), torch.from_numpy(g))[1].numpy().reshape(-1)
+    assert np.allclose(norms, want, rtol=4 * np.finfo(dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("ord", [0, 1, 2, 3, -1, 0.5])
+@pytest.mark.parametrize("n", [1, 5, 2 * STRIP + 3])
+def test_powers_of_doubles_are_added_one_by_one(n, ord):
+    x = np.abs(RNG.standard_normal(n)) + 1
+    lanes = 4 if ord == 2 else 1
+    powers = np.append(x**ord, np.zeros(-n % lanes)).reshape(-1, lanes)
+    want = np.add.accumulate(np.add.accumulate(powers)[-1])[-1]
+    assert np.isclose(table["aten::linalg__powsum"](x, ord), want, rtol=1e-15)
+
+
+def test_gradients_of_half_bags_are_rounded_row_by_row():
+    grad, scale = (RNG.standard_normal(shape).astype(np.float16) for shape in ((6, 30), 6))
+    bags, sizes, want = np.arange(6), np.zeros(6, np.int64), np.zeros((1, 30), np.float16)
+    for row, one in zip(grad, scale):
+        want += row * one
+    given = grad, np.zeros(6, np.int64), bags, sizes, sizes, 1, False, 0, scale
+    assert np.array_equal(table["aten::_embedding_bag_dense_backward"](*given), want)
