@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from torchnp.core.errors import tensor_type
 from torchnp.core.registry import kernel
 from torchnp.kernels._elementwise import WIDE
 from torchnp.kernels.loss import MEAN, SUM
+from torchnp.threads import blocks
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 _NEVER = -np.inf
@@ -28,8 +32,8 @@ def _expect(holds: bool, wanted: str, found: str) -> None:
     check(holds, f"Expected {wanted} but got {found} (while checking arguments for ctc_loss_allocate_outputs)")
 
 
-def _labels_of(name: str, log_probs: ndarray, targets: ndarray, lengths: Any, blank: int) -> list[ndarray]:
-    """The label sequence of each sample, with blanks between and around the labels."""
+def _labels_of(name: str, log_probs: ndarray, targets: ndarray, lengths: Any, blank: int) -> ndarray:
+    """The label sequence of each sample as a row: blanks between, around and, in shorter ones, behind the labels."""
     input_lengths, target_lengths = lengths
     check(log_probs.size > 0, "log_probs tensor must not be empty")
     require(f"{name}_cpu", log_probs.dtype, WIDE)
@@ -52,8 +56,10 @@ def _labels_of(name: str, log_probs: ndarray, targets: ndarray, lengths: Any, bl
     for n in input_lengths:
         _expect(n >= 0, "input_lengths to have value at least 0,", f"value {n}")
         _expect(n <= steps, f"input_lengths to have value at most {steps},", f"value {n}")
-    labels = [row[:n].astype(np.int64) for row, n in zip(rows, target_lengths, strict=False)]
-    return [np.append(np.insert(row, range(len(row)), blank), blank) for row in labels]
+    labels = np.full((batch, 2 * longest + 1), blank)
+    for sequence, row, n in zip(labels, rows, target_lengths, strict=False):
+        sequence[1 : 2 * n : 2] = row[:n]
+    return labels
 
 
 def _added(*terms: ndarray) -> ndarray:
@@ -63,34 +69,51 @@ def _added(*terms: ndarray) -> ndarray:
     return np.log(sum(np.exp(x - top) for x in terms)) + top
 
 
-def _variables(emitted: ndarray, labels: ndarray) -> ndarray:
-    """The forward variables: log probability of each label at each step, over all alignments of the steps so far."""
-    out, skip = np.full(emitted.shape, _NEVER, emitted.dtype), np.zeros(len(labels), np.bool_)
-    skip[2:] = labels[2:] != labels[:-2]  # an alignment may jump over the blank between labels that differ
-    out[:1, :2] = emitted[:1, :2]
+_TOGETHER: Threshold = 1 << 12  # labels of the samples that are computed together
+
+
+def _groups(labels: ndarray) -> Iterator[slice]:
+    return blocks(len(labels), max(_TOGETHER // labels.shape[1], 1))
+
+
+def _variables(out: ndarray, emitted: Callable[[int], ndarray], labels: ndarray) -> None:
+    """Write the forward variables: log probability of each label at each step, over all alignments of the steps so far.
+
+    Their dimensions are step, sample and label; those behind a sample's last step or label mean nothing. ``emitted``
+    gives the log probability of each sample's labels in one step.
+    """
+    stays = labels[:, 2:] == labels[:, :-2]  # an alignment may jump over the blank between labels that differ
+    one, two = (np.full(labels.shape, _NEVER, out.dtype) for _ in range(2))
+    out[:1] = _NEVER
+    out[:1, :, :2] = emitted(0)[:, :2]
     for t in range(1, len(out)):
-        stay, one, two = out[t - 1], np.full_like(out[0], _NEVER), np.full_like(out[0], _NEVER)
-        one[1:] = stay[:-1]
-        two[2:] = np.where(skip[2:], stay[:-2], stay.dtype.type(_NEVER))
-        out[t] = _added(stay, one, two) + emitted[t]
-    return out
+        before = out[t - 1]
+        one[:, 1:] = before[:, :-1]
+        two[:, 2:] = before[:, :-2]
+        two[:, 2:][stays] = _NEVER
+        np.add(_added(before, one, two), emitted(t), out[t])
+
+
+def _in_step(log_probs: ndarray, numbers: ndarray, labels: ndarray, t: int) -> ndarray:
+    """The log probability of some samples' labels in one step."""
+    return log_probs[t, numbers, labels]
 
 
 @kernel("_ctc_loss", "_ctc_loss.Tensor")
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
     """Minus the log likelihood of each sample, and the forward variables (-inf where there are none)."""
     input_lengths, target_lengths = lengths = _lengths(input_lengths, target_lengths)
-    padded = _labels_of("ctc_loss", log_probs, targets, lengths, blank)
+    labels = _labels_of("ctc_loss", log_probs, targets, lengths, blank)
     steps, batch, _ = log_probs.shape
-    log_alpha = np.full((batch, steps, 2 * max(target_lengths, default=0) + 1), _NEVER, log_probs.dtype)
+    log_alpha = np.empty((batch, steps, labels.shape[1]), log_probs.dtype)
     loss = np.empty(batch, log_probs.dtype)
-    for b, (labels, n) in enumerate(zip(padded, input_lengths, strict=True)):
-        width = len(labels)
-        if n == 0:
-            loss[b] = -0.0 if width == 1 else np.inf
-            continue
-        alpha = log_alpha[b, :n, :width] = _variables(log_probs[:n, b, labels], labels)
-        loss[b] = -_added(*alpha[-1, :-3:-1])
+    for some in _groups(labels):
+        emitted = partial(_in_step, log_probs, np.arange(batch)[some, None], labels[some])
+        _variables(log_alpha[some].swapaxes(0, 1), emitted, labels[some])
+    for b, (n, count) in enumerate(zip(input_lengths, target_lengths, strict=True)):
+        alpha, width = log_alpha[b], 2 * count + 1
+        alpha[n:], alpha[:, width:] = _NEVER, _NEVER
+        loss[b] = -_added(*alpha[n - 1, max(width - 2, 0) : width][::-1]) if n else -0.0 if width == 1 else np.inf
     return loss, log_alpha
 
 
@@ -100,22 +123,42 @@ def _ctc_loss_backward(
 ):
     """The gradient of `_ctc_loss` by forward and backward variables."""
     input_lengths, target_lengths = lengths = _lengths(input_lengths, target_lengths)
-    padded = _labels_of("ctc_loss_backward", log_probs, targets, lengths, blank)
+    labels = _labels_of("ctc_loss_backward", log_probs, targets, lengths, blank)
     out = np.zeros_like(log_probs)
-    for b, (labels, n) in enumerate(zip(padded, input_lengths, strict=True)):
-        loss = neg_log_likelihood[b]
-        if zero_infinity and loss == np.inf:
-            continue
-        backward = _variables(log_probs[:n, b, labels][::-1, ::-1], labels[::-1])[::-1, ::-1]
-        both = log_alpha[b, :n, : len(labels)] + backward
-        sums = np.full((n, out.shape[2]), _NEVER, log_probs.dtype)
-        for s, label in reversed([*enumerate(labels)]):  # a label may occur several times in the sequence
-            sums[:, label] = _added(sums[:, label], both[:, s])
-        if len(labels) > 1:  # torch overwrites the last step's sum, so a label equal to the blank counts alone there
-            sums[-1:, labels[-2]] = both[-1:, -2]
-        scores = log_probs[:n, b]
-        out[:n, b] = (np.exp(scores) - np.exp(sums + loss - scores)) * grad[b]
+    for some in _groups(labels):
+        numbers = range(len(labels))[some]
+        sums = _of_labels(log_probs, labels, log_alpha, lengths, numbers)
+        for b, of_sample in zip(numbers, sums.swapaxes(0, 1)):
+            loss, n = neg_log_likelihood[b], input_lengths[b]
+            if not zero_infinity or loss != np.inf:
+                scores = log_probs[:n, b]
+                out[:n, b] = (np.exp(scores) - np.exp(of_sample[:n] + loss - scores)) * grad[b]
     return out
+
+
+def _of_labels(log_probs: ndarray, labels: ndarray, log_alpha: ndarray, lengths: Any, numbers: range) -> ndarray:
+    """Log probability of each class at each step of some samples, over all alignments."""
+    steps, _, classes = log_probs.shape
+    width, some = labels.shape[1], np.asarray(numbers)
+    n, last = np.asarray(lengths[0], np.int64)[some], 2 * np.asarray(lengths[1], np.int64)[some]
+    # Each sample's steps and labels, the last first. An order read twice is the first order.
+    back, places = (n - 1 - np.arange(steps)[:, None])[..., None], (last[:, None] - np.arange(width))[None]
+    column = np.arange(len(some))[:, None]
+    turned = np.take_along_axis(labels[some], places[0] % width, 1)
+    backward = np.empty((steps, *turned.shape), log_probs.dtype)
+    _variables(backward, lambda t: log_probs[back[t] % steps, some[:, None], turned], turned)
+    both = backward[back % steps, column, places % width]
+    both += log_alpha[some, :steps, :width].swapaxes(0, 1)
+    both[(back < 0) | (places < 0)] = _NEVER
+    sums = np.full((steps, len(some), classes), _NEVER, log_probs.dtype)
+    for s in reversed(range(width)):  # a label may occur several times in the sequence
+        label = labels[some, s]
+        sums[:, column[:, 0], label] = _added(sums[:, column[:, 0], label], both[:, :, s])
+    # torch overwrites the last step's sum, so a label equal to the blank counts alone there
+    full = np.flatnonzero((n > 0) & (last > 0))
+    at, label = last[full] - 1, labels[some[full], last[full] - 1]
+    sums[n[full] - 1, full, label] = both[n[full] - 1, full, at]
+    return sums
 
 
 @kernel("ctc_loss.IntList", "ctc_loss.Tensor")

@@ -23,11 +23,14 @@ from torchnp.kernels.linalg import (
     check_square,
     column_major,
     factored,
+    lapack,
     look_in_place,
     raise_first,
 )
+from torchnp.kernels.numerics import small_matrices
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_target
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 _NO_INTEGERS = ["no-integers-linalg"]
@@ -84,13 +87,21 @@ def _householder_product(input: ndarray, tau: ndarray) -> ndarray:
     check(input.dtype == tau.dtype, f"{name}: {pair}")
     check_lapack("orgqr_cpu", input, True)
     out = column_major(input.shape, input.dtype)
-    out[...] = np.eye(m, n, dtype=input.dtype)
-    for k in reversed(range(tau.shape[-1])):  # apply H_1 H_2 ... to the identity, last factor first
-        v = input[..., :, k].copy()
-        v[..., :k], v[..., k] = 0, 1
-        along = np.einsum("...m,...mn->...n", v.conj(), out)
-        out -= tau[..., k, None, None] * v[..., :, None] * along[..., None, :]
+    if small_matrices.are_many_small(input.shape[:-2], m):
+        out[...] = np.eye(m, n, dtype=input.dtype)
+        for k in reversed(range(tau.shape[-1])):  # apply H_1 H_2 ... to the identity, last factor first
+            v = input[..., :, k].copy()
+            v[..., :k], v[..., k] = 0, 1
+            along = np.einsum("...m,...mn->...n", v.conj(), out)
+            out -= tau[..., k, None, None] * v[..., :, None] * along[..., None, :]
+    elif input.size:
+        multiply: Any = lapack("ungqr" if dt.is_complex(input.dtype) else "orgqr", input.dtype)
+        for i in np.ndindex(input.shape[:-2]):
+            out[i] = multiply(input[i], tau[i], lwork=_COLUMNS * n)[0]
     return out
+
+
+_COLUMNS: Threshold = 32  # that LAPACK multiplies at once
 
 
 linalg_householder_product, _ = rows(

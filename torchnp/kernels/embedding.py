@@ -15,9 +15,11 @@ from torchnp.kernels._memory import RARE, bits
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.index import index_select
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
+from torchnp.kernels.numerics.blocks import STRIP
 from torchnp.kernels.sort import sort_stable
 from torchnp.kernels.vectornorm import norm_of
 from torchnp.layout.overlap import check_target
+from torchnp.threads import blocks
 
 ndarray = np.ndarray
 SUM, MEAN, MAX = 0, 1, 2
@@ -130,16 +132,16 @@ def _embed(
     sizes = sizes.astype(offsets.dtype)
     if last and fast:  # the vector loop stops at the last offset, though the sizes count to the end
         used[int(offsets[-1]) :] = False
-    rows, owner = bits(weight).take(indices[used], 0).view(weight.dtype), bag[used]
+    index, owner = indices[used], bag[used]
     wide = opmath(weight.dtype)
     if mode == MAX:
-        out, chosen = _maxima(rows, owner, indices[used], n, width)
+        out, chosen = _maxima(bits(weight).take(index, 0).view(weight.dtype), owner, index, n, width)
     else:
-        rows = cast(rows, wide)
-        if scale is not None:
-            rows = rows * cast(scale, wide)[used][:, None]
         out = np.zeros((n, width), wide)
-        add_rows(out, owner, rows)
+        scales = None if scale is None else cast(scale, wide)[used][:, None]
+        for part in blocks(len(index), max(STRIP // max(width, 1), 1)):
+            rows = cast(bits(weight).take(index[part], 0).view(weight.dtype), wide)
+            add_rows(out, owner[part], rows if scales is None else rows * scales[part])
         if mode == MEAN:
             out /= np.maximum(sizes, 1).astype(wide)[:, None]
         out = cast(out, weight.dtype)
@@ -223,8 +225,8 @@ def _embedding_bag_dense_backward(
     check_indices(grad, "embedding_bag", 1, "grad_", FLOATS)
     wide = opmath(grad.dtype)
     width = grad.shape[1]
-    out = np.zeros((num_weights, width), wide)
     if mode == MAX:
+        out = np.zeros((num_weights, width), wide)
         refuse("nonzero_count_cpu", bag_size.dtype, RARE)
         full = np.flatnonzero(bag_size)
         chosen = index_select(maximum_indices, 0, full)
@@ -254,9 +256,14 @@ def _embedding_bag_dense_backward(
         scale = (1.0 if scale is None else scale) / np.bincount(indices)[counted]
     if mode == MEAN:
         scale = (1.0 if scale is None else scale) / bag_size[bag]
-    rows = cast(grad, wide).take(bag, 0)
-    add_rows(out, index, rows if scale is None else rows * scale.astype(wide)[:, None])
-    return cast(out, grad.dtype)
+    out = np.zeros((num_weights, width), grad.dtype)  # torch rounds products and sums to half types
+    for part in blocks(len(index), max(STRIP // max(width, 1), 1)):
+        rows = grad.take(bag[part], 0)
+        if scale is not None:
+            factors = cast(cast(scale[part], grad.dtype), wide)
+            rows = cast(cast(rows, wide) * factors[:, None], grad.dtype)
+        add_rows(out, index[part], rows)
+    return out
 
 
 def _bag_backward(

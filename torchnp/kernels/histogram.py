@@ -20,11 +20,13 @@ from torchnp.kernels._reduction import ordered
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import div, lerp, sub
 from torchnp.kernels.extrema import check_aminmax
+from torchnp.kernels.numerics.blocks import STRIP
 from torchnp.kernels.numerics.products import words
 from torchnp.kernels.ranges import linspace
 from torchnp.kernels.reduce import sum_all
 from torchnp.kernels.sort import sort_stable
 from torchnp.kernels.view import unsqueeze
+from torchnp.threads import blocks
 
 ndarray = np.ndarray
 
@@ -161,16 +163,18 @@ def _counted(x: ndarray, edges: Sequence[ndarray], weight: ndarray | None, densi
     _check_histogramdd(x, edges, weight)
     refuse("histogram_cpu", x.dtype, _NO_HISTOGRAM)
     shape = tuple(e.size - 1 for e in edges)
-    rows, wide = ordered(x).reshape(math.prod(x.shape[:-1]), len(edges)), [ordered(e) for e in edges]
-    inside = np.full(len(rows), bool(edges))  # with no dimensions torch counts nothing
-    places = []
-    for column, e in zip(rows.T, wide, strict=True):
-        inside &= (column >= e[0]) & (column <= e[-1])
-        places.append(np.minimum(e.searchsorted(column, "right") - 1, e.size - 2))
-    flat = np.ravel_multi_index([p[inside] for p in places], shape) if inside.any() else np.empty(0, np.int64)
+    rows, wide = x.reshape(math.prod(x.shape[:-1]), len(edges)), [ordered(e) for e in edges]
+    weights = None if weight is None else weight.reshape(-1)
     hist = np.zeros(math.prod(shape), x.dtype)
-    # Added in sequence in the dtype itself: half types stop when adding 1 changes nothing.
-    np.add.at(hist, flat, x.dtype.type(1) if weight is None else weight.reshape(-1)[inside])
+    # With no dimensions torch counts nothing.
+    for part in blocks(len(rows) if edges else 0, max(STRIP // max(len(edges), 1), 1)):
+        inside, places = np.ones(len(rows[part]), bool), np.zeros(len(rows[part]), np.int64)
+        for column, e in zip(ordered(rows[part]).T, wide, strict=True):
+            inside &= (column >= e[0]) & (column <= e[-1])
+            places *= e.size - 1
+            places += np.minimum(e.searchsorted(column, "right") - 1, e.size - 2)
+        # Added in sequence in the dtype itself: half types stop when adding 1 changes nothing.
+        np.add.at(hist, places[inside], x.dtype.type(1) if weights is None else weights[part][inside])
     hist = hist.reshape(shape)
     if density:
         hist = div(hist, sum_all(hist))

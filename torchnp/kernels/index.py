@@ -19,10 +19,12 @@ from torchnp.kernels._memory import RARE_OR_CHALF, bits, element_strides, rarer
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.mask import masked_fill, masked_fill_tensor
-from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
+from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear_parts, out_of_bounds
+from torchnp.kernels.numerics.blocks import STRIP, nested
 from torchnp.kernels.pointwise import logical_not
 from torchnp.kernels.view import expand, view
 from torchnp.layout.overlap import check_target, check_written_at, overlaps_itself
+from torchnp.layout.stride_rules import contiguous
 
 ndarray = np.ndarray
 ALL = slice(None)
@@ -234,23 +236,44 @@ def _fill(self: ndarray, dim: int, mask: ndarray, value: ndarray) -> ndarray:
 
 
 def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
-    """Add values in index order, duplicates too; add whole rows if only leading dimensions are indexed."""
+    """Add values in index order, duplicates too; whole rows if the last dimensions are not indexed."""
+    shape, where = _named(out, where), (*where, *[ALL] * (out.ndim - len(where)))
     arrays = [d for d, i in enumerate(where) if i is not ALL]
-    lead = len(arrays) if arrays == list(range(len(arrays))) else 0
-    try:
-        if lead:
-            counted = [np.where(i < 0, i + n, i) for n, i in zip(out.shape, where[:lead])]
-            places = np.ravel_multi_index(counted, out.shape[:lead])
-        else:
-            places = np.arange(out.size).reshape(out.shape)[where]
-    except (IndexError, ValueError) as error:
-        _raise_index(error, out, where)
+    values = np.broadcast_to(values, shape)
+    for d in arrays:
+        i, n = where[d], out.shape[d]
+        if out_of_bounds(i, n) is not None and ((i < -n) | (i >= n)).any():
+            _raise_index(IndexError(), out, where)
+    if not values.size:
         return
-    row = out.shape[lead:] if lead else ()
-    values = np.broadcast_to(values, (*places.shape, *row))
-    if values.size:
-        width = math.prod(row)
-        add_rows(out.reshape(-1, width), places.reshape(-1), values.reshape(-1, width))
+    last = out.ndim - 1 - max(arrays, default=-1)  # dimensions of a row
+    row = math.prod(shape[len(shape) - last :])
+    named, rows = shape[: len(shape) - last], out.reshape(-1, row)
+    terms = _terms(out.shape[: out.ndim - last], where, named)
+    for part in nested(named, row, STRIP):
+        added, places = values[part], np.zeros((1,) * len(named), np.int64)
+        for i, n, step in terms:
+            i = i[tuple(s if size > 1 else ALL for s, size in zip(part, i.shape, strict=False))]
+            places = places + np.where(i < 0, i + n, i) * step
+        places = np.broadcast_to(places, added.shape[: len(named)])
+        add_rows(rows, places.reshape(-1), added.reshape(-1, row))
+
+
+def _terms(sizes: tuple[int, ...], where: tuple[Any, ...], shape: tuple[int, ...]) -> list[tuple[ndarray, int, int]]:
+    """Each dimension's positions, in the dimensions of the index's result, with its size and its step in memory."""
+    arrays = [d for d, i in enumerate(where) if i is not ALL]
+    together = len(shape) - len(sizes) + len(arrays)  # dimensions of the index arrays
+    lead = min(arrays) if arrays and max(arrays) - min(arrays) < len(arrays) else 0
+    terms, others = [], 0
+    for d, (n, step) in enumerate(zip(sizes, contiguous(sizes), strict=True)):
+        i = where[d]
+        if i is ALL:
+            before = others + (together if others >= lead else 0)
+            i, behind, others = np.arange(n), len(shape) - 1 - before, others + 1
+        else:
+            behind = len(shape) - lead - together
+        terms.append((i.reshape(*(1,) * (len(shape) - behind - i.ndim), *i.shape, *(1,) * behind), n, step))
+    return terms
 
 
 @kernel("_index_put_impl_", like=np.ndarray.__setitem__, differs=_DIFFERS)
@@ -404,7 +427,10 @@ def gather(self, dim, index, *, sparse_grad=False):
     )
     check_bounds(i, dim, source.shape[dim])
     flat = bits(source).reshape(-1)
-    return flat.take(linear(i, source.shape, dim)).reshape(index.shape).view(self.dtype)
+    out = np.empty(i.shape, flat.dtype)
+    for part, places in linear_parts(i, source.shape, dim):
+        out[part] = flat.take(places)
+    return out.reshape(index.shape).view(self.dtype)
 
 
 @kernel("take_along_dim", like=np.take_along_axis, differs=["take-along-flat", "take-along-wraps"])

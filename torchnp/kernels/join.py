@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -305,10 +304,14 @@ def combinations(self, r=2, with_replacement=False):
     check(self.size**r < 1 << 63, "numel: integer multiplication overflow")
     if self.size >= (1 if with_replacement else r):  # else torch selects nothing
         refuse_elements("masked_select", self, rarer("2.14", frozenset(BARE_UNSIGNED)))
-    chosen = (itertools.combinations_with_replacement if with_replacement else itertools.combinations)(
-        range(self.size), r
-    )
-    return self[np.fromiter(itertools.chain.from_iterable(chosen), np.intp).reshape(-1, r)]
+    columns = [np.arange(self.size)]
+    for _ in range(r - 1):  # each combination continues with every later position
+        first = columns[-1] if with_replacement else columns[-1] + 1
+        counts = self.size - first
+        chosen = np.repeat(np.arange(len(first)), counts)
+        start = first - (np.cumsum(counts) - counts)
+        columns = [*(column[chosen] for column in columns), start[chosen] + np.arange(len(chosen))]
+    return np.stack([self[column] for column in columns], 1)
 
 
 # ---------------------------------------------------------------- lists of tensors in one vector

@@ -13,7 +13,9 @@ from torchnp.core.checks import check, require
 from torchnp.core.errors import expected_true
 from torchnp.core.registry import kernel
 from torchnp.kernels._table_rows import rows
+from torchnp.kernels.numerics.blocks import STRIP
 from torchnp.layout.overlap import check_target
+from torchnp.threads import blocks
 
 ndarray = np.ndarray
 Arrays = Sequence[ndarray]
@@ -21,6 +23,17 @@ Arrays = Sequence[ndarray]
 
 def _number(x: Any) -> float:
     return float(x) if not isinstance(x, ndarray) else float(x.astype(np.float64).reshape(()))
+
+
+def _strips(x: ndarray, *others: ndarray) -> Iterator[tuple[ndarray, ...]]:
+    """A tensor and others, strip by strip those of its shape; whole if it is short or they have gaps in memory."""
+    alike = [other.shape == x.shape for other in (x, *others)]
+    if x.size <= STRIP or not all(y.flags.c_contiguous for y, cut in zip((x, *others), alike) if cut):
+        yield x, *others
+        return
+    laid = [y.reshape(-1) if cut else y for y, cut in zip((x, *others), alike)]
+    for part in blocks(x.size, STRIP):
+        yield tuple(y[part] if cut else y for y, cut in zip(laid, alike))
 
 
 def _steps(
@@ -33,7 +46,7 @@ def _steps(
     """
     if found_inf is not None and _number(found_inf) == 1.0:  # a gradient overflowed: skip the whole step
         return
-    for p, grad, *state in zip(params, grads, *states, strict=True):
+    for p, grad, *state in (strips for given in zip(params, grads, *states, strict=True) for strips in _strips(*given)):
         inner = dt.opmath(p.dtype)
         require(name, grad.dtype, dt.FLOATS)
         x, g = dt.cast(p, inner), dt.cast(grad, inner)
@@ -122,11 +135,12 @@ def _amp_foreach_non_finite_check_and_unscale_(self: Arrays, found_inf: ndarray,
     for x in self:
         check_target(x)
         require("_amp_foreach_non_finite_check_and_unscale_cpu", x.dtype, dt.FLOATS)
-        wide = dt.cast(x, dt.opmath(x.dtype))
-        if not np.isfinite(wide).all():
-            found_inf[...] = 1
-        if factor != 1:
-            x[...] = dt.cast(wide * factor.astype(wide.dtype), x.dtype)
+        for (strip,) in _strips(x):
+            wide = dt.cast(strip, dt.opmath(x.dtype))
+            if not np.isfinite(wide).all():
+                found_inf[...] = 1
+            if factor != 1:
+                strip[...] = dt.cast(wide * factor.astype(wide.dtype), x.dtype)
 
 
 @kernel("_amp_update_scale_")

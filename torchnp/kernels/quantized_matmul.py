@@ -10,9 +10,10 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import check_size
-from torchnp.kernels.numerics.products import exact_product, product
+from torchnp.kernels.numerics.products import product
 from torchnp.kernels.slicing import narrow
 from torchnp.layout.stride_rules import dense
+from torchnp.threads import blocks
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
@@ -20,6 +21,8 @@ ndarray = np.ndarray
 _FLOATS = (dt.bfloat16, dt.float16, dt.float32)
 
 # ---------------------------------------------------------------- 8 bits
+
+_EXACT: Threshold = 512  # products of 8 bits by 7 whose sum float32 holds exactly
 
 
 def _check_int_mm(self: ndarray, mat2: ndarray) -> None:
@@ -55,7 +58,10 @@ def _int_mm(self, mat2):
     """Product of two int8 matrices in int32, which wraps; the first may be of uint8."""
     dim_of(self, 0), dim_of(mat2, 1)
     _check_int_mm(self, mat2)
-    return exact_product(self, mat2).astype(np.int32)
+    out = np.zeros((len(self), mat2.shape[1]), np.int32)
+    for part in blocks(self.shape[1], _EXACT):
+        out += np.matmul(self[:, part].astype(np.float32), mat2[part].astype(np.float32)).astype(np.int32)
+    return out
 
 
 @kernel("_weight_int8pack_mm", differs=["half-opmath"])

@@ -17,12 +17,14 @@ from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, rarer
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, half_sum
 from torchnp.kernels.numerics import accumulate
+from torchnp.kernels.numerics.blocks import STRIP
 from torchnp.kernels.numerics.vector_tails import alone_among
 from torchnp.kernels.slicing import at, select
 from torchnp.kernels.view import as_strided
 from torchnp.layout.apply import is_plain
 from torchnp.layout.overlap import check_target, check_written_at
 from torchnp.layout.stride_rules import cloned, contiguous, dense, layout_of
+from torchnp.threads import blocks
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
@@ -59,12 +61,19 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
     accumulate.check_bounds(i[(slice(1),) * i.ndim], dim, shape[dim])  # torch checks this before it reads the number
     values = scalar(value, self.dtype) if src is None else src.reshape(src.shape or (1,))[tuple(map(slice, i.shape))]
     accumulate.check_bounds(i, dim, shape[dim])
-    places = accumulate.linear(i, shape, dim)
+    flat, parts = out.reshape(-1), accumulate.linear_parts(i, shape, dim)
     if reduce is None:
-        bits(out).reshape(-1)[places] = bits(values)
+        for part, places in parts:
+            bits(flat)[places] = bits(values if src is None else values[part])
         return out
-    values = np.broadcast_to(values, places.shape) if src is None else values
-    reduced = accumulate.reduce_at(out.reshape(-1), places.reshape(-1), values.reshape(-1), reduce, include_self)
+    values = np.broadcast_to(values, i.shape)
+    if reduce == "sum" and include_self:
+        flat = cast(flat, opmath(self.dtype))
+        for part, places in parts:
+            np.add.at(flat, places.reshape(-1), cast(values[part], flat.dtype).reshape(-1))
+        return cast(flat, self.dtype).reshape(self.shape)
+    places = accumulate.linear(i, shape, dim)
+    reduced = accumulate.reduce_at(flat, places.reshape(-1), values.reshape(-1), reduce, include_self)
     return reduced.reshape(self.shape)
 
 
@@ -224,11 +233,17 @@ def index_add(self, dim, index, source, *, alpha=1):
     if not self.ndim:
         return np.asarray(self + source) if index.size else self.copy()
     dtype, wide = self.dtype, opmath(self.dtype) if whole else self.dtype
-    self, source = cast(self, wide), cast(source, wide)
-    matrix, back = accumulate.as_matrix(self, dim)
-    rows = np.ascontiguousarray(np.moveaxis(source, dim, 0) if dim else source).reshape(index.size, matrix.shape[1])
-    accumulate.add_rows(matrix, index.reshape(-1), rows)
-    return cast(back(matrix), dtype)
+    out = np.array(self, wide, order="C", copy=True)
+    _add_along(out.reshape(-1, *self.shape[dim:]), index.reshape(-1), source.reshape(-1, *source.shape[dim:]))
+    return cast(out, dtype)
+
+
+def _add_along(out: ndarray, index: ndarray, source: ndarray) -> None:
+    """Add slices of the second dimension at their positions in that of a row-major array."""
+    size, row = out.shape[1], out[0, 0].size
+    for part in blocks(len(out), max(STRIP // max(index.size * row, 1), 1)):
+        places = np.arange(len(out))[part][:, None] * size + index if len(out) > 1 else index
+        accumulate.add_rows(out.reshape(-1, row), places.reshape(-1), source[part].reshape(-1, row))
 
 
 def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha: Any) -> ndarray:

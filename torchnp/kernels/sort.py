@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,8 @@ from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
 from torchnp.kernels._table_rows import rows
-from torchnp.kernels.extrema import reduced_shape, taken
+from torchnp.kernels.extrema import taken
+from torchnp.kernels.numerics.blocks import nested
 from torchnp.layout.stride_rules import cloned, empty, layout_of, preserved
 from torchnp.thresholds import Threshold
 
@@ -39,27 +41,71 @@ def sort_keys(x: ndarray) -> ndarray:
 
 
 _FEW: Threshold = 64  # elements up to which an argsort takes less than packing keys
+_BLOCK: Threshold = 1 << 16  # elements of the lines that are ordered at a time
+_ACROSS: Threshold = 16  # lines that are ordered at a time if their elements lie apart: neighbours share a cache line
+
+
+def _by_lines(find: Callable[[ndarray], ndarray], x: ndarray, axis: int, length: int) -> ndarray:
+    """``find(lines)``, of a matrix whose rows are lines along the axis, for some lines at a time.
+
+    It returns ``length`` indices for each line.
+    """
+    n, out = x.shape[axis], np.empty((*x.shape[:axis], length, *x.shape[axis + 1 :]), np.int64)
+    lines, found = (a if axis == x.ndim - 1 else np.moveaxis(a, axis, -1) for a in (x, out))
+    together = max(_BLOCK // max(n, 1), 1 if lines.strides[-1] == x.itemsize else _ACROSS)
+    for block in nested(lines.shape[:-1], 1, together):
+        part = lines[block]
+        found[block] = find(np.ascontiguousarray(part).reshape(-1, n)).reshape(*part.shape[:-1], length)
+    return out
 
 
 def stable_order(x: ndarray, axis: int, descending: bool, k: int | None = None) -> ndarray:
     """Indices that sort along an axis, or the first k of them; equal elements keep their order, also when descending."""
-    keys = sort_keys(x)
-    if descending:
-        keys = ~keys
-    n = x.shape[axis]
-    first = (slice(None),) * axis + (slice(k),)
-    if keys.dtype.itemsize <= 4 and n <= 1 << 32 and x.size > _FEW:
-        # One sort of key and position together is several times faster than a stable argsort.
-        shape = [n if i == axis else 1 for i in range(x.ndim)]
-        packed = keys.astype(np.uint64) << np.uint64(32)
-        packed |= np.arange(n, dtype=np.uint64).reshape(shape)
-        if k is not None and 0 < k <= n // 4:
-            packed.partition(k - 1, axis)
-            packed = np.ascontiguousarray(packed[first])
-        packed.sort(axis)
-        packed &= np.uint64(0xFFFFFFFF)
-        return packed.view(np.int64)[first]
-    return keys.argsort(axis, kind="stable")[first]
+    n, find = x.shape[axis], _sorting
+    if k is not None and 0 < k <= n // 4:
+        find = partial(_first, k=k)
+    keys = lambda lines: ~sort_keys(lines) if descending else sort_keys(lines)
+    return _by_lines(lambda lines: find(keys(lines))[:, :k], x, axis, n if k is None else k)
+
+
+def _sorting(keys: ndarray) -> ndarray:
+    """The indices that sort each row."""
+    if keys.dtype.itemsize > 4 or keys.shape[1] > 1 << 32 or keys.size <= _FEW:
+        return keys.argsort(-1, kind="stable")
+    # One sort of key and position together is several times faster than a stable argsort.
+    packed = keys.astype(np.uint64) << np.uint64(32)
+    packed |= np.arange(keys.shape[1], dtype=np.uint64)
+    packed.sort(-1)
+    packed &= np.uint64(0xFFFFFFFF)
+    return packed.view(np.int64)
+
+
+def _places(where: ndarray) -> tuple[ndarray, ndarray]:
+    """Positions in the flattened matrix where it is true, and how many each row has."""
+    places = np.flatnonzero(where)
+    return places, np.bincount(places // where.shape[1], minlength=len(where))
+
+
+def _first(keys: ndarray, k: int) -> ndarray:
+    """The first k of the indices that sort each row: those up to the k-th key are few, and sorted alone."""
+    n = keys.shape[1]
+    low = keys.copy()
+    low.partition(k - 1, -1)
+    places, counts = _places(keys <= low[:, k - 1, None])
+    row = places // n
+    order = np.lexsort((keys.reshape(-1)[places], row))
+    chosen = order[(np.cumsum(counts) - counts)[:, None] + np.arange(k)]
+    return places[chosen] % n
+
+
+def _at_rank(keys: ndarray, rank: int) -> ndarray:
+    """The index that stands at ``rank`` of those that sort each row."""
+    low = keys.copy()
+    low.partition(rank, -1)
+    value = low[:, rank, None]
+    equal = _places(low[:, : rank + 1] == value)[1]  # so many of the elements equal to it come first, with itself
+    places, counts = _places(keys == value)
+    return (places[np.cumsum(counts) - counts + equal - 1] % keys.shape[1])[:, None]
 
 
 # ---------------------------------------------------------------- sort
@@ -123,7 +169,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
     if self.ndim == 0:
         return self.copy(), np.zeros((), np.int64)
     refuse("topk_cpu", self.dtype, NOT_ORDERED)
-    index = np.ascontiguousarray(stable_order(self, axis, largest, k))
+    index = stable_order(self, axis, largest, k)
     return np.take_along_axis(self, index, axis), index
 
 
@@ -139,27 +185,29 @@ def kthvalue(self, k, dim=-1, keepdim=False):
     check(0 < k <= length, f"kthvalue(): selected number k out of range for dimension {axis}")
     if self.ndim:
         refuse("kthvalue_cpu", self.dtype, NOT_ORDERED | {dt.bool_})
-    at = (slice(None),) * axis + (slice(k - 1, k),)
-    return taken("kthvalue", self, axis, keepdim, lambda x, axis: stable_order(x, axis, False, k)[at])
+    find = lambda lines: _at_rank(sort_keys(lines), k - 1)
+    return taken("kthvalue", self, axis, keepdim, lambda x, axis: _by_lines(find, x, axis, 1))
 
 
 def _median_dim(x: ndarray, dim: int, keepdim: bool, *, skip_nan: bool) -> tuple[ndarray, ndarray]:
     look = lambda x: refuse("median_out", x.dtype, NOT_ORDERED | {dt.bool_})
-    return taken("median", x, dim, keepdim, partial(_middle, skip_nan=skip_nan), look)
+    middle = partial(_middle, skip_nan=skip_nan)
+    return taken("median", x, dim, keepdim, lambda x, axis: _by_lines(middle, x, axis, 1), look)
 
 
-def _middle(x: ndarray, axis: int, skip_nan: bool) -> ndarray:
-    """The index of the lower middle element, or of the first NaN, which the sort puts after the numbers."""
-    n = x.shape[axis]
-    middle = np.asarray((n - 1) // 2).reshape((1,) * x.ndim)
-    if dt.is_floating(x.dtype):
-        count = np.add.reduce(x != x, axis, np.int64, keepdims=True)
-        if skip_nan:  # the middle of the numbers, if there are any
-            middle = np.where(count == n, middle, (n - count - 1) // 2)
-        else:
-            middle = np.where(count > 0, n - count, middle)
-    middle = np.broadcast_to(middle, reduced_shape(x.shape, (axis,), True))
-    return np.take_along_axis(stable_order(x, axis, False), middle, axis)
+def _middle(lines: ndarray, skip_nan: bool) -> ndarray:
+    """The index of each row's lower middle element, or of its first NaN."""
+    keys, middle = sort_keys(lines), (lines.shape[1] - 1) // 2
+    if not dt.is_floating(lines.dtype):
+        return _at_rank(keys, middle)
+    is_nan = lines != lines
+    if not skip_nan:
+        return np.where(is_nan.any(-1, keepdims=True), is_nan.argmax(-1, keepdims=True), _at_rank(keys, middle))
+    # So many NaNs become the smallest that the middle of the numbers is the middle of all.
+    count = np.add.accumulate(is_nan, -1, np.int64)
+    smallest = middle - (lines.shape[1] - count[:, -1:] - 1) // 2
+    keys[is_nan & (count <= smallest)] = 0
+    return _at_rank(keys, middle)
 
 
 def _precheck_median(bound: Bound, _: list[ndarray]) -> None:

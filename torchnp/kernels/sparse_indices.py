@@ -19,6 +19,8 @@ from torchnp.core.registry import kernel
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.extrema import smallest
 from torchnp.kernels.matmul import addmm
+from torchnp.kernels.numerics.blocks import STRIP
+from torchnp.threads import blocks
 
 ndarray = np.ndarray
 
@@ -33,12 +35,20 @@ def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
     """Where each row begins among sorted row numbers, and where the last ends."""
     check(self.ndim <= 1, f"Input is supposed to be a vector, but got {self.ndim} dimensional tensor.")
     require("convert_indices_from_coo_to_csr_cpu", self.dtype, dt.INTS)
-    rows = self.reshape(-1).astype(np.int64)
+    rows = self.reshape(-1)
     if not rows.size:
         return np.zeros(size + 1, _WIDTH[bool(out_int32)])
-    places = np.arange(size + 1)
-    starts = np.searchsorted(np.maximum.accumulate(rows), places)
-    return np.where(places > rows[-1], rows.size, starts).astype(_WIDTH[bool(out_int32)])
+    counts, top = np.zeros(size + 2, np.int64), -1  # of each row, and first of what is before all rows
+    for part in blocks(rows.size, STRIP):
+        reached = np.clip(rows[part].astype(np.int64), -1, size)
+        reached[0] = max(reached[0], top)
+        np.maximum.accumulate(reached, out=reached)
+        top = reached[-1]
+        begins = np.flatnonzero(np.diff(reached, prepend=-2))
+        counts[reached[begins] + 1] += np.diff(begins, append=len(reached))
+    starts = np.cumsum(counts)[:-1]
+    starts[max(int(rows[-1]) + 1, 0) :] = rows.size
+    return starts.astype(_WIDTH[bool(out_int32)], copy=False)
 
 
 @kernel("_convert_indices_from_csr_to_coo", like=np.repeat, differs=["csr-batches"])

@@ -28,6 +28,11 @@ from torchnp.layout import stride_rules
 ndarray = np.ndarray
 
 
+def _copied_zeros(shape: Ints, dtype: np.dtype) -> ndarray:
+    """Zeros that take no memory, for an operator that copies them."""
+    return np.broadcast_to(np.zeros((), dtype), shape)
+
+
 @kernel("gather_backward")
 def gather_backward(grad, self, dim, index, sparse_grad):
     """The gradient added at the positions that were gathered."""
@@ -36,12 +41,12 @@ def gather_backward(grad, self, dim, index, sparse_grad):
             wrap_dim(d, grad.ndim)
         broadcast_shapes((grad.size,), (index.size,))
         raise RuntimeError("torchnp has strided tensors only, got a sparse gradient")
-    return scatter_add(np.zeros(self.shape, grad.dtype), dim, index, grad)
+    return scatter_add(_copied_zeros(self.shape, grad.dtype), dim, index, grad)
 
 
 rows(
     "index_select_backward",
-    lambda grad, sizes, dim, index: index_add(np.zeros(check_size(sizes), grad.dtype), dim, index, grad),
+    lambda grad, sizes, dim, index: index_add(_copied_zeros(check_size(sizes), grad.dtype), dim, index, grad),
     "Zeros with the gradient's slices added at the selected positions.",
 )  # fmt: skip
 
@@ -67,7 +72,8 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
     """The gradient of a reduction that picks one element along a dimension."""
     if not keepdim and len(sizes):
         grad, indices = unsqueeze(grad, dim), unsqueeze(indices, dim)
-    return scatter(zeros_of(sizes, grad.dtype), dim, indices, grad)
+    zeros_of((0, *sizes), grad.dtype)  # refuses a negative size
+    return scatter(_copied_zeros(sizes, grad.dtype), dim, indices, grad)
 
 
 # ---------------------------------------------------------------- views

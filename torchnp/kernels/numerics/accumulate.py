@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from torchnp._private import add_rows_of
-from torchnp.dtypes import cast, complex64, complex128, float16, float32, float64, int32, int64, is_half, opmath
+from torchnp.dtypes import (
+    HALVES,
+    cast,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    is_half,
+    opmath,
+)
+from torchnp.kernels.numerics.blocks import STRIP, nested
 from torchnp.kernels.numerics.fma import fma
+from torchnp.layout.stride_rules import contiguous
+from torchnp.threads import blocks
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
@@ -62,11 +77,24 @@ def linear(index: ndarray, shape: tuple[int, ...], dim: int) -> ndarray:
 _WIDE: Threshold = 8  # elements of a row from which SciPy's product with a sparse matrix is faster than np.add.at
 
 
+def linear_parts(index: ndarray, shape: tuple[int, ...], dim: int) -> Iterator[tuple[tuple[slice, ...], ndarray]]:
+    """Parts of an index in order, and `linear` of each: positions of a whole index take more memory than the result."""
+    steps = contiguous(shape)
+    for part in nested(index.shape, 1, STRIP):
+        start = sum(s.start * step for d, (s, step) in enumerate(zip(part, steps)) if d != dim)
+        places = linear(index[part], shape, dim)
+        yield part, places + start if start else places
+
+
 def add_rows(out: ndarray, index: ndarray, rows: ndarray) -> None:
-    """``out[index[i]] += rows[i]`` for row-major matrices, in the order of i."""
+    """``out[index[i]] += rows[i]`` for row-major matrices, in the order of i; rows are cast to the sums' dtype."""
     width = out.shape[1]
-    if not rows.size:
-        return
+    for part in blocks(len(index) if width else 0, max(STRIP // max(width, 1), 1)):
+        _add_few_rows(out, index[part], cast(rows[part], out.dtype))
+
+
+def _add_few_rows(out: ndarray, index: ndarray, rows: ndarray) -> None:
+    width = out.shape[1]
     if width == 1:
         np.add.at(out.reshape(-1), index, rows.reshape(-1))
     elif width >= _WIDE and out.dtype in (float32, float64, complex64, complex128):
@@ -74,23 +102,37 @@ def add_rows(out: ndarray, index: ndarray, rows: ndarray) -> None:
     elif len(index) * 4 <= width:  # few long rows: one vector addition each
         for place, row in zip(index.tolist(), rows):
             np.add(out[place], row, out[place])
+    elif out.dtype in HALVES:
+        _add_in_turns(out, index, rows)
     else:
-        places = index.astype(int64)[:, None] * width + np.arange(width)
-        np.add.at(out.reshape(-1), places.reshape(-1), rows.reshape(-1))
+        _add_elements(out, index, rows)
 
 
-def as_matrix(x: ndarray, dim: int) -> tuple[ndarray, Callable[[ndarray], ndarray]]:
-    """A row-major copy with ``dim`` first and the rest as columns, and a function back to the shape of ``x``."""
-    moved = x if dim == 0 else x.transpose(dim, *(d for d in range(x.ndim) if d != dim))
-    matrix = np.array(moved, order="C", copy=True).reshape(x.shape[dim], -1 if x.size else 0)
+def _add_elements(out: ndarray, index: ndarray, rows: ndarray) -> None:
+    places = index.astype(int64)[:, None] * out.shape[1] + np.arange(out.shape[1])
+    np.add.at(out.reshape(-1), places.reshape(-1), rows.reshape(-1))
 
-    def back(m: ndarray) -> ndarray:
-        shaped = m.reshape(moved.shape)
-        if dim == 0:
-            return shaped
-        return np.ascontiguousarray(shaped.transpose(*range(1, dim + 1), 0, *range(dim + 1, x.ndim)))
 
-    return matrix, back
+_TURN: Threshold = 1 << 9  # elements of a turn; fewer take longer than one by one
+
+
+def _add_in_turns(out: ndarray, index: ndarray, rows: ndarray) -> None:
+    """Add rows of half types, and round each sum: in each turn one row to each place that has rows left."""
+    order = np.argsort(index, kind="stable")
+    numbers = np.arange(len(index))
+    begins = np.diff(index[order], prepend=-1) != 0
+    turn = numbers - np.maximum.accumulate(np.where(begins, numbers, 0))
+    order = order[np.argsort(turn, kind="stable")]
+    begin = 0
+    for count in np.bincount(turn).tolist():
+        if count * out.shape[1] < _TURN:
+            break
+        now = order[begin : begin + count]
+        at = index[now]
+        out[at] = cast(cast(out[at], float32) + cast(rows[now], float32), out.dtype)
+        begin += count
+    left = np.sort(order[begin:])
+    _add_elements(out, index[left], rows[left])
 
 
 _UFUNC = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}

@@ -77,16 +77,11 @@ def blas_ready(x: ndarray) -> ndarray:
     return np.ascontiguousarray(x)
 
 
-def exact_product(a: ndarray, b: ndarray) -> ndarray:
-    """The int64 product of integers whose sums float64 holds exactly, by BLAS."""
-    return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(np.int64)
-
-
 def _integer_product(a: ndarray, b: ndarray) -> ndarray:
     """Integer product, for which NumPy has no BLAS: if float64 holds every partial sum, it is exact and far faster."""
     dtype, terms = a.dtype, a.shape[-1]
     if a.size * b.shape[-1] > _SMALL and 2 * (8 * dtype.itemsize - 1) + max(terms, 1).bit_length() <= 52:
-        return exact_product(a, b).astype(dtype)
+        return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(np.int64).astype(dtype)
     return np.asarray(np.matmul(a, b))
 
 
@@ -128,4 +123,5 @@ def weighted(base: ndarray, beta: Any, alpha: Any, a: ndarray, b: ndarray, batch
     if alpha == 0 and not (batches or dt.is_half(base.dtype)):
         return beta_times(base, beta)
     total = product(a, b, round_=False, batches=batches)
-    return beta_times(base, beta, total * alpha if batches or alpha != 1 else total, batches)
+    complex_too = batches and dt.is_complex(base.dtype)  # a product with 1 changes complex infinities alone
+    return beta_times(base, beta, total * alpha if complex_too or alpha != 1 else total, complex_too)
