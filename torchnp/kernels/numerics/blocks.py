@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,42 @@ def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = 
 
     share(strips, pieces(x.size) if size >= STRIP else [slice(0, x.size)])
     return out
+
+
+def by_tiles(
+    function: Callable[..., Sequence[ndarray]], *operands: ndarray, outs: Sequence[ndarray] | None = None
+) -> tuple[ndarray, ...]:
+    """The results of an elementwise function that returns several arrays, tile by tile if these are large.
+
+    Operands broadcast; results have the first one's order of dimensions in memory, unless they are written to ``outs``.
+    """
+    shape = np.broadcast_shapes(*(x.shape for x in operands))
+    if outs is None and prod(shape) <= 2 * STRIP:
+        return tuple(function(*operands))
+    strides = np.broadcast_to(operands[0], shape).strides
+    order = sorted(range(len(shape)), key=lambda d: -strides[d])
+    seen = [x if x.size == 1 else np.broadcast_to(x, shape).transpose(order) for x in operands]
+    part = lambda tile: function(*(x if x.size == 1 else x[tile] for x in seen))
+    first, *others = _tiles(tuple(shape[d] for d in order))
+    values = part(first)
+    if outs is None:
+        outs = [np.empty([shape[d] for d in order], v.dtype).transpose(np.argsort(order)) for v in values]
+    targets = [out.transpose(order) for out in outs]
+
+    def place(tile: tuple[slice, ...], values: Sequence[ndarray]) -> None:
+        for target, value in zip(targets, values, strict=True):
+            target[tile] = value
+
+    place(first, values)
+    share(lambda tile: place(tile, part(tile)), others)
+    return tuple(outs)
+
+
+def _tiles(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    """Cut an array of one dimension or more into tiles of at most `STRIP` elements, each a run of memory if it is."""
+    cut = next(d for d in range(len(shape)) if prod(shape[d + 1 :]) <= STRIP)
+    steps = [1] * cut + [STRIP // max(prod(shape[cut + 1 :]), 1)]
+    return itertools.product(*(list(blocks(n, step)) for n, step in zip(shape, steps)))
 
 
 def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
