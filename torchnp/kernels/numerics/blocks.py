@@ -56,7 +56,7 @@ def by_tiles(
     order = sorted(range(len(shape)), key=lambda d: -strides[d])
     seen = [x if x.size == 1 else np.broadcast_to(x, shape).transpose(order) for x in operands]
     part = lambda tile: function(*(x if x.size == 1 else x[tile] for x in seen))
-    first, *others = _tiles(tuple(shape[d] for d in order))
+    first, *others = cut_tiles([shape[d] for d in order], STRIP)
     values = part(first)
     if outs is None:
         outs = [np.empty([shape[d] for d in order], v.dtype).transpose(np.argsort(order)) for v in values]
@@ -71,10 +71,10 @@ def by_tiles(
     return tuple(outs)
 
 
-def _tiles(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
-    """Cut an array of one dimension or more into tiles of at most `STRIP` elements, each a run of memory if it is."""
-    cut = next(d for d in range(len(shape)) if prod(shape[d + 1 :]) <= STRIP)
-    steps = [1] * cut + [STRIP // max(prod(shape[cut + 1 :]), 1)]
+def cut_tiles(shape: Sequence[int], size: int) -> Iterator[tuple[slice, ...]]:
+    """Cut an array that has elements into tiles of at most ``size`` elements, each a run of memory if the array is."""
+    cut = next((d for d in range(len(shape)) if prod(shape[d + 1 :]) <= size), 0)
+    steps = [*[1] * cut, size // prod(shape[cut + 1 :]), *shape[cut + 1 :]]
     return itertools.product(*(list(blocks(n, step)) for n, step in zip(shape, steps)))
 
 
