@@ -67,13 +67,14 @@ def _waves(kind: str, y: ndarray, n: ndarray, at_end: ndarray) -> ndarray:
     return np.where(in_double(other, angle * half) != 1, ratio, at_end)
 
 
-def _chebyshev(kind: str, y: ndarray, n: ndarray, limit: int) -> ndarray:
-    """One of the four kinds at y; degrees above ``limit`` inside (-1, 1) use trigonometric functions."""
-    one = y.dtype.type(1)
+def _chebyshev(kind: str, x: ndarray, n: ndarray, limit: int, shifted: bool = False) -> ndarray:
+    """One of the four kinds at x, or at 2 x - 1; degrees above ``limit`` inside (-1, 1) use trigonometric functions."""
+    y, one = x + x - 1 if shifted else x, x.dtype.type(1)
     degree = n.astype(y.dtype)
     ones, after, twice = np.ones_like(degree), degree + one, degree + degree + one
     at_one, edge = {"t": (ones, ones), "u": (after, after), "v": (ones, twice), "w": (twice, ones)}[kind]
     at_minus_one = _alternate(n, edge)
+    at_end = at_one if kind == "w" and not shifted else at_minus_one  # of the shifted w, torch's is not its limit
 
     def stepped(y: ndarray, n: ndarray) -> ndarray:
         double = y + y
@@ -86,7 +87,7 @@ def _chebyshev(kind: str, y: ndarray, n: ndarray, limit: int) -> ndarray:
         waves = (n > limit) & (np.abs(y) <= 1)
         some = lambda v, where: v[where] if v.size > 1 else v
         value = np.empty_like(y)
-        value[waves] = _waves(kind, y[waves], some(n, waves), some(at_minus_one if kind == "v" else at_one, waves))
+        value[waves] = _waves(kind, y[waves], some(n, waves), some(at_end, waves))
         value[~waves] = stepped(y[~waves], some(n, ~waves))
     value = np.where(y == 1, at_one, np.where(y == -1, at_minus_one, value))
     return np.where(n < 0, y.dtype.type(0), value)
@@ -113,18 +114,14 @@ def _row(name: str, function: Polynomial) -> None:
     )  # fmt: skip
 
 
-def _shifted(kind: str, limit: int) -> Polynomial:
-    return lambda x, n: _chebyshev(kind, x + x - 1, n, limit)
-
-
 _row("special_chebyshev_polynomial_t", partial(_chebyshev, "t", limit=6))
 _row("special_chebyshev_polynomial_u", partial(_chebyshev, "u", limit=8))
 _row("special_chebyshev_polynomial_v", partial(_chebyshev, "v", limit=8))
 _row("special_chebyshev_polynomial_w", partial(_chebyshev, "w", limit=8))
-_row("special_shifted_chebyshev_polynomial_t", _shifted("t", 6))
-_row("special_shifted_chebyshev_polynomial_u", _shifted("u", 6))
-_row("special_shifted_chebyshev_polynomial_v", _shifted("v", 6))
-_row("special_shifted_chebyshev_polynomial_w", _shifted("w", 4))
+_row("special_shifted_chebyshev_polynomial_t", partial(_chebyshev, "t", limit=6, shifted=True))
+_row("special_shifted_chebyshev_polynomial_u", partial(_chebyshev, "u", limit=6, shifted=True))
+_row("special_shifted_chebyshev_polynomial_v", partial(_chebyshev, "v", limit=6, shifted=True))
+_row("special_shifted_chebyshev_polynomial_w", partial(_chebyshev, "w", limit=4, shifted=True))
 
 
 def _hermite(scale: int) -> Polynomial:

@@ -131,8 +131,11 @@ def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
         wide = self.dtype if dt.is_inexact(self.dtype) else dt.int64
     if self.size and (not dt.is_inexact(wide) or wide in dt.FLOAT8S):
         raise not_implemented("powsum_cpu", wide)
-    x = np.abs(dt.cast(self, dt.opmath(wide)))
-    total = add_reduce(x ** x.dtype.type(ord) if x.size else x, axes, keepdim)
+    x = dt.cast(self, dt.opmath(wide))
+    square = ord == 2 and x.dtype.kind == "f"
+    x = x if square else np.abs(x)
+    powers = x * x if square else x ** x.dtype.type(ord) if x.size else x
+    total = add_reduce(powers, axes, keepdim)
     return dt.cast(np.asarray(total), dt.to_real(wide if dtype is None else dt.as_dtype(dtype)))
 
 
