@@ -112,13 +112,16 @@ def _cut(whole: slice, step: int) -> Iterator[slice]:
         begin = end
 
 
-def strips_of(values: Iterable[Any]) -> Strips | None:
-    """How to cut the arrays among a call's arguments; None if they are few elements, not dense, or do not fit."""
+def strips_of(values: Iterable[Any], settled: bool = False) -> Strips | None:
+    """How to cut the arrays among a call's arguments; None if they are few elements, not dense, or do not fit.
+
+    With ``settled``, the result is a target, or gets its strides later: those of dimensions of size 1 are free.
+    """
     arrays = [x for x in values if type(x) is ndarray and x.ndim]
     if not any(x.size > MANY for x in arrays):
         return None
     if not all(x.flags.c_contiguous and x.size for x in arrays):
-        return _of_other_order([x for x in arrays if x.size != 1])
+        return _of_other_order([x for x in arrays if x.size != 1], settled)
     shape = max((x.shape for x in arrays), key=lambda shape: (len(shape), prod(shape)))
     if all(x.shape == shape or x.size == 1 for x in arrays):
         return Strips(shape, tuple(range(len(shape))), prod(shape), STRIP)
@@ -132,23 +135,23 @@ def strips_of(values: Iterable[Any]) -> Strips | None:
     return Strips(shape, None, shape[0], STRIP // row) if fits else None
 
 
-def _of_other_order(arrays: list[ndarray]) -> Strips | None:
+def _of_other_order(arrays: list[ndarray], settled: bool) -> Strips | None:
     """The strips of arrays of one shape that have their dimensions in one other order, without gaps."""
     first = arrays[0]
-    if 1 in first.shape or any(x.shape != first.shape for x in arrays):
+    if (1 in first.shape and not settled) or any(x.shape != first.shape for x in arrays):
         return None
     order = tuple(sorted(range(first.ndim), key=lambda i: -first.strides[i]))
     dense = all(x.transpose(order).flags.c_contiguous for x in arrays)
     return Strips(first.shape, order, first.size, STRIP) if dense else None
 
 
-def stripwise(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap an elementwise kernel: large arrays are computed strip by strip."""
+def stripwise(kernel: Callable[..., Any], settled: bool = False) -> Callable[..., Any]:
+    """Wrap an elementwise kernel: large arrays are computed strip by strip; ``settled`` as in `strips_of`."""
 
     def stripped(*args: Any, **kwargs: Any) -> Any:
         for x in args:
             if type(x) is ndarray and x.size > MANY:
-                strips = strips_of([*args, *kwargs.values()])
+                strips = strips_of([*args, *kwargs.values()], settled)
                 target = WRITTEN.target
                 if strips is None or (type(target) is ndarray and not _fits(strips, target)):
                     break  # torch visits elements in the target's order
@@ -226,7 +229,7 @@ def target_strips(target: Any, values: Iterable[Any]) -> Strips | None:
     if type(target) is not ndarray or target.size <= MANY:
         return None
     given = [x for x in values if type(x) is ndarray]
-    strips = strips_of(given)
+    strips = strips_of(given, settled=True)
     if strips is None or strips.shape != target.shape or not _fits(strips, target):
         return None
     window = target.ctypes.data, target.shape, target.dtype

@@ -398,7 +398,7 @@ def _declare(
 
 def _stripped(function: Ufunc) -> Ufunc:
     """A function of several steps, strip by strip on large arrays; a ufunc is one step."""
-    return function if isinstance(function, np.ufunc) else stripwise(function)
+    return function if isinstance(function, np.ufunc) else stripwise(function, settled=True)
 
 
 def finish(value: Any, out: np.dtype) -> ndarray:

@@ -73,6 +73,9 @@ def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
         return _add(x, axes, None, None, keepdims, 0)
     axes = tuple(range(x.ndim)) if axes is None else tuple(a % x.ndim for a in axes)
     if x.size > SMALL:
+        if len(axes) == x.ndim:  # the order of dimensions is free: dense arrays are summed as one run, as in torch
+            x = x.transpose(sorted(axes, key=lambda a: -abs(x.strides[a])))
+            axes = tuple(range(x.ndim))
         return _large(x, axes, keepdims)
     inner = min(((abs(s), i) for i, s in enumerate(x.strides) if s and x.shape[i] > 1), default=(0, 0))[1]
     outer = prod(x.shape[a] for a in axes if a != inner)

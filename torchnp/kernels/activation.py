@@ -18,7 +18,7 @@ from torchnp.core.write_spec import Bound, WriteSpec, precheck_whole
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.limits import clamp
-from torchnp.kernels.numerics.blocks import STRIP, choose, in_strips, limited
+from torchnp.kernels.numerics.blocks import STRIP, by_tiles, choose, in_strips, limited
 from torchnp.kernels.numerics.erf import scipy_special, times_normal
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.vector_tails import vector_or_tail
@@ -166,9 +166,12 @@ hardsigmoid = el.unary("hardsigmoid", lambda x: _six_times(x) / 6, cpu="hardsigm
 hardswish = el.unary("hardswish", lambda x: x * _six_times(x) / 6, cpu="hardswish_cpu", takes=el.FLOATS)
 
 
-def _log_sigmoid(x: ndarray) -> tuple[ndarray, ndarray]:
-    decay = np.exp(-np.abs(x))
-    return np.minimum(0, x) - np.log1p(decay), decay
+def _log_sigmoid(x: ndarray) -> tuple[ndarray, ...]:
+    def parts(x: ndarray) -> tuple[ndarray, ndarray]:
+        decay = np.exp(-np.abs(x))
+        return np.minimum(0, x) - np.log1p(decay), decay
+
+    return by_tiles(parts, x)
 
 
 _DOC = "``log(sigmoid(self))`` without overflow, and the buffer ``exp(-|self|)`` that backward reads."

@@ -30,7 +30,7 @@ from torchnp.kernels._memory import RARE
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.contraction import linear, matmul
 from torchnp.kernels.dropout import dropout
-from torchnp.kernels.numerics.blocks import nested
+from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.softmax import _safe_softmax, _softmax
 from torchnp.layout import stride_rules
@@ -74,7 +74,7 @@ _FEW: Threshold = 32  # queries of a block, at least: a product with fewer reads
 def _blocks(q: ndarray, k: ndarray, inner: np.dtype) -> list[Block]:
     """Cut (batch, heads, queries) into blocks with scores of about the budget."""
     line = k.shape[-2] * inner.itemsize
-    return list(nested(q.shape[:-1], line, max(BUDGET, _FEW * line)))
+    return list(row_major_blocks(q.shape[:-1], line, max(BUDGET, _FEW * line)))
 
 
 def part_of(mask: ndarray, block: Block) -> ndarray:

@@ -19,6 +19,7 @@ from torchnp.kernels.arithmetic import mul
 from torchnp.kernels.copy import clone
 from torchnp.kernels.extrema import aminmax, max_all, min_all
 from torchnp.kernels.limits import clamp
+from torchnp.kernels.numerics.blocks import by_tiles
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.kernels.shape import item
 from torchnp.kernels.slicing import select
@@ -40,15 +41,19 @@ def _whole(x: Any) -> ndarray:
 # ---------------------------------------------------------------- one scale
 
 
-def _faked(x: ndarray, scale: Any, zero_point: int, low: int, high: int) -> tuple[ndarray, ndarray]:
+def _faked(x: ndarray, scale: Any, zero_point: int, low: int, high: int) -> tuple[ndarray, ...]:
     require("fake_quantize_tensor_cachemask_kernel_type_handling", x.dtype, dt.FLOATS)
     scale = one(scale)
-    wide = dt.cast(x, dt.opmath(x.dtype))
-    found = wide.dtype.type(zero_point) + np.rint(wide * (one(1) / scale))
-    held = _whole(np.fmin(np.fmax(found.astype(np.float64), low), high))
-    values = (held - zero_point).astype(np.float32) * scale
-    kind = found.dtype.type
-    return dt.cast(np.asarray(values), x.dtype), np.asarray((kind(low) <= found) & (found <= kind(high)))
+
+    def faked(x: ndarray) -> tuple[ndarray, ndarray]:
+        wide = dt.cast(x, dt.opmath(x.dtype))
+        found = wide.dtype.type(zero_point) + np.rint(wide * (one(1) / scale))
+        held = _whole(np.fmin(np.fmax(found.astype(np.float64), low), high))
+        values = (held - zero_point).astype(np.float32) * scale
+        kind = found.dtype.type
+        return dt.cast(np.asarray(values), x.dtype), np.asarray((kind(low) <= found) & (found <= kind(high)))
+
+    return by_tiles(faked, x)
 
 
 @kernel("fake_quantize_per_tensor_affine_cachemask")
@@ -76,7 +81,7 @@ def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
     return _faked(self, scalar(step, dt.float32), int(zero), quant_min, quant_max)
 
 
-def _by_tensors(self: ndarray, scale: ndarray, zero_point: ndarray, low: int, high: int) -> tuple[ndarray, ndarray]:
+def _by_tensors(self: ndarray, scale: ndarray, zero_point: ndarray, low: int, high: int) -> tuple[ndarray, ...]:
     on, faked = np.ones(1, np.int64), _fake_quantize_per_tensor_affine_cachemask_tensor_qparams
     return faked(self, scale, zero_point, on, low, high)
 
@@ -124,15 +129,18 @@ def fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, qu
     require("fake_quantize_channel_cachemask_cpu_type_handling", self.dtype, dt.FLOATS)
     # torch reads the scales as float32, and fails an assertion if they are bfloat16.
     check(scale.dtype == dt.float32, "!needs_dynamic_casting<func_t>::check(iter) INTERNAL ASSERT FAILED")
-    step, zero = _along(scale, axis, self.ndim), _along(zero_point, axis, self.ndim)
-    scaled = dt.cast(self, dt.opmath(self.dtype)) * (one(1) / step)
-    if zero.dtype == dt.int32:
-        held = _whole(zero.astype(scaled.dtype) + np.rint(scaled))
-    else:
-        zero = zero.astype(np.float32)
-        held = _whole(np.rint((zero + scaled).astype(np.float32)))
-    values = (np.clip(held, quant_min, quant_max).astype(np.float64) - zero) * step
-    return dt.cast(np.asarray(values), self.dtype), np.asarray((quant_min <= held) & (held <= quant_max))
+
+    def faked(x: ndarray, step: ndarray, zero: ndarray) -> tuple[ndarray, ndarray]:
+        scaled = dt.cast(x, dt.opmath(x.dtype)) * (one(1) / step)
+        if zero.dtype == dt.int32:
+            held = _whole(zero.astype(scaled.dtype) + np.rint(scaled))
+        else:
+            zero = zero.astype(np.float32)
+            held = _whole(np.rint((zero + scaled).astype(np.float32)))
+        values = (np.clip(held, quant_min, quant_max).astype(np.float64) - zero) * step
+        return dt.cast(np.asarray(values), x.dtype), np.asarray((quant_min <= held) & (held <= quant_max))
+
+    return by_tiles(faked, self, *(_along(v, axis, self.ndim) for v in (scale, zero_point)))
 
 
 _DOC = "`fake_quantize_per_tensor_affine` with a scale and a zero point for each channel."

@@ -14,7 +14,7 @@ from torchnp.core.python_scalars import each
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, resize
 from torchnp.kernels._spatial import Ints, add_taps, out_sizes, pad, taps, windows
-from torchnp.kernels.numerics.blocks import nested
+from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
@@ -114,7 +114,7 @@ def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, 
     image = np.empty((planes, *output_size), self.dtype)
     padded = [o + 2 * p for o, p in zip(output_size, padding, strict=True)]
     inside: Any = (..., *(slice(p, p + o) for o, p in zip(output_size, padding, strict=True)))
-    for (part,) in nested((planes,), math.prod(padded) * self.itemsize, _BUDGET):
+    for (part,) in row_major_blocks((planes,), math.prod(padded) * self.itemsize, _BUDGET):
         total = np.zeros((part.stop - part.start, *padded), self.dtype)  # half types are rounded at each step
         _add_columns(total, columns[part], stride, dilation)
         image[part] = total[inside]

@@ -20,7 +20,7 @@ from torchnp.kernels._table_rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.mask import masked_fill, masked_fill_tensor
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear_parts, out_of_bounds
-from torchnp.kernels.numerics.blocks import STRIP, nested
+from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 from torchnp.kernels.pointwise import logical_not
 from torchnp.kernels.view import expand, view
 from torchnp.layout.overlap import check_target, check_written_at, overlaps_itself
@@ -250,7 +250,7 @@ def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
     row = math.prod(shape[len(shape) - last :])
     named, rows = shape[: len(shape) - last], out.reshape(-1, row)
     terms = _terms(out.shape[: out.ndim - last], where, named)
-    for part in nested(named, row, STRIP):
+    for part in row_major_blocks(named, row, STRIP):
         added, places = values[part], np.zeros((1,) * len(named), np.int64)
         for i, n, step in terms:
             i = i[tuple(s if size > 1 else ALL for s, size in zip(part, i.shape, strict=False))]

@@ -10,6 +10,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, check_shape, check_type, refuse, refuse_elements, require
+from torchnp.core.elementwise_strips import stripwise
 from torchnp.core.errors import found_dtype, mean_of, multi_target, shape_text
 from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
@@ -156,10 +157,16 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
     """``g`` times the difference, limited to [-delta, delta]."""
     el.check_broadcast(self, target, grad_output)
     el.check_same_dtype(self, target, grad_output)
-    g, x, norm, _ = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, reduction, grad_output, self, target)
-    vector = lambda d: norm * choose(np.abs(x) >= d, choose(x > 0, d, -d), x) * g
-    single = lambda d: choose(x <= -d, -norm * g * d, choose(x >= d, norm * g * d, norm * x * g))
-    return el.finish(with_double(delta, vector, single, x.dtype, grad_output, self, target), self.dtype)
+    scale = 1.0 if reduction != MEAN else 1.0 / self.size if self.size else math.inf
+
+    def part(grad: ndarray, source: ndarray, target: ndarray) -> ndarray:
+        g, x, norm, _ = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, SUM, grad, source, target, scale)
+        vector = lambda d: norm * choose(np.abs(x) >= d, choose(x > 0, d, -d), x) * g
+        single = lambda d: choose(x <= -d, -norm * g * d, choose(x >= d, norm * g * d, norm * x * g))
+        return el.finish(with_double(delta, vector, single, x.dtype, grad, source, target), source.dtype)
+
+    given = grad_output, self, target
+    return (stripwise(part) if all(x.flags.c_contiguous for x in given) else part)(*given)
 
 
 # ---------------------------------------------------------------- probabilities

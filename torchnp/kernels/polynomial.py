@@ -1,9 +1,14 @@
-"""Orthogonal polynomials of degree n at x, by torch's formulas: closed forms inside [-1, 1], recurrences elsewhere."""
+"""Orthogonal polynomials of degree n at x, by torch's formulas: closed forms inside [-1, 1], recurrences elsewhere.
+
+A recurrence steps only the elements whose degree asks for it: unless all have one degree, they are sorted by it. At a
+single x, each degree is computed once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,18 +17,36 @@ from torchnp.kernels.numerics.cephes import in_double
 from torchnp.kernels.numerics.fma import fma
 
 ndarray = np.ndarray
-Step = Callable[[int, ndarray, ndarray], ndarray]
+Polynomial = Callable[[ndarray, ndarray], ndarray]  # of many x, and of as many degrees or one
+Step = Callable[[int, ndarray, ndarray, ndarray], ndarray]  # of k, x, and the polynomials of degrees k - 1 and k
+_OFTEN = 32  # steps after which a recurrence whose elements are all nan may end
 
 
-def _recurrence(n: ndarray, first: ndarray, step: Step) -> ndarray:
-    """``q`` after n - 1 steps from the polynomials of degree 0 (one) and 1; a nan ends its own recurrence."""
-    p, q = np.ones_like(first), first
-    for k in range(1, int(n.max(initial=0))):
-        active = (n > k) & ~np.isnan(q)
-        if not active.any():
+def _recurrence(n: ndarray, x: ndarray, first: ndarray, step: Step) -> ndarray:
+    """The polynomials of degrees n at x; ``first`` is that of degree 1. A nan ends its own recurrence."""
+    top = int(n.max(initial=0))
+    low = np.where(n < 1, (n == 0).astype(first.dtype), first)
+    if top < 2:
+        return low
+    order: Any = slice(None)
+    if n.size > 1:
+        order = np.argsort(n.astype(np.int16), kind="stable") if top < 1 << 15 else np.argsort(n)
+        n, low = n[order], low[order]
+    begin = int(n.searchsorted(1, "right"))  # those before have their values
+    x, q = x[order][begin:], first[order][begin:]
+    p = np.ones_like(q)
+    for k in range(1, top):
+        ended = int(n.searchsorted(k, "right")) - begin
+        if ended:
+            low[begin : begin + ended] = q[:ended]
+            begin, x, p, q = begin + ended, x[ended:], p[ended:], q[ended:]
+        p, q = q, step(k, x, p, q)
+        if k % _OFTEN == 0 and np.isnan(q).all():
             break
-        p, q = np.where(active, q, p), np.where(active, step(k, p, q), q)
-    return np.where(n < 0, q.dtype.type(0), np.where(n == 0, q.dtype.type(1), q))
+    low[begin:] = q
+    value = np.empty_like(low)
+    value[order] = low
+    return value
 
 
 def _alternate(n: ndarray, value: ndarray) -> ndarray:
@@ -31,40 +54,58 @@ def _alternate(n: ndarray, value: ndarray) -> ndarray:
     return np.where(n % 2 == 0, value, -value)
 
 
-def _chebyshev(kind: str, y: ndarray, n: ndarray, limit: int) -> ndarray:
-    """One of the four kinds at y; degrees above ``limit`` inside (-1, 1) use trigonometric functions."""
-    one, half = y.dtype.type(1), y.dtype.type(0.5)
-    degree, ones = n.astype(y.dtype), np.ones_like(y)
+def _waves(kind: str, y: ndarray, n: ndarray, at_end: ndarray) -> ndarray:
+    """A kind inside (-1, 1) by trigonometric functions; ``at_end`` where these end in 0 / 0."""
+    one, half, degree = y.dtype.type(1), y.dtype.type(0.5), n.astype(y.dtype)
     angle = in_double(np.arccos, y)
-    after, twice = degree + one, degree + degree + one
-    first = {"t": y, "u": y + y, "v": y + y - one, "w": y + y + one}[kind]
+    if kind == "t":
+        return in_double(np.cos, degree * angle)
+    if kind == "u":
+        return in_double(np.sin, (degree + one) * angle) / in_double(np.sin, angle)
+    wave, other = (np.cos, np.sin) if kind == "v" else (np.sin, np.cos)
+    ratio = in_double(wave, (degree + half) * angle) / in_double(wave, angle * half)
+    return np.where(in_double(other, angle * half) != 1, ratio, at_end)
+
+
+def _chebyshev(kind: str, x: ndarray, n: ndarray, limit: int, shifted: bool = False) -> ndarray:
+    """One of the four kinds at x, or at 2 x - 1; degrees above ``limit`` inside (-1, 1) use trigonometric functions."""
+    y, one = x + x - 1 if shifted else x, x.dtype.type(1)
+    degree = n.astype(y.dtype)
+    ones, after, twice = np.ones_like(degree), degree + one, degree + degree + one
     at_one, edge = {"t": (ones, ones), "u": (after, after), "v": (ones, twice), "w": (twice, ones)}[kind]
     at_minus_one = _alternate(n, edge)
-    if kind == "t":
-        closed = in_double(np.cos, degree * angle)
-    elif kind == "u":
-        sine = in_double(np.sin, angle)
-        flat = after * in_double(np.cos, after * angle) / y
-        closed = np.where(sine != 0, in_double(np.sin, after * angle) / sine, flat)
-    else:
-        wave, other, ending = (np.cos, np.sin, at_minus_one) if kind == "v" else (np.sin, np.cos, at_one)
-        ratio = in_double(wave, (degree + half) * angle) / in_double(wave, angle * half)
-        closed = np.where(in_double(other, angle * half) != 1, ratio, ending)
-    inside = (n > limit) & (np.abs(y) < 1)
-    # Elements with a closed form need no steps; outside [-1, 1] a recurrence of any degree soon ends in nan.
-    stepped = _recurrence(np.where(inside | (np.abs(y) == 1), 0, n), first, lambda k, p, q: fma(y + y, q, -p))
-    value = np.where(inside, closed, stepped)
+    at_end = at_one if kind == "w" and not shifted else at_minus_one  # of the shifted w, torch's is not its limit
+
+    def stepped(y: ndarray, n: ndarray) -> ndarray:
+        double = y + y
+        first = {"t": y, "u": double, "v": double - one, "w": double + one}[kind]
+        return _recurrence(n, double, first, lambda k, x, p, q: fma(x, q, -p))
+
+    if n.max(initial=0) <= limit:
+        value = stepped(y, n)
+    else:  # outside [-1, 1] a recurrence of any degree soon ends in nan
+        waves = (n > limit) & (np.abs(y) <= 1)
+        some = lambda v, where: v[where] if v.size > 1 else v
+        value = np.empty_like(y)
+        value[waves] = _waves(kind, y[waves], some(n, waves), some(at_end, waves))
+        value[~waves] = stepped(y[~waves], some(n, ~waves))
     value = np.where(y == 1, at_one, np.where(y == -1, at_minus_one, value))
     return np.where(n < 0, y.dtype.type(0), value)
 
 
-def _row(name: str, function: Callable[[ndarray, ndarray], ndarray]) -> None:
+def _row(name: str, function: Polynomial) -> None:
     def run(x: ndarray, n: ndarray) -> ndarray:
-        """Broadcast both to the layout of the result, the degree as an integer."""
-        result = np.asarray(np.add(x, n))
-        wide, degree = np.empty_like(result), np.empty_like(result, np.int64)
-        wide[...], degree[...] = x, n
-        return function(wide, degree)
+        """Compute in one dimension, with the degrees as integers; the result has the layout of a sum."""
+        out = np.asarray(np.add(x, n))
+        x, n = np.asarray(x), np.asarray(n).astype(np.int64)
+        if x.size == 1 < n.size:
+            degrees, places = np.unique(np.maximum(n, -1), return_inverse=True)
+            values = function(np.full(degrees.shape, x), degrees)[places]
+        else:
+            degrees = n.reshape(1) if n.size == 1 else np.broadcast_to(n, out.shape).reshape(-1)
+            values = function(np.broadcast_to(x, out.shape).reshape(-1), degrees)
+        out[...] = values.reshape(out.shape)
+        return out
 
     binary(
         f"{name} {name}.x_scalar {name}.n_scalar", run, int_to_float, cpu=f"{name.removeprefix('special_')}_cpu",
@@ -73,26 +114,22 @@ def _row(name: str, function: Callable[[ndarray, ndarray], ndarray]) -> None:
     )  # fmt: skip
 
 
-def _shifted(kind: str, limit: int) -> Callable[[ndarray, ndarray], ndarray]:
-    return lambda x, n: _chebyshev(kind, x + x - 1, n, limit)
-
-
 _row("special_chebyshev_polynomial_t", partial(_chebyshev, "t", limit=6))
 _row("special_chebyshev_polynomial_u", partial(_chebyshev, "u", limit=8))
 _row("special_chebyshev_polynomial_v", partial(_chebyshev, "v", limit=8))
 _row("special_chebyshev_polynomial_w", partial(_chebyshev, "w", limit=8))
-_row("special_shifted_chebyshev_polynomial_t", _shifted("t", 6))
-_row("special_shifted_chebyshev_polynomial_u", _shifted("u", 6))
-_row("special_shifted_chebyshev_polynomial_v", _shifted("v", 6))
-_row("special_shifted_chebyshev_polynomial_w", _shifted("w", 4))
+_row("special_shifted_chebyshev_polynomial_t", partial(_chebyshev, "t", limit=6, shifted=True))
+_row("special_shifted_chebyshev_polynomial_u", partial(_chebyshev, "u", limit=6, shifted=True))
+_row("special_shifted_chebyshev_polynomial_v", partial(_chebyshev, "v", limit=6, shifted=True))
+_row("special_shifted_chebyshev_polynomial_w", partial(_chebyshev, "w", limit=4, shifted=True))
 
 
-def _hermite(scale: int) -> Callable[[ndarray, ndarray], ndarray]:
+def _hermite(scale: int) -> Polynomial:
     """The physicists' (2) or the probabilists' (1) polynomials; torch gives nan above a degree."""
 
     def function(x: ndarray, n: ndarray) -> ndarray:
         real, y = x.dtype.type, x * x.dtype.type(scale)
-        value = _recurrence(np.minimum(n, 513), y, lambda k, p, q: fma(y, q, -(real(scale * k) * p)))
+        value = _recurrence(np.minimum(n, 513), y, y, lambda k, y, p, q: fma(y, q, -(real(scale * k) * p)))
         return np.where(n > (128 if x.dtype == np.float32 else 512), real(np.nan), value)
 
     return function
@@ -101,22 +138,28 @@ def _hermite(scale: int) -> Callable[[ndarray, ndarray], ndarray]:
 def _laguerre_l(x: ndarray, n: ndarray) -> ndarray:
     real = x.dtype.type
 
-    def step(k: int, p: ndarray, q: ndarray) -> ndarray:
-        return fma(real(2 * k) + (1 - x), q, -(real(k) * p)) / real(k + 1)
+    def step(k: int, rest: ndarray, p: ndarray, q: ndarray) -> ndarray:
+        return fma(real(2 * k) + rest, q, -(real(k) * p)) / real(k + 1)
 
-    value = _recurrence(np.where(x == 0, np.minimum(n, 1), n), 1 - x, step)
+    rest = 1 - x
+    value = _recurrence(_first_only(n, x == 0), rest, rest, step)
     return np.where((x == 0) & (n >= 0), real(1), value)
 
 
 def _legendre_p(x: ndarray, n: ndarray) -> ndarray:
     real = x.dtype.type
 
-    def step(k: int, p: ndarray, q: ndarray) -> ndarray:
+    def step(k: int, x: ndarray, p: ndarray, q: ndarray) -> ndarray:
         return fma(real(2 * k + 1) * x, q, -(real(k) * p)) / real(k + 1)
 
     edge = np.abs(x) == 1
-    value = _recurrence(np.where(edge, np.minimum(n, 1), n), x, step)
+    value = _recurrence(_first_only(n, edge), x, x, step)
     return np.where(edge & (n >= 0), np.where(x > 0, real(1), _alternate(n, np.ones_like(x))), value)
+
+
+def _first_only(n: ndarray, known: ndarray) -> ndarray:
+    """The degrees, those of ``known`` elements at most 1: a high one would take many steps."""
+    return n if n.size == 1 and n.max() < _OFTEN else np.where(known, np.minimum(n, 1), n)
 
 
 _row("special_hermite_polynomial_h", _hermite(2))

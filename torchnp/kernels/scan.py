@@ -18,11 +18,13 @@ from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, share_tiles
 from torchnp.kernels._table_rows import rows
+from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.power import complex_logaddexp
 from torchnp.kernels.reduce import look_told
 from torchnp.kernels.scatter import scatter_add
 from torchnp.kernels.view import as_strided
+from torchnp.threads import blocks, share
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
@@ -31,6 +33,8 @@ ndarray = np.ndarray
 
 # torch accumulates float32 in double; half types in float32.
 _WIDE = {dt.float32: dt.float64, dt.complex64: dt.complex128, dt.float16: dt.float32, dt.bfloat16: dt.float32}
+
+_COLUMNS: Threshold = 1 << 9  # running values from which a vector operation for each step is faster than `accumulate`
 
 
 def _scan(x: ndarray, dim: int, *, dtype: Any, op: str, ufunc: np.ufunc) -> ndarray:
@@ -41,14 +45,45 @@ def _scan(x: ndarray, dim: int, *, dtype: Any, op: str, ufunc: np.ufunc) -> ndar
     if not x.size:
         return np.empty(x.shape, out)
     refuse(f"{op}_out_cpu", out, NOT_NUMERIC | {dt.bool_})
-    value = dt.cast(dt.cast(x, out), _WIDE.get(out, out))
+    wide = _WIDE.get(out, out)
     if ufunc is np.multiply and dt.is_complex(out):
+        value = dt.cast(dt.cast(x, out), wide)
         steps = itertools.accumulate(np.moveaxis(value, axis, 0), _fused_product, initial=np.ones((), value.dtype))
         return dt.cast(np.stack([*steps][1:], axis), out)
-    value = ufunc.accumulate(value, axis)
-    if ufunc is np.add and dt.is_inexact(out):
-        value += 0  # torch starts from +0
-    return dt.cast(value, out)
+    return _accumulate(ufunc, x, axis, wide, out, ufunc is np.add and dt.is_inexact(out))
+
+
+def _accumulate(ufunc: np.ufunc, x: ndarray, axis: int, wide: np.dtype, out: np.dtype, from_zero: bool) -> ndarray:
+    """``ufunc.accumulate`` of ``x`` as ``out``, computed in ``wide`` tile by tile; ``from_zero`` turns -0 into 0."""
+
+    def run(part: ndarray, before: ndarray | None = None) -> ndarray:
+        value = dt.cast(dt.cast(part, out), wide)
+        if before is not None:
+            value = value.copy(order="K") if np.may_share_memory(value, x) else value
+            ufunc(before, value[:1], value[:1])
+        if math.prod(value.shape[1:]) < _COLUMNS or abs(value.strides[0]) == value.itemsize:
+            return ufunc.accumulate(value, 0)
+        sums = np.empty_like(value)
+        sums[0] = value[0]
+        for i in range(1, len(value)):
+            ufunc(sums[i - 1], value[i], sums[i])
+        return sums
+
+    result = np.empty_like(x, out)
+    source, to = np.moveaxis(x, axis, 0), np.moveaxis(result, axis, 0)
+    n, rest = len(source), source.shape[1:]
+    columns = max(STRIP // n, 1 if abs(source.strides[0]) == x.itemsize else 2 * _COLUMNS)
+    rows = max(STRIP // min(columns, math.prod(rest)), 1)
+
+    def scan(tile: tuple[slice, ...]) -> None:
+        total = None
+        for steps in blocks(n, rows):
+            value = run(source[(steps, *tile)], total)
+            total = value[-1:]
+            to[(steps, *tile)] = dt.cast(value + wide.type(0) if from_zero else value, out)
+
+    share(scan, list(row_major_blocks(rest, 1, columns)))
+    return result
 
 
 def _fused_product(a: ndarray, b: ndarray) -> ndarray:
@@ -137,12 +172,12 @@ def logcumsumexp(self, dim):
     """Logarithms of running sums of exponentials."""
     axis = wrap_dim(dim, self.ndim)
     require("logcumsumexp_out_cpu", self.dtype, (*dt.FLOATS, dt.complex64, dt.complex128))
-    x = dt.cast(self, _WIDE.get(self.dtype, self.dtype))
-    if x.ndim == 0:
+    if not (self.ndim and self.size):
         return self.copy()
-    if dt.is_complex(x.dtype):
-        return dt.cast(_complex_logcumsumexp(x, axis), self.dtype)
-    return dt.cast(np.logaddexp.accumulate(x, axis) + x.dtype.type(0), self.dtype)
+    wide = _WIDE.get(self.dtype, self.dtype)
+    if dt.is_complex(wide):
+        return dt.cast(_complex_logcumsumexp(dt.cast(self, wide), axis), self.dtype)
+    return _accumulate(np.logaddexp, self, axis, wide, self.dtype, True)
 
 
 def _complex_logcumsumexp(x: ndarray, axis: int) -> ndarray:

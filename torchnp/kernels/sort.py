@@ -16,7 +16,7 @@ from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.extrema import taken
-from torchnp.kernels.numerics.blocks import nested
+from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.layout.stride_rules import cloned, empty, layout_of, preserved
 from torchnp.thresholds import Threshold
 
@@ -53,7 +53,7 @@ def _by_lines(find: Callable[[ndarray], ndarray], x: ndarray, axis: int, length:
     n, out = x.shape[axis], np.empty((*x.shape[:axis], length, *x.shape[axis + 1 :]), np.int64)
     lines, found = (a if axis == x.ndim - 1 else np.moveaxis(a, axis, -1) for a in (x, out))
     together = max(_BLOCK // max(n, 1), 1 if lines.strides[-1] == x.itemsize else _ACROSS)
-    for block in nested(lines.shape[:-1], 1, together):
+    for block in row_major_blocks(lines.shape[:-1], 1, together):
         part = lines[block]
         found[block] = find(np.ascontiguousarray(part).reshape(-1, n)).reshape(*part.shape[:-1], length)
     return out

@@ -37,8 +37,7 @@ def _float(names: str, function: Any, scipy: str, *also: str, **given: Any) -> C
 
 erf_of_tensor = _float("erf special_erf", erf.erf, "erf", half=erf.erf_of_half, cpu="erf_vml_cpu")
 _float("erfc special_erfc", erf.erfc, "erfc", "scipy-rounding", cpu="erfc_vml_cpu")
-_erfinv = lambda x: np.where(x == 0, x, scipy_special("erfinv")(x))  # SciPy's loses the sign of zero
-_float("erfinv special_erfinv", _erfinv, "erfinv", "erfinv-of-negative-zero", cpu="erfinv_vml_cpu")
+_float("erfinv special_erfinv", erf.erfinv, "erfinv", "erfinv-of-negative-zero", cpu="erfinv_vml_cpu")
 _float("special_erfcx", erf.erfcx, "erfcx", cpu="erfcx_cpu", takes=WIDE)
 _float("special_ndtri", scipy_special("ndtri"), "ndtri", cpu="ndtri_cpu", takes=WIDE)
 _float("special_log_ndtr", erf.log_ndtr, "log_ndtr", cpu="log_ndtr_cpu", takes=WIDE)

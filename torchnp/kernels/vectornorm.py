@@ -136,8 +136,10 @@ def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     if axes is None and self.size and self.dtype == wide == dt.float64:
         total = _powers_in_sequence(self.reshape(-1), ord).reshape([1] * self.ndim if keepdim else [])
     else:
-        x = np.abs(dt.cast(self, dt.opmath(wide)))
-        total = add_reduce(x ** x.dtype.type(ord) if x.size else x, axes, keepdim)
+        x = dt.cast(self, dt.opmath(wide))
+        square = ord == 2 and x.dtype.kind == "f"
+        x = x if square else np.abs(x)
+        total = add_reduce(x * x if square else x ** x.dtype.type(ord) if x.size else x, axes, keepdim)
     return dt.cast(np.asarray(total), dt.to_real(wide if dtype is None else dt.as_dtype(dtype)))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.core.checks import check, check_fits
+from torchnp.core.checks import check, check_fits, require
 from torchnp.core.errors import dense_dtype, found_dtype
 from torchnp.core.fast_path import exact, is_float
 from torchnp.core.python_scalars import real
@@ -19,7 +19,7 @@ from torchnp.kernels import _elementwise as el
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
-from torchnp.kernels.numerics.blocks import choose
+from torchnp.kernels.numerics.blocks import by_tiles, choose
 from torchnp.kernels.numerics.erf import erf
 from torchnp.kernels.numerics.vector_tails import AVX512, VECTOR, Loop, vector_or_tail
 from torchnp.kernels.pointwise import exp
@@ -235,10 +235,17 @@ def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     el.check_result_dtype(el.int_to_float(self.dtype), self.dtype)
     el.check_broadcast(b, grad_output)
     el.check_same_dtype(self, grad_output)
-    (_, _, wide), out = el.in_opmath("glu_backward_cpu", el.FLOATS, grad_output, a, b)
+    require("glu_backward_cpu", self.dtype, el.FLOATS)
     check_fits(grad_output, b)  # the last step is in place
-    s = el.finish(logistic(wide), out)  # torch rounds each step
-    return np.concatenate([s * grad_output, (1 - s) * s * a * grad_output], axis=dim)
+
+    def parts(a: ndarray, b: ndarray, g: ndarray) -> tuple[ndarray, ndarray]:
+        s = el.finish(logistic(dt.cast(b, dt.opmath(b.dtype))), b.dtype)  # torch rounds each step
+        return s * g, (1 - s) * s * a * g
+
+    whole = np.empty(self.shape, self.dtype)
+    if whole.size:
+        by_tiles(parts, a, b, grad_output, outs=halves(whole, dim))
+    return whole
 
 
 _ROOT_HALF = 0.7071067811865476

@@ -19,7 +19,7 @@ from torchnp.kernels.attention import (
     scores,
     sum_dtype,
 )
-from torchnp.kernels.numerics.blocks import nested
+from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.layout import stride_rules
 from torchnp.threads import blocks
 
@@ -57,7 +57,7 @@ def _gradients(g, q, k, v, out, log_sum, mask, causal, factor, of_a_key, of_a_va
     if mask is not None:
         check_fits(mask, np.broadcast_to(log_sum[..., None], (*log_sum.shape, k.shape[2])))
     line = min(step, length) * k.shape[2] * inner.itemsize
-    for items, some in nested((batch, heads), line, BUDGET if of_a_key == of_a_value == 1 else line):
+    for items, some in row_major_blocks((batch, heads), line, BUDGET if of_a_key == of_a_value == 1 else line):
         keys, values = (dt.cast(x[items, some], inner) for x in (k, v))
         for rows in blocks(length, step):
             block = items, some, rows

@@ -21,7 +21,7 @@ from torchnp.dtypes import (
     is_half,
     opmath,
 )
-from torchnp.kernels.numerics.blocks import STRIP, nested
+from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 from torchnp.kernels.numerics.fma import fma
 from torchnp.layout.stride_rules import contiguous
 from torchnp.threads import blocks
@@ -80,7 +80,7 @@ _WIDE: Threshold = 8  # elements of a row from which SciPy's product with a spar
 def linear_parts(index: ndarray, shape: tuple[int, ...], dim: int) -> Iterator[tuple[tuple[slice, ...], ndarray]]:
     """Parts of an index in order, and `linear` of each: positions of a whole index take more memory than the result."""
     steps = contiguous(shape)
-    for part in nested(index.shape, 1, STRIP):
+    for part in row_major_blocks(index.shape, 1, STRIP):
         start = sum(s.start * step for d, (s, step) in enumerate(zip(part, steps)) if d != dim)
         places = linear(index[part], shape, dim)
         yield part, places + start if start else places

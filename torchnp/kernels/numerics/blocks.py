@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def pieces(n: int) -> Iterator[slice]:
     return blocks(n, piece(n) if n >= LARGE else max(n, 1))
 
 
-def nested(sizes: Sequence[int], item: int, budget: int) -> Iterator[tuple[slice, ...]]:
+def row_major_blocks(sizes: Sequence[int], item: int, budget: int) -> Iterator[tuple[slice, ...]]:
     """Slices of the first dimensions of an array for blocks of about ``budget`` bytes, with ``item`` bytes for an index.
 
     A block spans several indices of a dimension only if it has the later dimensions as a whole.
@@ -30,7 +31,7 @@ def nested(sizes: Sequence[int], item: int, budget: int) -> Iterator[tuple[slice
     for size in reversed(sizes):
         steps.append(max(min(some, size), 1))
         some = max(some // max(size, 1), 1)
-    return product(*(blocks(size, step) for size, step in zip(sizes, reversed(steps), strict=True)))
+    return itertools.product(*(blocks(size, step) for size, step in zip(sizes, reversed(steps), strict=True)))
 
 
 def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = STRIP) -> ndarray:
@@ -52,6 +53,35 @@ def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = 
 
     share(strips, pieces(x.size) if size >= STRIP else [slice(0, x.size)])
     return out
+
+
+def by_tiles(
+    function: Callable[..., Sequence[ndarray]], *operands: ndarray, outs: Sequence[ndarray] | None = None
+) -> tuple[ndarray, ...]:
+    """The results of an elementwise function that returns several arrays, tile by tile if these are large.
+
+    Operands broadcast; results have the first one's order of dimensions in memory, unless they are written to ``outs``.
+    """
+    shape = np.broadcast_shapes(*(x.shape for x in operands))
+    if outs is None and prod(shape) <= 2 * STRIP:
+        return tuple(function(*operands))
+    strides = np.broadcast_to(operands[0], shape).strides
+    order = sorted(range(len(shape)), key=lambda d: -strides[d])
+    seen = [x if x.size == 1 else np.broadcast_to(x, shape).transpose(order) for x in operands]
+    part = lambda tile: function(*(x if x.size == 1 else x[tile] for x in seen))
+    first, *others = row_major_blocks([shape[d] for d in order], 1, STRIP)
+    values = part(first)
+    if outs is None:
+        outs = [np.empty([shape[d] for d in order], v.dtype).transpose(np.argsort(order)) for v in values]
+    targets = [out.transpose(order) for out in outs]
+
+    def place(tile: tuple[slice, ...], values: Sequence[ndarray]) -> None:
+        for target, value in zip(targets, values, strict=True):
+            target[tile] = value
+
+    place(first, values)
+    share(lambda tile: place(tile, part(tile)), others)
+    return tuple(outs)
 
 
 def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:

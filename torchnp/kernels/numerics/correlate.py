@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp.kernels._spatial import Ints, add_taps, empty, in_format, out_sizes, pad, tap_slices, taps, windows
-from torchnp.kernels.numerics.blocks import nested
+from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
@@ -58,7 +58,7 @@ def _blocks(x: ndarray, w: ndarray, out: Ints, groups: int, copies: int) -> Iter
     """
     d = next((i for i, n in enumerate(out) if n > 1), 0)
     line = copies * math.prod(out) // out[d] * x.itemsize
-    for items, some, lines in nested((len(x), groups, out[d]), line, max(_BUDGET, w.nbytes)):
+    for items, some, lines in row_major_blocks((len(x), groups, out[d]), line, max(_BUDGET, w.nbytes)):
         yield _Block(items, some, lines, d + 2)
 
 
@@ -135,7 +135,7 @@ def correlate_input(
     y = y.reshape(n, groups, o // groups, *out)
     item = per_group * math.prod(kernel) * math.prod(out) * y.itemsize
     inner: Any = (..., *(slice(p, p + s) for p, s in zip(padding, sizes, strict=True)))
-    for items, some in nested((n, groups), item, _BUDGET) if x.size else ():
+    for items, some in row_major_blocks((n, groups), item, _BUDGET) if x.size else ():
         part, own = y[items, some], weight[some]
         total = np.zeros((*part.shape[:2], per_group, *padded), np.float16 if half else y.dtype)
         _spread(total, part, own, stride, dilation)
@@ -154,7 +154,7 @@ def _spread(x: ndarray, y: ndarray, w: ndarray, stride: Ints, dilation: Ints) ->
     else:
         order, sizes, steps = taps(kernel), out, (stride, dilation)
         w = w.transpose(0, 3, 2, 1)
-    for (at,) in nested((len(order),), x.itemsize * n * groups * c * math.prod(sizes), _BUDGET):
+    for (at,) in row_major_blocks((len(order),), x.itemsize * n * groups * c * math.prod(sizes), _BUDGET):
         if by_point:
             columns = np.matmul(rows[:, :, at], w)
         else:

@@ -233,3 +233,37 @@ def log_ndtr(x: ndarray) -> ndarray:
         return fma(-t, t, in_double(np.log, erfcx(-t) / real(2)))
 
     return piecewise(t, x < -1, left, lambda t: in_double(np.log1p, -erfc(t) / real(2)))
+
+
+# ---------------------------------------------------------------- the inverse
+
+# Wichura's AS241: erfinv(x) = x * R(0.180625 - x * x / 4) / sqrt(8) up to |x| = 0.85, and R(r - 1.6) / sqrt(2) beyond, where
+# r * r = -log((1 - |x|) / 2), as far as float32 goes; highest degree first.
+_CENTRE_P = (2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
+    1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080)  # fmt: skip
+_CENTRE_Q = (5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
+    5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0)  # fmt: skip
+_OUTER_P = (7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258,
+    3.64784832476320460504, 5.76949722146069140550, 4.63033784615654529590, 1.42343711074968357734)  # fmt: skip
+_OUTER_Q = (1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1,
+    6.89767334985100004550e-1, 1.67638483018380384940, 2.05319162663775882187, 1.0)  # fmt: skip
+
+
+def erfinv(x: ndarray) -> ndarray:
+    """The inverse of erf: SciPy's for float64, whose sign of zero is lost; rounded from double for float32."""
+    if x.dtype != np.float32:
+        return np.where(x == 0, x, scipy_special("erfinv")(x))
+
+    def near(x: ndarray) -> ndarray:
+        return x * ratio(0.180625 - 0.25 * (x * x), _CENTRE_P, _CENTRE_Q) * 0.5
+
+    def far(x: ndarray) -> ndarray:
+        size = np.abs(x)
+        value = ratio(np.sqrt(-np.log(0.5 * (1 - size))) - 1.6, _OUTER_P, _OUTER_Q)
+        return np.copysign(np.where(size == 1, np.inf, value), x)
+
+    def chain(part: ndarray, out: ndarray) -> None:
+        wide = part.astype(np.float64)
+        out[...] = piecewise(wide, np.abs(wide) <= 0.85, near, far) * 0.7071067811865476
+
+    return in_strips(chain, np.asarray(x), _TILE)

@@ -20,6 +20,7 @@ from torchnp.thresholds import Threshold
 ndarray = np.ndarray
 STRIP: Threshold = 1 << 16  # elements: all steps find their operands in cache
 _FEW: Threshold = 1 << 12  # elements
+_TILE: Threshold = 1 << 13  # float64 elements: some twenty arrays of the exact steps stay in cache
 _DOUBLE = np.dtype(np.float64)
 
 
@@ -90,6 +91,18 @@ def _in_strips(a: ndarray, c: ndarray, b: ndarray) -> ndarray:
 
 
 def _fma64(a: Any, b: Any, c: Any) -> ndarray:
+    given = [np.asarray(v) for v in (a, b, c)]
+    size = max(v.size for v in given)
+    if size <= _TILE or not all(v.size == 1 or (v.size == size and v.flags.c_contiguous) for v in given):
+        return _exactly(a, b, c)
+    out = np.empty(np.broadcast_shapes(*(v.shape for v in given)))
+    flat, target = [v.reshape(-1) for v in given], out.reshape(-1)
+    for part in within(slice(0, size), _TILE):
+        target[part] = _exactly(*(v if v.size == 1 else v[part] for v in flat))
+    return out
+
+
+def _exactly(a: Any, b: Any, c: Any) -> ndarray:
     product, low = two_product(a, b)
     total, lost = two_sum(product, c)
     lost += low

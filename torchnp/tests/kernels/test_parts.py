@@ -10,7 +10,7 @@ import torch
 
 from torchnp import table
 from torchnp.kernels import sort
-from torchnp.kernels.numerics.blocks import STRIP, nested
+from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 
 RNG = np.random.default_rng(7)
 SHAPES = [(3, 40, 5), (700, 101), (101, 700), (2, STRIP + 3), (STRIP + 1,)]
@@ -20,7 +20,7 @@ SHAPES = [(3, 40, 5), (700, 101), (101, 700), (2, STRIP + 3), (STRIP + 1,)]
 @pytest.mark.parametrize("size", [1, 4, 33, 1000])
 def test_parts_are_all_elements_in_order(shape, size):
     x = np.arange(math.prod(shape)).reshape(shape)
-    parts = [x[part] for part in nested(shape, 1, size)]
+    parts = [x[part] for part in row_major_blocks(shape, 1, size)]
     assert np.array_equal(np.concatenate([np.empty(0, int), *map(np.ravel, parts)]), x.reshape(-1))
     assert all(np.size(part) <= size for part in parts)
 
