@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,16 @@ def pad(x: ndarray, before: Ints, after: Ints, value: float = 0) -> ndarray:
     inner: Any = (..., *(slice(max(b, 0), max(b, 0) + s) for s, b in zip(part.shape[-n:], before, strict=True)))
     out[inner] = part
     return out
+
+
+def blocks(shape: Ints, most: int) -> Iterator[tuple[slice, ...]]:
+    """Split an array into blocks of at most so many elements, in row-major order; each is one run of elements."""
+    axis = next((d for d in range(len(shape) - 1) if math.prod(shape[d + 1 :]) <= most), len(shape) - 1)
+    step = max(most // math.prod(shape[axis + 1 :]), 1)
+    for place in np.ndindex(*shape[:axis]):
+        for start in range(0, shape[axis], step):
+            last = slice(start, min(start + step, shape[axis]))
+            yield (*(slice(i, i + 1) for i in place), last, *(slice(0, n) for n in shape[axis + 1 :]))
 
 
 def out_sizes(sizes: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels import ranges
 from torchnp.kernels._memory import check_size, memory_order
-from torchnp.kernels._spatial import Ints
+from torchnp.kernels._spatial import Ints, blocks
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.products import product
 from torchnp.kernels.numerics.vector_tails import SCALAR, VECTOR, Loop
@@ -198,15 +198,10 @@ _POINTS = 1 << 10  # points of a block, however many channels there are
 Block = tuple[slice, ...]
 
 
-def blocks(shape: Ints, channels: int, mode: int) -> Iterator[Block]:
-    """Split (N, *P) points into blocks, in row-major order: several images each, or a part of one image."""
-    neighbours = (2, 1, 4)[mode] ** (len(shape) - 1)
-    most = max(_BLOCK // (channels * neighbours), _POINTS)
-    axis = next((d for d in range(len(shape) - 1) if math.prod(shape[d + 1 :]) <= most), len(shape) - 1)
-    step = max(most // math.prod(shape[axis + 1 :]), 1)
-    for place in np.ndindex(*shape[:axis]):
-        for start in range(0, shape[axis], step):
-            yield (*(slice(i, i + 1) for i in place), slice(start, min(start + step, shape[axis])))
+def blocks_of(grid: ndarray, channels: int, mode: int) -> Iterator[Block]:
+    """Split the (N, *P) points of a grid into blocks, in row-major order: several images each, or a part of one."""
+    neighbours = (2, 1, 4)[mode] ** grid.shape[-1]
+    return blocks(grid.shape[:-1], max(_BLOCK // (channels * neighbours), _POINTS))
 
 
 def part_of(x: ndarray, block: Block) -> ndarray:
@@ -214,19 +209,19 @@ def part_of(x: ndarray, block: Block) -> ndarray:
     return x[(block[0], slice(None), *block[1:])].swapaxes(0, 1)
 
 
-class Memory(NamedTuple):
+class ImageMemory(NamedTuple):
     """The elements of (N, C, *S) images in the order of memory, and the strides there, in elements."""
 
     flat: ndarray
     strides: tuple[int, ...]
 
 
-def memory_of(x: ndarray) -> Memory:
-    """The `Memory` of an array, which is copied only if it is not dense."""
+def memory_of(x: ndarray) -> ImageMemory:
+    """The `ImageMemory` of an array, which is copied only if it is not dense."""
     order = memory_order(x) or tuple(range(x.ndim))
     turned = x.transpose(order)
     steps = {axis: math.prod(turned.shape[i + 1 :]) for i, axis in enumerate(order)}
-    return Memory(turned.reshape(-1), tuple(steps[axis] for axis in range(x.ndim)))
+    return ImageMemory(turned.reshape(-1), tuple(steps[axis] for axis in range(x.ndim)))
 
 
 def places_of(taps: list[list[Tap]], block: Block, channels: int, strides: Ints) -> Iterator[ndarray]:
@@ -239,7 +234,9 @@ def places_of(taps: list[list[Tap]], block: Block, channels: int, strides: Ints)
         yield planes + reduce(np.add, places)
 
 
-def values_of(images: Memory, taps: list[list[Tap]], block: Block, channels: int, dtype: np.dtype) -> Iterator[ndarray]:
+def values_of(
+    images: ImageMemory, taps: list[list[Tap]], block: Block, channels: int, dtype: np.dtype
+) -> Iterator[ndarray]:
     """(C, points) values for each neighbour of a block's points; zeros outside."""
     for near, places in zip(itertools.product(*taps), places_of(taps, block, channels, images.strides), strict=True):
         yield masked(dt.cast(images.flat.take(places, mode="clip"), dtype), mask_of(near))
@@ -271,7 +268,7 @@ def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corner
     sizes, (n, c) = input.shape[2:], input.shape[:2]
     inner, images = inner_dtype(input.dtype, mode, len(sizes)), memory_of(input)
     y = np.empty((n, c, *grid.shape[1:-1]), input.dtype)
-    for block in blocks(grid.shape[:-1], c, mode):
+    for block in blocks_of(grid, c, mode):
         points = dt.cast(grid[block].reshape(-1, len(sizes)), inner)
         taps, _ = taps_of(points, sizes, mode, padding, align_corners, loop)
         mean = _mean(values_of(images, taps, block, c, inner), taps, mode, loop)

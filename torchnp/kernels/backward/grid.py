@@ -19,7 +19,7 @@ from torchnp.kernels.grid import (
     NEAREST,
     Near,
     Tap,
-    blocks,
+    blocks_of,
     check_grid,
     inner_dtype,
     mask_of,
@@ -51,7 +51,7 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     images, total, channels = memory_of(input), memory_of(of_input), input.shape[1]
     # torch uses the forward's coordinates for vectors of nearest elements, and for cubic interpolation
     taken = loop if mode == BICUBIC or (mode == NEAREST and loop.vector) else loop.backward
-    for block in blocks(grid.shape[:-1], channels, mode):
+    for block in blocks_of(grid, channels, mode):
         points = dt.cast(grid[block].reshape(-1, n), inner)
         g = dt.cast(part_of(grad, block).reshape(channels, -1), inner)
         taps, steps = taps_of(points, sizes, mode, padding, align_corners, taken)
