@@ -63,7 +63,7 @@ def pad(x: ndarray, before: Ints, after: Ints, value: float = 0) -> ndarray:
 def blocks(shape: Ints, most: int) -> Iterator[tuple[slice, ...]]:
     """Split an array into blocks of at most so many elements, in row-major order; each is one run of elements."""
     axis = next((d for d in range(len(shape) - 1) if math.prod(shape[d + 1 :]) <= most), len(shape) - 1)
-    step = max(most // math.prod(shape[axis + 1 :]), 1)
+    step = max(most // max(math.prod(shape[axis + 1 :]), 1), 1)
     for place in np.ndindex(*shape[:axis]):
         for start in range(0, shape[axis], step):
             last = slice(start, min(start + step, shape[axis]))

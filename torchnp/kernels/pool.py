@@ -14,7 +14,7 @@ from torchnp.core.errors import expected_true, shape_text
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
-from torchnp.kernels._spatial import Ints, code_for, in_format, is_channels_last, pad, tap_slices, taps
+from torchnp.kernels._spatial import Ints, blocks, code_for, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.vector_tails import VECTOR
 from torchnp.kernels.view import unsqueeze
@@ -404,6 +404,8 @@ def avg_pool1d(self, kernel_size, stride=(), padding=(0,), ceil_mode=False, coun
 
 # ---------------------------------------------------------------- unpooling of maxima
 
+STRIP = 1 << 14  # elements that are written at once
+
 
 def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: int) -> ndarray:
     exactly = ("two elements (height, width)", "three elements (depth, height, width)")[n - 2]
@@ -422,13 +424,16 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
     check_filled(x, f"max_unpooling{n}d_forward_out_cpu(): Expected input", "got ", end=".")
     require(code_for("max_unpool2d", x) if n == 2 else "max_unpool3d", x.dtype, dt.FLOATS)
     planes, plane = math.prod(x.shape[:-n]), math.prod(output_size)
-    flat = indices.reshape(planes, math.prod(indices.shape[-n:]))
-    wrong = (flat < 0) | (flat >= plane)
-    if wrong.any():
-        size = "x".join(map(str, output_size))
-        raise RuntimeError(f"Found an invalid max index: {flat[wrong][0]} (output volumes are of size {size})")
-    out = np.zeros(planes * plane, x.dtype)
-    out[(flat + np.arange(planes)[:, None] * plane).reshape(-1)] = np.ascontiguousarray(x).reshape(-1)
+    within = indices.reshape(planes, math.prod(indices.shape[-n:]))
+    values, out = x.reshape(within.shape), np.zeros(planes * max(plane, 0), x.dtype)
+    for lines, part in blocks(within.shape, STRIP):
+        flat = within[lines, part]
+        wrong = flat.view(np.uint64) >= max(plane, 0)  # negative ones too
+        if wrong.any():
+            size = "x".join(map(str, output_size))
+            raise RuntimeError(f"Found an invalid max index: {flat[wrong][0]} (output volumes are of size {size})")
+        flat = flat + np.arange(lines.start, lines.stop)[:, None] * plane
+        out[flat.reshape(-1)] = values[lines, part].reshape(-1)
     return result(out.reshape(*x.shape[:-n], *output_size), x, n)
 
 

@@ -11,9 +11,10 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_filled, check_shape, check_type, require
 from torchnp.core.errors import shape_text
 from torchnp.core.python_scalars import each
-from torchnp.kernels._spatial import Ints, code_for
+from torchnp.kernels._spatial import Ints, blocks, code_for
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.pool import (
+    STRIP,
     check_average,
     check_lengths,
     check_ndim,
@@ -38,20 +39,20 @@ def _same_dtype(x: ndarray, grad: ndarray, what: str, expected: str = "expected"
 
 
 def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int) -> ndarray:
-    """Add each gradient at its index in its plane (the last ``n`` dimensions), rounding every sum as torch."""
+    """Add each gradient at its index in its plane (the last ``n`` dimensions), rounding every sum as torch.
+
+    Where an index is outside its plane, torch writes outside too; here 0 is added, which keeps all bits of a sum.
+    """
     plane, planes = math.prod(shape[-n:]), math.prod(shape[:-n])
     within = indices.reshape(planes, math.prod(indices.shape[-n:]))
-    flat = (within + np.arange(planes)[:, None] * plane).reshape(-1)
-    values = np.ascontiguousarray(grad).reshape(-1) + grad.dtype.type(0)  # sums start at 0, so -0 alone gives 0
-    if within.size and (within.min() < 0 or within.max() >= plane):  # torch writes these outside the plane
-        inside = ((within >= 0) & (within < plane)).reshape(-1)
-        flat, values = flat[inside], values[inside]
-    out, hit = np.zeros(planes * plane, grad.dtype), np.zeros(planes * plane, np.bool_)
-    out[flat], hit[flat] = values, True
-    if np.count_nonzero(hit) < len(flat):
-        out[...] = 0
-        np.add.at(out, flat, values)
-    return out.reshape(shape)
+    values, out = grad.reshape(within.shape), np.zeros(shape, grad.dtype)
+    for lines, part in blocks(within.shape if plane else (0, 0), STRIP):
+        at = within[lines, part]
+        inside = np.minimum(np.maximum(at, 0), plane - 1)
+        share = np.where(inside == at, values[lines, part], grad.dtype.type(0))
+        inside += np.arange(lines.start, lines.stop)[:, None] * plane
+        np.add.at(out.reshape(-1), inside.reshape(-1), share.reshape(-1))
+    return out
 
 
 def max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices, *, n):

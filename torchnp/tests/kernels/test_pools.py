@@ -31,3 +31,25 @@ def test_adaptive_averages_bit_for_bit(shape, out, last, dtype):
         x = x.contiguous(memory_format=torch.channels_last if n == 2 else torch.channels_last_3d)
     mine = torchnp.table[f"aten::{name}"](to_numpy(x), out)
     np.testing.assert_array_equal(mine.astype(np.float64), to_numpy(theirs).astype(np.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape, size", [((2, 3, 4, 5), (3, 3)), ((3000, 2, 2, 2), (3, 2)), ((1, 2, 130, 131), (7, 9))])
+def test_scattering_into_planes(shape, size, dtype):
+    """The last of many values at an index counts, and all gradients are added, over blocks of planes or parts of one."""
+    random = torch.Generator().manual_seed(4)
+    x = torch.randn(shape, generator=random).to(dtype)
+    indices = torch.randint(0, size[0] * size[1], shape, generator=random)
+    image = torch.zeros((*shape[:2], *size), dtype=dtype)
+    calls = [("max_unpool2d", (x, indices, size)), ("adaptive_max_pool2d_backward", (x, image, indices))]
+    for name, args in calls:
+        theirs = getattr(torch.ops.aten, name)(*args)
+        mine = torchnp.table[f"aten::{name}"](*(to_numpy(a) if isinstance(a, torch.Tensor) else a for a in args))
+        np.testing.assert_array_equal(mine.astype(np.float64), to_numpy(theirs).astype(np.float64))
+
+
+def test_unpooling_refuses_the_first_wrong_index():
+    x, indices = np.zeros((1, 2, 130, 131), np.float32), np.zeros((1, 2, 130, 131), np.int64)
+    indices[0, 1, 100, 5], indices[0, 1, 120, 5] = -7, 99
+    with pytest.raises(RuntimeError, match="Found an invalid max index: -7"):
+        torchnp.table["aten::max_unpool2d"](x, indices, [3, 3])
