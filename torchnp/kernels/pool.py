@@ -14,7 +14,7 @@ from torchnp.core.errors import expected_true, shape_text
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
-from torchnp.kernels._spatial import Ints, blocks, code_for, in_format, is_channels_last, pad, tap_slices, taps
+from torchnp.kernels._spatial import Ints, blocks, code_for, empty, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.vector_tails import VECTOR
 from torchnp.kernels.view import unsqueeze
@@ -335,6 +335,8 @@ def max_pool1d_with_indices(self, kernel_size, stride=(), padding=(0,), dilation
 
 # ---------------------------------------------------------------- average
 
+_WHOLE = 1 << 16  # elements of whole planes that are averaged at once
+
 
 @functools.lru_cache(maxsize=256)
 def divisors(w: PoolWindows, count_include_pad: bool, divisor_override: int | None) -> ndarray | int:
@@ -369,18 +371,27 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
         raise RuntimeError("divisor must be not zero")
     w = windows(x, n, name, kernel, stride, padding, (1,), ceil_mode)
     check_average(x, n, "")
-    total = padded(dt.cast(x, dt.opmath(x.dtype)), w, 0)
-    for d in range(n):  # one dimension after the other: the sum of sums costs fewer additions
+    by, last = divisors(w, count_include_pad, divisor_override), n == 2 and is_channels_last(x)
+    mean = empty((*x.shape[:-n], *w.out), x.dtype, last)
+    for block in blocks(x.shape[:1] if last else x.shape[:-n], max(_WHOLE // math.prod(w.sizes), 1)):
+        total = _window_sums(dt.cast(x[block], dt.opmath(x.dtype)), w, n)
+        # torch's sums start at 0, so that windows of -0 give 0; unless channels-last, it also adds the quotients to 0.
+        zero = total.dtype.type(0)
+        mean[block] = dt.cast(divide(total + zero, by) if last else divide(total, by) + zero, x.dtype)
+    return result(mean, x, n)
+
+
+def _window_sums(x: ndarray, w: PoolWindows, n: int) -> ndarray:
+    """Sums over windows, one dimension after the other: the sum of sums costs fewer additions."""
+    total = padded(x, w, 0)
+    for d in range(n):
         axis = total.ndim - n + d
         reach, step = (w.out[d] - 1) * w.stride[d] + 1, w.stride[d]
         views = [total[(*(slice(None),) * axis, slice(i, i + reach, step))] for i in range(w.kernel[d])]
         total = views[0] if len(views) == 1 else views[0] + views[1]
         for view in views[2:]:
             total += view
-    # torch's sums start at 0, so that windows of -0 give 0; unless channels-last, it also adds the quotients to 0.
-    zero, by = total.dtype.type(0), divisors(w, count_include_pad, divisor_override)
-    mean = divide(total + zero, by) if n == 2 and is_channels_last(x) else divide(total, by) + zero
-    return result(dt.cast(mean, x.dtype), x, n)
+    return total
 
 
 def check_average(x: ndarray, n: int, suffix: str) -> None:

@@ -77,6 +77,9 @@ max_pool2d_with_indices_backward, _ = rows(
 )
 
 
+_WHOLE = 1 << 16  # elements of whole planes whose averages are taken apart at once
+
+
 def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, *, n):
     check_lengths(n, f"avg_pool{n}d", kernel, stride, padding)
     check(divisor_override != 0, "divisor must be not zero")
@@ -89,13 +92,17 @@ def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad
     check_shape(grad, shape)  # torch does not check the batch, and reads memory beyond a smaller one
     check_average(grad if n == 2 else x, n, "_backward")
     check_type(x.dtype, grad)
-    share = divide(dt.cast(grad, dt.opmath(grad.dtype)), by)
     after, taps = places(w)
-    total = np.zeros((*x.shape[:-n], *map(sum, zip(w.padding, w.sizes, after, strict=True))), share.dtype)
-    for tap in taps:
-        total[tap] += share
+    padded = tuple(map(sum, zip(w.padding, w.sizes, after, strict=True)))
     inner: tuple[Any, ...] = (..., *(slice(p, p + s) for p, s in zip(w.padding, w.sizes, strict=True)))
-    return result(dt.cast(total[inner], x.dtype), x, n)
+    out = np.empty(x.shape, x.dtype)
+    for block in blocks(x.shape[:-n], max(_WHOLE // math.prod(padded), 1)):
+        share = divide(dt.cast(grad[block], dt.opmath(grad.dtype)), by)
+        total = np.zeros((*share.shape[:-n], *padded), share.dtype)
+        for tap in taps:
+            total[tap] += share
+        out[block] = dt.cast(total[inner], x.dtype)
+    return result(out, x, n)
 
 
 rows("avg_pool2d_backward avg_pool3d_backward", _avg_backward, _SHARED)

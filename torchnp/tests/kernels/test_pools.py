@@ -53,3 +53,21 @@ def test_unpooling_refuses_the_first_wrong_index():
     indices[0, 1, 100, 5], indices[0, 1, 120, 5] = -7, 99
     with pytest.raises(RuntimeError, match="Found an invalid max index: -7"):
         torchnp.table["aten::max_unpool2d"](x, indices, [3, 3])
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels last"])
+@pytest.mark.parametrize("shape", [(2, 3, 7, 9), (1500, 3, 6, 6), (1, 3, 260, 259)])
+def test_blocks_of_planes_change_no_average(monkeypatch, shape, last):
+    x = np.random.default_rng(1).standard_normal(shape, np.float32)
+    if last:
+        x = np.moveaxis(np.moveaxis(x, 1, -1).copy(), -1, 1)
+    window, table = ([3, 2], [2, 2], [1, 1], True, False), torchnp.table
+    found = []
+    for size in (1 << 16, 1 << 30):
+        monkeypatch.setattr("torchnp.kernels.pool._WHOLE", size)
+        monkeypatch.setattr("torchnp.kernels.backward.pool._WHOLE", size)
+        mean = table["aten::avg_pool2d"](x, *window)
+        found.append((mean, table["aten::avg_pool2d_backward"](mean, x, *window, None)))
+    for a, b in zip(*found, strict=True):
+        assert a.strides == b.strides
+        np.testing.assert_array_equal(a, b)
