@@ -335,7 +335,7 @@ def max_pool1d_with_indices(self, kernel_size, stride=(), padding=(0,), dilation
 
 # ---------------------------------------------------------------- average
 
-_WHOLE = 1 << 16  # elements of whole planes that are averaged at once
+_WHOLE = 1 << 17  # elements of whole planes that are averaged at once
 
 
 @functools.lru_cache(maxsize=256)
@@ -373,7 +373,8 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
     check_average(x, n, "")
     by, last = divisors(w, count_include_pad, divisor_override), n == 2 and is_channels_last(x)
     mean = empty((*x.shape[:-n], *w.out), x.dtype, last)
-    for block in blocks(x.shape[:1] if last else x.shape[:-n], max(_WHOLE // math.prod(w.sizes), 1)):
+    lead = 1 if last else x.ndim - n
+    for block in blocks(x.shape[:lead], max(_WHOLE // max(math.prod(x.shape[lead:]), 1), 1)):
         total = _window_sums(dt.cast(x[block], dt.opmath(x.dtype)), w, n)
         # torch's sums start at 0, so that windows of -0 give 0; unless channels-last, it also adds the quotients to 0.
         zero = total.dtype.type(0)
