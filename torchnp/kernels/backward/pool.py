@@ -11,7 +11,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_filled, check_shape, check_type, require
 from torchnp.core.errors import shape_text
 from torchnp.core.python_scalars import each
-from torchnp.kernels._spatial import Ints, blocks, code_for
+from torchnp.kernels._spatial import Ints, blocks, code_for, empty, is_channels_last
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.pool import (
     STRIP,
@@ -95,10 +95,12 @@ def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad
     after, taps = places(w)
     padded = tuple(map(sum, zip(w.padding, w.sizes, after, strict=True)))
     inner: tuple[Any, ...] = (..., *(slice(p, p + s) for p, s in zip(w.padding, w.sizes, strict=True)))
-    out = np.empty(x.shape, x.dtype)
-    for block in blocks(x.shape[:-n], max(_WHOLE // math.prod(padded), 1)):
+    last = n == 2 and is_channels_last(x)
+    lead, out = 1 if last else x.ndim - n, empty(x.shape, x.dtype, last)
+    for block in blocks(x.shape[:lead], max(_WHOLE // math.prod((*x.shape[lead:-n], *padded)), 1)):
         share = divide(dt.cast(grad[block], dt.opmath(grad.dtype)), by)
-        total = np.zeros((*share.shape[:-n], *padded), share.dtype)
+        total = empty((*share.shape[:-n], *padded), share.dtype, last)
+        total[...] = 0
         for tap in taps:
             total[tap] += share
         out[block] = dt.cast(total[inner], x.dtype)
