@@ -63,7 +63,7 @@ def _adaptive_avg(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     if x.shape[-n:] == tuple(output_size):
         return result(x + x.dtype.type(0), x, n)  # sums start at 0, which leaves no -0
     wide = dt.opmath(x.dtype) if n == 2 else x.dtype  # for volumes each sum is rounded
-    if not is_channels_last(x):
+    if x.ndim < n + 2 or 0 in (*x.shape, *output_size) or not is_channels_last(x):
         return result(_bin_means(x, x.ndim - n, output_size, wide), x, n)
     return result(np.moveaxis(_bin_means(np.moveaxis(x, 1, -1), 1, output_size, wide), -1, 1), x, n)
 
