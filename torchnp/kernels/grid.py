@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -17,11 +17,13 @@ from torchnp.core.errors import batch2_mismatch, invalid_view, not_implemented, 
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels import ranges
-from torchnp.kernels._memory import check_size
+from torchnp.kernels._memory import check_size, memory_order
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels._table_rows import rows
+from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.numerics.products import product
 from torchnp.kernels.numerics.vector_tails import SCALAR, VECTOR, Loop
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -60,74 +62,49 @@ def reflect(at: ndarray, size: int, align_corners: bool, loop: Loop) -> tuple[nd
     return np.where(even, extra + start, span - extra + start), np.where(even, sign, -sign)
 
 
-def bounded(at: ndarray, size: int, padding: int, align_corners: bool, loop: Loop) -> tuple[ndarray, ndarray]:
-    """Apply the padding mode to coordinates; also return the derivative with respect to the input coordinates.
+def bounded(at: ndarray, size: int, padding: int, align_corners: bool, loop: Loop) -> tuple[ndarray, Any]:
+    """Apply the padding mode to coordinates; for a gradient, also return the derivative with respect to them.
 
     Outside the image the derivative is 0: in torch's scalar loops a product, with the sign of the reflection; in its
     vector loops unsigned. NaN becomes the first element in vector loops and the last in scalar ones; in the gradient
     it stays NaN.
     """
-    slope = np.ones_like(at)
+    slope: Any = at.dtype.type(1)
     if padding == REFLECTION:
         at, slope = reflect(at, size, align_corners, loop)
     if padding in (BORDER, REFLECTION):
-        inside = ~((at <= 0) | (at >= size - 1))
-        slope = np.where(inside, slope, 0) if loop.vector and loop.gradient else slope * inside
+        if loop.gradient:
+            inside = ~((at <= 0) | (at >= size - 1))
+            slope = np.where(inside, slope, 0) if loop.vector else slope * inside
         at = np.minimum(np.maximum(at, 0), size - 1)  # np.clip widens bfloat16
         if not loop.gradient:
             at = np.where(np.isnan(at), at.dtype.type(0 if loop.vector else size - 1), at)
     return at, slope
 
 
-class Axis(NamedTuple):
-    """One dimension: coordinates in the image, and their derivative with respect to the grid."""
-
-    at: ndarray
-    slope: ndarray
-    size: int
+# ---------------------------------------------------------------- neighbours
 
 
-def axes_of(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, loop: Loop) -> list[Axis]:
-    """The `Axis` of each dimension; a grid's coordinates come in reverse order, x (the width) first."""
-    found = []
-    for d, size in enumerate(sizes):
-        at = unnormalize(grid, d, size, align_corners)
-        at, slope = bounded(at, size, padding, align_corners, loop)
-        step = (size - 1) / 2 if align_corners else size / 2
-        found.append(Axis(at, grid.dtype.type(step) * slope, size))
-    return found
+class Tap(NamedTuple):
+    """A neighbour of each point along one dimension: its place, whether that is inside, its weight, the weight's slope.
+
+    For a place outside stands the nearest one inside. The mask has all bits set inside, and none outside.
+    """
+
+    place: ndarray
+    mask: ndarray
+    weight: ndarray
+    slope: Any
 
 
-# ---------------------------------------------------------------- corners
+Near = tuple[Tap, ...]  # a neighbour: one tap of each dimension
 
 
-@dataclass(frozen=True)
-class Corner:
-    """One neighbour of each point: flat index, weight, and the weight's slopes by dimension, both as factors."""
-
-    index: ndarray
-    inside: ndarray
-    weight: list[ndarray]
-    slopes: list[list[ndarray]]
-
-
-def corners(axes: list[Axis], loop: Loop) -> Iterator[Corner]:
-    """The neighbours of each point for linear interpolation; in vector loops a dimension's two weights sum to 1."""
-    lows = [np.floor(a.at) for a in axes]
-    starts = [_whole(low, len(axes)) for low in lows]
-    for bits in np.ndindex(*[2] * len(axes)):
-        places, weights, signs = [], [], []
-        for a, low, start, bit in zip(axes, lows, starts, bits, strict=True):
-            places.append(start + start.dtype.type(bit))
-            over = a.at - low
-            weights.append(over if bit else 1 - over if loop.vector else low + 1 - a.at)
-            signs.append(1 if bit else -1)
-        slopes = []
-        for d, sign in enumerate(signs):
-            first, *others = [w for i, w in enumerate(weights) if i != d][::-1]
-            slopes.append([sign * first, *others])
-        # Multiply x first, as torch does: each product is rounded.
-        yield Corner(*_flat(places, [a.size for a in axes]), [reduce(np.multiply, weights[::-1])], slopes)
+def _tap(place: ndarray, size: int, weight: ndarray, slope: Any) -> Tap:
+    wide = place.astype(np.int64) if place.dtype.kind == "i" else dt.cast(place, dt.opmath(place.dtype))
+    inside = np.fmin(np.fmax(wide, 0), size - 1)
+    mask = np.negative((inside == wide).astype(f"u{place.itemsize}"))
+    return Tap(inside.astype(np.int64), mask, weight, slope)
 
 
 def _whole(place: ndarray, n: int) -> ndarray:
@@ -142,20 +119,17 @@ def _whole(place: ndarray, n: int) -> ndarray:
     return np.where(np.abs(wide) < 2**31, wide, -(2.0**31)).astype(np.int64).astype(np.int16)
 
 
-def _flat(places: list[ndarray], sizes: Ints) -> tuple[ndarray, ndarray]:
-    """Flat indices of whole-numbered coordinates (any index outside the image), and a mask of those inside."""
-    inside = np.ones(places[0].shape, np.bool_)
-    index = np.zeros(places[0].shape, np.int64)
-    for p, size in zip(places, sizes, strict=True):
-        inside &= (p >= 0) & (p <= size - 1)
-        wide = p.astype(np.int64) if p.dtype.kind == "i" else dt.cast(p, dt.opmath(p.dtype))
-        index = index * size + np.fmin(np.fmax(wide, 0), size - 1).astype(np.int64)
-    return index, inside
-
-
-def nearest_corner(axes: list[Axis]) -> tuple[ndarray, ndarray]:
+def _nearest_taps(at: ndarray, size: int, n: int) -> list[Tap]:
     """The nearest element; halves round to even."""
-    return _flat([_whole(np.rint(a.at), len(axes)) for a in axes], [a.size for a in axes])
+    return [_tap(_whole(np.rint(at), n), size, at.dtype.type(1), 0)]
+
+
+def _linear_taps(at: ndarray, size: int, n: int, loop: Loop) -> list[Tap]:
+    """The elements before and after; in vector loops their weights sum to 1."""
+    low = np.floor(at)
+    first, over = _whole(low, n), at - low
+    under = 1 - over if loop.vector else low + 1 - at
+    return [_tap(first, size, under, -1), _tap(first + first.dtype.type(1), size, over, 1)]
 
 
 def cubic_near(x: ndarray, a: float) -> ndarray:
@@ -177,39 +151,97 @@ def cubic_weights(t: ndarray) -> tuple[list[ndarray], list[ndarray]]:
     return weights, [df[0], dn[0], -dn[1], -df[1]]
 
 
-def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, loop: Loop) -> Iterator[Corner]:
-    """The 16 or 64 neighbours of each point, a line of the last dimension after the other.
+def _cubic_taps(at: ndarray, size: int, n: int, padding: int, align_corners: bool, loop: Loop) -> list[Tap]:
+    """Two elements before and two after; the padding mode applies to each."""
+    low = np.floor(at)
+    places = [_whole(bounded(low + (i - 1), size, padding, align_corners, loop)[0], n) for i in range(4)]
+    return [_tap(p, size, w, s) for p, w, s in zip(places, *cubic_weights(at - low), strict=True)]
 
-    The padding mode applies to each. Weights are in the order of the grid's coordinates, x first; so are the factors
-    of slopes in volumes. In images torch multiplies by the changing weight first.
-    """
-    n, places, weights, changes = len(sizes), [], [], []
+
+def taps_of(
+    points: ndarray, sizes: Ints, mode: int, padding: int, align_corners: bool, loop: Loop
+) -> tuple[list[list[Tap]], list[Any]]:
+    """The taps of some points in each dimension, and how far they move when the point's coordinate moves by one."""
+    n, found, steps = len(sizes), [], []
     for d, size in enumerate(sizes):
-        at = unnormalize(grid, d, size, align_corners)
-        low = np.floor(at)
-        places.append([_whole(bounded(low + (i - 1), size, padding, align_corners, loop)[0], n) for i in range(4)])
-        w, change = cubic_weights(at - low)
-        weights.append(w)
-        changes.append(change)
-    for taps in np.ndindex(*[4] * n):
-        of = [w[i] for w, i in zip(weights, taps, strict=True)]
-        slopes = [[changes[o][taps[o]] if o == d else of[o] for o in reversed(range(n))] for d in range(n)]
-        if n == 2:
-            slopes[0].reverse()
-        yield Corner(*_flat([p[i] for p, i in zip(places, taps, strict=True)], sizes), of[::-1], slopes)
+        at = unnormalize(points, d, size, align_corners)
+        step = points.dtype.type((size - 1) / 2 if align_corners else size / 2)
+        if mode == BICUBIC:
+            found.append(_cubic_taps(at, size, n, padding, align_corners, loop))
+        else:
+            at, slope = bounded(at, size, padding, align_corners, loop)
+            found.append(_nearest_taps(at, size, n) if mode == NEAREST else _linear_taps(at, size, n, loop))
+            step = step * slope
+        steps.append(step)
+    return found, steps
 
 
-def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
-    """(N, C, *P) values of (N, C, S) at (N, *P) indices; zeros outside."""
-    n, c = x.shape[:2]
-    flat = index.reshape(n, math.prod(index.shape[1:]))
-    values = np.empty((n, c, flat.shape[1]), x.dtype)
-    for one, at, out in zip(x, flat, values):
-        np.take(one, at, 1, out, "clip")
-    bits = np.dtype(f"u{x.itemsize}")  # by bits: values where a mask is true are slow to set
-    every = np.negative(inside.reshape(n, 1, -1).astype(bits))
-    np.bitwise_and(values.view(bits), every, values.view(bits))
-    return values.reshape(n, c, *index.shape[1:])
+def weight_of(near: Near) -> ndarray:
+    """The weight of a neighbour; x first, as torch multiplies: each product is rounded."""
+    return reduce(np.multiply, (tap.weight for tap in near[::-1]))
+
+
+def mask_of(near: Near) -> ndarray:
+    """Which neighbours are in the image: all bits set, or none."""
+    return reduce(np.bitwise_and, (tap.mask for tap in near))
+
+
+def masked(values: ndarray, mask: ndarray) -> ndarray:
+    """Set values outside to 0, in place: by bits, as they may be NaN."""
+    of_values = values.view(mask.dtype)
+    np.bitwise_and(of_values, mask, of_values)
+    return values
+
+
+# ---------------------------------------------------------------- blocks of points
+
+_BLOCK: Threshold = 1 << 16  # neighbours of a block's points, in all channels
+_POINTS: Threshold = 1 << 10  # points of a block, however many channels there are
+Block = tuple[slice, ...]
+
+
+def blocks_of(grid: ndarray, channels: int, mode: int) -> Iterator[Block]:
+    """Split the (N, *P) points of a grid into blocks, in row-major order: several images each, or a part of one."""
+    neighbours = (2, 1, 4)[mode] ** grid.shape[-1]
+    return row_major_blocks(grid.shape[:-1], 1, max(_BLOCK // (channels * neighbours), _POINTS))
+
+
+def part_of(x: ndarray, block: Block) -> ndarray:
+    """The part of (N, C, *P) values in a block of (N, *P) points, channels first."""
+    return x[(block[0], slice(None), *block[1:])].swapaxes(0, 1)
+
+
+class ImageMemory(NamedTuple):
+    """The elements of (N, C, *S) images in the order of memory, and the strides there, in elements."""
+
+    flat: ndarray
+    strides: tuple[int, ...]
+
+
+def memory_of(x: ndarray) -> ImageMemory:
+    """The `ImageMemory` of an array, which is copied only if it is not dense."""
+    order = memory_order(x) or tuple(range(x.ndim))
+    turned = x.transpose(order)
+    steps = {axis: math.prod(turned.shape[i + 1 :]) for i, axis in enumerate(order)}
+    return ImageMemory(turned.reshape(-1), tuple(steps[axis] for axis in range(x.ndim)))
+
+
+def places_of(taps: list[list[Tap]], block: Block, channels: int, strides: Ints) -> Iterator[ndarray]:
+    """(C, points) places in memory, for each neighbour of a block's points."""
+    images, points = np.arange(block[0].start, block[0].stop), taps[0][0].place.size
+    images = np.repeat(images * strides[0], points // images.size)
+    planes = images + np.arange(channels)[:, None] * strides[1]
+    along = [[tap.place * step for tap in line] for line, step in zip(taps, strides[2:], strict=True)]
+    for places in itertools.product(*along):
+        yield planes + reduce(np.add, places)
+
+
+def values_of(
+    images: ImageMemory, taps: list[list[Tap]], block: Block, channels: int, dtype: np.dtype
+) -> Iterator[ndarray]:
+    """(C, points) values for each neighbour of a block's points; zeros outside."""
+    for near, places in zip(itertools.product(*taps), places_of(taps, block, channels, images.strides), strict=True):
+        yield masked(dt.cast(images.flat.take(places, mode="clip"), dtype), mask_of(near))
 
 
 def inner_dtype(dtype: np.dtype, mode: int, n: int) -> np.dtype:
@@ -235,28 +267,35 @@ def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
 
 def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corners: bool, loop: Loop) -> ndarray:
     # torch rounds every step to the image's dtype, even for half types, but for cubic interpolation of volumes.
-    sizes, out = input.shape[2:], input.dtype
-    input, grid = (dt.cast(v, inner_dtype(out, mode, len(sizes))) for v in (input, grid))
-    planes = input.reshape(*input.shape[:2], math.prod(sizes))
-    if mode == BICUBIC:
-        found = [*cubic_corners(grid, sizes, padding, align_corners, loop)]
-        values = [gather(planes, c.index, c.inside) for c in found]
-        if len(sizes) == 3:
-            shares = (v * (c.weight[2] * c.weight[1])[:, None] * c.weight[0][:, None] for v, c in zip(values, found))
-            return dt.cast(reduce(np.add, shares), out)
-        for d in range(2):  # each line first
-            weighted = [v * c.weight[d][:, None] for v, c in zip(values, found[:: 4**d], strict=True)]
-            values = [reduce(np.add, weighted[i : i + 4]) for i in range(0, len(weighted), 4)]
-        return values[0]
-    axes = axes_of(grid, sizes, padding, align_corners, loop)
-    if mode == NEAREST:
-        return gather(planes, *nearest_corner(axes))
-    y = np.zeros((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
-    for c in corners(axes, loop):
-        # A NaN or infinite point gives NaN in torch's vector loops, and is skipped in the others.
-        weight = c.weight[0] if loop.vector else np.where(c.inside, c.weight[0], 0)
-        y += gather(planes, c.index, c.inside) * weight[:, None]
+    sizes, (n, c) = input.shape[2:], input.shape[:2]
+    inner, images = inner_dtype(input.dtype, mode, len(sizes)), memory_of(input)
+    y = np.empty((n, c, *grid.shape[1:-1]), input.dtype)
+    for block in blocks_of(grid, c, mode):
+        points = dt.cast(grid[block].reshape(-1, len(sizes)), inner)
+        taps, _ = taps_of(points, sizes, mode, padding, align_corners, loop)
+        mean = _mean(values_of(images, taps, block, c, inner), taps, mode, loop)
+        part = part_of(y, block)
+        part[...] = dt.cast(mean, y.dtype).reshape(part.shape)
     return y
+
+
+def _mean(values: Iterator[ndarray], taps: list[list[Tap]], mode: int, loop: Loop) -> ndarray:
+    """The weighted sums of values at all neighbours, in the order of torch's loops."""
+    if mode == NEAREST:
+        return next(values)
+    if mode == BICUBIC and len(taps) == 2:  # each line first
+        lines = (reduce(np.add, (next(values) * x.weight for x in taps[1])) * y.weight for y in taps[0])
+        return reduce(np.add, lines)
+    pairs = zip(values, itertools.product(*taps), strict=True)
+    if mode == BICUBIC:
+        return reduce(np.add, (v * (z.weight * y.weight) * x.weight for v, (z, y, x) in pairs))
+    total: Any = 0
+    for v, near in pairs:
+        weight = weight_of(near)
+        # A NaN or infinite point gives NaN in torch's vector loops, and is skipped in the others.
+        v *= weight if loop.vector else masked(weight, mask_of(near))
+        total += v
+    return total
 
 
 def _sampler(input, grid, interpolation_mode, padding_mode, align_corners, *, n: int) -> ndarray:

@@ -14,8 +14,9 @@ from torchnp.core.errors import expected_true, shape_text
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
-from torchnp.kernels._spatial import Ints, code_for, in_format, is_channels_last, pad, tap_slices, taps
+from torchnp.kernels._spatial import Ints, code_for, empty, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.kernels._table_rows import rows
+from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.numerics.vector_tails import VECTOR
 from torchnp.kernels.view import unsqueeze
 from torchnp.layout.overlap import check_target
@@ -339,6 +340,8 @@ def max_pool1d_with_indices(self, kernel_size, stride=(), padding=(0,), dilation
 
 # ---------------------------------------------------------------- average
 
+_WHOLE: Threshold = 1 << 17  # elements of whole planes that are averaged at once
+
 
 @functools.lru_cache(maxsize=256)
 def divisors(w: PoolWindows, count_include_pad: bool, divisor_override: int | None) -> ndarray | int:
@@ -373,18 +376,28 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
         raise RuntimeError("divisor must be not zero")
     w = windows(x, n, name, kernel, stride, padding, (1,), ceil_mode)
     check_average(x, n, "")
-    total = padded(dt.cast(x, dt.opmath(x.dtype)), w, 0)
-    for d in range(n):  # one dimension after the other: the sum of sums costs fewer additions
+    by, last = divisors(w, count_include_pad, divisor_override), n == 2 and is_channels_last(x)
+    mean = empty((*x.shape[:-n], *w.out), x.dtype, last)
+    lead = 1 if last else x.ndim - n
+    for block in row_major_blocks(x.shape[:lead], 1, max(_WHOLE // max(math.prod(x.shape[lead:]), 1), 1)):
+        total = _window_sums(dt.cast(x[block], dt.opmath(x.dtype)), w, n)
+        # torch's sums start at 0, so that windows of -0 give 0; unless channels-last, it also adds the quotients to 0.
+        zero = total.dtype.type(0)
+        mean[block] = dt.cast(divide(total + zero, by) if last else divide(total, by) + zero, x.dtype)
+    return result(mean, x, n)
+
+
+def _window_sums(x: ndarray, w: PoolWindows, n: int) -> ndarray:
+    """Sums over windows, one dimension after the other: the sum of sums costs fewer additions."""
+    total = padded(x, w, 0)
+    for d in range(n):
         axis = total.ndim - n + d
         reach, step = (w.out[d] - 1) * w.stride[d] + 1, w.stride[d]
         views = [total[(*(slice(None),) * axis, slice(i, i + reach, step))] for i in range(w.kernel[d])]
         total = views[0] if len(views) == 1 else views[0] + views[1]
         for view in views[2:]:
             total += view
-    # torch's sums start at 0, so that windows of -0 give 0; unless channels-last, it also adds the quotients to 0.
-    zero, by = total.dtype.type(0), divisors(w, count_include_pad, divisor_override)
-    mean = divide(total + zero, by) if n == 2 and is_channels_last(x) else divide(total, by) + zero
-    return result(dt.cast(mean, x.dtype), x, n)
+    return total
 
 
 def check_average(x: ndarray, n: int, suffix: str) -> None:
@@ -408,6 +421,8 @@ def avg_pool1d(self, kernel_size, stride=(), padding=(0,), ceil_mode=False, coun
 
 # ---------------------------------------------------------------- unpooling of maxima
 
+STRIP: Threshold = 1 << 14  # elements that are written at once
+
 
 def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: int) -> ndarray:
     exactly = ("two elements (height, width)", "three elements (depth, height, width)")[n - 2]
@@ -426,13 +441,16 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
     check_filled(x, f"max_unpooling{n}d_forward_out_cpu(): Expected input", "got ", end=".")
     require(code_for("max_unpool2d", x) if n == 2 else "max_unpool3d", x.dtype, dt.FLOATS)
     planes, plane = math.prod(x.shape[:-n]), math.prod(output_size)
-    flat = indices.reshape(planes, math.prod(indices.shape[-n:]))
-    wrong = (flat < 0) | (flat >= plane)
-    if wrong.any():
-        size = "x".join(map(str, output_size))
-        raise RuntimeError(f"Found an invalid max index: {flat[wrong][0]} (output volumes are of size {size})")
-    out = np.zeros(planes * plane, x.dtype)
-    out[(flat + np.arange(planes)[:, None] * plane).reshape(-1)] = np.ascontiguousarray(x).reshape(-1)
+    within = indices.reshape(planes, math.prod(indices.shape[-n:]))
+    values, out = x.reshape(within.shape), np.zeros(planes * max(plane, 0), x.dtype)
+    for lines, part in row_major_blocks(within.shape, 1, STRIP):
+        flat = within[lines, part]
+        wrong = flat.view(np.uint64) >= max(plane, 0)  # negative ones too
+        if wrong.any():
+            size = "x".join(map(str, output_size))
+            raise RuntimeError(f"Found an invalid max index: {flat[wrong][0]} (output volumes are of size {size})")
+        flat = flat + np.arange(lines.start, lines.stop)[:, None] * plane
+        out[flat.reshape(-1)] = values[lines, part].reshape(-1)
     return result(out.reshape(*x.shape[:-n], *output_size), x, n)
 
 

@@ -17,12 +17,14 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import check_size
-from torchnp.kernels._spatial import Ints, code_for
+from torchnp.kernels._spatial import Ints, code_for, is_channels_last
 from torchnp.kernels._table_rows import rows
+from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.pool import PoolWindows, check_sequence, max_pool, one_int, result
 from torchnp.kernels.reduce import mean_dim
 from torchnp.kernels.view import unsqueeze
 from torchnp.layout import stride_rules
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -63,28 +65,59 @@ def _adaptive_avg(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     if x.shape[-n:] == tuple(output_size):
         return result(x + x.dtype.type(0), x, n)  # sums start at 0, which leaves no -0
     wide = dt.opmath(x.dtype) if n == 2 else x.dtype  # for volumes each sum is rounded
-    mean = _bin_means(dt.cast(x, wide), n, output_size)
-    return result(dt.cast(mean, x.dtype), x, n)
+    if x.ndim < n + 2 or 0 in (*x.shape, *output_size) or not is_channels_last(x):
+        return result(_bin_means(x, x.ndim - n, output_size, wide), x, n)
+    return result(np.moveaxis(_bin_means(np.moveaxis(x, 1, -1), 1, output_size, wide), -1, 1), x, n)
 
 
-def _bin_means(x: ndarray, n: int, output_size: Ints) -> ndarray:
-    """Means of bins over the last n dimensions: elements are added in the order of memory, as torch adds them."""
-    sizes, first = x.shape[-n:], x.ndim - n
-    if 0 in (*x.shape[:first], *output_size):
-        return np.empty((*x.shape[:first], *output_size), x.dtype)
+_STRIP: Threshold = 1 << 15  # elements, or sums of bins, at once
+_WIDE: Threshold = 1 << 6  # sums that are added side by side at least
+_SIDE_BY_SIDE: Threshold = (
+    8  # sums, from which NumPy adds rows of them faster than a sum's elements one after the other
+)
+
+
+def _bin_means(x: ndarray, axis: int, output_size: Ints, wide: np.dtype) -> ndarray:
+    """Means of bins from an axis on: elements are added in the order of the image, as torch adds them."""
+    n = len(output_size)
+    before, sizes, after = x.shape[:axis], x.shape[axis : axis + n], x.shape[axis + n :]
+    mean = np.empty((*before, *output_size, *after), x.dtype)
+    if not mean.size:
+        return mean
     along = [bins(*pair) for pair in zip(sizes, output_size, strict=True)]
-    if all(o and s % o == 0 for s, o in zip(sizes, output_size, strict=True)):
-        # Equal bins become dimensions of their own and go first, so that NumPy adds their elements one by one.
-        split = x.reshape(*x.shape[:first], *(m for s, o in zip(sizes, output_size, strict=True) for m in (o, s // o)))
-        within = np.moveaxis(split, range(first + 1, split.ndim, 2), range(n))
-        flat = np.ascontiguousarray(within.reshape(-1, *within.shape[n:]))
-        total = np.add.reduce(flat, 0, initial=0) if len(flat) > 1 else flat[0] + x.dtype.type(0)
-    else:
-        total = np.zeros((*x.shape[:first], *output_size), x.dtype)
-        _add_bins(total, x, first, along)
-    for d, (_, length) in enumerate(along):
-        total /= length.astype(x.dtype).reshape(-1, *[1] * (n - d - 1))
-    return total
+    few = math.prod(output_size) < math.prod(int(length.max()) for _, length in along)
+    equal = all(s % o == 0 for s, o in zip(sizes, output_size, strict=True))
+    sums = math.prod((*output_size, *after))
+    for block in row_major_blocks(
+        before, 1, max(_STRIP // (math.prod((*sizes, *after)) if equal else sums), _WIDE // sums, 1)
+    ):
+        total = np.zeros(mean[block].shape, wide)
+        if equal:  # bins are dimensions of their own
+            split = (m for s, o in zip(sizes, output_size, strict=True) for m in (o, s // o))
+            parted = x[block].reshape(*total.shape[:axis], *split, *after)
+            _add_windows(total, np.moveaxis(parted, range(axis + 1, axis + 2 * n, 2), range(n)), n)
+        elif few:
+            for place in np.ndindex(*output_size):
+                ends = ((start[i], start[i] + length[i]) for (start, length), i in zip(along, place, strict=True))
+                window = x[(*block, *(slice(*pair) for pair in ends))]
+                into = total[(*[slice(None)] * axis, *place)]
+                _add_windows(into, np.moveaxis(window, range(axis, axis + n), range(n)), n)
+        else:
+            _add_bins(total, x[block], axis, along)
+        for d, (_, length) in enumerate(along):
+            total /= length.astype(wide).reshape(-1, *[1] * (x.ndim - axis - d - 1))
+        mean[block] = dt.cast(total, x.dtype)
+    return mean
+
+
+def _add_windows(total: ndarray, window: ndarray, n: int) -> None:
+    """Add the elements of windows, which lie along the first n dimensions, to ``total``, one after the other."""
+    for block in row_major_blocks(window.shape[:n], 1, max(_STRIP // total.size, 1)):
+        part = window[block]
+        room = np.empty((1 + math.prod(part.shape[:n]), *total.shape), total.dtype)
+        room[0] = total
+        room[1:].reshape(part.shape)[...] = part
+        total[...] = np.add.reduce(room, 0) if total.size >= _SIDE_BY_SIDE else np.add.accumulate(room, 0)[-1]
 
 
 def _add_bins(total: ndarray, x: ndarray, axis: int, along: Sequence[tuple[ndarray, ndarray]]) -> None:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check_type, require
 from torchnp.core.registry import kernel
-from torchnp.kernels import grid as forward
 from torchnp.kernels._table_rows import rows
-from torchnp.kernels.grid import BICUBIC, NEAREST, Corner, check_grid, gather, inner_dtype
+from torchnp.kernels.grid import (
+    BICUBIC,
+    BILINEAR,
+    NEAREST,
+    Near,
+    Tap,
+    blocks_of,
+    check_grid,
+    inner_dtype,
+    mask_of,
+    masked,
+    memory_of,
+    part_of,
+    places_of,
+    taps_of,
+    values_of,
+    weight_of,
+)
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.vector_tails import SCALAR, VECTOR, Loop
 
@@ -29,75 +46,77 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     if nothing:  # nothing is read
         return np.zeros(input.shape, input.dtype) if output_mask[0] else None, np.zeros(grid.shape, grid.dtype)
     check_type(input.dtype, grid, grad)
-    out, sizes = input.dtype, input.shape[2:]
-    inner = inner_dtype(out, mode, n)  # torch rounds every step to this
-    input, grid, grad = (dt.cast(v, inner) for v in (input, grid, grad))
-    planes = input.reshape(*input.shape[:2], math.prod(sizes))
-    of_input = np.zeros(planes.shape, out)
-    plain = mode == NEAREST and loop.vector  # torch then uses the forward's coordinates
-    axes = forward.axes_of(grid, sizes, padding, align_corners, loop if plain else loop.backward)
-    if mode == NEAREST:
-        found = [Corner(*forward.nearest_corner(axes), [np.ones(grid.shape[:-1], inner)], [])]
-    elif mode == BICUBIC:
-        found = list(forward.cubic_corners(grid, sizes, padding, align_corners, loop))
-        if n == 2:
-            found = [c for column in range(4) for c in found[column::4]]  # column by column, as torch adds
-    else:
-        found = list(forward.corners(axes, loop))
-    if output_mask[0]:
-        _scatter(of_input, found, grad)
-    of_grid = np.zeros(grid.shape, inner)
-    if mode != NEAREST:
-        moved = _moved(found, planes, grad, n, loop)
-        for d, a in enumerate(axes):
-            # how far a position moves when its coordinate moves by one
-            step = inner.type((a.size - 1) / 2 if align_corners else a.size / 2)
-            of_grid[..., n - 1 - d] = moved[d] * (step if mode == BICUBIC else a.slope)
-    return of_input.reshape(input.shape) if output_mask[0] else None, dt.cast(of_grid, out)
+    inner, sizes = inner_dtype(input.dtype, mode, n), input.shape[2:]  # torch rounds every step to this
+    of_input, of_grid = np.zeros(input.shape, input.dtype), np.zeros(grid.shape, grid.dtype)
+    images, total, channels = memory_of(input), memory_of(of_input), input.shape[1]
+    # torch uses the forward's coordinates for vectors of nearest elements, and for cubic interpolation
+    taken = loop if mode == BICUBIC or (mode == NEAREST and loop.vector) else loop.backward
+    for block in blocks_of(grid, channels, mode):
+        points = dt.cast(grid[block].reshape(-1, n), inner)
+        g = dt.cast(part_of(grad, block).reshape(channels, -1), inner)
+        taps, steps = taps_of(points, sizes, mode, padding, align_corners, taken)
+        if output_mask[0]:
+            _scatter(total.flat, _in_order(places_of(taps, block, channels, total.strides), mode, n), taps, g, mode)
+        if mode != NEAREST:
+            values = _in_order(values_of(images, taps, block, channels, inner), mode, n)
+            moved = _moved(values, taps, g, mode, loop)
+            part = np.stack([m * step for m, step in zip(moved, steps, strict=True)][::-1], -1)
+            of_grid[block] = dt.cast(part, grid.dtype).reshape(of_grid[block].shape)
+    return of_input if output_mask[0] else None, of_grid
 
 
-def _moved(found: list[Corner], planes: ndarray, g: ndarray, n: int, loop: Loop) -> list[ndarray]:
+def _in_order(found: Iterable[Any], mode: int, n: int) -> list[Any]:
+    """What was found for each neighbour, as torch's loops add them: column by column for bicubic images."""
+    found = list(found)
+    return [one for column in range(4) for one in found[column::4]] if mode == BICUBIC and n == 2 else found
+
+
+def _changes(near: Near, d: int, mode: int) -> list[ndarray]:
+    """The slope of a neighbour's weight along a dimension, as factors in torch's order."""
+    if mode == BICUBIC:
+        factors = [tap.slope if i == d else tap.weight for i, tap in enumerate(near)]
+        return factors if len(near) == 2 and d == 0 else factors[::-1]  # in images the changing weight comes first
+    first, *others = [tap.weight for i, tap in enumerate(near) if i != d][::-1]
+    return [near[d].slope * first, *others]
+
+
+def _moved(values: list[ndarray], taps: list[list[Tap]], g: ndarray, mode: int, loop: Loop) -> ndarray:
     """Gradients with respect to the positions, per dimension, summed in the order of torch's loops.
 
-    Scalar linear loops skip corners outside the image. Vector loops and bicubic interpolation count them as 0. For
+    Scalar linear loops skip neighbours outside the image. Vector loops and bicubic interpolation count them as 0. For
     four neighbours, vector loops first subtract neighbouring values.
     """
-    total = [np.zeros(found[0].index.shape, g.dtype) for _ in range(n)]
-    everywhere = loop.vector or len(found) >= 16
-    for channel in range(g.shape[1]):
-        one = slice(channel, channel + 1)
-        values = [gather(planes[:, one], c.index, c.inside)[:, 0] for c in found]
-        if loop.vector and len(found) == 4:
-            for d, ((a, b), (p, q)) in enumerate((((0, 2), (1, 3)), ((0, 1), (2, 3)))):
-                (near,), (far,) = found[b].slopes[d], found[q].slopes[d]
-                change = fast_fma(values[q] - values[p], far, (values[b] - values[a]) * near)
-                total[d] = fast_fma(change, g[:, channel], total[d])
-            continue
-        for c, value in zip(found, values, strict=True):
-            for t, factors in zip(total, c.slopes, strict=True):
-                order = (value, g[:, channel], *factors) if loop.vector else (value, *factors, g[:, channel])
-                share = reduce(np.multiply, order)
-                np.add(t, share, out=t, where=True if everywhere else c.inside)
+    near, n = _in_order(itertools.product(*taps), mode, len(taps)), len(taps)
+    total = np.zeros((n, g.shape[1]), g.dtype)
+    if loop.vector and mode == BILINEAR:
+        changes = np.empty((n, *g.shape), g.dtype)
+        for d, ((a, b), (p, q)) in enumerate((((0, 2), (1, 3)), ((0, 1), (2, 3)))):
+            (closer,), (far,) = _changes(near[b], d, mode), _changes(near[q], d, mode)
+            changes[d] = fast_fma(values[q] - values[p], far, (values[b] - values[a]) * closer)
+        for channel, one in enumerate(g):
+            total = fast_fma(changes[:, channel], one, total)
+        return total
+    shares = np.empty((n, len(g), len(values), g.shape[1]), g.dtype)
+    for k, (one, value) in enumerate(zip(near, values, strict=True)):
+        for d in range(n):
+            factors = _changes(one, d, mode)
+            share = reduce(np.multiply, (value, g, *factors) if loop.vector else (value, *factors, g))
+            shares[d, :, k] = share if loop.vector or mode == BICUBIC else masked(share, mask_of(one))
+    for share in shares.reshape(n, -1, g.shape[1]).swapaxes(0, 1):
+        total += share
     return total
 
 
-def _scatter(total: ndarray, found: list[Corner], g: ndarray) -> None:
-    """Add each corner's share of (N, C, *P) gradients to (N, C, S), each sum rounded in the order of the points."""
-    shares, places, inside = [], [], []
-    for c in found:
-        at = _places(total.shape, c.index)
-        places.append(at)
-        share = reduce(np.multiply, (w[:, None] for w in c.weight), g)
-        shares.append(dt.cast(share, total.dtype).reshape(at.shape))
-        inside.append(np.broadcast_to(c.inside.reshape(at.shape[0], 1, at.shape[2]), at.shape))
-    wanted = np.stack(inside, -1)
-    np.add.at(total.reshape(-1), np.stack(places, -1)[wanted], np.stack(shares, -1)[wanted])
+def _scatter(total: ndarray, places: list[ndarray], taps: list[list[Tap]], g: ndarray, mode: int) -> None:
+    """Add each neighbour's share of (C, points) gradients at its places, each sum rounded in the order of the points.
 
-
-def _places(shape: Sequence[int], index: ndarray) -> ndarray:
-    """Return (N, C, P) flat positions in (N, C, S) for (N, *P) indices."""
-    n, c, size = shape
-    return np.arange(n * c).reshape(n, c, 1) * size + index.reshape(n, 1, math.prod(index.shape[1:]))
+    Outside, 0 is added to a neighbour's element: a sum that started at 0 keeps all its bits.
+    """
+    shares = np.empty((*g.shape, len(places)), total.dtype)
+    for k, near in enumerate(_in_order(itertools.product(*taps), mode, len(taps))):
+        weights = [weight_of(near)] if mode == BILINEAR else [tap.weight for tap in near[::-1]]
+        shares[..., k] = dt.cast(masked(reduce(np.multiply, weights, g), mask_of(near)), total.dtype)
+    np.add.at(total, np.stack(places, -1).reshape(-1), shares.reshape(-1))
 
 
 _DOC = "Gradients with respect to the image or volume, and to the grid."

@@ -11,9 +11,11 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_filled, check_shape, check_type, require
 from torchnp.core.errors import shape_text
 from torchnp.core.python_scalars import each
-from torchnp.kernels._spatial import Ints, code_for
+from torchnp.kernels._spatial import Ints, code_for, empty, is_channels_last
 from torchnp.kernels._table_rows import rows
+from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.pool import (
+    STRIP,
     check_average,
     check_lengths,
     check_ndim,
@@ -24,6 +26,7 @@ from torchnp.kernels.pool import (
     windows,
 )
 from torchnp.kernels.pool_adaptive import bins
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -38,20 +41,20 @@ def _same_dtype(x: ndarray, grad: ndarray, what: str, expected: str = "expected"
 
 
 def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int) -> ndarray:
-    """Add each gradient at its index in its plane (the last ``n`` dimensions), rounding every sum as torch."""
+    """Add each gradient at its index in its plane (the last ``n`` dimensions), rounding every sum as torch.
+
+    Where an index is outside its plane, torch writes outside too; here 0 is added, which keeps all bits of a sum.
+    """
     plane, planes = math.prod(shape[-n:]), math.prod(shape[:-n])
     within = indices.reshape(planes, math.prod(indices.shape[-n:]))
-    flat = (within + np.arange(planes)[:, None] * plane).reshape(-1)
-    values = np.ascontiguousarray(grad).reshape(-1) + grad.dtype.type(0)  # sums start at 0, so -0 alone gives 0
-    if within.size and (within.min() < 0 or within.max() >= plane):  # torch writes these outside the plane
-        inside = ((within >= 0) & (within < plane)).reshape(-1)
-        flat, values = flat[inside], values[inside]
-    out, hit = np.zeros(planes * plane, grad.dtype), np.zeros(planes * plane, np.bool_)
-    out[flat], hit[flat] = values, True
-    if np.count_nonzero(hit) < len(flat):
-        out[...] = 0
-        np.add.at(out, flat, values)
-    return out.reshape(shape)
+    values, out = grad.reshape(within.shape), np.zeros(shape, grad.dtype)
+    for lines, part in row_major_blocks(within.shape if plane else (0, 0), 1, STRIP):
+        at = within[lines, part]
+        inside = np.minimum(np.maximum(at, 0), plane - 1)
+        share = np.where(inside == at, values[lines, part], grad.dtype.type(0))
+        inside += np.arange(lines.start, lines.stop)[:, None] * plane
+        np.add.at(out.reshape(-1), inside.reshape(-1), share.reshape(-1))
+    return out
 
 
 def max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices, *, n):
@@ -76,6 +79,9 @@ max_pool2d_with_indices_backward, _ = rows(
 )
 
 
+_WHOLE: Threshold = 1 << 16  # elements of whole planes whose averages are taken apart at once
+
+
 def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, *, n):
     check_lengths(n, f"avg_pool{n}d", kernel, stride, padding)
     check(divisor_override != 0, "divisor must be not zero")
@@ -88,13 +94,19 @@ def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad
     check_shape(grad, shape)  # torch does not check the batch, and reads memory beyond a smaller one
     check_average(grad if n == 2 else x, n, "_backward")
     check_type(x.dtype, grad)
-    share = divide(dt.cast(grad, dt.opmath(grad.dtype)), by)
     after, taps = places(w)
-    total = np.zeros((*x.shape[:-n], *map(sum, zip(w.padding, w.sizes, after, strict=True))), share.dtype)
-    for tap in taps:
-        total[tap] += share
+    padded = tuple(map(sum, zip(w.padding, w.sizes, after, strict=True)))
     inner: tuple[Any, ...] = (..., *(slice(p, p + s) for p, s in zip(w.padding, w.sizes, strict=True)))
-    return result(dt.cast(total[inner], x.dtype), x, n)
+    last = n == 2 and is_channels_last(x)
+    lead, out = 1 if last else x.ndim - n, empty(x.shape, x.dtype, last)
+    for block in row_major_blocks(x.shape[:lead], 1, max(_WHOLE // math.prod((*x.shape[lead:-n], *padded)), 1)):
+        share = divide(dt.cast(grad[block], dt.opmath(grad.dtype)), by)
+        total = empty((*share.shape[:-n], *padded), share.dtype, last)
+        total[...] = 0
+        for tap in taps:
+            total[tap] += share
+        out[block] = dt.cast(total[inner], x.dtype)
+    return result(out, x, n)
 
 
 rows("avg_pool2d_backward avg_pool3d_backward", _avg_backward, _SHARED)
