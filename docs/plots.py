@@ -20,6 +20,7 @@ matplotlib.use("svg")
 from matplotlib import pyplot
 
 ULPS = Path(__file__).parent / "ulps.tsv"
+GROWTH = Path(__file__).parent / "growth.tsv"
 # Of each theme: text, lines, ground of the page; then colours that differ in hue and in lightness.
 THEMES = {
     "light": ("#222832", "#9aa0a8", "#ffffff", ("#1565c0", "#d9480f", "#2b8a3e")),
@@ -158,6 +159,40 @@ def draw_coverage(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -
     axes.legend(loc="lower right")
 
 
+# ---------------------------------------------------------------- growth
+
+Points = list[tuple[int, float, float]]  # elements, and the table's time and memory over torch's
+
+
+def growth() -> tuple[str, dict[str, dict[str, Points]]]:
+    """What was measured with, and each family's operators with their points. Memory below 1 MiB counts as 1 MiB."""
+    head, _, *lines = GROWTH.read_text(encoding="utf-8").splitlines()
+    found: dict[str, dict[str, Points]] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        family, op, elements, *cells = line.split("\t")
+        ms, torch_ms, mib, torch_mib = map(float, cells)
+        found[family][op].append((int(elements), ms / torch_ms, max(mib, 1) / max(torch_mib, 1)))
+    return head.lstrip("# "), found
+
+
+def draw_growth(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -> None:
+    _, line, _, palette = colours
+    _, families = growth()
+    for row, (family, ops) in zip(figure.subplots(len(families), 2), families.items(), strict=True):
+        for axes, kind, column in zip(row, ("time", "memory"), (1, 2), strict=True):
+            for i, (op, points) in enumerate(ops.items()):
+                style = {"color": palette[i % 3], "ls": ("-", "--", ":")[i // 3 % 3], "marker": ".", "lw": 1.2}
+                axes.plot([p[0] for p in points], [p[column] for p in points], label=op, **style)
+            axes.axhline(1, color=line, lw=0.8)
+            axes.set(xscale="log", yscale="log", xlim=(700, 1.5e8), title=f"{family}: {kind} over torch's")
+            axes.grid(axis="y")
+        row[0].set(ylim=(0.1, 100))
+        row[1].set(ylim=(0.1, 100))
+        row[1].legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
+    for axes in figure.axes[-2:]:
+        axes.set_xlabel("elements")
+
+
 def _measured() -> str:
     return (
         "Errors of functions in float32 against double precision, the largest of 400,000 arguments at the mark and the 99th "
@@ -186,6 +221,13 @@ PLOTS: dict[str, tuple[tuple[float, float], Draw, str, str]] = {
         "Errors of functions in NumPy or SciPy, torch and torchnp, in units in the last place, on a logarithmic scale. Most "
         "are below four; Bessel functions, sinc, ndtr, logit and digamma of torch reach thousands and more.",
         _measured(),
+    ),
+    "growth": (
+        (10, 20),
+        draw_growth,
+        "For seven families of operators, time and memory of torchnp over torch's against the number of elements, from 1,000 "
+        "to 100,000,000, on logarithmic scales. Lines are level or fall towards larger sizes.",
+        "",
     ),
     "coverage": (
         (8, 14),
