@@ -21,9 +21,8 @@ from torchnp.threads import LARGE, piece, share
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
-STRIP: Threshold = (
-    1 << 16
-)  # elements: a multiple of every vector's length, so that only the last strip has a shorter one
+# Elements: a multiple of every vector's length, so that only the last strip has a shorter one.
+STRIP: Threshold = 1 << 16
 MANY: Threshold = STRIP + STRIP // 2  # elements from which arrays are cut: no strip is shorter than half of the others
 _OF_PLACES = frozenset({"axis", "dim", "dims", "memory_format"})  # arguments by which an element's place matters
 
@@ -47,12 +46,9 @@ def takes_strips(schema: Schema) -> bool:
     )
 
 
-_DRAWN = frozenset({"uniform", "exponential", "cauchy", "log_normal", "geometric", "random"})
-
-
 def draws_in_order(schema: Schema) -> bool:
     """Whether each element of the result depends on the next random words alone, in the order of the target's memory."""
-    return schema.base in _DRAWN and schema.namespace == "aten"
+    return "nondeterministic_seeded" in schema.tags and schema.packet in untagged()
 
 
 class Strips(NamedTuple):
