@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -55,7 +56,9 @@ def _by_lines(find: Callable[[ndarray], ndarray], x: ndarray, axis: int, length:
     together = max(_BLOCK // max(n, 1), 1 if lines.strides[-1] == x.itemsize else _ACROSS)
     for block in row_major_blocks(lines.shape[:-1], 1, together):
         part = lines[block]
-        found[block] = find(np.ascontiguousarray(part).reshape(-1, n)).reshape(*part.shape[:-1], length)
+        found[block] = find(np.ascontiguousarray(part).reshape(math.prod(part.shape[:-1]), n)).reshape(
+            *part.shape[:-1], length
+        )
     return out
 
 

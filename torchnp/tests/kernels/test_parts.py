@@ -182,3 +182,11 @@ def test_gradients_of_half_bags_are_rounded_row_by_row():
         want += row * one
     given = grad, np.zeros(6, np.int64), bags, sizes, sizes, 1, False, 0, scale
     assert np.array_equal(table["aten::_embedding_bag_dense_backward"](*given), want)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3)])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_lines_without_elements_are_sorted(shape, axis):
+    values, indices = table["aten::sort"](np.zeros(shape, np.float32), axis)
+    assert values.shape == indices.shape == shape
+    assert table["aten::_unique"](np.zeros(shape, np.int64))[0].shape == (0,)
