@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -96,14 +96,19 @@ def can_be_scaled(op: str) -> bool:
 
 
 def recorded(task: Task, ops: frozenset[str], seed: int, layouts: bool = False) -> dict[str, list[Case]]:
-    """Return calls of overloads to scale: some of a task's, then of this package's rows; or also in other layouts."""
+    """Return calls of overloads to scale: some of a task's, then of this package's rows.
+
+    With ``layouts`` as many again are of arrays in other memory layouts.
+    """
     found: dict[str, list[Case]] = defaultdict(list)
-    shapes = set()
+    shapes, kept = set(), Counter[tuple[str, bool]]()
 
     def keep(case: Case) -> None:
-        key = case.op, tuple((a.shape, a.strides if layouts else ()) for a in case.arrays())
-        if key not in shapes and len(found[case.op]) < BASES and is_base(case):
-            shapes.add(key)
+        key = case.op, not layouts or is_row_major(case)
+        shape = key, tuple(a.shape for a in case.arrays())
+        if shape not in shapes and kept[key] < BASES and is_base(case):
+            shapes.add(shape)
+            kept[key] += 1
             found[case.op].append(with_outs(case))
 
     recorder = Recorder(ops.__contains__, keep, relay=layouts)
@@ -124,6 +129,11 @@ def is_base(case: Case) -> bool:
     outs = [case.kwargs.get(name) for name in outs_of(case.op)]
     inputs = [a for a in arrays if not any(a is out for out in outs)]
     return alone and any(a.shape for a in inputs) and all(a.size for a in inputs)
+
+
+def is_row_major(case: Case) -> bool:
+    """Return whether each array has its elements in the order of memory, without gaps."""
+    return all(a.on(case.buffers).flags.c_contiguous for a in case.arrays())
 
 
 def outs_of(op: str) -> list[str]:
@@ -309,10 +319,14 @@ def well_conditioned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def laid_out_like(a: Array, values: np.ndarray) -> tuple[np.ndarray, Array]:
-    """Return memory that holds values in the order of an array's dimensions, and the window on it."""
+    """Return memory that holds values in the order and at the distance of an array's elements, and the window on it."""
     expanded = [n > 1 and s == 0 for n, s in zip(a.shape, a.strides, strict=True)]
     order = sorted(range(len(a.shape)), key=lambda i: -a.strides[i])
-    step = DTYPES[a.dtype].itemsize
+    size = DTYPES[a.dtype].itemsize
+    step = (
+        max(min((s for n, s in zip(a.shape, a.strides, strict=True) if n > 1 and s > 0), default=size) // size, 1)
+        * size
+    )
     strides = [0] * len(order)
     for axis in reversed(order):
         if not expanded[axis]:

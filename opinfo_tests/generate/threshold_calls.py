@@ -30,8 +30,6 @@ from .task import DRAWN, THRESHOLDS, Task, reseed
 
 Key = tuple[str, str]  # a module and the name of a constant
 MOST = 1 << 22  # elements of a call's largest array
-LAYOUTS = 2  # calls of an overload that meet one constant: of arrays in the order of memory, and in others
-BASES = 12  # recorded calls of an overload and dtype that are looked at
 HALF = "bfloat16"
 
 
@@ -150,22 +148,26 @@ def reached(key: Key, limit: int, case: Case, size: int, table: Backend) -> list
     return [c for c in around if c is not None]
 
 
-def calls_at_thresholds(op: str, bases: list[Case], table: Backend, left: dict[Key, int]) -> Iterator[Case]:
-    """Yield calls on both sides of each constant that an overload's kernel meets, and that torch takes."""
+def calls_at_thresholds(op: str, bases: list[Case], table: Backend) -> Iterator[Case]:
+    """Yield calls on both sides of each constant that an overload's kernel meets, and that torch takes.
+
+    There are three of row-major arrays for each constant, and three of others.
+    """
     torch_cpu = TorchDevice("cpu")
-    limits = thresholds()
+    limits, over = thresholds(), set()
     reseed(op)
     for case in bases:
-        todo = [key for key in met_by(case, table) if left[key]]
+        row_major = large_calls.is_row_major(case)
+        todo = [key for key in met_by(case, table) if (key, row_major) not in over]
         while todo:
             key = todo.pop()
             for size in dict.fromkeys(reversed(large_calls.largest_of(case).shape)):
                 found = [large_calls.tried(c, torch_cpu) for c in reached(key, limits[key], case, size, table)]
                 calls = [c for c, _, elements in found if elements]
                 if calls:
-                    left[key] -= 1
+                    over.add((key, row_major))
                     yield from calls
-                    todo += [k for k in met_by(calls[-1], table) if left[k] == LAYOUTS and k not in todo and k != key]
+                    todo += [k for k in met_by(calls[-1], table) if (k, row_major) not in over and k not in todo]
                     break
 
 
@@ -191,7 +193,6 @@ def run_at_thresholds(task: Task, recorder: Recorder, seed: int) -> Iterator[Non
     for dtype in dtypes:
         bases = large_calls.recorded(Task(source, dtype), frozenset(ops), seed, layouts=True)
         for op in ops:
-            left: dict[Key, int] = defaultdict(lambda: LAYOUTS)
-            for case in calls_at_thresholds(op, bases[op][:BASES], table, left):
+            for case in calls_at_thresholds(op, bases[op], table):
                 recorder.sink(replace(case, source=task.source, sample_dtype=case.dtype, digest=""))
             yield

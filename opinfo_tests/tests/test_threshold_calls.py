@@ -1,8 +1,5 @@
 """Calls around thresholds: what kernels compare with them, and on which sides the calls lie."""
 
-import sys
-import types
-
 import numpy as np
 import pytest
 
@@ -10,8 +7,10 @@ import torchnp
 from opinfo_tests.backends.backend import Table
 from opinfo_tests.backends.load import load_backend
 from opinfo_tests.case import Case, whole
-from opinfo_tests.generate import threshold_calls
-from opinfo_tests.run import command
+from opinfo_tests.generate import large_calls, threshold_calls
+from opinfo_tests.generate.samples.recording import Recorder
+from opinfo_tests.run.runner import Judge, Options, run_one
+from torchnp.core import elementwise_strips
 from torchnp.kernels import arithmetic
 
 FEW = arithmetic.__name__, "_FEW"
@@ -50,15 +49,29 @@ def test_sizes_just_below_at_and_above(shape, sizes):
     assert all(c.arrays()[0].shape == c.arrays()[1].shape for c in found)
 
 
-def test_a_kernel_that_is_wrong_beyond_its_threshold_is_found(tmp_path, monkeypatch, capsys):
+@pytest.fixture(scope="module")
+def drawn():
+    """The calls of one operator, by their numbers of elements."""
+    cases, (task,) = [], threshold_calls.threshold_tasks(frozenset(["aten::fmod.Tensor"]))
+    for _ in threshold_calls.run_at_thresholds(task, Recorder("aten::fmod.Tensor".__eq__, cases.append), 0):
+        pass
+    return cases
+
+
+def test_calls_lie_on_both_sides_of_each_threshold(drawn):
+    sizes = {max(a.size for a in case.arrays()) for case in drawn}
+    for limit in (arithmetic._FEW, elementwise_strips.MANY, torchnp.threads.LARGE):
+        assert any(0.9 * limit < n < limit for n in sizes) and any(limit < n < 1.1 * limit for n in sizes)
+    assert {"float32", "bfloat16"} <= {case.dtype for case in drawn}
+    assert {True, False} == {large_calls.is_row_major(case) for case in drawn}
+
+
+def test_a_kernel_that_is_wrong_beyond_its_threshold_is_found():
     def fmod(a, b):
         return torchnp.aten.fmod.Tensor(a, b) + np.float32(a.size > arithmetic._FEW + 1)
 
-    module = types.ModuleType("wrong_beyond")
-    module.backend = Table({"aten::fmod.Tensor": fmod})
-    monkeypatch.setitem(sys.modules, "wrong_beyond", module)
-    given = ["--tier", "thresholds", "--ops", "aten::fmod.Tensor", "--jobs", "0", "--report", str(tmp_path / "r.jsonl")]
-    assert command.main([*given, "--backend", "wrong_beyond:backend"]) == 1
-    assert "wrong-value" in capsys.readouterr().out
-    assert command.main(given) == 0
-    assert " calls pass" in capsys.readouterr().out
+    rows, op = [], "aten::fmod.Tensor"
+    judge = Judge(Table({op: fmod}), Options(frozenset([op])), rows.append)
+    for task in threshold_calls.threshold_tasks(judge.options.ops):
+        run_one(task, judge)
+    assert {"pass", "wrong-value"} <= {row["outcome"] for row in rows}
