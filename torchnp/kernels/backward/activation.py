@@ -258,9 +258,11 @@ _DENSE_GRADIENTS = (*_DENSE, dt.float16, dt.uint8, dt.int8, *dt.FLOAT8S)
 
 
 def _precheck_gelu(bound: Bound, outs: list[ndarray]) -> None:
-    d, approximate = outs[0].dtype, bound["approximate"]
+    d, approximate, grad, x = outs[0].dtype, bound["approximate"], bound["grad_output"], bound["self"]
+    el.check_broadcast(grad, x)
+    el.check_result_dtype(dt.result_type(grad, x), d)
     check_approximate(approximate)
-    if _is_dense(bound["grad_output"], bound["self"], approximate):
+    if _is_dense(grad, x, approximate):
         check(d != dt.float64 and not dt.is_complex(d), dense_dtype(d))
 
 
