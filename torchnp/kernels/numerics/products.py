@@ -80,9 +80,36 @@ def blas_ready(x: ndarray) -> ndarray:
 def _integer_product(a: ndarray, b: ndarray) -> ndarray:
     """Integer product, for which NumPy has no BLAS: if float64 holds every partial sum, it is exact and far faster."""
     dtype, terms = a.dtype, a.shape[-1]
-    if a.size * b.shape[-1] > _SMALL and 2 * (8 * dtype.itemsize - 1) + max(terms, 1).bit_length() <= 52:
-        return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(np.int64).astype(dtype)
+    if a.size * b.shape[-1] > _SMALL and terms <= _TERMS:
+        if dtype.itemsize <= 2:
+            return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(np.int64).astype(dtype)
+        rows, columns = a.shape[-2] if a.ndim > 1 else 1, b.shape[-1] if b.ndim > 1 else 1
+        if rows * terms * columns > _WORTH * (rows * terms + terms * columns + rows * columns):
+            return _product_of_digits(a, b)
     return np.asarray(np.matmul(a, b))
+
+
+_TERMS: Threshold = 1 << 18  # of a sum: float64 holds that of four times as many products of 16 by 16 bits
+_WORTH: Threshold = 32  # multiplications for each element from which ten products by BLAS are faster than NumPy's loop
+_DIGIT = 16  # bits
+
+
+def _product_of_digits(a: ndarray, b: ndarray) -> ndarray:
+    """Product modulo the dtype's range: of digits of 16 bits, those whose product lies within it."""
+    count, unsigned = 8 * a.itemsize // _DIGIT, np.dtype(f"u{a.itemsize}")
+
+    def digits(x: ndarray) -> list[ndarray]:
+        x = x.astype(unsigned)
+        return [((x >> unsigned.type(_DIGIT * i)) & unsigned.type(0xFFFF)).astype(np.float64) for i in range(count)]
+
+    of_a, of_b = digits(a), digits(b)
+    total: Any = unsigned.type(0)
+    for k in range(count):
+        part = np.asarray(np.matmul(of_a[0], of_b[k]))
+        for i in range(1, k + 1):
+            part += np.matmul(of_a[i], of_b[k - i])
+        total = total + (part.astype(np.int64).astype(unsigned) << unsigned.type(_DIGIT * k))
+    return np.asarray(total).astype(a.dtype)
 
 
 def beta_times(base: ndarray, beta: Any, total: ndarray | None = None, always: bool = False) -> ndarray:
