@@ -165,7 +165,11 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
         single = lambda d: choose(x <= -d, -norm * g * d, choose(x >= d, norm * g * d, norm * x * g))
         return el.finish(with_double(delta, vector, single, x.dtype, grad, source, target), source.dtype)
 
-    given = grad_output, self, target
+    return _in_strips(part, grad_output, self, target)
+
+
+def _in_strips(part: Callable[..., ndarray], *given: ndarray) -> ndarray:
+    """An elementwise function of row-major arrays, strip by strip if they are large."""
     return (stripwise(part) if all(x.flags.c_contiguous for x in given) else part)(*given)
 
 
@@ -201,7 +205,11 @@ def binary_cross_entropy(self: ndarray, target: ndarray, weight: ndarray | None 
     for name, v in (("input", x), ("target", t)):
         check(np.all((v >= 0) & (v <= 1)), f"all elements of {name} should be between 0 and 1")
     floor, one = number(-100.0, x.dtype), number(1, x.dtype)
-    loss = (t - one) * np.maximum(np.log1p(-x), floor) - t * np.maximum(np.log(x), floor)
+
+    def part(x: ndarray, t: ndarray) -> ndarray:
+        return (t - one) * np.maximum(np.log1p(-x), floor) - t * np.maximum(np.log(x), floor)
+
+    loss = _in_strips(part, x, t)
     return reduce(_weighted(loss, self.shape, weight), reduction)
 
 
@@ -210,7 +218,8 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
     """``g * (x - t) / (x * (1 - x))``, the divisor at least 1e-12."""
     g, x, t = _squeezed("binary_cross_entropy_backward", grad_output, self, target)
     one, small = number(1, x.dtype), number(float(np.float32(1e-12)), x.dtype)  # the float32 value, always
-    grad = _weighted(g * (x - t) / np.maximum((one - x) * x, small), self.shape, weight)
+    grad = _in_strips(lambda g, x, t: g * (x - t) / np.maximum((one - x) * x, small), g, x, t)
+    grad = _weighted(grad, self.shape, weight)
     return div(grad, self.size) if reduction == MEAN else grad
 
 
