@@ -13,7 +13,7 @@ from torchnp.core.errors import empty_list, not_implemented, out_dtype
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
-from torchnp.kernels._reduction import add_reduce, axes_of, length_of
+from torchnp.kernels._reduction import SMALL, add_reduce, axes_of, length_of, row_dots
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import sub
 from torchnp.kernels.numerics.blocks import STRIP
@@ -64,12 +64,22 @@ def _is_alone(x: ndarray, dim: Any) -> bool:
     return length_of(x.shape, axes_of(dim, x.ndim)) == 1 and (x.ndim > 0 or not named)
 
 
+def _ends_in(axes: Any, ndim: int) -> bool:
+    """Whether axes are the last ones, or all."""
+    return axes is None or sorted(a % ndim for a in axes) == list(range(ndim - len(axes), ndim))
+
+
 def norm_along(x: ndarray, ord: float, axes: Any, keepdim: bool = False) -> Any:
     """(sum |x|**ord)**(1/ord) in the dtype of ``x``."""
     axes = (axes,) if isinstance(axes, int) else axes
     if ord == 0:
         return add_reduce((x != 0).astype(dt.to_real(x.dtype)), axes, keepdim)
     if ord == 2:
+        if x.size > SMALL and x.dtype.kind == "f" and x.flags.c_contiguous and _ends_in(axes, x.ndim):
+            n = length_of(x.shape, axes)
+            shape = x.shape[: x.ndim - len(axes)] if axes is not None else ()
+            norms = np.sqrt(row_dots(*[x.reshape(-1, n)] * 2))
+            return norms.reshape((*shape, *[1] * (x.ndim - len(shape) if keepdim else 0)))
         squares = x * x if x.dtype.kind != "c" else x.real * x.real + x.imag * x.imag
         if x.dtype.kind == "c":  # a number with an infinite part has an infinite magnitude, even beside NaN
             squares = np.where(np.isinf(x), squares.dtype.type(np.inf), squares)

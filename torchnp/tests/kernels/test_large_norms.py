@@ -110,3 +110,13 @@ def test_deviations_of_bfloat16_channels_have_torchs_mean(shape, spread):
     found = torchnp.aten._native_batch_norm_legit_functional(*map(to_numpy, args), True, 0.5, 1e-5)
     for a, b in zip(expected, found, strict=True):
         assert to_numpy(a).tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("dim, keepdim", [([1], False), ([-1], True), (None, False), ([0, 1], True)])
+def test_vector_norm(given, dim, keepdim):
+    x = given[0]
+    axes = None if dim is None else tuple(dim)
+    wanted = np.sqrt(np.square(x.astype(np.float64)).sum(axes, keepdims=keepdim))
+    found = torchnp.aten.linalg_vector_norm(x, 2, dim, keepdim)
+    assert found.shape == np.shape(wanted)
+    near(found, np.reshape(wanted, -1))
