@@ -69,9 +69,7 @@ def main() -> None:
     for words, (torchs, blas, own) in SETTINGS.items():
         env = dict(os.environ)
         for name, n in (("OMP_NUM_THREADS", torchs), ("MKL_NUM_THREADS", torchs), ("OPENBLAS_NUM_THREADS", blas)):
-            env.pop(name, None)
-            if n:
-                env[name] = str(n)
+            env[name] = str(n or len(os.sched_getaffinity(0)))  # OpenBLAS would take OMP_NUM_THREADS without its own
         run = subprocess.run(
             [sys.executable, __file__, "--one", str(own)], env=env, capture_output=True, text=True, check=True
         )
@@ -79,7 +77,7 @@ def main() -> None:
         if not heads:
             heads = [*found]
             print("|", " | ".join(["threads", *heads]), "|")
-            print("|", " | ".join(["---"] * (len(heads) + 1)), "|", sep="")
+            print("|", "|".join(["---"] * (len(heads) + 1)), "|", sep="")
         cells = (f"{statistics.median(t):.2g} ({sorted(t)[int(0.9 * len(t))]:.2g})" for t in found.values())
         print("|", " | ".join([words, *cells]), "|", flush=True)
 
