@@ -231,7 +231,7 @@ rows(
 
 def _fill(self: ndarray, dim: int, mask: ndarray, value: ndarray) -> ndarray:
     """`masked_fill`, which torch uses for one mask and one number of any dtype."""
-    mask = mask.reshape(*(1,) * dim, *mask.shape, *(1,) * (self.ndim - dim - mask.ndim))
+    mask = mask.reshape((*(1,) * dim, *mask.shape, *(1,) * (self.ndim - dim - mask.ndim)))
     return masked_fill_tensor(self, mask, value.reshape(()))
 
 
@@ -272,7 +272,7 @@ def _terms(sizes: tuple[int, ...], where: tuple[Any, ...], shape: tuple[int, ...
             i, behind, others = np.arange(n), len(shape) - 1 - before, others + 1
         else:
             behind = len(shape) - lead - together
-        terms.append((i.reshape(*(1,) * (len(shape) - behind - i.ndim), *i.shape, *(1,) * behind), n, step))
+        terms.append((i.reshape((*(1,) * (len(shape) - behind - i.ndim), *i.shape, *(1,) * behind)), n, step))
     return terms
 
 

@@ -5,15 +5,15 @@ import sys
 
 PROGRAM = """
 import warnings
-from torchnp.device import extension
+import torchnp.device
 from torch.utils import cpp_extension
 from pathlib import Path
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
-    extension.warn_of_lock()
+    torchnp.device.extension.warn_of_lock()
     lock = Path(cpp_extension._get_build_directory("torchnp_device", False), "lock")
     lock.touch()
-    extension.warn_of_lock()
+    torchnp.device.extension.warn_of_lock()
 print([str(w.message) == f"Waiting for another process that builds the extension of torchnp.device. "
        f"If there is none, delete {lock}" for w in told])
 """

@@ -190,3 +190,14 @@ def test_lines_without_elements_are_sorted(shape, axis):
     values, indices = table["aten::sort"](np.zeros(shape, np.float32), axis)
     assert values.shape == indices.shape == shape
     assert table["aten::_unique"](np.zeros(shape, np.int64))[0].shape == (0,)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("index", [np.array(2), np.array([2]), np.array([[2, 0]])])
+@pytest.mark.parametrize("shape", [(3,), (3, 4)])
+def test_positions_without_dimensions(shape, index, accumulate):
+    x, values = np.arange(math.prod(shape), dtype=np.float32).reshape(shape), np.float32([7])
+    wanted = torch.ops.aten.index_put(
+        torch.from_numpy(x), [torch.from_numpy(index)], torch.from_numpy(values), accumulate
+    )
+    assert np.array_equal(table["aten::index_put"](x, [index], values, accumulate), wanted.numpy())
