@@ -196,7 +196,7 @@ def test_lines_without_elements_are_sorted(shape, axis):
 @pytest.mark.parametrize("index", [np.array(2), np.array([2]), np.array([[2, 0]])])
 @pytest.mark.parametrize("shape", [(3,), (3, 4)])
 def test_positions_without_dimensions(shape, index, accumulate):
-    x, values = np.arange(math.prod(shape), dtype=np.float32).reshape(shape), np.float32([7])
+    x, values = np.arange(math.prod(shape), dtype=np.float32).reshape(shape), np.array(7, np.float32)
     wanted = torch.ops.aten.index_put(
         torch.from_numpy(x), [torch.from_numpy(index)], torch.from_numpy(values), accumulate
     )
