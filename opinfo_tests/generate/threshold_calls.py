@@ -34,44 +34,25 @@ HALF = "bfloat16"
 
 
 class Noting(int):
-    """An integer that passes on what it is compared with; None if it is part of a computation."""
+    """An integer that passes on what it is compared with or divides; None if it is part of another computation."""
 
     note: Callable[[int | None], None]
 
-    def _compared(self, other: Any, compare: Callable[[int, Any], bool]) -> bool:
+
+def _noting(name: str) -> Callable[[Noting, Any], Any]:
+    plain, compares = getattr(int, name), name not in COMPUTES
+
+    def method(self: Noting, other: Any) -> Any:
         if type(other) is int:
-            self.note(other)
-        return compare(int(self), other)
+            self.note(other if compares else None)
+        return plain(int(self), other)
 
-    def __lt__(self, other: Any) -> bool:
-        return self._compared(other, int.__lt__)
+    return method
 
-    def __le__(self, other: Any) -> bool:
-        return self._compared(other, int.__le__)
 
-    def __gt__(self, other: Any) -> bool:
-        return self._compared(other, int.__gt__)
-
-    def __ge__(self, other: Any) -> bool:
-        return self._compared(other, int.__ge__)
-
-    def _computed(self, other: Any, compute: Callable[[int, Any], Any]) -> Any:
-        self.note(None)
-        return compute(int(self), other)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._computed(other, int.__mul__)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._computed(other, int.__rmul__)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._computed(other, int.__floordiv__)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        if type(other) is int:
-            self.note(other)
-        return int.__rfloordiv__(int(self), other)
+COMPUTES = ("__mul__", "__rmul__", "__floordiv__")
+for _name in ("__lt__", "__le__", "__gt__", "__ge__", "__rfloordiv__", *COMPUTES):
+    setattr(Noting, _name, _noting(_name))
 
 
 @cache

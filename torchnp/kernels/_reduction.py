@@ -55,9 +55,8 @@ def ordered(x: ndarray) -> ndarray:
 
 # ---------------------------------------------------------------- sums
 
-BLOCK: Threshold = (
-    16  # terms added in sequence; longer runs are added in blocks, which matches the error of torch's cascade
-)
+# Terms added in sequence; longer runs are added in blocks, which matches the error of torch's cascade.
+BLOCK: Threshold = 16
 FEW: Threshold = 256  # up to this many elements NumPy's own order loses nothing
 LANES: Threshold = 256  # terms of a product with ones: BLAS adds them in many lanes
 SMALL: Threshold = 1 << 14  # below, NumPy's own loop is as fast as BLAS

@@ -234,7 +234,8 @@ def index_add(self, dim, index, source, *, alpha=1):
         return np.asarray(self + source) if index.size else self.copy()
     dtype, wide = self.dtype, opmath(self.dtype) if whole else self.dtype
     out = np.array(self, wide, order="C", copy=True)
-    _add_along(out.reshape(-1, *self.shape[dim:]), index.reshape(-1), source.reshape(-1, *source.shape[dim:]))
+    if index.size and self.size:
+        _add_along(out.reshape(-1, *self.shape[dim:]), index.reshape(-1), source.reshape(-1, *source.shape[dim:]))
     return cast(out, dtype)
 
 

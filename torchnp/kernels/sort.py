@@ -55,10 +55,9 @@ def _by_lines(find: Callable[[ndarray], ndarray], x: ndarray, axis: int, length:
     lines, found = (a if axis == x.ndim - 1 else np.moveaxis(a, axis, -1) for a in (x, out))
     together = max(_BLOCK // max(n, 1), 1 if lines.strides[-1] == x.itemsize else _ACROSS)
     for block in row_major_blocks(lines.shape[:-1], 1, together):
-        part = lines[block]
-        found[block] = find(np.ascontiguousarray(part).reshape(math.prod(part.shape[:-1]), n)).reshape(
-            *part.shape[:-1], length
-        )
+        part = np.ascontiguousarray(lines[block])
+        lead = part.shape[:-1]
+        found[block] = find(part.reshape(math.prod(lead), n)).reshape(*lead, length)
     return out
 
 

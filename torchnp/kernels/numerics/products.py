@@ -80,15 +80,17 @@ def blas_ready(x: ndarray) -> ndarray:
 def _integer_product(a: ndarray, b: ndarray) -> ndarray:
     """Integer product, for which NumPy has no BLAS: if float64 holds every partial sum, it is exact and far faster."""
     dtype, terms = a.dtype, a.shape[-1]
-    if a.size * b.shape[-1] > _SMALL and terms <= _TERMS:
-        if dtype.itemsize <= 2:
+    if a.size * b.shape[-1] > _SMALL:
+        if 16 * dtype.itemsize + terms.bit_length() <= _EXACT_BITS:
             return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(np.int64).astype(dtype)
         rows, columns = a.shape[-2] if a.ndim > 1 else 1, b.shape[-1] if b.ndim > 1 else 1
-        if rows * terms * columns > _WORTH * (rows * terms + terms * columns + rows * columns):
+        worth = rows * terms * columns > _WORTH * (rows * terms + terms * columns + rows * columns)
+        if worth and terms <= _TERMS and dtype.itemsize > 2:
             return _product_of_digits(a, b)
     return np.asarray(np.matmul(a, b))
 
 
+_EXACT_BITS = 53  # of float64
 _TERMS: Threshold = 1 << 18  # of a sum: float64 holds that of four times as many products of 16 by 16 bits
 _WORTH: Threshold = 32  # multiplications for each element from which ten products by BLAS are faster than NumPy's loop
 _DIGIT = 16  # bits

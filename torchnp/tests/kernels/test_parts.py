@@ -201,3 +201,10 @@ def test_positions_without_dimensions(shape, index, accumulate):
         torch.from_numpy(x), [torch.from_numpy(index)], torch.from_numpy(values), accumulate
     )
     assert np.array_equal(table["aten::index_put"](x, [index], values, accumulate), wanted.numpy())
+
+
+@pytest.mark.parametrize("shape, dim", [((0,), 0), ((3,), 0), ((2, 0), 1), ((3, 4), 1)])
+def test_no_slices_are_added(shape, dim):
+    source = np.zeros([0 if d == dim else n for d, n in enumerate(shape)], np.float32)
+    x = np.ones(shape, np.float32)
+    assert np.array_equal(table["aten::index_add"](x, dim, np.zeros(0, np.int64), source), x)
