@@ -195,7 +195,7 @@ def tried(case: Case, torch_cpu: TorchDevice) -> tuple[Case, float, int]:
 
 
 @contextmanager
-def limited_memory() -> Iterator[None]:
+def limited_memory(more: int = MEMORY) -> Iterator[None]:
     """Let an allocation of tens of gigabytes fail at once, where the system would end the process."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     statm = Path("/proc/self/statm")  # Linux
@@ -203,7 +203,7 @@ def limited_memory() -> Iterator[None]:
         yield
         return
     used = int(statm.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, before[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (used + more, before[1]))
     try:
         yield
     finally:

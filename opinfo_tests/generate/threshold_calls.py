@@ -29,7 +29,8 @@ from .samples.recording import Recorder
 from .task import DRAWN, THRESHOLDS, Task, reseed
 
 Key = tuple[str, str]  # a module and the name of a constant
-MOST = 1 << 22  # elements of a call's largest array
+MOST = 1 << 22  # elements of a call's largest argument
+MEMORY = 1 << 30  # bytes that a call may add: a product's result may be far larger than its arguments
 HALF = "bfloat16"
 
 
@@ -88,7 +89,7 @@ def noted() -> Iterator[dict[Key, set[int | None]]]:
 
 def met_by(case: Case, table: Backend) -> dict[Key, set[int | None]]:
     """Return what a call compares with the constants that it meets; nothing if it fails."""
-    with noted() as seen, warnings.catch_warnings():
+    with noted() as seen, large_calls.limited_memory(MEMORY), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         failed = table.execute(case).error
     return {} if failed else {key: values for key, values in seen.items() if values}

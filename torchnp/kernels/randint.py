@@ -195,7 +195,7 @@ _DIFFERS = ["randperm-swaps-forward", "randperm-fits", "missing-kernel"]
 rows("randperm randperm.generator", _randperm, _DOC, like=np.random.permutation, differs=_DIFFERS)
 
 _MANY = (2**32 - 1) // 20  # from here on torch draws 64-bit words
-_FEW: Threshold = 4096
+_FEW: Threshold = 4096  # elements that are swapped one after the other
 
 
 def _shuffled(n: int, source: Generator) -> ndarray:
