@@ -6,7 +6,7 @@ import pytest
 from torchnp.tests.docs.site_modules import site_module
 
 FROM = 100_000  # elements: below, the call itself takes most of the time
-# Beyond, most time goes into getting memory from the system, which hands out huge pages now fast, now slowly.
+# Beyond, a first call may take ten times as long as the next ones, until the system has found the memory.
 TO = 10_000_000
 STEEPEST = 0.15  # of log(ratio) over log(elements): a ratio that doubles in two decades, where machines vary by as much
 MUCH = 2.0  # a ratio that rises and stays below is no cliff
