@@ -142,9 +142,10 @@ def _embed(
         for part in blocks(len(index), max(STRIP // max(width, 1), 1)):
             rows = cast(bits(weight).take(index[part], 0).view(weight.dtype), wide)
             add_rows(out, owner[part], rows if scales is None else rows * scales[part])
-        if mode == MEAN:
-            out /= np.maximum(sizes, 1).astype(wide)[:, None]
         out = cast(out, weight.dtype)
+        if mode == MEAN:  # torch rounds the sum, and the size of the bag too
+            counts = cast(np.maximum(sizes, 1), weight.dtype)
+            out = cast(cast(out, wide) / cast(counts, wide)[:, None], weight.dtype)
         if mode == SUM:
             sizes = np.zeros(len(offsets) if forward_only else n, offsets.dtype)
         chosen = sizes.copy()

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from torchnp import table
+from torchnp.interop import to_numpy
 from torchnp.kernels import sort
 from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 
@@ -208,3 +209,16 @@ def test_no_slices_are_added(shape, dim):
     source = np.zeros([0 if d == dim else n for d, n in enumerate(shape)], np.float32)
     x = np.ones(shape, np.float32)
     assert np.array_equal(table["aten::index_add"](x, dim, np.zeros(0, np.int64), source), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("count", [300, 65519, 65520])  # from 65520 on a bag's size is infinite in float16
+def test_means_of_bags_round_their_size(dtype, count):
+    weight, index, offsets = (
+        torch.full((1, 3), 3.0, dtype=dtype),
+        torch.zeros(count, dtype=torch.int64),
+        torch.tensor([0, 0]),
+    )
+    wanted = torch.ops.aten.embedding_bag(weight, index, offsets, False, 1)[0]
+    found = table["aten::embedding_bag"](to_numpy(weight), index.numpy(), offsets.numpy(), False, 1)[0]
+    assert found.tobytes() == to_numpy(wanted).tobytes()
