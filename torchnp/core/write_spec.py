@@ -50,6 +50,9 @@ class WriteSpec:
         torch checks an out's memory before all else; for other ops, errors not found by its iterator come first.
     rounds_number : bool
         A number beside a half precision target is rounded to the target's dtype.
+    onto : bool
+        The kernel writes into `copy_to_write` of its first argument, after all its checks. In place, that is the target
+        if no other argument shares its memory.
     resizes : bool
         The in-place form resizes its target to the result's shape.
     resizing : str
@@ -76,6 +79,7 @@ class WriteSpec:
     dtype_before_target: bool = False
     memory_first: bool = False
     rounds_number: bool = False
+    onto: bool = False
     resizes: bool = False
     resizing: str = ""
     skips_memory_check: bool = False

@@ -33,7 +33,8 @@ from torchnp.dtypes import (
     is_inexact,
     result_type,
 )
-from torchnp.layout.overlap import check_apart, check_target, overlaps_itself, share_memory, tensors_of
+from torchnp.layout.overlap import check_apart, check_target, offer_target, overlaps_itself, share_memory, tensors_of
+from torchnp.layout.stride_rules import WRITTEN
 from torchnp.parallel_elementwise import by_parts
 from torchnp.threads import LARGE
 from torchnp.ufunc_workarounds import trusted
@@ -60,7 +61,7 @@ def make_inplace(
     ordered = in_order(schema, rule, writes)
     prepare, write = _preparation(schema, rule, writes), _writing(schema, rule, writes)
     drawn = draws_in_order(source_schema)
-    whole = prepare is not None or writes.after is not None or writes.resizes
+    whole = writes.after is not None or writes.resizes
     by_strips = drawn or (takes_strips(source_schema) and not whole)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -86,6 +87,8 @@ def make_inplace(
                 args, kwargs = prepare(target, args, kwargs)
             if by_strips and not shared and _in_strips(source, rule, target, args, kwargs, drawn):
                 return target
+            if writes.onto and not shared:
+                offer_target(target, (*args, *kwargs.values()))
             value = source(*args, **kwargs)
             # torch may read values that it has written if an operand shares the target's memory.
             if not (shared and ordered(target, value, bind(schema, args, kwargs), lambda b: call(source, schema, b))):
@@ -97,6 +100,7 @@ def make_inplace(
             _raise_of_target(schema, error, (args, kwargs), writes)
             raise
         finally:
+            WRITTEN.onto = None
             leave_quiet(token)
         return target.item() if number else target
 

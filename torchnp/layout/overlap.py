@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from torchnp.layout.stride_rules import WRITTEN
+
 ndarray = np.ndarray
 SELF_OVERLAP = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
@@ -21,6 +23,13 @@ OVERLAP = (
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
     "location. Please clone() the tensor before performing the operation."
 )
+
+
+def offer_target(target: ndarray, arguments: Iterable[Any]) -> None:
+    """Let the source of an in-place call write its target: a row-major one that shares no memory with other arguments."""
+    others = (x for value in arguments for x in tensors_of(value))
+    if target.flags.c_contiguous and not any(x is not target and np.may_share_memory(x, target) for x in others):
+        WRITTEN.onto = target
 
 
 def tensors_of(value: Any) -> list[ndarray]:
