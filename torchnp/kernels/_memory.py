@@ -14,7 +14,7 @@ from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, bcomplex32, complex
 from torchnp.layout import stride_rules
 from torchnp.layout.named_rules import preserved
 from torchnp.layout.overlap import address
-from torchnp.layout.stride_rules import format_name, layout_of
+from torchnp.layout.stride_rules import WRITTEN, format_name, layout_of
 
 ndarray = np.ndarray
 LONG = 4  # torch's enum value for int64, the default dtype of the index factories
@@ -32,15 +32,26 @@ RARE_OR_CHALF = RARE | {complex32}
 
 
 def rarer(version: str, lacking: frozenset[np.dtype]) -> frozenset[np.dtype]:
-    """Return the dtypes that a kernel lacks: ``lacking``, from torch ``version`` on without uint16, 32 and 64."""
+    """The dtypes that a kernel lacks, without unsigned integers since a version of torch."""
     return lacking - {*BARE_UNSIGNED} if since(version) else lacking
+
+
+def copy_to_write(x: ndarray) -> ndarray:
+    """Return a row-major copy for a kernel to write, after all its checks; in place, the target itself if that is safe.
+
+    Rows whose kernels call this say so by ``WriteSpec(onto=True)``.
+    """
+    if WRITTEN.onto is x:
+        WRITTEN.onto = None
+        return x
+    return np.array(x, order="C", copy=True)
 
 
 # ---------------------------------------------------------------- windows
 
 
 def window(x: ndarray, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> ndarray:
-    """Return a writable array on ``x``'s memory; strides and offset (from x's first element) are in bytes.
+    """A writable array on ``x``'s memory; strides and offset (from x's first element) are in bytes.
 
     NumPy's own as_strided and broadcast_to cost ten times as much, and the latter gives a read-only array.
     """
@@ -51,7 +62,7 @@ def window(x: ndarray, shape: Sequence[int], strides: Sequence[int], offset: int
 
 
 def storage(x: ndarray) -> tuple[ndarray, int]:
-    """Return the memory of an array's outermost base, and the byte offset of the array's first element in it."""
+    """The memory of an array's outermost base, and the byte offset of the array's first element in it."""
     base = x
     while isinstance(base.base, ndarray):
         base = base.base
@@ -68,19 +79,19 @@ class _Interface:
 
 
 def _span(x: ndarray) -> ndarray:
-    """Return the bytes that an array spans in memory that NumPy does not own; the array is strided, hence not empty."""
+    """The bytes from first to last of an array on foreign memory, not contiguous and hence not empty."""
     size = sum((n - 1) * s for n, s in zip(x.shape, x.strides)) + x.itemsize
     data = (address(x), not x.flags.writeable)
     return np.asarray(_Interface({"data": data, "shape": (size,), "typestr": "|u1", "version": 3}, x))
 
 
 def storage_offset(x: ndarray) -> int:
-    """Return torch's storage_offset: the number of elements from the start of the storage to the first element."""
+    """torch's storage_offset: elements between the start of the memory and the first element."""
     return storage(x)[1] // x.itemsize if x.base is not None else 0
 
 
 def element_strides(x: ndarray) -> tuple[int, ...]:
-    """Return the strides in elements, as torch counts them."""
+    """Strides counted in elements, as torch counts them."""
     size = x.itemsize
     return tuple(s // size for s in x.strides)
 
@@ -91,14 +102,14 @@ _CHANNELS_LAST = {"channels_last": stride_rules.CHANNELS_LAST[4], "channels_last
 
 
 def memory_order(x: ndarray) -> tuple[int, ...] | None:
-    """Return the axes from the largest stride to the smallest, as TensorIterator orders them; None if row-major."""
+    """Axes from the widest stride to the narrowest, as torch's iterator walks memory; None for row-major order."""
     if x.flags.c_contiguous:
         return None
     return tuple(stride_rules.order_of(x.shape, [x.strides]))
 
 
 def format_order(memory_format: Any, ndim: int) -> tuple[int, ...] | None:
-    """Return the order of axes in memory for a named format; None for row-major order."""
+    """The order of axes in memory for a named format; None for row-major order."""
     if memory_format is None:
         return None
     name = format_name(memory_format)
@@ -109,14 +120,14 @@ def format_order(memory_format: Any, ndim: int) -> tuple[int, ...] | None:
 
 
 def empty_in_order(shape: Sequence[int], dtype: np.dtype, order: tuple[int, ...] | None) -> ndarray:
-    """Return a dense uninitialized array with its axes in the given memory order."""
+    """A dense uninitialized array with its axes in the given memory order."""
     if order is None and 0 not in shape:
         return np.empty(shape, dtype)
     return stride_rules.empty(shape, dtype, stride_rules.in_order(shape, range(len(shape)) if order is None else order))
 
 
 def new_like(x: ndarray, dtype: np.dtype, memory_format: Any = None) -> ndarray:
-    """Return an uninitialized array with the layout of ``empty_like(x)``, which by default keeps dense strides."""
+    """An array laid out like ``empty_like(x)``: by default with the strides of ``x``, if ``x`` is dense."""
     if memory_format is None or format_name(memory_format) == "preserve_format":
         return stride_rules.empty(x.shape, dtype, preserved(*layout_of(x)))
     format_order(memory_format, x.ndim)  # refuses a format for another number of dimensions
@@ -124,7 +135,7 @@ def new_like(x: ndarray, dtype: np.dtype, memory_format: Any = None) -> ndarray:
 
 
 def is_contiguous(x: ndarray, memory_format: Any) -> bool:
-    """Return whether an array is dense in a named memory format."""
+    """Whether an array is dense in a named memory format."""
     order = _CHANNELS_LAST.get(format_name(memory_format))
     if order is None:
         return x.flags.c_contiguous
@@ -158,7 +169,7 @@ def check_size(size: Sequence[int]) -> tuple[int, ...]:
 
 
 def factory_dtype(dtype: Any, default: np.dtype | None = None) -> np.dtype:
-    """Return a factory's ``dtype=`` as a dtype; None means ``default``, or else torch's default dtype."""
+    """Resolve a factory's ``dtype=``: ``default`` if None, or else the default dtype."""
     if dtype is None:
         return default or get_default_dtype()
     return int64 if type(dtype) is int and dtype == LONG else as_dtype(dtype)

@@ -15,7 +15,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, Step, WriteSpec, precheck_apart
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bcomplex32, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
-from torchnp.kernels._memory import RARE_OR_CHALF, bits, element_strides, rarer
+from torchnp.kernels._memory import RARE_OR_CHALF, bits, copy_to_write, element_strides, rarer
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.mask import masked_fill, masked_fill_tensor
@@ -23,8 +23,8 @@ from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bo
 from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 from torchnp.kernels.pointwise import logical_not
 from torchnp.kernels.view import expand, view
-from torchnp.layout.overlap import check_target, check_written_at, overlaps_itself
-from torchnp.layout.stride_rules import contiguous
+from torchnp.layout.overlap import check_target, check_written_at, offer_target, overlaps_itself
+from torchnp.layout.stride_rules import WRITTEN, contiguous
 
 ndarray = np.ndarray
 ALL = slice(None)
@@ -188,7 +188,7 @@ _DIFFERS = [
 @kernel(
     "index_put", like=np.ndarray.__setitem__,
     differs=_DIFFERS,
-    writes=WriteSpec(free=("values",), after=_precheck_apart, expanded=_write_expanded),
+    writes=WriteSpec(free=("values",), after=_precheck_apart, expanded=_write_expanded, onto=True),
 )  # fmt: skip
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions given as tensors."""
@@ -211,10 +211,10 @@ def index_put(self, indices, values, accumulate=False):
     refuse("index_put", self.dtype, _NO_INDEX_PUT)
     check(named or not self.size, _NO_TENSOR)
     if accumulate:
-        out = np.array(self, order="C", copy=True)
+        out = copy_to_write(self)
         _add_at(out, where, values)
         return out
-    out = clone(self)
+    out = copy_to_write(self) if WRITTEN.onto is self else clone(self)
     try:
         bits(out)[where] = bits(values)
     except IndexError as error:
@@ -225,7 +225,7 @@ def index_put(self, indices, values, accumulate=False):
 rows(
     "_unsafe_index_put", index_put, "`index_put`.", like=np.ndarray.__setitem__,
     differs=["index-put-accumulates", "index-uint8-mask", "no-mixed-writes", "index-put-needs-index"],
-    writes=WriteSpec(free=("values",), after=_precheck_apart, expanded=_write_expanded),
+    writes=WriteSpec(free=("values",), after=_precheck_apart, expanded=_write_expanded, onto=True),
 )  # fmt: skip
 
 
@@ -279,12 +279,16 @@ def _terms(sizes: tuple[int, ...], where: tuple[Any, ...], shape: tuple[int, ...
 @kernel("_index_put_impl_", like=np.ndarray.__setitem__, differs=_DIFFERS)
 def _index_put_impl_(self, indices, values, accumulate=False, unsafe=False):
     """`index_put` in place."""
-    out = index_put(self, indices, values, accumulate)
+    offer_target(self, [indices, values])
+    try:
+        out = index_put(self, indices, values, accumulate)
+    finally:
+        WRITTEN.onto = None
     if not _fills(indices, values, accumulate):
         check_written_at(self, [indices, values])
     if overlaps_itself(self):
         put_expanded(self, indices, values, accumulate)
-    else:
+    elif out is not self:
         self[...] = out
     return self
 
@@ -380,13 +384,15 @@ def _precheck_put(bound: Bound, targets: list[ndarray]) -> None:
     precheck_apart(bound, targets)
 
 
-@kernel("put", like=np.put, differs=["put-as-many", "no-mixed-writes"], writes=WriteSpec(inplace=_precheck_put))
+@kernel(
+    "put", like=np.put, differs=["put-as-many", "no-mixed-writes"], writes=WriteSpec(inplace=_precheck_put, onto=True)
+)
 def put(self, index, source, accumulate=False):
     """The tensor with elements written, or added, at positions of the flattened tensor."""
     _check_put(self, index, source)
     if index.size:
         refuse_elements("take_put_cpu", self, RARE_OR_CHALF)
-    out = np.array(self, order="C", copy=True)
+    out = copy_to_write(self)
     flat, places, values = out.reshape(-1), index.reshape(-1), source.reshape(-1)
     try:
         if accumulate:

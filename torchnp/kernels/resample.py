@@ -161,9 +161,10 @@ def _sample_by_product(x: ndarray, axis: int, s: Sampling) -> ndarray:
     """`sample` of many taps: a product with the part of the input that each output element has weights for."""
     out = np.empty((*x.shape[:axis], len(s.index), *x.shape[axis + 1 :]), x.dtype)
     for i, (index, weight) in enumerate(zip(s.index, s.weight, strict=True)):
-        own = slice(None) if s.count is None else slice(max(int(s.count[i]), 0))
-        part = x.take(index[own], axis)
-        out[(slice(None),) * axis + (i,)] = np.moveaxis(part, axis, -1) @ weight[own].astype(x.dtype)
+        taps = len(index) if s.count is None else max(int(s.count[i]), 0)
+        own = slice(index[0], index[0] + taps)
+        part = np.moveaxis(x[(slice(None),) * axis + (own,)], axis, -1)
+        out[(slice(None),) * axis + (i,)] = part @ weight[: part.shape[-1]].astype(x.dtype)
     return out
 
 
@@ -192,7 +193,7 @@ def sample_bytes(x: ndarray, axis: int, s: Sampling) -> ndarray:
     if s.index.shape[1] == 1 and (s.weight == 1).all():
         return sample(x, axis, s)
     weight = s.weight.copy()
-    for k in range(1, weight.shape[1]):  # taps clamped to the edge become one tap, rounded once
+    for k in range(1, weight.shape[1] if s.count is None else 0):  # taps clamped to the edge are one, rounded once
         same = s.index[:, k] == s.index[:, k - 1]
         weight[same, k] += weight[same, k - 1]
         weight[same, k - 1] = 0
@@ -200,8 +201,12 @@ def sample_bytes(x: ndarray, axis: int, s: Sampling) -> ndarray:
     bits = next((b for b in range(22) if int(0.5 + top * (1 << (b + 1))) >= 1 << 15), 22)
     scaled = weight * (1 << bits)
     weight = np.trunc(scaled + np.where(scaled < 0, -0.5, 0.5)).astype(np.int32)
+    half = np.int32(1 << (bits - 1))
+    if s.index.shape[1] > max(MANY_TAPS, len(s.index)):  # these sums are exact in double precision
+        sums = _sample_by_product(x.astype(np.float64), axis, Sampling(s.index, weight, s.count))
+        return np.clip((sums.astype(np.int32) + half) >> bits, 0, 255).astype(np.uint8)
     shape = (-1, *[1] * (x.ndim - 1 - axis))
-    y: Any = np.int32(1 << (bits - 1))
+    y: Any = half
     for k in range(s.index.shape[1]):
         y = y + x.take(s.index[:, k], axis) * weight[:, k].reshape(shape)
     return np.clip(y >> bits, 0, 255).astype(np.uint8)
@@ -334,15 +339,16 @@ def _sampled(x: ndarray, output_size: Ints, passes: list[tuple[int, Sampling]], 
             y = run(y, axis, s)
         return dt.cast(y, x.dtype)
 
-    def work(part: tuple[int, slice]) -> None:
-        image, channels = part
-        out[image, channels] = few(x[image : image + 1, channels])[0]
+    def work(part: tuple[slice, slice]) -> None:
+        out[part] = few(x[part])
 
     plane = max(math.prod(output_size), math.prod(x.shape[2:]))
     if x.shape[0] * x.shape[1] * plane < _LARGE:
         return few(x)
     out = np.empty((*x.shape[:2], *output_size), x.dtype)
-    share(work, [(i, part) for i in range(len(x)) for part in blocks(x.shape[1], max(_LARGE // plane, 1))])
+    channels = list(blocks(x.shape[1], max(_LARGE // plane, 1)))
+    images = blocks(len(x), max(_LARGE // (plane * x.shape[1]), 1))  # of few channels, several at a time
+    share(work, [(i, part) for i in images for part in channels])
     return out
 
 

@@ -13,7 +13,7 @@ from torchnp.core.python_scalars import item, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, precheck_apart
 from torchnp.dtypes import COMPLEXES, HALVES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, rarer
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, copy_to_write, rarer
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, half_sum
 from torchnp.kernels.numerics import accumulate
@@ -30,7 +30,7 @@ from torchnp.thresholds import Threshold
 ndarray = np.ndarray
 
 # These ops check last that the target shares no memory with index or source; scatter checks it first.
-_APART_LAST = WriteSpec(after=precheck_apart)
+_APART_LAST = WriteSpec(after=precheck_apart, onto=True)
 
 # ---------------------------------------------------------------- scatter
 
@@ -51,16 +51,17 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
     if reduce not in known:
         one_of_two = RuntimeError("reduce argument must be either add or multiply.")
         raise one_of_two if op == "scatter" else unknown_reduction(reduce)
-    out, reduce = np.array(self, order="C", copy=True), known[reduce]
+    reduce = known[reduce]
     if not index.size:
         if reduce == "mean":
             _refuse_division(self.dtype)
-        return out
+        return copy_to_write(self)
     i, shape = index.reshape(index.shape or (1,)), self.shape or (1,)
     _check_code(self, reduce, include_self, "scalar" if src is None else "tensor")
     accumulate.check_bounds(i[(slice(1),) * i.ndim], dim, shape[dim])  # torch checks this before it reads the number
     values = scalar(value, self.dtype) if src is None else src.reshape(src.shape or (1,))[tuple(map(slice, i.shape))]
     accumulate.check_bounds(i, dim, shape[dim])
+    out = copy_to_write(self)
     flat, parts = out.reshape(-1), accumulate.linear_parts(i, shape, dim)
     if reduce is None:
         for part, places in parts:
@@ -119,7 +120,7 @@ def _check_code(self: ndarray, reduce: str | None, include_self: bool, kind: str
     refuse(name, self.dtype, lacking.get(reduce, ()))
 
 
-_WRITES = WriteSpec(inplace=_precheck_scatter, memory_first=True)
+_WRITES = WriteSpec(inplace=_precheck_scatter, memory_first=True, onto=True)
 _AT = "along a dimension at the positions of the index."
 (scatter,) = rows(
     "scatter.src", _scattered, f"The tensor with ``src``'s elements written {_AT}", like=np.put_along_axis,
@@ -184,7 +185,7 @@ def _quick_index_add(self, dim, index, source):
     named = index.tolist()
     if source.shape != (len(named), self.shape[1]) or min(named) < 0 or max(named) >= len(self):
         return None
-    out = self.copy()
+    out = copy_to_write(self)
     np.add.at(out, index, source)
     return out
 
@@ -233,7 +234,7 @@ def index_add(self, dim, index, source, *, alpha=1):
     if not self.ndim:
         return np.asarray(self + source) if index.size else self.copy()
     dtype, wide = self.dtype, opmath(self.dtype) if whole else self.dtype
-    out = np.array(self, wide, order="C", copy=True)
+    out = copy_to_write(self) if wide == dtype else np.array(self, wide, order="C", copy=True)
     if index.size and self.size:
         _add_along(out.reshape(-1, *self.shape[dim:]), index.reshape(-1), source.reshape(-1, *source.shape[dim:]))
     return cast(out, dtype)
@@ -290,7 +291,7 @@ def _check_window(self: ndarray, dim: int, n: int) -> None:
     "index_copy",
     like=np.put_along_axis,
     differs=["gather-negative", "zero-dim-axis", "index-copy-long", "no-mixed-writes"],
-    writes=WriteSpec(inplace=_precheck_index_copy),
+    writes=WriteSpec(inplace=_precheck_index_copy, onto=True),
 )
 def index_copy(self, dim, index, source):
     """A copy of the tensor with slice i of the source written at position ``index[i]`` along a dimension."""
@@ -316,9 +317,9 @@ def index_copy(self, dim, index, source):
     _check_window(self, dim, index.size)
     refuse("index_copy_cpu", self.dtype, RARE)
     if 0 in mine:
-        return np.array(self, order="C", copy=True)
+        return copy_to_write(self)
     accumulate.check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
-    out = np.array(self, order="C", copy=True)
+    out = copy_to_write(self)
     shape = self.shape or (1,)
     bits(out).reshape(shape)[at(dim, index.reshape(-1))] = bits(source).reshape(source.shape or (1,) * len(shape))
     return out
@@ -345,14 +346,16 @@ def index_fill(self, dim, index, value):
     refuse("index_fill_cpu", self.dtype, RARE)
     number = scalar(value, self.dtype)
     _check_filled(self, dim, i)
-    out = np.array(self, order="C", copy=True)
+    out = copy_to_write(self)
     if self.size:
         bits(out).reshape(shape)[at(dim, i)] = bits(number)
     return out
 
 
 # torch reads the number before it writes.
-_FILL = WriteSpec(free=("value",), after=lambda bound, targets: check_written_at(targets[0], [bound["index"]]))
+_FILL = WriteSpec(
+    free=("value",), after=lambda bound, targets: check_written_at(targets[0], [bound["index"]]), onto=True
+)
 
 
 def check_filler(value: ndarray) -> None:
@@ -385,7 +388,7 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         if accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None:  # torch goes slice by slice
             _refuse_index_reduce(self, reduce)
     check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
-    out = np.array(self, order="C", copy=True)
+    out = copy_to_write(self)
     if not index.size:
         return out
     _refuse_index_reduce(self, reduce)

@@ -138,15 +138,22 @@ def _add_in_turns(out: ndarray, index: ndarray, rows: ndarray) -> None:
 _UFUNC = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
+_RARE: Threshold = 16  # elements for each place from which on only the elements at places are read and written
+
+
 def reduce_at(
     flat: ndarray, places: ndarray, values: ndarray, reduce: str, include_self: bool = True, stepwise: bool = False,
     counts_stepwise: bool = False,
 ) -> ndarray:  # fmt: skip
-    """A flat array with values reduced into places, in order.
+    """Return a flat array with values reduced into places, in order; the array itself may be written.
 
     Half types are reduced in float32 and rounded once; with ``stepwise``, sums and products round at each step. With
     ``counts_stepwise``, so does a mean's count, which stops where adding one changes nothing.
     """
+    if places.size * _RARE < flat.size:
+        named, places = np.unique(places, return_inverse=True)
+        flat[named] = reduce_at(flat[named], places, values, reduce, include_self, stepwise, counts_stepwise)
+        return flat
     dtype = flat.dtype
     wide = dtype if stepwise and reduce in ("sum", "mean", "prod") else opmath(dtype)
     out = cast(flat, wide)

@@ -84,6 +84,9 @@ def by_tiles(
     return tuple(outs)
 
 
+FILLED: Threshold = 1 << 14  # elements beside which filling a strip with a limit is faster than NumPy's scalar loop
+
+
 def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
     """np.maximum with ``low``, then np.minimum with ``high``.
 
@@ -91,7 +94,7 @@ def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
     operands are zero, the ufunc returns the second, which is the tensor's own, so its sign is kept.
     """
     limits = [(f, v) for f, v in ((np.maximum, low), (np.minimum, high)) if v is not None]
-    if x.size <= STRIP or x.dtype.kind != "f" or not x.flags.c_contiguous or any(v.ndim for _, v in limits):
+    if x.size < FILLED or x.dtype.kind != "f" or not x.flags.c_contiguous or any(v.ndim for _, v in limits):
         for ufunc, limit in limits:
             x = ufunc(limit, x)
         return x
