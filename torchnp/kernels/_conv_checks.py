@@ -31,7 +31,7 @@ ndarray = np.ndarray
 
 
 class Geometry(NamedTuple):
-    """The parameters of a convolution, one number for each dimension."""
+    """Stride, padding, dilation and output padding of a convolution, each with one number per spatial dimension."""
 
     stride: tuple[int, ...]
     padding: tuple[int, ...]
@@ -43,7 +43,7 @@ def geometry(
     input: ndarray, weight: ndarray, bias_shape: Ints | None, stride: Ints, padding: Ints, dilation: Ints,
     transposed: bool, output_padding: Ints, groups: int,
 ) -> Geometry:  # fmt: skip
-    """Expand the parameters, and run every check that torch runs before it picks a backend."""
+    """Expand the parameters to one number per dimension, and run torch's checks before it picks a backend."""
     n = weight.ndim - 2
     check(n > 0, "weight should have at least three dimensions")
     check(groups > 0, "non-positive groups is not supported")
@@ -54,7 +54,7 @@ def geometry(
 
 
 def check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: Ints) -> None:
-    """Refuse invalid parameters, in torch's order."""
+    """Raise torch's error for the first invalid parameter, in torch's order."""
     check(min(padding, default=0) >= 0, "negative padding is not supported")
     check(min(output_padding, default=0) >= 0, "negative output_padding is not supported")
     check(min(stride, default=1) > 0, "non-positive stride is not supported")
@@ -64,7 +64,7 @@ def check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: I
 def check_shapes(
     input: ndarray, weight: ndarray, bias_shape: Ints | None, found: Geometry, transposed: bool, groups: int
 ) -> None:
-    """Refuse invalid parameters, and shapes that do not match."""
+    """Refuse invalid parameters, and input, weight and bias whose shapes do not match."""
     check_numbers(found.stride, found.padding, found.dilation, found.output_padding)
     if weight.ndim != input.ndim:
         raise conv_misfit(input.shape, weight.shape, bias_shape, transposed, groups, 0, 0)
@@ -89,7 +89,7 @@ def check_room(sizes: Ints, window: Ints, padding: Ints, dilation: Ints) -> None
 
 
 def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
-    """Expand a parameter, one number or one per dimension, to one per dimension."""
+    """Return a parameter as one number per dimension; refuse a length other than 1 or ``n``."""
     values: tuple[int, ...] = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
     if len(values) not in (1, n):
         words = f"expected {name} to be a single integer value or a list of {n} values to match the convolution"
@@ -97,18 +97,19 @@ def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
     return values * n if len(values) == 1 else values
 
 
-# Dtypes that oneDNN has formats for.
+# Dtypes for which oneDNN has memory formats.
 TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, dt.float8_e4m3fn, dt.float8_e5m2))
-_SINGLE: Threshold = 20480  # elements of a single image up to which torch computes it itself
-_VENDOR = (dt.float32, *dt.HALVES)  # mostly computed by oneDNN, which has its own rules
+_SINGLE: Threshold = 20480  # Elements of a single image up to which torch uses its own code instead of oneDNN.
+_VENDOR = (dt.float32, *dt.HALVES)  # dtypes for which torch mostly uses oneDNN, which has its own rules
 
 
 def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, groups: int) -> bool:
-    """Whether torch uses oneDNN, which checks less; torch computes small single images itself."""
+    """Return whether torch computes this convolution with oneDNN, which checks less than torch's own code."""
     wide = any(o >= s for o, s in zip(g.output_padding, g.stride, strict=True))
     if input.dtype not in _VENDOR or (transposed and wide):
         return False
-    if input.dtype != dt.float32:  # for float16, oneDNN needs a processor that supports it
+    # oneDNN computes float16 only on some processors; assume that this is not one of them
+    if input.dtype != dt.float32:
         return bool(input.dtype == dt.bfloat16)
     return groups > 1 or min(weight.shape[2:][-2:]) > 3 or input.shape[0] > 1 or input.size > _SINGLE
 
@@ -116,7 +117,7 @@ def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, gr
 def check_dtypes(
     input: ndarray, weight: ndarray, bias: ndarray | None, transposed: bool, g: Geometry, groups: int, vendor: bool
 ) -> None:
-    """Refuse dtypes that torch's CPU backends lack code for, or will not mix."""
+    """Refuse dtypes that torch's CPU backends have no code for, or do not mix."""
     dtype = input.dtype
     given = [("weight", weight)] if bias is None else [("weight", weight), ("bias", bias)]
     if vendor:
@@ -132,23 +133,24 @@ def check_dtypes(
         slow = (dt.float64, dt.int64)
         require(f"slow_conv_transpose{dims}d_out_cpu" if transposed else "slow_conv_dilated<>", dtype, _VENDOR + slow)
     else:
-        # For volumes with a window of one element, torch builds no columns.
+        # For a 3-d convolution with a 1x1x1 kernel, stride 1 and no padding, torch builds no columns (im2col).
         plain = dims == 3 and {*weight.shape[2:], *g.stride} == {1} and not any(g.padding)
         require("slow_conv3d_cpu" if plain else COLUMNS[dims], dtype, WITH_COLUMNS)
     check_type(dtype, weight)
     if bias is None or not transposed:
-        return  # torch copies a bias of any dtype into the result, to which it adds the products
+        return  # torch first copies the bias, of any dtype, into the result, and then adds the products
     if dims == 3:
         check_type(dtype, bias)
     check_result_dtype(dt.promote_types(dtype, bias.dtype), dtype)
 
 
-COLUMNS = {2: "slow_conv2d_cpu", 3: "compute_columns3d"}  # torch's kernel names for windows, by number of dimensions
+# Names of torch's im2col kernels in its error messages, by number of spatial dimensions.
+COLUMNS = {2: "slow_conv2d_cpu", 3: "compute_columns3d"}
 WITH_COLUMNS = (*_VENDOR, dt.float64, *dt.INTS)
 
 
 def check_filter(weight: ndarray, transposed: bool, dilated: bool, groups: int) -> None:
-    """Refuse a filter without elements, in the words of torch's own code."""
+    """Refuse a filter without elements, with the message of torch's own code (not oneDNN's)."""
     kernel_size = list((1, *weight.shape[2:]) if weight.ndim == 3 else weight.shape[2:])
     if 0 in kernel_size:
         raise no_filter(kernel_size, weight.shape, transposed, dilated)
@@ -156,17 +158,18 @@ def check_filter(weight: ndarray, transposed: bool, dilated: bool, groups: int) 
         raise no_channels((len(weight) // groups, 0, *weight.shape[2:]))
 
 
-_WIDE: Threshold = 1 << 18  # up to this many products, sum in double: with cancellation a plain order would show
+# Products up to which sums are in float64: if terms cancel, rounding errors of a float32 sum would show.
+_WIDE: Threshold = 1 << 18
 
 
 def sum_dtype(input: ndarray, weight: ndarray, points: Ints) -> np.dtype:
-    """The dtype to convolve in; ``points`` are the spatial sizes of the smaller image."""
+    """Return the dtype to compute in; ``points`` are the spatial sizes of the smaller image (input or output)."""
     products = math.prod(points) * math.prod(weight.shape) * input.shape[0]
     return dt.float64 if input.dtype == dt.float32 and products <= _WIDE else dt.opmath(input.dtype)
 
 
 def wants_channels_last(input: ndarray, weight: ndarray) -> bool:
-    """Whether torch's backend for these operands returns channels-last results."""
+    """Return whether torch's backend for these operands returns channels-last results."""
     if input.ndim == 5 and input.dtype not in _VENDOR:
         return False
     return is_channels_last(input) or is_channels_last(weight)
@@ -175,15 +178,17 @@ def wants_channels_last(input: ndarray, weight: ndarray) -> bool:
 def result_strides(
     shape: stride_rules.Shape, input: ndarray, weight: ndarray, vendor: bool, groups: int = 1
 ) -> stride_rules.Strides:
-    """Torch's strides for a result: channels last if input or weight suggest it, but for volumes only with oneDNN.
+    """Return torch's strides for a result: channels-last if input or weight have such strides (3-d: only with oneDNN).
 
-    torch's own code concatenates the results of the groups.
+    Without oneDNN, torch concatenates the results of the groups, which can change the strides.
     """
-    point = vendor and input.dtype == dt.float32 and set(weight.shape[2:]) == {1}  # a product, in oneDNN's order
+    # oneDNN computes 1x1 filters as a matrix product
+    point = vendor and input.dtype == dt.float32 and set(weight.shape[2:]) == {1}
     if point and len(shape) == 5:
         return stride_rules.contiguous(shape)
     if vendor and not (point and set(shape[2:]) == {1}):
-        groups = 1  # the strides of one-point images are as if the groups were joined
+        # oneDNN computes all groups at once, but one-point images get strides as if the groups were concatenated
+        groups = 1
     x, w = input[:, : input.shape[1] // groups], weight[: len(weight) // groups]
     found = [stride_rules.layout_of(x), stride_rules.layout_of(w)]
     rows = len(shape) == 3
@@ -199,7 +204,7 @@ def result_strides(
         found[0] = (
             found[0][0],
             stride_rules.in_format(found[0][0], "channels_last"),
-        )  # torch copies the input to that first
+        )  # torch first copies the input to channels-last
     last = any(stride_rules.suggested(*x) != "contiguous_format" for x in found) and (len(shape) == 4 or vendor)
     order = stride_rules.CHANNELS_LAST[len(shape)]
     if last and groups > 1:
@@ -212,7 +217,7 @@ def result_strides(
 def strides_of_result(
     shape: stride_rules.Shape, input: ndarray, weight: ndarray, bias: ndarray | None, *options: Any
 ) -> stride_rules.Strides:
-    """The strides of `convolution`'s result; the arguments need no memory behind them."""
+    """Return the strides of `convolution`'s result; only shapes, strides and dtypes of the arguments are used."""
     if 0 in input.shape:
         return stride_rules.contiguous(shape)
     *_, transposed, _, groups = options
@@ -221,22 +226,22 @@ def strides_of_result(
 
 
 def check_weight_written(weight: ndarray) -> None:
-    """Refuse a weight gradient, written in the format that the weight suggests, whose channels are not innermost."""
+    """Refuse a weight gradient that is not channels-last in the memory format that the weight's strides suggest."""
     shape, strides = stride_rules.layout_of(weight)
     strides = stride_rules.in_format(shape, stride_rules.suggested(shape, strides))
     check(stride_rules.is_channels_last(shape, strides), "slow_conv2d: grad_weight must be contiguous")
 
 
 def sizes_back(sizes: Ints, kernel: Ints, g: Geometry) -> list[int]:
-    """The input sizes for which a convolution gives ``sizes``."""
+    """Return the input size of each dimension for which a convolution gives an output of ``sizes``."""
     along = zip(sizes, kernel, *g, strict=True)
     return [(s - 1) * t - 2 * p + d * (k - 1) + o + 1 for s, k, t, p, d, o in along]
 
 
 def check_output_padding(g: Geometry) -> None:
-    """Refuse output padding that is smaller than neither stride nor dilation."""
+    """Refuse output padding that is not smaller than the stride or the dilation."""
     if any(o >= s and o >= d for o, s, d in zip(g.output_padding, g.stride, g.dilation, strict=True)):
-        flat, unit = ((0,), (1,)) if len(g.stride) == 1 else ((), ())  # torch runs one dimension as two
+        flat, unit = ((0,), (1,)) if len(g.stride) == 1 else ((), ())  # torch computes 1-d convolutions as 2-d ones
         names = AXES[-max(len(g.stride), 2) :]
         given = {"output_padding": flat + g.output_padding, "stride": unit + g.stride, "dilation": unit + g.dilation}
         found = (f"{label}_{name}: {value}" for label, row in given.items() for name, value in zip(names, row))

@@ -1,8 +1,8 @@
-"""Builders of elementwise kernels: one row each, from a NumPy function and a promotion rule.
+"""Builders of elementwise kernels: each from a NumPy function and a promotion rule.
 
-torch computes in the promoted dtype, and half types in float32 with one rounding at the end (opmath). Each common dtype
-is planned once: the function, and the dtypes to convert to and from. Calls whose operands need no conversion go from
-the table's function straight to the ufunc.
+torch computes in the promoted dtype, and half types in float32 with one rounding at the end (opmath). For each common
+dtype, a `ComputePlan` is made once: the function to call, and the dtypes to convert to and from. Calls whose operands
+need no conversion call the ufunc directly.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ ndarray = np.ndarray
 Ufunc = Callable[..., Any]
 Rule = Callable[[np.dtype], np.dtype]
 Dtypes = frozenset[np.dtype]
-# Refusals besides the dtypes that an op's CPU kernel lacks: (dtypes, exception class, torch's words).
-# A fourth element is the version of torch that refuses them no more.
+# Dtypes that torch refuses besides those that its CPU kernel lacks: (dtypes, exception class, torch's message). A
+# fourth element, if any, is the first version of torch that accepts them.
 Refusals = Sequence[tuple[Any, ...]]
 
 # ---------------------------------------------------------------- the dtypes that torch's CPU kernels have code for
@@ -64,12 +64,12 @@ complex_to_real_float: Rule = lambda common: dt.to_real(int_to_float(common))
 
 
 def operand(x: Any, dtype: np.dtype) -> ndarray:
-    """A tensor or number in the dtype of the computation."""
+    """Return a tensor or number as an array of ``dtype``."""
     return dt.cast(x, dtype) if isinstance(x, ndarray) else number(x, dtype)
 
 
 def refuse_row(cpu: str, common: np.dtype, takes: Collection[np.dtype], refuses: Refusals) -> None:
-    """Call `require`, after the ``refuses`` that torch raises earlier with their own messages."""
+    """Raise the errors in ``refuses`` that apply to the common dtype, as torch does first; then call `require`."""
     for which, error, words, *until in refuses:
         if common in which and not (until and since(until[0])):
             raise error(words.format(dt.scalar_name(common)))
@@ -77,7 +77,7 @@ def refuse_row(cpu: str, common: np.dtype, takes: Collection[np.dtype], refuses:
 
 
 def common_dtype(first: Any, *others: Any) -> np.dtype:
-    """`torchnp.result_type`, with a shortcut if all operands share a dtype; torch reports misfit sizes first."""
+    """Return `torchnp.result_type` of the operands, with a shortcut if they share a dtype; report bad shapes first."""
     dtype = getattr(first, "dtype", None)
     for x in others:
         if getattr(x, "dtype", None) is not dtype:
@@ -90,10 +90,10 @@ def common_dtype(first: Any, *others: Any) -> np.dtype:
 
 
 def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[tuple[ndarray, ...], np.dtype]:
-    """Operands in the dtype of the computation, and the dtype of the result.
+    """Return the operands in the compute dtype (float32 for half types), and the result dtype.
 
-    Kernels that are more than a row compute on these and return ``finish(value, out)``. Every such kernel takes float32
-    and float64, so these are not looked up in ``takes``.
+    Kernels with a body of their own compute on these operands and return ``finish(value, out)``. Every such kernel
+    accepts float32 and float64, so these dtypes are not looked up in ``takes``.
     """
     out = common_dtype(*operands)
     if out in WIDE and all(type(x) is ndarray and x.dtype is out for x in operands):
@@ -109,9 +109,10 @@ def formula(
     *given: Any, of: Callable[..., Any], op: str = "", cpu: str = "", takes: Any = FLOATS, stepwise: Any = (),
     into: int | None = None,
 ) -> Any:  # fmt: skip
-    """Apply a formula to tensors promoted to the compute dtype, followed by numbers as arrays of that dtype.
+    """Apply the function ``of`` to tensors, followed by numbers, all converted to the compute dtype.
 
-    Half types in ``stepwise`` round at each step; ``into`` is the index of the tensor whose dtype the result takes.
+    Half types in ``stepwise`` are rounded at each step. ``into`` is the index of the tensor whose dtype the result
+    gets.
     """
     tensors = [x for x in given if isinstance(x, ndarray)]
     if len(tensors) > 1:
@@ -124,7 +125,7 @@ def formula(
     inner = arrays[0].dtype
     rest = given[len(tensors) :]
     value = of(*arrays, *[scalar(x, inner) if isinstance(x, (int, float, complex)) else x for x in rest])
-    if into is not None:  # torch computes in the common dtype, then casts to the target's
+    if into is not None:  # torch computes in the common dtype, then casts to the dtype of this tensor
         return dt.cast(finish(value, out), tensors[into].dtype)
     return tuple(finish(v, out) for v in value) if type(value) is tuple else finish(value, out)
 
@@ -151,7 +152,7 @@ def check_result_dtype(result: np.dtype, target: np.dtype) -> None:
 
 
 def in_place(target: ndarray, value: ndarray) -> ndarray:
-    """The result of an in-place step inside a torch op: the value in the target's dtype; the shapes must match."""
+    """Return the value in the target's dtype, as an in-place step inside a torch op does; the shapes must match."""
     if value.shape != target.shape:
         raise output_shape(target.shape, value.shape)
     check_result_dtype(value.dtype, target.dtype)
@@ -178,7 +179,7 @@ _HALVES = ("half", "bfloat16", "complex32")
 def _planner(
     ufunc: Ufunc, result: Rule, cpu: str, takes: Collection[np.dtype], refuses: Refusals, compute: Rule, also: dict
 ) -> Planner:
-    """Return a function that gives the plan of a common dtype, made once each."""
+    """Return a function that returns the plan for a common dtype, and makes each plan only once."""
     plans: dict[Any, ComputePlan] = {}
     to_default = result in (int_to_float, complex_to_real_float)
     by_version = cpu in GAINED or any(len(refusal) > 3 for refusal in refuses)
@@ -201,8 +202,9 @@ def _planner(
     return plan_of
 
 
-# NumPy and ml_dtypes compute these in half types themselves, each element via float32: the same bits in one pass. Some
-# unary functions round from another library's float32 result, which is equally accurate.
+# NumPy and ml_dtypes have loops for these functions in half types, which compute each element in float32: the same bits
+# in one pass. Some of the unary functions round the float32 result of another math library than torch's, which is
+# equally accurate.
 _OWN_OF_ONE = frozenset((
     np.negative, np.absolute, np.sqrt, np.floor, np.ceil, np.trunc, np.rint, np.square, np.isnan, np.isinf, np.isfinite,
     np.signbit, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p, np.sin, np.cos, np.tan, np.sinh, np.cosh,
@@ -217,7 +219,7 @@ _BITS = {np.negative: (np.bitwise_xor, np.uint16(0x8000)), np.absolute: (np.bitw
 
 
 def _direct(plan_of: Planner, cpu: str) -> dict[np.dtype, Ufunc]:
-    """Functions by dtype, for the dtypes that need no conversion of operands or result, in any version of torch."""
+    """Return the functions for the dtypes that need no conversion of operands or result in any version of torch."""
     found = {}
     _, later = GAINED.get(cpu, ("", ()))
     for dtype in (d for d in dt.ALL if d not in later):
@@ -241,7 +243,7 @@ def of_half(function: Ufunc, dtype: np.dtype) -> Ufunc:
 
 
 def _direct_halves(plan_of: Planner, run: Callable[..., ndarray], one: bool) -> dict[np.dtype, Ufunc]:
-    """Functions by half type; with ``one`` operand, large tensors are looked up in a table."""
+    """Return the functions for half types; with ``one`` operand, those for large tensors use a table of results."""
     found = {}
     for dtype in dt.HALVES:
         with contextlib.suppress(RuntimeError):
@@ -253,7 +255,8 @@ def _direct_halves(plan_of: Planner, run: Callable[..., ndarray], one: bool) -> 
 
 
 def _of_one(plan_of: Planner, half_tail: Ufunc | None, tail_loop: Loop) -> Callable[[Any], ndarray]:
-    tables: dict[np.dtype, ndarray] = {}  # by half type: the results for all its values, indexed by their bits
+    # For each half type, the results for all its 2**16 values, indexed by the value's bits.
+    tables: dict[np.dtype, ndarray] = {}
 
     def compute(x: ndarray) -> ndarray:
         function, common, inner, out = plan_of(x.dtype)
@@ -300,7 +303,7 @@ def _of_two(
         try:
             function, common, inner, out = plan_of(common)
         except NotImplementedError as error:
-            if str(error).startswith('"'):  # torch looks for the kernel last
+            if str(error).startswith('"'):  # torch reports a missing kernel after all other errors
                 check_broadcast(a, b)
             raise
         b = operand(b, inner if exact else common)
@@ -321,7 +324,7 @@ def _of_two(
 
 
 def _is_broadcast_scalar(b: Any) -> bool:
-    """Whether torch treats an operand as one repeated number: an array with strides of 0, but not a NumPy scalar."""
+    """Return whether torch treats an operand as one repeated number: a Python number, or an array of strides 0."""
     if isinstance(b, ndarray):
         return b.size > 0 and not any(s for s, n in zip(b.strides, b.shape) if n > 1)
     return not isinstance(b, np.generic)
@@ -343,7 +346,7 @@ def _declare(
     half_tail: Ufunc | None = None, tail_loop: Loop = VECTOR, like: Any = None, differs: Sequence[str] = (), doc: str = "",
     writes: WriteSpec = NOTHING, **also: Ufunc,
 ) -> Callable[..., ndarray]:  # fmt: skip
-    """Declare an elementwise op under its names, and return its body; with no names it is a step of other kernels.
+    """Declare an elementwise op under its names, and return its body; without names, only other kernels call it.
 
     Parameters
     ----------
@@ -352,19 +355,20 @@ def _declare(
     result : callable
         Promotion rule; its result is also the compute dtype, unless it is bool or the real dtype of a complex input.
     cpu, takes, refuses
-        What torch refuses: see `refuse_row`.
+        The name of torch's CPU kernel, the dtypes that it accepts, and other errors: see `refuse_row`.
     exact_scalar : bool
-        Next to a half type, use a second operand that is a number or one-element tensor in float32; otherwise round
-        it to the half type first.
+        If the first operand has a half type, use a second operand that is a number or one-element tensor in float32;
+        otherwise round it to the half type first.
     stepwise : bool
         Compute two half-type tensors in that type, rounding at each step.
     half_tail, tail_loop
-        Computes the half-type elements that do not fill torch's vectors, and the loop with these.
+        The function for half-type elements in the scalar tail of torch's vectorized loop, and the kind of that loop.
     like, differs, writes
         As in `kernel`; ``like`` defaults to ``ufunc``.
     **also
-        Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``; ``half=`` for float16 and
-        bfloat16 converted to float32, ``bfloat16=`` for bfloat16 only; ``complex32=``, converted to complex64.
+        Functions that replace ``ufunc`` for a category: ``complex=``, ``integer=``, ``bool=``, ``float=``; ``half=`` for
+        float16 and bfloat16 converted to float32, ``bfloat16=`` for bfloat16 only; ``complex32=``, converted to
+        complex64.
     """
     if unknown := also.keys() - {*_CATEGORY_NAMES, *_HALVES}:
         raise TypeError(f"{names}: no such settings: {unknown}")
@@ -397,7 +401,7 @@ def _declare(
 
 
 def _stripped(function: Ufunc) -> Ufunc:
-    """A function of several steps, strip by strip on large arrays; a ufunc is one step."""
+    """Make a function of several steps run strip by strip on large arrays; a ufunc, being one step, stays as it is."""
     return function if isinstance(function, np.ufunc) else stripwise(function, settled=True)
 
 
@@ -409,7 +413,7 @@ def finish(value: Any, out: np.dtype) -> ndarray:
 
 
 def _caller() -> str:
-    """The name of the family module that declares the row."""
+    """Return the name of the family module that declares the row."""
     frame: Any = sys._getframe()
     while frame.f_globals["__name__"] == __name__:
         frame = frame.f_back

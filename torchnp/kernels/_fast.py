@@ -1,7 +1,7 @@
-"""Fast-path kernels of elementwise rows: the function for a dtype, called from the table's own frame.
+"""Fast paths of elementwise ops: the table's kernel itself calls the function for the operands' dtype.
 
-Most calls need no conversion and take one Python call in all. Calls that do not match at once (other dtypes, keywords,
-shapes that do not broadcast) go to the row's body, which converts or raises torch's error.
+Most calls need no conversion, so the kernel takes a single Python call. All other calls (other dtypes, keywords, shapes
+that do not broadcast) go to the row's body, which converts or raises torch's error.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ ndarray = np.ndarray
 Function = Callable[..., Any]
 
 _TAKES_NUMBER = {float: "f", int: "fiu"}  # dtype kinds that accept a Python number of this type
-_HALVES = frozenset(dt.HALVES)  # their functions convert to float32 and back
-_MOST = 1 << 15  # smaller numbers fit in every half type
+_HALVES = frozenset(dt.HALVES)  # the functions for these dtypes convert to float32 and back
+_MOST = 1 << 15  # numbers of smaller magnitude are within the range of every half type
 _asarray = np.asarray
 # If an operand owns its memory, the result has the usual strides even in dimensions of size 1.
 _ROWS, _OWN_ROWS = 1, 1 | 4  # bits of ndarray.flags.num: C_CONTIGUOUS, and OWNDATA
 
 
 def _common(a: ndarray, b: ndarray, mixes_bool: bool) -> np.dtype | None:
-    """The common dtype of two tensors if NumPy converts as torch does, else None."""
+    """Return the common dtype of two tensors of different built-in dtypes; None if the body must handle the call."""
     pair = a.dtype, b.dtype
     if not mixes_bool and dt.bool_ in pair:
         return None
@@ -41,8 +41,8 @@ def _common(a: ndarray, b: ndarray, mixes_bool: bool) -> np.dtype | None:
 _PLAIN = [d for d in dt.ALL if d.isbuiltin == 1 and d != dt.float16]
 _PAIRS = [(a, b) for a in _PLAIN for b in _PLAIN]
 _PROMOTED = {pair: dt.PROMOTE[pair] for pair in _PAIRS if pair in dt.PROMOTE}
-# For pairs with one 0-d tensor: in _DEMOTED the first is stronger, in _PROMOTED_BACK the second. The result does not
-# depend on the default dtype; `result_type` gives it.
+# For pairs with one 0-d tensor: the second in _DEMOTED, the first in _PROMOTED_BACK. The common dtype of such a pair
+# does not depend on the default dtype, so `result_type` can compute it here.
 _DEMOTED, _PROMOTED_BACK = {}, {}
 for _a, _b in _PAIRS:
     with contextlib.suppress(RuntimeError):
@@ -53,10 +53,10 @@ del _a, _b
 def fast(
     direct: dict[np.dtype, Function], mixes_bool: bool = True, exact_scalar: bool = False
 ) -> Callable[[Function, Schema, Settle], Function]:
-    """Return a maker of a row's kernel from ``direct``, the functions for dtypes that need no conversion.
+    """Return a function that makes a row's kernel; ``direct`` holds the functions for dtypes that need no conversion.
 
-    bool mixed with another dtype goes to the body too, unless ``mixes_bool``. A number next to a half type is rounded
-    to it, or with ``exact_scalar`` to float32.
+    Unless ``mixes_bool``, bool together with another dtype is left to the row's body. A number next to a half-type
+    tensor is rounded to the tensor's dtype, or with ``exact_scalar`` to float32.
     """
     beside = {
         d: (dt.float32, _by_float32(direct, d)) if exact_scalar else (d, direct[d]) for d in dt.HALVES if d in direct
@@ -68,14 +68,14 @@ def fast(
             made = _of_tensor(direct, slow, schema, settle)
         else:
             made = _of_tensors(direct, beside, slow, mixes_bool, settle)
-        made.direct = direct  # in-place rows write with it
+        made.direct = direct  # the derived in-place rows use it
         return made
 
     return make
 
 
 def _by_float32(direct: dict[np.dtype, Function], dtype: np.dtype) -> Function:
-    """A function of a half-type tensor and a float32 number."""
+    """Return a function of a half-type tensor and a float32 number."""
     function = direct[dt.float32]
 
     def computed(x: ndarray, n: ndarray) -> Any:
@@ -104,7 +104,7 @@ def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema,
                     if not is_busy(error):
                         raise
         elif isinstance(_0, (int, float, complex)):
-            raise_mismatch(schema, (_0, *rest), named)  # torch wraps a number only next to a tensor
+            raise_mismatch(schema, (_0, *rest), named)  # torch converts a number to a tensor only next to a tensor
         return slow(*rest, **named) if _0 is NOT_GIVEN else slow(_0, *rest, **named)
 
     return of_tensor
@@ -127,7 +127,8 @@ def _of_tensors(
                         return slow(a, b)
                     a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
             elif dtype.kind in _TAKES_NUMBER.get(kind, "") and dtype is not dt.float16:
-                # A number of no higher category takes the tensor's dtype; some rows do not round it to a half type.
+                # A number of no higher category takes the tensor's dtype. Half types are left to the next branch,
+                # because some rows do not round the number to them.
                 a, b = _0, number(_1, dtype)
             elif dtype in beside and (kind is float or kind is int) and -_MOST < _1 < _MOST:
                 dtype, function = beside[dtype]
@@ -148,7 +149,7 @@ def _of_tensors(
                         return out
                     return settle(out, (_0, _1), named)
                 except ValueError:
-                    pass  # NumPy refused the shapes, or a negative power of integers: the body has torch's words
+                    pass  # NumPy refused the shapes or a negative integer power: the body raises torch's error
                 except RuntimeError as error:
                     if not is_busy(error):
                         raise

@@ -32,7 +32,7 @@ RARE_OR_CHALF = RARE | {complex32}
 
 
 def rarer(version: str, lacking: frozenset[np.dtype]) -> frozenset[np.dtype]:
-    """The dtypes that a kernel lacks, without unsigned integers since a version of torch."""
+    """Return the dtypes that a kernel lacks: ``lacking``, from torch ``version`` on without uint16, 32 and 64."""
     return lacking - {*BARE_UNSIGNED} if since(version) else lacking
 
 
@@ -51,7 +51,7 @@ def copy_to_write(x: ndarray) -> ndarray:
 
 
 def window(x: ndarray, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> ndarray:
-    """A writable array on ``x``'s memory; strides and offset (from x's first element) are in bytes.
+    """Return a writable array on ``x``'s memory; strides and offset (from x's first element) are in bytes.
 
     NumPy's own as_strided and broadcast_to cost ten times as much, and the latter gives a read-only array.
     """
@@ -62,7 +62,7 @@ def window(x: ndarray, shape: Sequence[int], strides: Sequence[int], offset: int
 
 
 def storage(x: ndarray) -> tuple[ndarray, int]:
-    """The memory of an array's outermost base, and the byte offset of the array's first element in it."""
+    """Return the memory of an array's outermost base, and the byte offset of the array's first element in it."""
     base = x
     while isinstance(base.base, ndarray):
         base = base.base
@@ -79,19 +79,19 @@ class _Interface:
 
 
 def _span(x: ndarray) -> ndarray:
-    """The bytes from first to last of an array on foreign memory, not contiguous and hence not empty."""
+    """Return the bytes that an array spans in memory that NumPy does not own; the array is strided, hence not empty."""
     size = sum((n - 1) * s for n, s in zip(x.shape, x.strides)) + x.itemsize
     data = (address(x), not x.flags.writeable)
     return np.asarray(_Interface({"data": data, "shape": (size,), "typestr": "|u1", "version": 3}, x))
 
 
 def storage_offset(x: ndarray) -> int:
-    """torch's storage_offset: elements between the start of the memory and the first element."""
+    """Return torch's storage_offset: the number of elements from the start of the storage to the first element."""
     return storage(x)[1] // x.itemsize if x.base is not None else 0
 
 
 def element_strides(x: ndarray) -> tuple[int, ...]:
-    """Strides counted in elements, as torch counts them."""
+    """Return the strides in elements, as torch counts them."""
     size = x.itemsize
     return tuple(s // size for s in x.strides)
 
@@ -102,14 +102,14 @@ _CHANNELS_LAST = {"channels_last": stride_rules.CHANNELS_LAST[4], "channels_last
 
 
 def memory_order(x: ndarray) -> tuple[int, ...] | None:
-    """Axes from the widest stride to the narrowest, as torch's iterator walks memory; None for row-major order."""
+    """Return the axes from the largest stride to the smallest, as TensorIterator orders them; None if row-major."""
     if x.flags.c_contiguous:
         return None
     return tuple(stride_rules.order_of(x.shape, [x.strides]))
 
 
 def format_order(memory_format: Any, ndim: int) -> tuple[int, ...] | None:
-    """The order of axes in memory for a named format; None for row-major order."""
+    """Return the order of axes in memory for a named format; None for row-major order."""
     if memory_format is None:
         return None
     name = format_name(memory_format)
@@ -120,14 +120,14 @@ def format_order(memory_format: Any, ndim: int) -> tuple[int, ...] | None:
 
 
 def empty_in_order(shape: Sequence[int], dtype: np.dtype, order: tuple[int, ...] | None) -> ndarray:
-    """A dense uninitialized array with its axes in the given memory order."""
+    """Return a dense uninitialized array with its axes in the given memory order."""
     if order is None and 0 not in shape:
         return np.empty(shape, dtype)
     return stride_rules.empty(shape, dtype, stride_rules.in_order(shape, range(len(shape)) if order is None else order))
 
 
 def new_like(x: ndarray, dtype: np.dtype, memory_format: Any = None) -> ndarray:
-    """An array laid out like ``empty_like(x)``: by default with the strides of ``x``, if ``x`` is dense."""
+    """Return an uninitialized array with the layout of ``empty_like(x)``, which by default keeps dense strides."""
     if memory_format is None or format_name(memory_format) == "preserve_format":
         return stride_rules.empty(x.shape, dtype, preserved(*layout_of(x)))
     format_order(memory_format, x.ndim)  # refuses a format for another number of dimensions
@@ -135,7 +135,7 @@ def new_like(x: ndarray, dtype: np.dtype, memory_format: Any = None) -> ndarray:
 
 
 def is_contiguous(x: ndarray, memory_format: Any) -> bool:
-    """Whether an array is dense in a named memory format."""
+    """Return whether an array is dense in a named memory format."""
     order = _CHANNELS_LAST.get(format_name(memory_format))
     if order is None:
         return x.flags.c_contiguous
@@ -169,7 +169,7 @@ def check_size(size: Sequence[int]) -> tuple[int, ...]:
 
 
 def factory_dtype(dtype: Any, default: np.dtype | None = None) -> np.dtype:
-    """Resolve a factory's ``dtype=``: ``default`` if None, or else the default dtype."""
+    """Return a factory's ``dtype=`` as a dtype; None means ``default``, or else torch's default dtype."""
     if dtype is None:
         return default or get_default_dtype()
     return int64 if type(dtype) is int and dtype == LONG else as_dtype(dtype)

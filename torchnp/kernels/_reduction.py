@@ -24,9 +24,9 @@ NOT_ORDERED = frozenset({*dt.BARE_UNSIGNED, *dt.FLOAT8S, *dt.COMPLEXES})
 
 
 def axes_of(dim: int | Sequence[int] | None, ndim: int, ranges_first: bool = True) -> Axes:
-    """NumPy's axis argument; None or an empty list means all dimensions.
+    """Return ``dim`` as NumPy's axis argument; None or an empty list means all dimensions.
 
-    Most reductions check the range of all dimensions before they check for duplicates.
+    Most of torch's reductions check the range of all dimensions before they check for duplicates.
     """
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return None
@@ -35,7 +35,7 @@ def axes_of(dim: int | Sequence[int] | None, ndim: int, ranges_first: bool = Tru
 
 
 def ranged_dims(dim: int | Sequence[int], ndim: int) -> tuple[int, ...]:
-    """`wrap_dims` that checks the range of all dimensions before it checks for duplicates."""
+    """Wrap dimensions as `wrap_dims` does, but check the range of all of them before the check for duplicates."""
     return wrap_dims(dim if isinstance(dim, int) else [wrap_dim(d, ndim) for d in dim], ndim)
 
 
@@ -44,7 +44,7 @@ def listed_axes(axes: Axes, ndim: int) -> tuple[int, ...]:
 
 
 def length_of(shape: Sequence[int], axes: Axes) -> int:
-    """The number of elements reduced into each result."""
+    """Return the number of elements reduced into each result."""
     return prod(shape) if axes is None else prod(shape[a] for a in axes)
 
 
@@ -55,11 +55,12 @@ def ordered(x: ndarray) -> ndarray:
 
 # ---------------------------------------------------------------- sums
 
-# Terms added in sequence; longer runs are added in blocks, which matches the error of torch's cascade.
+# Most terms that are added one after the other. Longer runs are added in blocks, which gives an error like that of
+# torch's cascade sum.
 BLOCK: Threshold = 16
-FEW: Threshold = 256  # up to this many elements NumPy's own order loses nothing
-LANES: Threshold = 256  # terms of a product with ones: BLAS adds them in many lanes
-SMALL: Threshold = 1 << 14  # below, NumPy's own loop is as fast as BLAS
+FEW: Threshold = 256  # elements; up to this many, NumPy's own order is as accurate
+LANES: Threshold = 256  # terms of a product with ones, which BLAS adds in many SIMD lanes
+SMALL: Threshold = 1 << 14  # elements; below, NumPy's own loop is as fast as BLAS
 
 
 def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
@@ -72,7 +73,8 @@ def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
         return _add(x, axes, None, None, keepdims, 0)
     axes = tuple(range(x.ndim)) if axes is None else tuple(a % x.ndim for a in axes)
     if x.size > SMALL:
-        if len(axes) == x.ndim:  # the order of dimensions is free: dense arrays are summed as one run, as in torch
+        # All dimensions are summed, in any order: a dense array is summed as one run, as in torch
+        if len(axes) == x.ndim:
             x = x.transpose(sorted(axes, key=lambda a: -abs(x.strides[a])))
             axes = tuple(range(x.ndim))
         return _large(x, axes, keepdims)
@@ -105,9 +107,10 @@ def ones(shape: int | tuple[int, ...], dtype: np.dtype) -> ndarray:
 
 
 def row_sums(rows: ndarray) -> ndarray:
-    """Sums of the rows of a dense matrix of floats, as a column.
+    """Return the sums of the rows of a dense matrix of floats, as a column.
 
-    They are products with ones, `LANES` terms at a time, if one product can serve all rows.
+    Rows are multiplied with ones, `LANES` terms at a time, unless the matrix has several long rows whose length is not
+    divisible by `LANES`.
     """
     m, n = rows.shape
     if n <= LANES:
@@ -121,11 +124,11 @@ def row_sums(rows: ndarray) -> ndarray:
     return _add(parts, 1, None, None, True)
 
 
-PART: Threshold = 1 << 10  # up to this many terms per product: BLAS adds them sequentially, in few lanes
+PART: Threshold = 1 << 10  # Terms per product. BLAS adds them in few SIMD lanes, so longer products are less accurate.
 
 
 def row_dots(x: ndarray, y: ndarray) -> Any:
-    """Sums of products of floats along the last axis; long rows are split into parts, whose sums are added pairwise."""
+    """Return the sums of products of floats along the last axis; the sums of parts of long rows are added pairwise."""
     n = x.shape[-1]
     if n <= 4 * PART:
         return np.vecdot(x, y)
@@ -153,14 +156,15 @@ TILE: Threshold = 1 << 17  # elements in a block of rows, so that it stays in ca
 
 
 def tiles(rows: int, length: int) -> Iterator[slice]:
-    """Blocks of rows of about `TILE` elements."""
+    """Yield slices of rows of about `TILE` elements."""
     return blocks(rows, max(1, TILE // max(length, 1)))
 
 
 def share_tiles(work: Callable[[slice], object], rows: int, length: int) -> None:
-    """Call ``work(block)``, which makes several passes, for blocks of rows.
+    """Call ``work(block)``, which makes several passes over its rows, for blocks of rows.
 
-    The blocks are the `tiles`, or larger with enough for all threads: a thread waits for the GIL after each pass.
+    Small inputs are done tile by tile in this thread. Large ones are shared by the threads in larger blocks: a thread
+    waits for the GIL after each NumPy call, and larger blocks need fewer calls.
     """
     if 2 * rows * length >= LARGE:
         share(work, blocks(rows, max(1, min(rows // 2, 4 * TILE // length))))

@@ -17,26 +17,26 @@ Ints = Sequence[int]
 
 
 def is_channels_last(x: ndarray, lone: bool = False) -> bool:
-    """Whether torch sees a batch as channels_last, from its strides alone; a ``lone`` volume must be dense."""
+    """Return whether torch treats a batch, or a ``lone`` dense volume, as channels-last, judged by its strides."""
     if lone:
         return not x.flags.c_contiguous and np.moveaxis(x, 0, -1).flags.c_contiguous
     return stride_rules.looks_channels_last(x.shape, x.strides)
 
 
 def code_for(name: str, x: ndarray, lone: bool = False) -> str:
-    """The name of torch's kernel for an image or volume; channels-last order has its own kernel."""
+    """Return the name of torch's kernel for an image or volume; there is a separate kernel for channels-last memory."""
     return f"{name}_channels_last" if is_channels_last(x, lone) else name
 
 
 def empty(shape: Ints, dtype: np.dtype, channels_last: bool = False) -> ndarray:
-    """An uninitialized array, with channels innermost on request."""
+    """Return an uninitialized array, with channels innermost on request."""
     if not channels_last:
         return np.empty(shape, dtype)
     return np.moveaxis(np.empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
 
 
 def in_format(x: ndarray, channels_last: bool) -> ndarray:
-    """``x`` with the strides of a memory format; ``x`` itself if it has them."""
+    """Return ``x`` contiguous or channels-last, without a copy if it has that layout."""
     if not channels_last:
         return np.ascontiguousarray(x) if x.ndim else x
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
@@ -64,7 +64,7 @@ def pad(x: ndarray, before: Ints, after: Ints, value: float = 0) -> ndarray:
 
 
 def out_sizes(sizes: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> tuple[int, ...]:
-    """The number of windows that fit in each dimension."""
+    """Return the number of windows that fit in each dimension."""
     return tuple(
         (s + 2 * p - d * (k - 1) - 1) // t + 1
         for s, k, t, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True)
@@ -72,19 +72,19 @@ def out_sizes(sizes: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: 
 
 
 def taps(kernel: Ints) -> list[tuple[int, ...]]:
-    """All positions in a window, in row-major order."""
+    """Return all positions in a window, called taps, in row-major order."""
     return list(np.ndindex(*kernel))
 
 
 def tap_slices(tap: Ints, out: Ints, stride: Ints, dilation: Ints) -> tuple[Any, ...]:
-    """The slices of the padded array that hold one tap of every window."""
+    """Return the slices of the padded array that select one tap of every window."""
     return tuple(
         slice(i * d, i * d + (n - 1) * t + 1, t) for i, n, t, d in zip(tap, out, stride, dilation, strict=True)
     )
 
 
 def windows(x: ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> ndarray:
-    """All windows of a padded, contiguous array, as a view: (..., *K, *P)."""
+    """Return all windows of a padded, contiguous array, as a view of shape (..., *kernel, *out)."""
     n = len(out)
     steps = x.strides[x.ndim - n :]
     by_tap = [d * s for d, s in zip(dilation, steps, strict=True)]
@@ -94,6 +94,6 @@ def windows(x: ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -
 
 
 def add_taps(total: ndarray, parts: Iterable[tuple[tuple[int, ...], ndarray]], stride: Ints, dilation: Ints) -> None:
-    """Add to ``total`` (..., *S) each part (..., *P) at the places of its tap."""
+    """Add each part (..., *out) to ``total`` (..., *sizes), at the positions that its tap has in all windows."""
     for tap, part in parts:
         total[(..., *tap_slices(tap, part.shape[part.ndim - len(tap) :], stride, dilation))] += part

@@ -29,17 +29,18 @@ def rows(
         keyword-only in the schema and ``run`` takes ``**kwargs``; the others are positional.
         Keyword-only parameters ``op`` and ``n`` receive the op's name, and the number in it ("conv2d").
     doc : str
-        One-line description of the rows.
+        One-line description of the overloads: their docstring.
     part : int or slice
-        Index of the results of ``run`` that the rows return.
+        Index of the results of ``run`` that the overloads return; by default all.
     by_name : bool
-        Pass each argument to the parameter of its name, ``self`` to ``input`` or else the first; drop the others.
+        Pass each argument to the parameter of the same name, ``self`` to ``input`` or else to the first parameter,
+        and drop arguments without a parameter.
     **given
-        Settings that distinguish these rows from others of the same function; ``like=``, ``differs=`` and other
-        parameters of `torchnp.core.registry.kernel` are passed to it.
+        Further arguments of ``run``, the same in all calls. Parameters of `torchnp.core.registry.kernel` (``like=``,
+        ``differs=`` and others) are passed to that instead.
     """
     bodies = []
-    family = sys._getframe(1).f_globals["__name__"]  # the declaring module, not that of ``run``
+    family = sys._getframe(1).f_globals["__name__"]  # the module that declares the overloads, not that of ``run``
     asked = {p.name for p in inspect.signature(run).parameters.values() if p.kind is p.KEYWORD_ONLY}
     declared = {k: v for k, v in given.items() if k in _OF_KERNEL}
     settings = {k: v for k, v in given.items() if k not in _OF_KERNEL}
@@ -55,7 +56,7 @@ def rows(
 
 
 def _bound(run: Body, schema: Schema, given: dict[str, Any], part: Any, by_name: bool) -> Body:
-    """A function with the schema's signature that calls ``run``, from generated source: ``*args`` would cost twice."""
+    """Generate a function with the schema's signature that calls ``run``; with ``*args`` a call would cost twice."""
     known: dict[str, Any] = {"_0": run, "_1": part} | {f"_{key}": value for key, value in given.items()}
     found = inspect.signature(run).parameters
     parameters, kinds = [*found], {p.name: p.kind for p in found.values()}

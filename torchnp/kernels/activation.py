@@ -61,7 +61,8 @@ def leaky_relu(self: ndarray, negative_slope: Any = 0.01) -> ndarray:
     (x,), out = el.in_opmath("leaky_relu_cpu", el.FLOATS, self)
     slope = scalar(negative_slope, x.dtype)
     scaled = x * slope
-    # The larger of the two, unless a slope of 0 makes an infinity nan; np.where takes three times as long.
+    # For slopes in (0, 1], the result is the larger of the two; np.where would take three times as long. A slope of 0
+    # would turn an infinity into nan.
     return el.finish(np.maximum(x, scaled) if 0 < slope <= 1 else choose(x > 0, x, scaled), out)
 
 
@@ -151,7 +152,7 @@ def _silu_into(x: ndarray, y: ndarray) -> ndarray:
 
 
 def _six_times(x: ndarray) -> ndarray:
-    """Six times hardsigmoid: x + 3 clamped to [0, 6]."""
+    """Return six times hardsigmoid: x + 3 clamped to [0, 6]."""
     return np.minimum(6, np.maximum(0, x + 3))
 
 
@@ -189,7 +190,7 @@ def glu(self: ndarray, dim: int = -1) -> ndarray:
 
 
 def halves(x: ndarray, dim: int) -> tuple[ndarray, ndarray]:
-    """The two halves of a tensor along a dimension."""
+    """Return the two halves of a tensor along a dimension."""
     check(x.ndim > 0, "glu does not support 0-dimensional tensors")
     dim = wrap_dim(dim, x.ndim)
     check(x.shape[dim] % 2 == 0, f"Halving dimension must be even, but dimension {dim} is size {x.shape[dim]}")
@@ -222,7 +223,7 @@ def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     def shrunk(x: ndarray, inside: ndarray) -> ndarray:
         return el.finish(choose(x > step, x - step, choose(x < -step, x + step, inside)), out)
 
-    # Inside, nan stays; in the tail of torch's vectors a negative keeps its sign.
+    # Within [-lambd, lambd], nan stays nan. In the scalar tail of torch's vectorized loop, negative numbers become -0.
     alone = lambda part: shrunk(wide := dt.cast(part, x.dtype), wide * 0)
     whole = el.finish(x - np.clip(x, -step, step), out) if step else shrunk(x, np.abs(x) * 0)
     return vector_or_tail(whole, alone, self)
@@ -255,7 +256,7 @@ _CLAMPED = frozenset((*el.WIDE, *(d for d in el.INTS if d.kind == "i")))
 
 
 def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
-    """The sum clamped to [0, largest value of ``self``'s dtype]; alpha may be any number."""
+    """Return ``self + alpha * other`` clamped to [0, largest value of ``self``'s dtype]; alpha may be any number."""
     el.check_broadcast(self, other)
     common = el.common_dtype(self, other)
     words = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. Unsupported datatype for add_relu:"
@@ -271,7 +272,7 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
             return x + y
         return fast_fma(y, factor, x) if common in el.WIDE else x + y * factor
 
-    def alone(x: ndarray, y: ndarray) -> ndarray:  # here nan and -0 become 0
+    def alone(x: ndarray, y: ndarray) -> ndarray:  # in the scalar tail of torch's vectorized loop, nan and -0 become 0
         return np.minimum(np.fmax(added(x, y), zero) + zero, top)
 
     total = added(self, b)

@@ -28,7 +28,8 @@ REAL = el.INTS | el.FLOATS
 # ---------------------------------------------------------------- add, sub
 
 _ADDABLE = el.NUMBERS | el.BOOL
-# torch multiplies a complex operand by alpha even if alpha is 1: an infinite part then makes the other nan.
+# torch multiplies a complex operand by alpha even if alpha is 1: an infinite real or imaginary part then makes the
+# other part nan.
 _DIRECT_ADDABLE = [d for d in _ADDABLE if dt.opmath(d) == d and not dt.is_complex(d)]
 PROMOTION = [
     "three-tier-promotion", "int-float-promotion", "number-promotion", "number-wraps", "complex-number-promotion",
@@ -52,7 +53,7 @@ def _alpha(alpha: Any, a: Any, b: Any) -> None:
 
 
 def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
-    """``a + alpha * b`` in the promoted dtype; ``function`` is np.subtract for ``a - b`` (alpha 1)."""
+    """Compute ``a + alpha * b`` in the promoted dtype, or ``a - b`` if ``function`` is np.subtract."""
     _alpha(alpha, a, b)
     given = (a, b)
     (a, b), common = el.in_opmath("add_stub", _ADDABLE, a, b)
@@ -82,7 +83,10 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
 
 
 def half_sum(a: ndarray, b: ndarray, alpha: ndarray, alone: ndarray | bool) -> ndarray:
-    """``a + alpha * b`` of a half type, in float32: torch rounds once in its vectors, but at each step in the tail."""
+    """Compute ``a + alpha * b`` of a half type in float32.
+
+    torch rounds once in its vectorized loop, but at each step in that loop's scalar tail (where ``alone`` is true).
+    """
     product = b * dt.cast(alpha, b.dtype)
     if alone is False:
         return np.add(a, product)
@@ -90,7 +94,7 @@ def half_sum(a: ndarray, b: ndarray, alpha: ndarray, alone: ndarray | bool) -> n
 
 
 def _held(common: np.dtype, given: tuple[Any, ...], converted: tuple[ndarray, ...]) -> list[ndarray]:
-    """Operands in the common dtype: as given if they have it, since torch reads that memory, else converted."""
+    """Return the operands in the common dtype; one given in it is returned as it is, because torch reads its memory."""
     pairs = zip(given, converted, strict=True)
     return [g if isinstance(g, ndarray) and g.dtype == common else dt.cast(c, common) for g, c in pairs]
 
@@ -104,12 +108,13 @@ def _check_subtractable(a: Any, b: Any) -> None:
 
 
 def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
-    """``a - alpha * b``; torch adds the negated product, which matters for the sign of zero."""
+    """Compute ``a - alpha * b``; torch adds the negated product, which matters for the sign of zero."""
     _check_subtractable(a, b)
     _alpha(alpha, a, b)
     if alpha == 1:
         return _scaled_sum(a, b, alpha, np.subtract)
-    return _scaled_sum(a, b, alpha if alpha == -(2**63) and type(alpha) is int else -alpha, np.add)  # -int64 wraps
+    # torch negates alpha; the smallest int64 wraps to itself
+    return _scaled_sum(a, b, alpha if alpha == -(2**63) and type(alpha) is int else -alpha, np.add)
 
 
 _HALF_SUMS, _HALF_DIFFERENCES = ({d: el.of_half(f, d) for d in dt.HALVES} for f in (np.add, np.subtract))
@@ -180,11 +185,12 @@ def _checked(function: Any) -> Any:
 
 
 _FEW: Threshold = 1 << 10  # elements
-_FAR = 1 << 28  # quotients: below, those of float32 numbers are truncated right in double, and their products exact
+# Quotients of float32 numbers below which truncation in float64 is correct, and the product with the divisor exact.
+_FAR = 1 << 28
 
 
 def _quick_fmod(a: ndarray, b: ndarray) -> ndarray:
-    """np.fmod, which calls C's function for each element, by one division in double for float32."""
+    """Compute np.fmod with one division in float64 for float32; np.fmod calls C's function for each element."""
     if a.dtype != dt.float32 or max(a.size, b.size) < _FEW:
         return np.fmod(a, b)
     wide, divisor = a.astype(np.float64), b.astype(np.float64)
@@ -196,7 +202,7 @@ def _quick_fmod(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _floor_divide(a: ndarray, b: ndarray) -> ndarray:
-    """NumPy's floor_divide, step by step: for half types each step is rounded, and many elements are faster so."""
+    """Compute np.floor_divide step by step, which rounds half types at each step and is faster for many elements."""
     if a.dtype == dt.float64 or (a.dtype == dt.float32 and max(a.size, b.size) < _FEW):
         return np.floor_divide(a, b)
     rest = _quick_fmod(a, b)
@@ -251,7 +257,7 @@ _SCALED = {dt.float32: 2.0**25, dt.float64: 2.0**54}  # factors for denormal div
 
 
 def _fmod_in_vectors(a: ndarray, b: ndarray) -> ndarray:
-    """C's fmod, but nan where the quotient that torch's vectors compute first overflows."""
+    """Compute C's fmod, but nan where the quotient, which torch's vectorized loop computes first, overflows."""
     rest, info, one, zero = _quick_fmod(a, b), np.finfo(a.dtype), a.dtype.type(1), a.dtype.type(0)
     if not (np.abs(a / b) > info.max * a.dtype.type(0.97)).any():  # 0.97 leaves room for rounding
         return rest
@@ -262,13 +268,13 @@ def _fmod_in_vectors(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _fmod(a: ndarray, b: ndarray) -> ndarray:
-    """C's fmod, with the nan of torch's vectors in their part."""
+    """Compute C's fmod, with the nan of torch's vectorized loop, but not in its scalar tail."""
     whole = _fmod_in_vectors(a, b)
     return vector_or_tail(whole, np.fmod, a, b) if np.isnan(whole).any() else whole
 
 
 def _with_sign(fmod: Any) -> Any:
-    """A remainder with the divisor's sign; a zero keeps the sign that C's fmod gives it."""
+    """Return a function for the remainder with the divisor's sign; a zero keeps the sign that C's fmod gives it."""
 
     def remainder(a: ndarray, b: ndarray) -> ndarray:
         rest = fmod(a, b)
@@ -299,7 +305,7 @@ fmod = el.binary(
 
 
 def _alike(x: ndarray, *others: ndarray) -> bool:
-    """Whether all are dense, of one float dtype (float32 or float64) and of one shape that is not 0-d."""
+    """Return whether all are dense, of one dtype (float32 or float64) and of one shape that is not 0-d."""
     if not is_float(x) or not is_plain(x):
         return False
     dtype, shape = x.dtype, x.shape
@@ -319,7 +325,7 @@ def _quick_lerp(self, end, weight):
     if type(weight) is not float or not -0.5 < weight < 0.5 or not _alike(self, end):
         return None
     w = scalar(weight, self.dtype)
-    if not -0.5 < w.item() < 0.5:  # after rounding too
+    if not -0.5 < w.item() < 0.5:  # after rounding too, the weight must be in the range
         return None
     return fast_fma(np.subtract(end, self), w, self)
 
@@ -329,13 +335,13 @@ def _added(cpu: str, takes: Any, of: Any, self: ndarray, tensor1: ndarray, tenso
     (x, a, b), out = el.in_opmath(cpu, takes, self, tensor1, tensor2)
     if out == dt.complex32:
         scalar(value, out)
-    # torch multiplies complex numbers by 1 too: an infinite part then makes the other nan.
+    # torch multiplies complex numbers by 1 too: an infinite real or imaginary part then makes the other part nan.
     scale = scalar(value, x.dtype)
     return el.finish(of(x, a if value == 1 and not dt.is_complex(out) else scale * a, b), out)
 
 
 def _precheck_added(bound: Bound, targets: list[ndarray]) -> None:
-    """In place, refuse a target of another shape or an unfit dtype before the factor is checked, as torch does."""
+    """Refuse an in-place target of another shape or an unfit dtype before ``value`` is checked, as torch does."""
     check_target(targets[0])
     operands = [bound[name] for name in ("self", "tensor1", "tensor2")]
     shape, target = broadcast_shapes(*(x.shape for x in operands)), targets[0].shape
@@ -404,8 +410,8 @@ def _lerp_row(self: ndarray, end: ndarray, weight: Any) -> ndarray:
 
 
 def _precheck_lerp(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse an out of another dtype, unless the weight is 0-d."""
-    x, w = bound["self"], bound.get("weight")  # list overloads have no weight
+    """Refuse an ``out=`` of another dtype than the operands, unless the weight is 0-d."""
+    x, w = bound["self"], bound.get("weight")  # the overloads for lists have no weight
     if w is not None and w.ndim and outs[0].dtype != x.dtype == w.dtype == bound["end"].dtype:
         raise found_dtype(outs[0].dtype, x.dtype)
 

@@ -44,47 +44,50 @@ Block = tuple[slice, ...]
 
 @functools.lru_cache(maxsize=16)
 def later(rows: int, columns: int, start: int = 0) -> ndarray:
-    """True where a causal mask forbids attention: the key comes after the query. The first query is ``start``."""
+    """Return a causal mask, True where attention is forbidden because the key comes after the query.
+
+    The mask's first row is query number ``start``.
+    """
     return ~np.tri(rows, columns, start, dtype=np.bool_)
 
 
-# Rows from which torch's flash kernels go over the queries in blocks of 64 and of 256.
+# Numbers of queries from which torch's flash kernels process them in blocks of 64 and of 256.
 _MEDIUM: Threshold = 192
 _LONG: Threshold = 768
-_VECTOR: Threshold = 64  # bytes of the longest vector
+_VECTOR: Threshold = 64  # bytes of the longest SIMD vector
 
 
 def queries_at_once(rows: int) -> int:
-    """The size of torch's blocks of queries."""
+    """Return the number of queries in a block of torch's flash kernels."""
     return 256 if rows >= _LONG else 64 if rows >= _MEDIUM else 32
 
 
 def _masked_in_blocks(queries: range, rows: int, columns: int) -> ndarray:
-    """The causal mask over keys that torch's flash kernel visits: key blocks that start before a query block ends."""
+    """Return the causal mask, but False in key blocks that torch's flash kernel skips: those after the query block."""
     block = queries_at_once(rows)
     ends = (np.asarray(queries) // block + 1) * block
     masked = later(len(queries), columns, queries.start)
     return masked & (np.arange(columns) // KEYS_AT_ONCE * KEYS_AT_ONCE < ends[:, None])
 
 
-BUDGET: Threshold = 1 << 20  # bytes of a block's scores: several arrays of that size fit a core's cache
-_FEW: Threshold = 32  # queries of a block, at least: a product with fewer reads the keys and values too often
+BUDGET: Threshold = 1 << 20  # bytes of a block's scores; several arrays of this size fit a core's cache
+_FEW: Threshold = 32  # least number of queries in a block; with fewer, the keys and values are read too often
 
 
 def _blocks(q: ndarray, k: ndarray, inner: np.dtype) -> list[Block]:
-    """Cut (batch, heads, queries) into blocks with scores of about the budget."""
+    """Cut (batch, heads, queries) into blocks whose scores take about `BUDGET` bytes."""
     line = k.shape[-2] * inner.itemsize
     return list(row_major_blocks(q.shape[:-1], line, max(BUDGET, _FEW * line)))
 
 
 def part_of(mask: ndarray, block: Block) -> ndarray:
-    """A block's part of a mask; dimensions of 1 are broadcast."""
+    """Return a block's part of a mask; dimensions of size 1 are broadcast."""
     at = (*block, slice(None))[4 - mask.ndim :]
     return mask[tuple(s if n > 1 else slice(None) for s, n in zip(at, mask.shape, strict=True))]
 
 
 def scores(q: ndarray, k: ndarray, mask: ndarray | None, causal: bool, scale: float | None, start: int = 0) -> ndarray:
-    """The masked, scaled product of every query, which the query ``start`` is the first of, with every key."""
+    """Return the masked, scaled products of all queries with all keys; the first query is number ``start``."""
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None and q.shape[-1] else 1.0 if scale is None else scale
     s = np.matmul(q, k.swapaxes(-1, -2))
     s *= np.asarray(factor, s.dtype)
@@ -100,7 +103,10 @@ def scores(q: ndarray, k: ndarray, mask: ndarray | None, causal: bool, scale: fl
 
 
 def exponentials(s: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-    """``exp(s - top)`` written into ``s``, with row sums and maxima; a fully masked row gives zeros."""
+    """Write ``exp(s - top)`` into ``s``, and return it with its row sums and ``top``, the row maxima.
+
+    A fully masked row gives zeros.
+    """
     if s.shape[-1] == 0:
         nothing = np.zeros((*s.shape[:-1], 1), s.dtype)
         return s, nothing, nothing
@@ -111,27 +117,31 @@ def exponentials(s: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     return s, s.sum(-1, keepdims=True), top
 
 
-_WIDE: Threshold = 1 << 18  # up to this many products, sum in double: with cancellation a plain order would show
+# Products up to which sums are in float64: if terms cancel, rounding errors of a float32 sum would show.
+_WIDE: Threshold = 1 << 18
 
 
 def sum_dtype(q: ndarray, k: ndarray) -> np.dtype:
-    """The dtype to compute attention in."""
+    """Return the dtype to compute attention in."""
     small = q.dtype == dt.float32 and q.size * k.shape[-2] <= _WIDE
     return dt.float64 if small else dt.opmath(q.dtype)
 
 
 def rounded(scale: float | None, dtype: np.dtype) -> float | None:
-    """A scale rounded as in torch's fused kernels."""
+    """Return the scale rounded as in torch's fused kernels."""
     return None if scale is None else float(dt.opmath(dtype).type(scale))
 
 
-KEYS_AT_ONCE: Threshold = 512  # torch's flash kernels go over the keys in blocks
+KEYS_AT_ONCE: Threshold = 512  # keys in a block of torch's flash kernels
 
 
 def attend(
     q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float | None
 ) -> tuple[ndarray, ndarray]:
-    """The values averaged by softmax of the scores, and the logarithm of each row's sum in the compute dtype."""
+    """Return the values averaged by softmax of the scores, and the log of each row's sum of exponentials.
+
+    The logarithms are in the compute dtype.
+    """
     dtype, inner, scale, rows = q.dtype, sum_dtype(q, k), rounded(scale, q.dtype), q.shape[2]
     blocks = _blocks(q, k, inner) if q.shape[:2] == k.shape[:2] == v.shape[:2] else []
     if len(blocks) < 2:
@@ -152,7 +162,7 @@ def _attend(
     q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float | None, inner: np.dtype,
     queries: range, rows: int,
 ) -> tuple[ndarray, ndarray]:  # fmt: skip
-    """`attend` for a range of all ``rows`` queries, not yet rounded.
+    """Compute `attend` for the range ``queries`` of all ``rows`` queries, without the final rounding.
 
     For half types, exponentials are taken relative to the largest score so far, and rounded before they multiply the
     values.
@@ -170,7 +180,8 @@ def _attend(
     if dtype not in dt.HALVES or not s.shape[-1]:
         e, total, top = exponentials(s)
         lone = v.shape[-2] == 1 < min(rows, v.shape[-1])
-        out = e * v if lone else np.matmul(e, v)  # a sum of one term keeps its -0, except in a row or column
+        # With a single key, products keep -0, except in a result of one row or column.
+        out = e * v if lone else np.matmul(e, v)
     else:
         out, total, top = _attend_in_blocks(s, v, dtype)
     empty = total == 0
@@ -194,7 +205,7 @@ def _attend_in_blocks(s: ndarray, v: ndarray, dtype: np.dtype) -> tuple[ndarray,
 
 
 def per_query_head(query: ndarray, *others: ndarray) -> tuple[ndarray, ...]:
-    """Keys and values repeated so that each query head has its own."""
+    """Repeat keys and values so that each query head has its own."""
     heads, *shared = (x.shape[dim_of(x, -3)] for x in (query, *others))
     fits = all(n == heads or (n and heads % n == 0) for n in shared)
     if since("2.15"):
@@ -228,9 +239,9 @@ def _scaled_dot_product_flash_attention_for_cpu(
 
 
 def _attended(query, key, value, mask, causal, scale):
-    """`attend`, with the result laid out like the query."""
+    """Call `attend`, and lay out the result like the query."""
     words = f"{_FLASH}expected a value for each key, got {value.shape[-2]} for {key.shape[-2]}"
-    check(value.shape[-2] == key.shape[-2], words)  # torch reads memory beyond the values
+    check(value.shape[-2] == key.shape[-2], words)  # torch does not check this, and reads beyond the values
     out, log_sum = attend(query, key, value, mask, causal, scale)
     strides = stride_rules.preserved(query.shape, stride_rules.layout_of(query)[1])
     return stride_rules.place(out, strides), log_sum
@@ -260,7 +271,7 @@ def scaled_dot_product_attention(
     """Values averaged by the softmax of queries times keys."""
     _check_operands(query, key, value, attn_mask)
     if not value.size or not query.shape[-2]:
-        for x in (query, key, value):  # torch adds their sums to zeros
+        for x in (query, key, value):  # torch adds the sums of these tensors to zeros
             refuse_elements("sum_cpu", x, _UNSUMMED)
         refuse("add_stub", query.dtype, RARE)
         return stride_rules.dense(np.zeros((*query.shape[:-1], value.shape[-1]), query.dtype))
@@ -306,7 +317,7 @@ def _scaled_dot_product_attention_math(
 
 
 def _fit(q: ndarray, k: ndarray, v: ndarray) -> bool:
-    """Whether nothing is broadcast, repeated or refused."""
+    """Return whether the operands need no broadcasting, no repetition of heads and no error."""
     batch = q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
     return batch and min(q.ndim, k.ndim, v.ndim) > 1 and q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
 
@@ -317,7 +328,7 @@ def _check_causal(mask: ndarray | None, causal: bool) -> None:
 
 
 def _by_steps(query, key, value, mask, causal, scale, enable_gqa):
-    """Weights and values via the operators that torch calls, which raise their own errors."""
+    """Compute weights and values with the operators that torch calls, which raise their own errors."""
     q, k, v = (dt.cast(x, dt.opmath(x.dtype)) if dt.is_half(x.dtype) else x for x in (query, key, value))
     size = q.shape[dim_of(q, -1)]
     factor = (1 / math.sqrt(size) if size else math.inf) if scale is None else scale
@@ -381,9 +392,10 @@ def _transform_bias_rescale_qkv(qkv: ndarray, qkv_bias: ndarray, num_heads: int)
 def _multi_head(
     x: tuple[ndarray, ...], heads: int, weights: tuple[ndarray, ...], mask: ndarray | None, mask_type: int | None
 ) -> tuple[ndarray, ndarray]:
-    """Input projections, attention and output projection, each rounded to the common dtype; also attention weights.
+    """Compute input projections, attention and output projection, and return the output and the attention weights.
 
-    True in the mask forbids. Mask type 0 is over (query, key), 1 over (batch, key), 2 over all dimensions.
+    Each step is rounded to the common dtype. True in the mask forbids attention. Mask type 0 is a mask over (query,
+    key), 1 over (batch, key), 2 over all dimensions.
     """
     qkv_weight, qkv_bias, proj_weight, proj_bias = weights
     size = proj_weight.shape[0]

@@ -29,11 +29,11 @@ from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
-WIDE: Threshold = 1 << 16  # up to this many elements, statistics are summed in float64; beyond, speed counts
+WIDE: Threshold = 1 << 16  # elements; up to this many, statistics are summed in float64; beyond, speed matters more
 
 
 def per_channel(v: ndarray, x: ndarray) -> ndarray:
-    """A vector over channels, shaped to broadcast against ``x``."""
+    """Reshape a vector over channels so that it broadcasts against ``x``."""
     return v.reshape(-1, *(1,) * (x.ndim - 2))
 
 
@@ -42,7 +42,7 @@ def channel_sum(x: ndarray) -> ndarray:
 
 
 def channel_dot(x: ndarray, y: ndarray) -> ndarray:
-    """Sum of products over everything but the channels."""
+    """Return the sums of products over all dimensions but the channels."""
     if x.ndim == 2:
         return add_reduce(x * y, (0,))
     pixels = math.prod(x.shape[2:])
@@ -59,7 +59,8 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
     given = [p for p in (weight, bias, running_mean, running_var) if p is not None]
     like = bool(given) and given[0].dtype == x.dtype  # otherwise torch checks all parameters first
     if running_var is not None and like and not (training or _dense(x, *given)):
-        refuse("add_stub", running_var.dtype, dt.FLOAT8S)  # torch takes the root of strided variances first
+        # For strided memory, torch first takes the square root of the variance.
+        refuse("add_stub", running_var.dtype, dt.FLOAT8S)
         refuse("sqrt_vml_cpu", running_var.dtype, (dt.complex32,))
     stats = dt.float32 if mixed(x, weight, bias, running_mean, running_var) else x.dtype
     first = next((p.dtype for p in (weight, bias) if p is not None), None) == x.dtype
@@ -79,7 +80,10 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
 
 
 def _check_mean(x: ndarray, *parameters: ndarray | None) -> None:
-    """Refuse dtypes without a mean: torch takes it first if ``x`` is strided and the first parameter has its dtype."""
+    """Refuse dtypes whose mean torch refuses, in the cases in which torch takes the mean first.
+
+    That is if ``x`` is strided and the first parameter has its dtype.
+    """
     first = next((p for p in parameters if p is not None), x)
     if not _dense(x) and first.dtype == x.dtype:
         refuse("sum_cpu", x.dtype, (*dt.FLOAT8S, dt.complex32))
@@ -94,19 +98,19 @@ def check_sizes(x: ndarray, **given: ndarray | None) -> None:
 
 
 def _dense(x: Any, *parameters: Any) -> bool:
-    """Whether torch uses its kernels for dense memory, which round in other places than the strided ones."""
+    """Return whether torch uses its kernels for dense memory, which round at other steps than its strided ones."""
     dense = bool(x.flags.c_contiguous) or (x.ndim in (4, 5) and channels_last(x))
     return dense and all(p is None or p.flags.c_contiguous for p in parameters)
 
 
 def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
-    """Channel means and sums of squared deviations, in the dtypes that torch keeps them in."""
+    """Return channel means and sums of squared deviations, in the dtypes in which torch stores them."""
     value = inner(x)
     kind = value.dtype
     wide = value.astype(np.float64) if value.size <= WIDE else value
     mean = channel_sum(wide) / wide.dtype.type(x.size // x.shape[1])
-    # Deviations of a half input are from the unrounded mean, unless memory is strided, or is channels-last (as is that of
-    # channels with one element) and the mean is kept in bfloat16.
+    # For half types, deviations are taken from the unrounded mean, with two exceptions: strided memory, and
+    # channels-last memory (which includes channels of one element) if the mean is stored in bfloat16.
     exact = (x.flags.c_contiguous and x.size > len(x) * x.shape[1]) or (_dense(x) and stats != dt.bfloat16)
     centre = mean.astype(kind) if exact else inner(dt.cast(mean, stats)).astype(kind)
     dense = _dense(x)
@@ -126,9 +130,9 @@ def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
 
 
 def _moved(x: ndarray, mean: ndarray, squares: ndarray, running: Sequence[ndarray], momentum: float) -> list[ndarray]:
-    """The running mean and variance, moved towards those of ``x``; the variance is unbiased, NaN for a single value.
+    """Return the running mean and variance, moved towards those of ``x``; the variance is unbiased (NaN of one value).
 
-    An expanded running tensor moves once per channel, in torch's order.
+    An expanded running tensor has one number for all channels, which moves once per channel, in torch's order.
     """
     wide = np.dtype(np.float32 if dt.opmath(x.dtype) != x.dtype else np.float64)
     variance = dt.cast(squares / squares.dtype.type(x.size // x.shape[1] - 1), wide)
@@ -147,7 +151,7 @@ def _moved(x: ndarray, mean: ndarray, squares: ndarray, running: Sequence[ndarra
 
 
 def _strided(x: ndarray, mean: ndarray, invstd: ndarray, weight: Any, bias: Any) -> ndarray:
-    """The output for strided memory, where torch rounds every step to the dtype of input and parameters."""
+    """Return the output for strided memory, where torch rounds every step to the dtype of input and parameters."""
     y = (x - per_channel(mean, x)) * per_channel(invstd, x)
     if weight is not None:
         y = y * per_channel(weight, x)
@@ -155,7 +159,7 @@ def _strided(x: ndarray, mean: ndarray, invstd: ndarray, weight: Any, bias: Any)
 
 
 def _affine(x: ndarray, mean: ndarray, invstd: ndarray, weight: Any, bias: Any) -> ndarray:
-    """The output for dense memory: one multiplication and one addition, with one rounding."""
+    """Return the output for dense memory: one multiplication and one addition, with one rounding."""
     value = inner(x)
     kind = value.dtype
     scale = invstd if weight is None else invstd * inner(weight).reshape(-1)  # torch checks only the number of elements
@@ -169,7 +173,7 @@ def _affine(x: ndarray, mean: ndarray, invstd: ndarray, weight: Any, bias: Any) 
 def batch_norm_values(
     x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[ndarray, ndarray, ndarray, Any, Any]:
-    """Output, saved mean and inverse deviation, and the new running statistics."""
+    """Return the output, the saved mean and inverse standard deviation, and the new running statistics."""
     if training:
         _check_mean(x, weight, bias, running_mean, running_var)
     elif since("2.15"):
@@ -206,10 +210,14 @@ def batch_norm_values(
 
 
 def _precheck_out(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
-    """Check the outs; outside training, leave those of the saved statistics unwritten, as torch does."""
+    """Check the ``out=`` tensors, and return the indices of those that torch leaves unwritten.
+
+    Outside training, these are the ones for the saved statistics.
+    """
     given = [bound.get(name) for name in ("input", "weight", "bias", "running_mean", "running_var")]
     dense = _dense(*given)
-    if not dense and outs[0].shape == bound["input"].shape:  # torch's iterator checks for overlap, its own loops do not
+    # TensorIterator checks for overlap; torch's loops for dense memory do not
+    if not dense and outs[0].shape == bound["input"].shape:
         check_apart(outs[0], bound["input"])
     if bound.get("training", True):
         return frozenset()
@@ -219,7 +227,7 @@ def _precheck_out(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
         dtype, (weight, bias, *running) = bound["input"].dtype, given[1:]
         parameter = next(p for p in (weight, bias, outs[1]) if p is not None)
         mixed(bound["input"], *given[1:])  # refuses some dtypes
-        # With a half input, all of them share the first one's dtype, or are float32.
+        # With a half-type input, the dtype of all parameters is that of the first one: the input's, or float32.
         read = dt.float32 if dt.is_half(dtype) and parameter.dtype != dtype else dtype
         check_type(read, *outs[1:], *running)
     return frozenset({1, 2})
@@ -234,7 +242,10 @@ def _native(input, weight, bias, running_mean, running_var, training, momentum, 
 
 
 def _quick_native(input, weight, bias, running_mean, running_var, training, momentum, eps):
-    """Bit-identical fast path for dense float32 in training, with weight and bias, without running statistics."""
+    """Compute batch norm in training of dense float32 input with weight and bias, else return None.
+
+    The result has the same bits as the body's. Running statistics are left to the body.
+    """
     if running_mean is not None or running_var is not None or training is not True:
         return None
     if not is_channels(input, weight, bias) or type(eps) is not float or not eps > 0:
@@ -257,7 +268,7 @@ def _quick_native(input, weight, bias, running_mean, running_var, training, mome
 
 
 def is_channels(x: Any, *parameters: Any) -> bool:
-    """Whether all are plain float32: an input of at most `WIDE` elements, and parameters of one number per channel."""
+    """Return whether all are dense float32: ``x`` with at most `WIDE` elements, others with one number per channel."""
     if type(x) is not ndarray or x.dtype is not dt.float32 or x.ndim < 2 or not is_plain(x) or x.size > WIDE:
         return False
     one = x.shape[1:2]
@@ -306,7 +317,7 @@ def batch_norm_update_stats(input, running_mean, running_var, momentum):
 
 
 def _accumulator(dtype: np.dtype) -> np.dtype:
-    """torch's accumulate type on CPU: float32 for half types, double and int64 for the others."""
+    """Return torch's accumulate type on CPU: float32 for half types, else the widest type of the dtype's kind."""
     if dt.is_complex(dtype):
         return dt.complex128
     if dt.is_floating(dtype):

@@ -108,7 +108,7 @@ rows(
 
 
 def _quick_where(condition, self, other):
-    """Fast path for three dense tensors of one shape."""
+    """Compute `where` for three dense tensors of one shape, else return None."""
     if not type(condition) is type(self) is type(other) is ndarray or not condition.shape == self.shape == other.shape:
         return None
     if self.dtype is not other.dtype or condition.dtype is not dt.bool_:
@@ -175,7 +175,7 @@ def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:
     by_sorting = b.size >= int(10 * a.size**0.145)
     for x in (a, b) if by_sorting and not unique else ():
         refuse("unique", x.dtype, (*dt.FLOAT8S, dt.complex32))
-    # When torch sorts, it joins both as 1-d tensors, so neither is weaker in promotion.
+    # If torch sorts, it concatenates both as 1-d tensors, so a 0-d tensor counts like any other in promotion.
     common = dt.promote_types(a.dtype, b.dtype) if by_sorting else dt.result_type(elements, tests)
     if not by_sorting:
         view(convert(b, common), [-1])
@@ -193,7 +193,7 @@ def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:
 
 
 def _isin_unique(a: ndarray, b: ndarray, invert: bool) -> ndarray:
-    """torch's isin with assume_unique: whether the next element in sorted order is equal."""
+    """Compute isin with assume_unique as torch does: an element is found if the next one in sorted order is equal."""
     both = np.concatenate([a.reshape(-1), b.reshape(-1)])
     order = both.argsort(kind="stable")
     found = np.zeros(both.size, bool)

@@ -31,7 +31,10 @@ _DIFFERS = ["no-mixed-products", "no-bool-product"]
 
 
 def _precheck_matmul(bound: Bound, outs: list[ndarray]) -> None:
-    """Check the out: BLAS writes vectors and a single batch of matrices unchecked; other cases check the target."""
+    """Check the ``out=`` tensor: its dtype for `dot` and `addmv`, and in most cases that it does not overlap itself.
+
+    torch does not check overlap where BLAS writes the result: for vectors and a single batch of matrices.
+    """
     x, y = bound["self"], bound["other"]
     dims = (x.ndim, y.ndim)
     if y.ndim == 1 and x.ndim and outs[0].dtype != x.dtype:  # dot and addmv have their own messages
@@ -64,7 +67,7 @@ def matmul(self, other):
         return dot(self, other)
     if a == b == 2:
         return mm(self, other)
-    if b <= 2:  # many rows, or one, times one matrix or vector
+    if b <= 2:  # rows (one or many) times a matrix or vector
         rows = self.reshape(math.prod(self.shape[:-1]), self.shape[-1])
         if a > 2 and not _folds(self):
             _check_unfolded(self, other)
@@ -77,7 +80,7 @@ def matmul(self, other):
 
 
 def _folds(x: ndarray) -> bool:
-    """Whether a batch of matrices can be viewed as one matrix, in which case torch multiplies that."""
+    """Return whether a batch of matrices can be viewed as one matrix, in which case torch multiplies that."""
     if not x.size:
         return True
     looks_at = [d for d in range(x.ndim - 1) if x.shape[d] != 1 or not since("2.14")]
@@ -115,7 +118,7 @@ def _batch_mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
 
 
 def _precheck_biased(bound: Bound, outs: list[ndarray]) -> None:
-    """Check the bias against the out: torch adds it to the out, or for a matrix input first copies it there."""
+    """Check that the bias fits ``out=``: torch adds the bias to it, or for a matrix input first copies it there."""
     (out,), x, weight, bias = outs, bound["input"], bound["weight"], bound["bias"]
     if bias is not None and x.ndim not in (0, 2) and weight.ndim == 2 and x.shape[-1] == weight.shape[1]:
         shape = (*x.shape[:-1], weight.shape[0])
@@ -138,7 +141,7 @@ def linear(input, weight, bias=None):
         out = addmm(bias, input.reshape(math.prod(input.shape[:-1]), input.shape[-1]), weight)
         return out.reshape(*input.shape[:-1], out.shape[-1])
     out = matmul(input, weight)
-    total = add(out, bias)  # in place
+    total = add(out, bias)  # torch adds the bias in place
     check(total.shape == out.shape, output_shape(out.shape, total.shape))
     check(dt.can_cast(total.dtype, out.dtype), cannot_cast(total.dtype, out.dtype))
     return dt.cast(total, out.dtype)
@@ -148,7 +151,7 @@ def linear(input, weight, bias=None):
 
 
 def _precheck_inner(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse an out of another dtype where `inner` is a tensordot, that is, unless an operand is 0-d."""
+    """Refuse an ``out=`` of another dtype where torch computes `inner` by tensordot: unless an operand is 0-d."""
     x, d = bound["self"], outs[0].dtype
     if x.ndim and bound["other"].ndim and x.dtype == bound["other"].dtype and x.dtype != d:
         found = f"but got an output tensor with dtype {dt.scalar_name(d)}"
@@ -244,7 +247,7 @@ def bilinear(input1, input2, weight, bias=None):
 
 
 def _precheck_chain(bound: Bound, outs: list[ndarray]) -> None:
-    """Cast a single matrix to the out's dtype: torch copies it into an out of any dtype."""
+    """Cast a single matrix to the dtype of ``out=``: torch copies it there, whatever the dtypes."""
     if len(bound["matrices"]) == 1:
         bound["matrices"] = [dt.cast(bound["matrices"][0], outs[0].dtype)]
 
@@ -291,7 +294,7 @@ def linalg_multi_dot(tensors):
 
 
 def _cheapest(chain: list[ndarray]) -> dict[tuple[int, int], int]:
-    """Where to split each run of the chain for the fewest multiplications."""
+    """Return where to split each part of the chain for the fewest multiplications."""
     sizes = [chain[0].shape[0], *(t.shape[1] for t in chain)]
     cost: dict[tuple[int, int], int] = {(i, i): 0 for i in range(len(chain))}
     split = {}

@@ -56,7 +56,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
 
 
 def _convolve(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, own=False):
-    """`convolution`; with ``own``, as torch's own code computes it, without oneDNN."""
+    """Compute `convolution`; with ``own``, as torch's own code does, without oneDNN."""
     bias_shape = None if bias is None else bias.shape
     g = checks.geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
     if 0 in input.shape:
@@ -88,13 +88,13 @@ def _convolve(input, weight, bias, stride, padding, dilation, transposed, output
 def _convolve_nothing(
     input: ndarray, weight: ndarray, bias: ndarray | None, g: checks.Geometry, transposed: bool, groups: int
 ) -> ndarray:
-    """Convolution of an empty batch, or of no channels, for which torch's result has no channels either."""
+    """Convolve an empty batch, or an input without channels, for which torch's result has no channels either."""
     n, c, *sizes = input.shape
     seen = (n, c, 1, *sizes) if len(sizes) == 1 else input.shape
     words = f"Only zero batch or zero channel inputs are supported, but got input shape: {shape_text(seen)}"
     check(n == 0 or c == 0, words)
     out = checks.sizes_back(sizes, weight.shape[2:], g) if transposed else out_sizes(sizes, weight.shape[2:], *g[:3])
-    if c and weight.size == 0:  # torch's empty result comes from the first weight
+    if c and weight.size == 0:  # torch computes an empty result from the first element of the weight
         raise IndexError("select(): index 0 out of range for tensor of size [0] at dimension 0")
     outputs = 0 if c == 0 else weight.shape[1] * groups if transposed else weight.shape[0]
     flat = len(sizes) == 1
@@ -103,7 +103,8 @@ def _convolve_nothing(
         check(size >= -1, f"invalid shape dimension {size} at index {d} of shape {shape_text(shape)}")
     check(-1 not in shape, ambiguous_view(shape))
     own, strides = stride_rules.layout_of(input), stride_rules.contiguous(shape)
-    if c and (n, outputs, *out) == input.shape:  # torch returns a product with a number here, without a reshaping view
+    # Here torch returns a product with a number, without a view in another shape
+    if c and (n, outputs, *out) == input.shape:
         strides = stride_rules.iterated([stride_rules.as_image(*own) if flat else own, ((), ())])
     strides = (*strides[:2], strides[3]) if flat else strides
     by = np.empty((), weight.dtype) if c else weight  # torch multiplies an empty batch by one element of the weight
@@ -121,7 +122,7 @@ rows("_convolution _convolution.deprecated", lambda *args: convolution(*args[:9]
 
 
 def _batched(input: ndarray, weight: ndarray, bias: ndarray | None, *rest: Any, op: str, run: Body) -> ndarray:
-    """Convolution of a batch or a single item, real or complex."""
+    """Convolve a batch or a single item, real or complex."""
     n = int(op[-2])
     if run is _forward and bias is not None and bias.dtype != input.dtype:
         a, b = (dt.c_name(x.dtype) for x in (input, bias))
@@ -143,7 +144,7 @@ def _adjoint(input, weight, bias, stride, padding, output_padding, groups, dilat
 
 
 def _complex(convolve: Body, x: ndarray, w: ndarray, bias: ndarray | None, rest: tuple) -> ndarray:
-    """A complex convolution by three real ones, as torch does it."""
+    """Compute a complex convolution by three real ones, as torch does."""
     for y, name in ((w, "weight"), (bias, "bias")):
         if y is not None and y.dtype != x.dtype:
             pair = f"Input type ({tensor_type(x.dtype)}) and {name} type ({tensor_type(y.dtype)})"
@@ -209,7 +210,7 @@ rows(_NAMES, _batched, "Transposed convolution.", run=_adjoint)
 
 
 def check_steps(x: ndarray, times: int, weight: ndarray, pad: int) -> None:
-    """Refuse strides where time and batch do not merge: torch views the steps under each kernel tap as rows."""
+    """Refuse strides for which time and batch cannot be viewed as one dimension, as torch does under each tap."""
     if not x.size or x.shape[1] == 1 or x.strides[0] == x.shape[1] * x.strides[1]:
         return
     out = times + 2 * pad - len(weight) + 1
@@ -231,14 +232,15 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
     check_steps(self, len(self), weight, pad)
     times, batch = len(self) + 2 * pad - len(weight) + 1, self.shape[1]
     y = np.broadcast_to(dt.cast(bias, self.dtype), check_size((times, batch, len(bias)))).copy()
-    in_place = self.dtype == weight.dtype and self.dtype in (dt.float32, dt.float64)  # others round each sum
+    # For other dtypes, torch rounds the sum at each tap
+    in_place = self.dtype == weight.dtype and self.dtype in (dt.float32, dt.float64)
     for tap in range(len(weight)):
         first, last = max(pad - tap, 0), min(len(self) + pad - tap, times)
         if first < last:
             part, x = y[first:last], self[first + tap - pad : last + tap - pad]
             flat, rows = (a.reshape(len(a) * batch, a.shape[2]) for a in (part, x))
             if in_place:
-                # BLAS leaves the products of a column and a row as they are, but slowly.
+                # With one inner channel, BLAS computes the same products as a multiplication, but more slowly.
                 lone = rows.shape[1] == 1 < min(flat.shape)
                 flat += rows * weight[tap] if lone else np.matmul(blas_ready(rows), blas_ready(weight[tap]))
             else:
@@ -250,7 +252,7 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
 
 
 def _plain(self, weight, bias, stride, padding, dilation):
-    """Convolution without groups; these backends also take an unbatched item."""
+    """Convolve without groups; these backends also take an unbatched item."""
     n = len(stride)
     x = self[None] if self.ndim == n + 1 else self
     y = _convolve(x, weight, bias, stride, padding, dilation, False, [0] * n, 1, own=True)
@@ -259,7 +261,7 @@ def _plain(self, weight, bias, stride, padding, dilation):
 
 def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
     weight = _as_window(self, weight, kernel_size, bias, stride, padding, n)
-    if n == 2 and not self.shape[1]:  # no channels count as zeros here
+    if n == 2 and not self.shape[1]:  # torch treats an input without channels as zeros
         self = np.zeros((len(self), weight.shape[1], *self.shape[2:]), self.dtype)
     if not len(self):
         require(checks.COLUMNS[n], self.dtype, checks.WITH_COLUMNS)
@@ -272,7 +274,10 @@ def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
 
 
 def _of_groups(self, weight, bias, stride, padding):
-    """Grouped convolution of volumes: torch infers the groups from the channels; outputs beyond them are the bias."""
+    """Convolve volumes in groups, whose number torch infers from the channels.
+
+    Output channels that belong to no group get the bias.
+    """
     checks.check_room(self.shape[2:], weight.shape[2:], padding, (1, 1, 1))
     outputs, planes = weight.shape[:2]
     groups = self.shape[1] // planes
@@ -291,13 +296,16 @@ def _of_groups(self, weight, bias, stride, padding):
 
 
 def _as_window(self, weight, kernel_size, bias, stride, padding, n):
-    """Run the first checks of these backends; return the weight, in two dimensions with its window's dimensions."""
+    """Run the first checks of these backends, and return the weight.
+
+    For 2-d convolutions the weight is reshaped to (outputs, planes, *kernel_size).
+    """
     for name, value in (("kernel_size", kernel_size), ("stride", stride), ("padding", padding)):
         words = f"2D {name} expected" if n == 2 else f"It is expected {name} equals to 3, but got size {len(value)}"
         check(len(value) == n, words)
     if n == 3:
         dim_of(weight, 1)
-    if n == 3 and weight.shape[1]:  # torch computes the groups if the weight has channels
+    if n == 3 and weight.shape[1]:  # torch divides by the weight's channels, to get the number of groups
         dim_of(self, 1)
     for name, value in (("kernel", kernel_size), ("stride", stride)):
         found = f" {name}_height: {value[0]} {name}_width: {value[1]}" if n == 2 else f": {by(value)} (TxHxW)"
@@ -330,7 +338,7 @@ rows(_NAMES, _of_batch, "Convolution over two or three dimensions.")
 
 
 def _dilated(self, weight, kernel_size, bias, stride, padding, dilation, *, n):
-    # These two ops check first: the filter's sizes, the channels, then the bias.
+    # These two ops first check the filter's sizes, then the channels, then the bias.
     given = {"kernel sizes": kernel_size, "strides": stride, "dilations": dilation, "pads": padding}
     for name, value in given.items():
         check(len(value) == n, f"{name} length should be {n}, but got {len(value)}")
@@ -485,7 +493,7 @@ def _nnpack_spatial_convolution(input, weight, bias, padding, stride=(1, 1)):
     check(fits or idle, "NNPACK SpatialConvolution_updateOutput failed")
     if idle:
         return empty_in_order(shape, input.dtype, None)
-    row = None if bias is None else np.resize(bias, len(weight))  # its shape is not checked
+    row = None if bias is None else np.resize(bias, len(weight))  # torch does not check the bias's shape
     return stride_rules.dense(convolution(input, weight, row, stride[:2], padding[:2], (1, 1), False, (0, 0), 1))
 
 

@@ -37,7 +37,7 @@ def clone(self, *, memory_format=None):
 
 
 def storage_copied(x: ndarray) -> ndarray:
-    """The same view of a copy of ``x``'s whole storage."""
+    """Copy ``x``'s whole storage, and return the same view of the copy."""
     memory, start = storage(x)
     return ndarray(x.shape, x.dtype, np.array(memory).reshape(-1).view(np.uint8), start, x.strides)
 
@@ -91,7 +91,7 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
 
 
 def convert(self: ndarray, dtype: np.dtype, copy: bool = False, memory_format: Any = None) -> ndarray:
-    """`to`: the tensor itself if nothing changes and no copy is requested."""
+    """Convert as torch's `to` does: return the tensor itself if nothing changes and no copy is requested."""
     if self.dtype == dtype and not copy:
         name = "preserve_format" if memory_format is None else format_name(memory_format)
         if name in ("preserve_format", suggested(*layout_of(self))):

@@ -78,7 +78,7 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_mem
     size, dtype = check_size(size), factory_dtype(dtype)
     check_strides(size, stride)
     steps: list[int] = []
-    for n, s in reversed(list(zip((*size[1:], 1), stride, strict=False))):  # a size-1 dimension takes any
+    for n, s in reversed(list(zip((*size[1:], 1), stride, strict=False))):  # a dimension of size 1 may have any stride
         steps.append(s if s >= 0 else steps[-1] * max(n, 1) if steps else 1)
     return strided(size, dtype, tuple(reversed(steps)))
 
@@ -99,13 +99,13 @@ rows("_new_zeros_with_same_feature_meta", _new_zeros, _DOC, like=np.zeros)
 
 
 def _made(*given, factory, dtype, layout, device, pin_memory):
-    """Call a factory with the resolved dtype; only torch has other layouts and devices."""
+    """Call a factory with the resolved dtype; refuse layouts and devices that only torch has."""
     check_options(layout, device, pin_memory)
     return factory(*given, dtype=factory_dtype(dtype))
 
 
 def zeros_of(size, dtype):
-    """Zeros; refuse a negative size as torch does."""
+    """Return zeros; refuse a negative size as torch does."""
     _check_sizes(size)
     return np.zeros(size, dtype)
 
@@ -130,7 +130,7 @@ _ones = lambda size, dtype: filled(np.empty(check_size(size), dtype), 1)
 def full(size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None):
     """A tensor filled with one number, by default in the number's own dtype."""
     own = dt.number_dtype(fill_value)
-    if type(fill_value) is int:  # an unsigned 64-bit number does not fit
+    if type(fill_value) is int:  # int64 even for a number that would need uint64
         own = dt.int64
     elif own == dt.complex32:  # here a complex number is never complex32, whatever the default dtype
         own = dt.complex64
@@ -203,7 +203,7 @@ rows(
 )
 
 
-# torch reads the number before it writes.
+# torch reads the number before it writes, so the value may overlap the target.
 @kernel("fill.Tensor", like=np.full_like, differs=["fill-0d"], writes=WriteSpec(free=("value",)))
 def fill_tensor(self, value):
     """A tensor of another's shape and dtype, filled with the number in a 0-d tensor."""

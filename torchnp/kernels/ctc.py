@@ -33,7 +33,7 @@ def _expect(holds: bool, wanted: str, found: str) -> None:
 
 
 def _labels_of(name: str, log_probs: ndarray, targets: ndarray, lengths: Any, blank: int) -> ndarray:
-    """The label sequence of each sample as a row: blanks between, around and, in shorter ones, behind the labels."""
+    """Return each sample's label sequence as a row, with blanks between, before and after the labels and as padding."""
     input_lengths, target_lengths = lengths
     check(log_probs.size > 0, "log_probs tensor must not be empty")
     require(f"{name}_cpu", log_probs.dtype, WIDE)
@@ -63,13 +63,13 @@ def _labels_of(name: str, log_probs: ndarray, targets: ndarray, lengths: Any, bl
 
 
 def _added(*terms: ndarray) -> ndarray:
-    """The logarithm of a sum, from the logarithms of its terms."""
+    """Return the logarithm of a sum, from the logarithms of its terms."""
     top = np.maximum.reduce(terms)
     top = np.where(top == _NEVER, top.dtype.type(0), top)
     return np.log(sum(np.exp(x - top) for x in terms)) + top
 
 
-_TOGETHER: Threshold = 1 << 12  # labels of the samples that are computed together
+_TOGETHER: Threshold = 1 << 12  # labels; samples with about this many labels are computed together
 
 
 def _groups(labels: ndarray) -> Iterator[slice]:
@@ -79,8 +79,8 @@ def _groups(labels: ndarray) -> Iterator[slice]:
 def _variables(out: ndarray, emitted: Callable[[int], ndarray], labels: ndarray) -> None:
     """Write the forward variables: log probability of each label at each step, over all alignments of the steps so far.
 
-    Their dimensions are step, sample and label; those behind a sample's last step or label mean nothing. ``emitted``
-    gives the log probability of each sample's labels in one step.
+    Their dimensions are step, sample and label; elements after a sample's last step or label have no meaning.
+    ``emitted`` gives the log probability of each sample's labels in one step.
     """
     stays = labels[:, 2:] == labels[:, :-2]  # an alignment may jump over the blank between labels that differ
     one, two = (np.full(labels.shape, _NEVER, out.dtype) for _ in range(2))
@@ -95,7 +95,7 @@ def _variables(out: ndarray, emitted: Callable[[int], ndarray], labels: ndarray)
 
 
 def _in_step(log_probs: ndarray, numbers: ndarray, labels: ndarray, t: int) -> ndarray:
-    """The log probability of some samples' labels in one step."""
+    """Return the log probability of some samples' labels in one step."""
     return log_probs[t, numbers, labels]
 
 
@@ -137,11 +137,11 @@ def _ctc_loss_backward(
 
 
 def _of_labels(log_probs: ndarray, labels: ndarray, log_alpha: ndarray, lengths: Any, numbers: range) -> ndarray:
-    """Log probability of each class at each step of some samples, over all alignments."""
+    """Return the log probability of each class at each step of some samples, over all alignments."""
     steps, _, classes = log_probs.shape
     width, some = labels.shape[1], np.asarray(numbers)
     n, last = np.asarray(lengths[0], np.int64)[some], 2 * np.asarray(lengths[1], np.int64)[some]
-    # Each sample's steps and labels, the last first. An order read twice is the first order.
+    # Steps and labels of each sample in reverse order. Indexing with these arrays twice restores the order.
     back, places = (n - 1 - np.arange(steps)[:, None])[..., None], (last[:, None] - np.arange(width))[None]
     column = np.arange(len(some))[:, None]
     turned = np.take_along_axis(labels[some], places[0] % width, 1)
@@ -154,7 +154,7 @@ def _of_labels(log_probs: ndarray, labels: ndarray, log_alpha: ndarray, lengths:
     for s in reversed(range(width)):  # a label may occur several times in the sequence
         label = labels[some, s]
         sums[:, column[:, 0], label] = _added(sums[:, column[:, 0], label], both[:, :, s])
-    # torch overwrites the last step's sum, so a label equal to the blank counts alone there
+    # In the last step, torch overwrites the sum for the last label: if it equals the blank, the blanks do not count.
     full = np.flatnonzero((n > 0) & (last > 0))
     at, label = last[full] - 1, labels[some[full], last[full] - 1]
     sums[n[full] - 1, full, label] = both[n[full] - 1, full, at]

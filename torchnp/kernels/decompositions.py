@@ -101,7 +101,7 @@ def _householder_product(input: ndarray, tau: ndarray) -> ndarray:
     return out
 
 
-_COLUMNS: Threshold = 32  # that LAPACK multiplies at once
+_COLUMNS: Threshold = 32  # columns that LAPACK multiplies at once
 
 
 linalg_householder_product, _ = rows(
@@ -148,7 +148,7 @@ def ormqr(self, input2, input3, left=True, transpose=False):
 
 
 def _precheck_vectors(bound: Bound, outs: list[ndarray]) -> None:
-    """Check the eigenvectors' dtype before the eigenvalues'."""
+    """Check the dtype of the eigenvectors' ``out=`` before that of the eigenvalues."""
     x = next(iter(bound.values()))
     check(len(outs) < 2 or outs[1].dtype == x.dtype, out_dtype(x.dtype, outs[-1].dtype))
     look_in_place(bound, outs[1:])
@@ -265,7 +265,10 @@ def linalg_matrix_sqrth(self):
 
 
 def _precheck_svd(bound: Bound, outs: list[ndarray]) -> None:
-    """Check the outs; without ``compute_uv``, those of the vectors may overlap themselves: torch fills them with 0."""
+    """Check the ``out=`` tensors.
+
+    Without ``compute_uv``, torch fills those of the vectors with 0, so their elements may overlap.
+    """
     x, real = bound["self"], dt.to_real(bound["self"].dtype)
     whole = bound.get("compute_uv", True)
     for out in () if whole else outs[::2]:
@@ -305,7 +308,7 @@ def _check_tolerances(name: str, **tolerances: Any) -> None:
 
 
 def _tolerances(a: ndarray, atol: Any, rtol: Any) -> tuple[ndarray, ndarray]:
-    """Absolute and relative tolerance; the relative default applies only where the absolute one is not positive."""
+    """Return the absolute and the relative tolerance; by default the latter is 0 where the former is positive."""
     absolute = np.asarray(0.0 if atol is None else atol)
     if rtol is not None:
         return absolute, np.asarray(rtol)
@@ -314,7 +317,7 @@ def _tolerances(a: ndarray, atol: Any, rtol: Any) -> tuple[ndarray, ndarray]:
 
 
 def _tolerance(top: ndarray, absolute: ndarray, relative: ndarray) -> ndarray:
-    """The larger of the absolute tolerance and the relative one times ``top``."""
+    """Return the larger of the absolute tolerance and the relative one times ``top``."""
     for x in (relative, absolute):
         dt.promote_types(x.dtype, top.dtype)  # refuses float8
     broadcast_shapes(absolute.shape, broadcast_shapes(relative.shape, top.shape[:-1]))
@@ -337,7 +340,7 @@ def _rank(a: ndarray, *, tol: Any = None, atol: Any = None, rtol: Any = None, he
 
 
 def _precheck_counted(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse an out whose dtype torch cannot sum: it counts in the dtype of the out."""
+    """Refuse an ``out=`` whose dtype torch cannot sum: torch counts in the dtype of ``out=``."""
     a = next(iter(bound.values()))
     check_matrix("torch.linalg.matrix_rank", a, "input")
     if a.size:

@@ -22,9 +22,9 @@ ndarray = np.ndarray
 
 
 def _precheck_diff(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse an out of another dtype for order 0, which copies the tensor.
+    """Refuse an ``out=`` of another dtype for order 0, which copies the tensor.
 
-    For other orders, refuse an empty dimension: torch slices from the second element on.
+    For other orders, refuse an empty dimension: torch slices it from the second element on.
     """
     x, d, n = bound["self"], outs[0].dtype, bound["n"]
     check(n != 0 or x.dtype == d, f"expected scalar_type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(d)}")
@@ -58,7 +58,7 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
         return stride_rules.cloned(self)
     common = dt.result_type(*parts)
     x = self
-    if len(parts) > 1:  # in the memory format that all parts suggest
+    if len(parts) > 1:  # the result has the memory format that all parts suggest
         x = np.concatenate([dt.cast(p, common) for p in parts], axis)
         x = stride_rules.place(
             x, stride_rules.in_format(x.shape, stride_rules.joined([stride_rules.layout_of(p) for p in parts]))
@@ -74,7 +74,7 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
 
 
 def _widths(name: str, y: ndarray, x: ndarray, axis: int) -> ndarray:
-    """The width of each interval, shaped to broadcast against the sums of neighbours."""
+    """Return the width of each interval, shaped to broadcast against the sums of neighbours."""
     if x.ndim == 1:
         check(x.shape[0] == y.shape[axis], f"{name}: There must be one `x` value for each sample point")
         x = x.reshape([-1 if i == axis else 1 for i in range(y.ndim)])
@@ -110,7 +110,8 @@ def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
     first, last = along(y, axis, 0, 1).squeeze(axis), along(y, axis, -1, None).squeeze(axis)
     ends = add(first, last)
     area = mul(sub(sum_dim(y, axis), mul(ends, 0.5)), x)
-    after = lambda *operands: (area.shape, stride_rules.iterated(operands))  # torch's iterator, step by step
+    # The layout that TensorIterator gives the result of each step
+    after = lambda *operands: (area.shape, stride_rules.iterated(operands))
     half = after(after(stride_rules.layout_of(first), stride_rules.layout_of(last)), _NUMBER)
     rest = after((area.shape, stride_rules.contiguous(area.shape)), half)
     return stride_rules.place(area, after(rest, _NUMBER)[1])

@@ -28,12 +28,12 @@ from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
-_BY_PRODUCTS: Threshold = 25  # rows from which on torch multiplies matrices
+_BY_PRODUCTS: Threshold = 25  # rows; with more, torch computes Euclidean distances by a matrix product
 LARGEST: Threshold = 1 << 21  # elements in a block of differences
 
 
 def _blocks(x1: ndarray, x2: ndarray, batch: tuple[int, ...]) -> Iterator[tuple[tuple, ndarray]]:
-    """Yield differences of all row pairs in blocks of bounded size, with the index of the first operand's rows.
+    """Yield the differences of all pairs of rows in blocks of bounded size, each with the index of its rows in ``x1``.
 
     A block holds several small matrices, or some rows of a large one.
     """
@@ -55,7 +55,7 @@ def _blocks(x1: ndarray, x2: ndarray, batch: tuple[int, ...]) -> Iterator[tuple[
 
 
 def _lengths(d: ndarray, p: float) -> ndarray:
-    """p-norms along the last axis; p = 0 counts nonzero elements."""
+    """Return p-norms along the last axis; p = 0 counts nonzero elements."""
     if p == 2:
         return np.sqrt(row_dots(d, d))
     if p == 0:
@@ -110,7 +110,7 @@ rows("cdist", _cdist_forward, "p-norm distances of all pairs of rows.", differs=
 
 
 def _pulled(grad: ndarray, d: ndarray, length: ndarray, p: float) -> ndarray:
-    """``grad`` times the derivative of the p-norm along the last axis; 0 where there is none, whatever ``grad`` is."""
+    """Multiply ``grad`` by the derivative of the p-norm along the last axis; where there is none, the result is 0."""
     grad, length, kind = grad[..., None], length[..., None], d.dtype.type
     if p == 1:
         return grad * np.sign(d)
@@ -127,7 +127,7 @@ def _pulled(grad: ndarray, d: ndarray, length: ndarray, p: float) -> ndarray:
     return np.where(length == 0, kind(0), found)
 
 
-@kernel("_cdist_backward", renamed={"grad": "grad_output"})  # its name before torch 2.14
+@kernel("_cdist_backward", renamed={"grad": "grad_output"})  # before torch 2.14 the argument was called ``grad``
 def _cdist_backward(grad_output, x1, x2, p, cdist):
     """Gradient of `_cdist_forward` with respect to ``x1``."""
     batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
@@ -179,7 +179,7 @@ def pdist(self, p=2.0):
     return _pdist_forward(np.ascontiguousarray(self), p)
 
 
-@kernel("_pdist_backward", renamed={"grad": "grad_output"})  # its name before torch 2.14
+@kernel("_pdist_backward", renamed={"grad": "grad_output"})  # before torch 2.14 the argument was called ``grad``
 def _pdist_backward(grad_output, self, p, pdist):
     """Gradient of `_pdist_forward`."""
     for name, x in (("self", self), ("pdist", pdist)):
@@ -209,7 +209,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     check(eps >= 0, f"eps must be non-negative, got: {eps:g}")
     shape = broadcast_shapes(x1.shape, x2.shape)
     unit = []
-    for x in (x1, x2):  # each in its own dtype, but integers in the common one
+    for x in (x1, x2):  # each norm is computed in the tensor's own dtype, for integers in the common one
         x = np.broadcast_to(x if dt.is_floating(x.dtype) else dt.cast(x, common), shape)
         length = linalg_vector_norm(x, 2, dim, True)
         unit.append(div(x, maximum(length, dt.cast(scalar(eps, dt.opmath(length.dtype)), length.dtype))))

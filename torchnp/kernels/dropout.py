@@ -1,4 +1,4 @@
-"""Bernoulli draws, and the layers that use random draws: the dropouts, and randomized leaky ReLU."""
+"""Bernoulli samples, and the layers that use random numbers: dropout and randomized leaky ReLU."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DRAWN = frozenset((dt.bool_, *dt.INTS, *FLOATS))
 
 @in_tiles
 def bernoulli_values(n: int, dtype: np.dtype, p: float, generator: Generator | None) -> ndarray:
-    """`n` draws with one probability, from one float64 uniform each."""
+    """Return ``n`` Bernoulli samples with one probability, each from one float64 uniform number."""
     check(0 <= p <= 1, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if not n:
         return np.empty(0, dtype)
@@ -47,7 +47,10 @@ def bernoulli_values(n: int, dtype: np.dtype, p: float, generator: Generator | N
 def _each(
     shape: tuple[int, ...], dtype: np.dtype, p: ndarray, order: tuple[int, ...] | None, generator: Generator | None
 ) -> ndarray:
-    """Draws with one probability per element, in memory `order`, from uniforms in p's precision (float64 or 32)."""
+    """Return Bernoulli samples with one probability per element, drawn in the memory order ``order``.
+
+    The uniform numbers have p's compute precision: float64 or float32.
+    """
     n = math.prod(shape)
     if not n:
         return np.empty(shape, dtype)
@@ -68,7 +71,7 @@ def _each(
 
 
 def _precheck_drawn(bound: Bound, outs: list[ndarray]) -> None:
-    """Check the out's dtype: torch draws directly into it."""
+    """Check the dtype of ``out=``: torch draws the samples directly into it."""
     if bound["self"].size:
         require("bernoulli_tensor_cpu_self_", outs[0].dtype, _DRAWN)
 
@@ -103,7 +106,7 @@ def native_dropout(input, p, train):
 
 
 def _stepped(op: Callable[..., ndarray], x: ndarray, value: float) -> ndarray:
-    """``x.op_(value)``; torch's C++ first rounds the number to x's dtype in products and sums, but not in quotients."""
+    """Compute ``x.op_(value)``; torch first rounds the number to x's dtype in products and sums, not in quotients."""
     return in_place(x, op(x, value if op is div else number(value, dt.result_type(x, value))))
 
 
@@ -131,7 +134,7 @@ def _dropout(input: ndarray, p: float, train: bool, feature: bool = False, alpha
 
 
 def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
-    """Check an expanded target: torch multiplies it in place, unless there is nothing to do."""
+    """Refuse an expanded target, which torch multiplies in place, unless there is nothing to do."""
     step(bound | {next(iter(bound)): target.copy()})
     if bound["train"] and bound["p"]:
         check_target(target)
@@ -162,7 +165,7 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
         if isinstance(lower, bool) and isinstance(upper, bool):
             both = int(lower or upper)  # torch adds bools as bools
         elif isinstance(both, int):
-            both = int(np.add(int(lower), int(upper), dtype=np.int64))  # and integers within 64 bits
+            both = int(np.add(int(lower), int(upper), dtype=np.int64))  # torch adds integers as int64, which may wrap
         return dt.cast(np.where(x > 0, x, x * scalar(both / 2, wide)), dtype), noise.copy("K")
     require(_RRELU, dtype, _RRELU_TAKES)
     low, high = (float(scalar(bound, wide)) for bound in (lower, upper))
@@ -205,7 +208,7 @@ def _check_bounds(lower: float, upper: float) -> None:
 
 
 def _precheck_inplace(bound: Bound, targets: list[ndarray]) -> None:
-    """Check the bounds and, in training, the dtype: torch finds its kernel before it checks the target's memory."""
+    """Check the bounds and, in training, the dtype, which torch checks before the target's memory."""
     _check_bounds(bound["lower"], bound["upper"])
     if bound["training"]:
         require(_RRELU, targets[0].dtype, _RRELU_TAKES)

@@ -88,9 +88,10 @@ def einsum(equation, tensors, *, path=None):
 
 
 def _evaluated(names: list[list[str]], output: list[str], tensors: list[ndarray], path: list[int] | None) -> ndarray:
-    """Give all operands one order of dimensions, the output's first, and multiply them pairwise as torch does."""
+    """Give all operands one order of dimensions, first the output's, and multiply them pairwise as torch does."""
     widths = [x.ndim - len(n) + 1 if "..." in n else 0 for n, x in zip(names, tensors, strict=True)]
-    filler = [str(d) for d in range(max(widths))]  # an ellipsis's dimensions, which sort before the letters
+    # Names for the dimensions of an ellipsis, which sort before the letters.
+    filler = [str(d) for d in range(max(widths))]
 
     def spelled(subscripts: list[str], width: int) -> list[str]:
         return [c for s in subscripts for c in (filler[len(filler) - width :] if s == "..." else [s])]
@@ -112,7 +113,7 @@ def _evaluated(names: list[list[str]], output: list[str], tensors: list[ndarray]
 
 
 def _ordered(x: ndarray, letters: list[str], order: list[str]) -> ndarray:
-    """View an operand with one dimension per letter; a repeated letter takes the diagonal."""
+    """Return a view of an operand with one dimension per letter; a repeated letter takes the diagonal."""
     at = [[d for d, n in enumerate(letters) if n == c] for c in order]
     shape = [x.shape[dims[0]] if dims else 1 for dims in at]
     steps = [sum(x.strides[d] for d in dims) if dims else x.itemsize for dims in at]
@@ -133,7 +134,7 @@ def _multiplied(a: ndarray, b: ndarray, others: list[ndarray], first: int) -> nd
 
 
 def _alone(x: ndarray, y: ndarray, dims: Iterable[int]) -> list[int]:
-    """The dimensions that ``x`` has and ``y`` lacks (size 1)."""
+    """Return the dimensions in which ``y`` has size 1 and ``x`` has not."""
     return [d for d in dims if x.shape[d] != 1 == y.shape[d]]
 
 

@@ -52,8 +52,9 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
     if not places.size:
         return self
     wrong = places[(places < -n) | (places >= n)]
-    named = places[: np.searchsorted(places, wrong[0])] if wrong.size else places  # torch goes row by row
-    parts = [named[named < 0], named[named >= 0]]  # a row indexed both ways is scaled twice
+    # torch scales row by row, up to the first invalid index
+    named = places[: np.searchsorted(places, wrong[0])] if wrong.size else places
+    parts = [named[named < 0], named[named >= 0]]  # a row with a negative and a positive index is scaled twice
     if n > 1 and not self.strides[0]:
         parts = [named[i : i + 1] for i in range(len(named))]
     wide = opmath(self.dtype)
@@ -64,7 +65,7 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
         norms = cast(norm_of(rows, norm_type, [1]), float64)
         large = norms > max_norm
         if large.any():
-            check_target(self[0])  # torch scales row by row
+            check_target(self[0])  # torch scales each row in place
             refuse("mul_cpu_reduced_float", self.dtype, FLOAT8S)
         scale = cast(max_norm / (norms[large] + 1e-7), self.dtype)
         self[part[large]] = cast(cast(rows[large], wide) * cast(scale, wide)[:, None], self.dtype)
@@ -101,7 +102,7 @@ def _check(weight: ndarray, indices: ndarray, offsets: ndarray, mode: int, scale
 
 
 def bags_of(indices: ndarray, offsets: ndarray) -> ndarray:
-    """The bag of each index."""
+    """Return the bag of each index."""
     starts = np.bincount(offsets, minlength=indices.size + 1)[: indices.size]
     return (np.cumsum(starts) - 1).astype(offsets.dtype, copy=False)
 
@@ -119,7 +120,7 @@ def _embed(
     check(mode in (SUM, MEAN, MAX), "`mode` must be sum, mean, or max.")
     starts = offsets[:-1] if last else offsets
     n, width = len(starts), weight.shape[1]
-    # torch's vector loop needs no padding and contiguous rows; it does not use the bag of each index.
+    # torch's vectorized loop needs contiguous rows and no padding index; it does not compute the bag of each index.
     fast = mode != MAX and padding_idx < 0 and weight.dtype != float64
     fast = fast and weight.strides[1] == weight.itemsize
     fast = fast and (scale is None or scale.strides[0] == scale.itemsize)
@@ -130,7 +131,7 @@ def _embed(
     lost = np.bincount(bag[~used & (bag >= 0)], minlength=n)
     sizes = np.diff(starts, append=indices.size) - lost if n else lost  # negative where offsets decrease
     sizes = sizes.astype(offsets.dtype)
-    if last and fast:  # the vector loop stops at the last offset, though the sizes count to the end
+    if last and fast:  # the vectorized loop stops at the last offset, though the sizes count to the end
         used[int(offsets[-1]) :] = False
     index, owner = indices[used], bag[used]
     wide = opmath(weight.dtype)
@@ -162,7 +163,7 @@ def _check_range(indices: ndarray, n: int, fast: bool) -> None:
 
 
 def _maxima(rows: ndarray, owner: ndarray, indices: ndarray, n: int, width: int) -> tuple[ndarray, ndarray]:
-    """The maxima of each bag and their indices; the first of equal ones wins, NaN only if it comes first."""
+    """Return the maxima of each bag and their indices; the first of equal values wins, NaN only if it comes first."""
     out, chosen = np.zeros((n, width), rows.dtype), np.zeros((n, width), indices.dtype)
     if not len(rows):
         return out, chosen
@@ -204,7 +205,10 @@ def _check_dense(name: str, x: ndarray) -> None:
 
 
 def _dense_bags(indices: ndarray, offsets: ndarray, offset2bag: ndarray, *names: str) -> tuple[ndarray, ndarray]:
-    """The indices in the common dtype with the offsets, and each one's bag, which torch's vector loop does not save."""
+    """Return the indices, in their common dtype with the offsets, and the bag of each index.
+
+    If ``offset2bag`` is empty, the bags are computed: torch's vectorized loop does not save them.
+    """
     common = promote_types(offsets.dtype, indices.dtype)
     indices, offsets = (x if x.dtype == common else cast(x, common) for x in (indices, offsets))
     for name, x in zip(names, (indices, offsets), strict=False):
@@ -252,7 +256,7 @@ def _embedding_bag_dense_backward(
         scale = cast(per_sample_weights, float64)[used]
     if scale_grad_by_freq:
         counted = index
-        if not since("2.14"):  # for the n-th distinct row torch counted the n-th sorted index, not that row's first
+        if not since("2.14"):  # torch took the count of the n-th sorted index for the n-th distinct row
             counted = np.sort(indices)[np.unique(indices, return_inverse=True)[1][used]]
         scale = (1.0 if scale is None else scale) / np.bincount(indices)[counted]
     if mode == MEAN:

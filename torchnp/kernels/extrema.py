@@ -55,7 +55,7 @@ def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
 
 
 def _precheck_filled(bound: Bound, outs: list[ndarray], of: Any) -> tuple[int, ...]:
-    """Write the out: torch fills it with a number, which must fit its dtype."""
+    """Compute the result and write it to ``out=``: torch fills ``out=`` with a number, which must fit its dtype."""
     x, d = bound["self"], outs[0].dtype
     if not dt.can_cast(x.dtype, d):
         return ()
@@ -139,9 +139,9 @@ def aminmax(self, *, dim=None, keepdim=False):
 def taken(
     op: str, x: ndarray, dim: int, keepdim: bool, find: Callable[[ndarray, int], ndarray], look: Any = None
 ) -> tuple[ndarray, ndarray]:
-    """The elements at the indices that ``find`` (which keeps the dimension) returns, and these indices.
+    """Return the elements at the indices that ``find`` returns, and these indices.
 
-    ``look`` makes the checks that torch also applies to 0-d and empty tensors.
+    ``find`` keeps the reduced dimension. ``look`` runs the checks that torch also applies to 0-d and empty tensors.
     """
     axis = wrap_dim(dim, x.ndim)
     if x.size == 0:

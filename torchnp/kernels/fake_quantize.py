@@ -33,7 +33,7 @@ _BETWEEN = "`zero_point` must be between `quant_min` and `quant_max`."
 
 
 def _whole(x: Any) -> ndarray:
-    """Convert to int64; out-of-range values become the smallest int64, as on CPUs."""
+    """Convert to int64; out-of-range values become the smallest int64, as on x86 CPUs."""
     fits = np.abs(x) < 2.0**63
     return np.where(fits, x, 0).astype(np.int64) + np.where(fits, 0, np.int64(-(2**63)))
 
@@ -150,7 +150,7 @@ rows("fake_quantize_per_channel_affine", fake_quantize_per_channel_affine_cachem
 
 
 def _single(x: ndarray) -> np.float32:
-    """The only value of a tensor, as float32."""
+    """Return the only value of a tensor, as float32."""
     return one(scalar(item(x), dt.float32))
 
 
@@ -181,13 +181,14 @@ def _nearest(zero_point: ndarray, low: int, high: int) -> ndarray:
 def _learnt(
     grad: ndarray, x: ndarray, scale: Any, zero: Any, zero_float: Any, limits: tuple[int, int], factor: float
 ) -> tuple[ndarray, ...]:
-    """The gradient of the values, and elementwise gradients of their scale and zero point."""
+    """Return the gradient of the values, and elementwise gradients of their scale and zero point."""
     low, high = limits
     inverse = one(1) / scale
-    wide = zero_float + x.astype(np.float64) * inverse  # fused, rounded once
+    wide = zero_float + x.astype(np.float64) * inverse  # fused multiply-add, rounded once
     held = _whole(np.rint(wide.astype(np.float32)))
     inside = (low <= held) & (held <= high)
-    lost = ((np.clip(held, low, high) - zero).astype(np.float64) * scale - x).astype(np.float32)  # fused too
+    # A fused multiply-add too
+    lost = ((np.clip(held, low, high) - zero).astype(np.float64) * scale - x).astype(np.float32)
     edge = np.where(held < low, grad * (low - zero_float), grad * (high - zero_float)).astype(np.float32)
     step = np.where(inside, grad * lost * inverse, edge) * one(factor)
     shift = np.where(inside, one(0), -grad * scale * one(factor))
@@ -243,9 +244,10 @@ _LEAST = one(6.1e-5)  # a smaller scale would be subnormal in float16
 def _choose(
     low: Any, high: Any, least: int, most: int, symmetric: bool = False, exact: bool = False
 ) -> tuple[float, int]:
-    """Scale and zero point with which integers from ``least`` to ``most`` cover the range, extended to include zero.
+    """Return the scale and zero point with which integers from ``least`` to ``most`` cover the range.
 
-    The zero point is computed from the scale in float32, unless ``exact``: FBGEMM and torch differ there.
+    The range is extended to include zero. The zero point is computed from the scale rounded to float32, or from the
+    unrounded scale if ``exact``: FBGEMM and torch differ there.
     """
     low, high = one(low), one(high)
     if symmetric and low < 0 < high:
@@ -263,9 +265,9 @@ def _choose(
         low, high = (low, wide) if low == 0 else (-wide, high) if high == 0 else (low * factor, high * factor)
         scale = float(_LEAST)
     from_low, from_high = least - float(low) / scale, most - float(high) / scale
-    # The end with the smaller terms gives the smaller error.
+    # Compute the zero point from the end of the range with the smaller terms: its rounding error is smaller.
     nearer = abs(least) - abs(float(low) / scale) < abs(most) - abs(float(high) / scale)
-    middle = symmetric and low < 0 < high  # not if the half above zero has no integers, which gave nan
+    middle = symmetric and low < 0 < high  # false if there are no integers above zero, because ``high`` is then nan
     zero = (least + most) / 2 if middle else from_low if nearer else from_high
     if zero < least or zero > most:
         return scale, least if zero < least else most
@@ -288,7 +290,8 @@ def fbgemm_linear_quantize_weight(input):
     counted = input[input == input] if input.size and input.flat[0] == input.flat[0] else input
     low, high = (counted.min(), counted.max()) if input.size else (0.0, 0.0)  # NaN counts only as the first element
     scale, zero = _choose(low, high, -128, 127)
-    rounded = np.rint((input.astype(np.float64) * (one(1) / one(scale)) + zero).astype(np.float32))  # fused
+    # Fused multiply-add
+    rounded = np.rint((input.astype(np.float64) * (one(1) / one(scale)) + zero).astype(np.float32))
     weight = np.fmax(np.fmin(rounded, 127), -128).astype(np.int8, order="C")  # NaN becomes the largest
     rows, columns = input.shape[:2]
     sums = weight.reshape(-1)[: rows * columns].reshape(rows, columns).sum(1, dtype=np.int64) - zero * columns
@@ -296,7 +299,7 @@ def fbgemm_linear_quantize_weight(input):
 
 
 def _loss(x: ndarray, low: np.float32, high: np.float32, bits: int) -> np.float32:
-    """The norm of the error of holding values between ``low`` and ``high`` in a few bits."""
+    """Return the norm of the error that quantizing values between ``low`` and ``high`` to ``bits`` bits causes."""
     low = one(np.float16(low))
     span, most = one(high - low), (1 << (bits & 31)) - 1  # CPUs shift an int modulo 32
     scale = one(1) if span == 0 else one(np.float16(span / one(most)))
@@ -341,7 +344,7 @@ def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
 
 
 def _followed(running: ndarray, now: ndarray, rate: float) -> ndarray:
-    """The moving average of one end of the range; an infinite end is uninitialized."""
+    """Return the moving average of one end of the range; an infinite end is uninitialized, and is replaced."""
     check_type(dt.float32, running)
     out, old = running.copy(), running.reshape(-1)[: now.size]
     now = now[: old.size]

@@ -64,7 +64,7 @@ def _resized(x: ndarray, axes: Sequence[int], sizes: Sequence[int]) -> ndarray:
 
 
 def _axes(x: ndarray, s: Any, dim: Any, one: bool) -> tuple[list[int], list[int]]:
-    """Axes and sizes of a transform; in n-dimensional ones, size -1 keeps a dimension's size."""
+    """Return the axes and sizes of a transform; in n-dimensional transforms, -1 stands for a dimension's size."""
     if one:
         axis = dim_of(x, dim)
         return [axis], [_points(x.shape[axis] if s is None else s)]
@@ -82,13 +82,13 @@ def _axes(x: ndarray, s: Any, dim: Any, one: bool) -> tuple[list[int], list[int]
 
 
 def _told(op: str) -> tuple[str, bool, bool]:
-    """The transform's name in torch's messages, whether it is forward, and whether it is one-dimensional."""
+    """Return the transform's name in torch's messages, whether it is forward, and whether it is one-dimensional."""
     name = op.removeprefix("fft_").replace("2", "n")
     return name, name[0] != "i", name[-1] != "n"
 
 
-# Each out= form checks the dtype of its out midway, and some write it in a step other than the transform. So the
-# functions below take ``out``, which is None for the functional form.
+# Each ``out=`` overload checks the dtype of ``out`` midway, and some write ``out`` in another step than the transform.
+# So the functions below take ``out``, which is None in the functional form.
 
 
 def _check_out(name: str, out: ndarray | None, complex_: bool) -> None:
@@ -102,9 +102,10 @@ def _given(value: ndarray, out: ndarray | None) -> ndarray:
 
 
 def _conjugated(value: ndarray, out: ndarray | None, swapped: bool = False) -> ndarray:
-    """Conjugate into an out of the same dtype; if ``swapped`` (n-dimensional), torch swaps source and target.
+    """Conjugate ``value`` in place, or into an ``out`` of the same dtype.
 
-    Over one dimension, torch's ihfftn.out reads out and writes a temporary, so out is unchanged. Here out is written.
+    For ihfftn over one dimension (``swapped``), torch swaps source and target: it reads ``out`` and writes a temporary,
+    so that ``out`` is unchanged. Here ``out`` is written, but the checks are torch's.
     """
     if out is None:
         return np.conjugate(value, value)
@@ -154,7 +155,7 @@ def _real(
 
 
 def _back(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, *, op: str) -> ndarray:
-    """The real signal of a one-sided spectrum, by default with 2 (n - 1) points along the last axis."""
+    """Return the real signal of a one-sided spectrum, by default with 2 (n - 1) points along the last axis."""
     name, forward, one = _told(op)
     if one:
         _check_out(name, out, False)
@@ -181,9 +182,10 @@ def _back(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, *, op
 # ---------------------------------------------------------------- the rows
 
 
-_SIGNED = {"fft", "ifft", "rfft", "ihfft", "rfftn", "rfft2"}  # zeros
+_SIGNED = {"fft", "ifft", "rfft", "ihfft", "rfftn", "rfft2"}  # transforms whose zeros may differ in sign
 _SIZED = {"irfftn", "irfft2"}
-# How out= differs from NumPy: torch needs a kind of dtype or one dtype; NumPy ignores out, or needs every step's sizes.
+# How ``out=`` differs from NumPy's. torch accepts any dtype of one kind (_KIND) or only one dtype (_EXACT). NumPy
+# ignores ``out`` (_IGNORED), or it must fit the sizes of every step (_STEPS).
 _KIND, _EXACT = {"irfft", "irfftn", "irfft2", "hfft", "ifft2"}, {"ifft", "ihfft"}
 _IGNORED, _STEPS = {"hfft", "ifft2", "irfft2"}, {"fftn", "ifftn", "rfftn", "fft2", "rfft2"}
 for _row, _out_row, _transform, _doc in (
@@ -267,7 +269,7 @@ def _count(n: int, name: str) -> int:
 
 
 def _precheck_counted(bound: Bound, outs: list[ndarray], *, name: str) -> None:
-    """Check the out's dtype and ``n``: torch writes ``arange`` into the out."""
+    """Check the dtype of ``out=``, and ``n``: torch writes ``arange`` into ``out=``."""
     _check_frequencies(outs[0].dtype, name)
     check(_count(bound["n"], name) >= 0, "upper bound and lower bound inconsistent with step sign")
 

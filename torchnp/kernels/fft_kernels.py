@@ -25,7 +25,10 @@ NONE, BY_ROOT, BY_N = 0, 1, 2
 
 
 def _norm(normalization: int, forward: bool) -> Any:
-    """NumPy's name for a normalisation: "backward" means that only the inverse divides by n, "forward" the reverse."""
+    """Return NumPy's name for a normalisation.
+
+    "backward" means that only the inverse divides by n, "forward" that only the forward transform does.
+    """
     if normalization == BY_ROOT:
         return "ortho"
     return "backward" if (normalization == NONE) is forward else "forward"
@@ -45,7 +48,7 @@ def _check_last(dim: Sequence[int]) -> None:
 
 
 def _check_plan(x: ndarray, dim: Sequence[int]) -> None:
-    """Raise where torch cannot plan a transform: a size of 0, an unsupported dtype, or an empty tensor."""
+    """Raise torch's error if it cannot plan a transform: for a size of 0, an unsupported dtype, or an empty tensor."""
     sizes = [x.shape[d] for d in dim]
     if 0 in sizes:
         raise ambiguous_view((-1, *sizes))
@@ -56,7 +59,7 @@ def _check_plan(x: ndarray, dim: Sequence[int]) -> None:
 
 
 def _without_elements(shape: Sequence[int], dtype: np.dtype) -> ndarray | None:
-    """A result that has no elements, if it is one: since torch 2.15 nothing is planned for it."""
+    """Return the result if it has no elements (torch plans no transform for it since 2.15), else None."""
     if not since("2.15") or 0 not in shape:
         return None
     return stride_rules.dense(np.empty(check_size(shape), dtype))
@@ -113,7 +116,8 @@ def _one_sided(x: ndarray, dim: Sequence[int], normalization: int) -> ndarray:
 
 # For real signals of these lengths, the frequencies where MKL gives a zero imaginary part a negative sign.
 _NEGATIVE = {3: (1,), 5: (1,), 6: (), 7: (1,), 8: (1,), 10: (), 11: (1,), 13: (1,), 14: (4,)}
-# For twice 3, 5 or 7 points, one frequency's is a sum of two: negative where both are zero, or (True) only elsewhere.
+# For 6, 10 and 14 points: a frequency whose imaginary part is a sum of two terms. A zero sum is -0 where both terms are
+# zero, or (True) only where they are not.
 _SUMMED = {6: (1, False), 10: (4, True), 14: (6, True)}
 
 
@@ -135,7 +139,7 @@ def _sign_zeros(half: ndarray, x: ndarray, last: int) -> None:
 
 
 def along(x: ndarray, dim: int, *bounds: int | None) -> ndarray:
-    """A slice of one dimension."""
+    """Return a slice of one dimension."""
     return x[(slice(None),) * dim + (slice(*bounds),)]
 
 
@@ -170,7 +174,7 @@ def _fft_c2r(self, dim, normalization, last_dim_size):
     return _laid_out(np.fft.irfft(x, last_dim_size, dim[-1], _norm(normalization, False)), x, dim[-1:])
 
 
-# torch computes in the input's dtype, and copies into an out of any dtype.
+# torch computes in the input's dtype, and copies the result into an ``out=`` of any dtype.
 
 
 _COPIED = "The transform, copied into an out of any dtype."
@@ -186,7 +190,7 @@ rows(
 def _fft_r2c_out(self, dim, normalization, onesided, *, out):
     """`_fft_r2c`, copied into ``out``.
 
-    For a two-sided spectrum the out must be complex64 or complex128, unless the last transformed dimension has at most
+    For a two-sided spectrum ``out`` must be complex64 or complex128, unless the last transformed dimension has at most
     2 elements.
     """
     nothing = _spectrum_of_nothing(self, dim, onesided)

@@ -19,7 +19,7 @@ from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
-_BUDGET: Threshold = 1 << 18  # bytes of the images that are added up at a time
+_BUDGET: Threshold = 1 << 18  # bytes of images that are summed at a time
 _DTYPES = (dt.bool_, *dt.FLOATS, dt.complex64, dt.complex128)
 
 
@@ -27,14 +27,14 @@ _WINDOW = ("kernel_size", "dilation", "padding", "stride")
 
 
 def _pair(name: str, value: Ints | int) -> tuple[int, ...]:
-    """An argument as a pair; a bare number is doubled, a list of one is refused."""
+    """Return an argument as a pair; a number stands for both elements, and a list of one is refused."""
     pair = each(value, 2)
     check(len(pair) == 2, f"It is expected {name} equals to 2, but got size {len(pair)}")
     return pair
 
 
 def _window(*values: Ints | int, order: tuple[str, ...]) -> list[tuple[int, ...]]:
-    """Kernel size, dilation, padding and stride as pairs, checked in the given order."""
+    """Return kernel size, dilation, padding and stride as pairs, checked in the given order."""
     kernel_size, dilation, padding, stride = found = list(map(_pair, _WINDOW, values))
     by_name = {"kernel": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
     for name in order:
@@ -49,9 +49,9 @@ def _window(*values: Ints | int, order: tuple[str, ...]) -> list[tuple[int, ...]
 
 
 def _precheck_empty(*names: str) -> Any:
-    """Make a hook that only resizes the out, of any dtype, if the batch is empty, as torch does.
+    """Return a hook for ``out=``: if the batch is empty, torch only resizes ``out=``, whatever its dtype.
 
-    ``names`` are the other arguments.
+    ``names`` are the names of the other arguments.
     """
 
     def look(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
@@ -122,7 +122,7 @@ def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, 
 
 
 def _add_columns(total: ndarray, columns: ndarray, stride: Ints, dilation: Ints) -> None:
-    """Add to images the elements of their windows, ``columns`` (N, *kernel, *windows)."""
+    """Add the elements of all windows, ``columns`` (N, *kernel, *windows), to the images in ``total``."""
     kernel_size, out = columns.shape[1:3], columns.shape[3:]
     if math.prod(kernel_size) <= math.prod(out):
         add_taps(total, (((i, j), columns[:, i, j]) for i, j in taps(kernel_size)), stride, dilation)

@@ -1,4 +1,4 @@
-"""Draws from gamma and Dirichlet distributions, and their gradients with respect to the parameters."""
+"""Samples of gamma and Dirichlet distributions, and their gradients with respect to the parameters."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ Formula = Callable[..., ndarray]
 
 
 def _by_case(cases: list[tuple[ndarray, Formula]], other: Formula, *operands: ndarray) -> ndarray:
-    """For each element of flat operands the formula of its first case, computed for the elements of that case alone."""
+    """Compute for each element of flat operands the formula of its first true case, or ``other``."""
     out = np.empty_like(operands[0])
     left = np.ones(out.size, np.bool_)
     for where, formula in [*cases, (left, other)]:
@@ -89,7 +89,7 @@ def _by_case(cases: list[tuple[ndarray, Formula]], other: Formula, *operands: nd
 
 
 def _part_by_part(slopes: Formula, shape: tuple[int, ...], *operands: ndarray) -> ndarray:
-    """Broadcast operands of one dtype, and compute parts of them."""
+    """Broadcast operands of one dtype, and compute ``slopes`` part by part."""
     flat = [np.broadcast_to(x, shape).reshape(-1) for x in operands]
     out = np.empty(shape, operands[0].dtype)
     to = out.reshape(-1)
@@ -98,7 +98,7 @@ def _part_by_part(slopes: Formula, shape: tuple[int, ...], *operands: ndarray) -
     return out
 
 
-# Rows: powers of log(x / alpha). Columns: first four, a numerator in log(alpha); the others, a denominator.
+# Rows: powers of log(x / alpha). Columns: four coefficients of a numerator in log(alpha), then four of a denominator.
 _GAMMA_UV = (
     (0.16009398, -0.094634809, 0.025146376, -0.0030648343, 1, 0.32668115, 0.10406089, 0.0014179084),
     (0.53487893, 0.1298071, 0.065735949, -0.0015649758, 0.16639465, 0.020070113, -0.0035938915, -0.00058392623),
@@ -107,7 +107,7 @@ _GAMMA_UV = (
 
 
 def _by_series(alpha: ndarray, x: ndarray) -> ndarray:
-    """Taylor series for small x."""
+    """Compute the derivative by a Taylor series for small x."""
     numerator, denominator = np.ones_like(x), alpha
     first, second = 1 / alpha, 1 / (alpha * alpha)
     for i in range(1, 6):
@@ -128,7 +128,7 @@ def _near_mean(alpha: ndarray, x: ndarray) -> ndarray:
 
 
 def _by_saddle_point(alpha: ndarray, x: ndarray) -> ndarray:
-    """Rice's expansion for large shapes."""
+    """Compute the derivative by Rice's saddle-point expansion for large shape parameters."""
     scale = np.sqrt(8 * alpha)
     ratio = np.log(x / alpha)
     tail = np.power(x - alpha - alpha * ratio, -1.5)
@@ -188,7 +188,7 @@ _BETA = np.array([
 
 
 def _digamma(x: ndarray) -> ndarray:
-    """`digamma` as in torch's samplers: the quotients of a float32 are summed in double."""
+    """Compute `digamma` as in torch's samplers: for float32, too, quotients are summed in float64."""
     zero, extra = x == 0, np.where(x < 0, -np.pi / np.tan(x.dtype.type(np.pi) * x), 0)
     x = np.where(x < 0, 1 - x, x)
     total = np.zeros(x.shape)
@@ -207,7 +207,7 @@ def _power(x: ndarray, exponent: ndarray) -> ndarray:
 
 
 def _by_alpha(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
-    """The derivative of a beta draw with respect to ``alpha``, by Taylor series for x near 0."""
+    """Return the derivative of a beta draw with respect to ``alpha``, by Taylor series for x near 0."""
     factor = _digamma(alpha) - _digamma(alpha + beta) - in_double(np.log, x)
     numerator = np.ones_like(x)
     series = numerator / alpha * (factor + 1 / alpha)
@@ -219,7 +219,7 @@ def _by_alpha(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
 
 
 def _by_beta(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
-    """The derivative of a beta draw with respect to ``beta``, by Taylor series for x near 0."""
+    """Return the derivative of a beta draw with respect to ``beta``, by Taylor series for x near 0."""
     factor = _digamma(alpha + beta) - _digamma(beta)
     numerator, product, slopes, series = np.ones_like(x), np.ones_like(x), np.zeros_like(x), factor / alpha
     for i in range(1, 9):
@@ -262,7 +262,7 @@ def _stirling(x: ndarray) -> ndarray:
 
 
 def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray) -> ndarray:
-    """The derivative by a rational correction to an approximation that uses a difference of digammas."""
+    """Return the derivative by a rational correction to an approximation that uses a difference of digammas."""
     slope, dtype = _digamma(total) - _digamma(alpha), x.dtype
     x, alpha, total = (cast(y, float64) for y in (x, alpha, total))
     beta = total - alpha

@@ -22,7 +22,10 @@ ndarray = np.ndarray
 
 
 def _dims(self: ndarray, spacings: int | None, dim: Any, edge_order: int) -> list[int]:
-    """Check as torch does, and return the dimensions; ``spacings`` is None if one spacing serves all."""
+    """Check the arguments as torch does, and return the dimensions.
+
+    ``spacings`` is the number of spacings, None if there is one for all dimensions.
+    """
     given = None if dim is None else [dim] if isinstance(dim, int) else list(dim)
     check(self.dtype != uint8, "torch.gradient does not support uint8 input.")
     words = "torch.gradient expected spacing to be unspecified, a scalar"
@@ -41,7 +44,7 @@ def _dims(self: ndarray, spacings: int | None, dim: Any, edge_order: int) -> lis
 
 
 def _even(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
-    """The derivative along an axis whose points are ``spacing`` apart."""
+    """Return the derivative along an axis whose points are ``spacing`` apart."""
     part = lambda *bounds: along(x, axis, *bounds)
     if edge_order == 1:
         first = div(sub(part(1, 2), part(0, 1)), spacing)
@@ -69,7 +72,7 @@ def _sum_of(weights: Sequence[Any], parts: Sequence[ndarray]) -> ndarray:
 
 
 def _uneven(x: ndarray, axis: int, points: ndarray, edge_order: int) -> ndarray:
-    """The derivative along an axis with given coordinates."""
+    """Return the derivative along an axis with given coordinates."""
     steps = diff(points)
     left, right = steps[:-1], steps[1:]
     both = add(left, right)

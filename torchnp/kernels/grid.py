@@ -45,7 +45,8 @@ def unnormalize(grid: ndarray, d: int, size: int, align_corners: bool) -> ndarra
 def reflect(at: ndarray, size: int, align_corners: bool, loop: Loop) -> tuple[ndarray, ndarray]:
     """Reflect coordinates into the image; also return the sign of the reflection.
 
-    Vector loops subtract whole reflections; for distances beyond the precision, the offset becomes 0.
+    torch's vectorized loops subtract whole reflections; if the distance is too large for the precision, the remaining
+    offset is 0.
     """
     low, high = (0, 2 * (size - 1)) if align_corners else (-1, 2 * size - 1)
     if low == high:
@@ -65,9 +66,8 @@ def reflect(at: ndarray, size: int, align_corners: bool, loop: Loop) -> tuple[nd
 def bounded(at: ndarray, size: int, padding: int, align_corners: bool, loop: Loop) -> tuple[ndarray, Any]:
     """Apply the padding mode to coordinates; for a gradient, also return the derivative with respect to them.
 
-    Outside the image the derivative is 0: in torch's scalar loops a product, with the sign of the reflection; in its
-    vector loops unsigned. NaN becomes the first element in vector loops and the last in scalar ones; in the gradient
-    it stays NaN.
+    Outside the image the derivative is 0, with the reflection's sign in torch's scalar loops, +0 in its vectorized
+    loops. NaN becomes the first index in vectorized loops, the last in scalar loops, and stays NaN for a gradient.
     """
     slope: Any = at.dtype.type(1)
     if padding == REFLECTION:
@@ -86,9 +86,10 @@ def bounded(at: ndarray, size: int, padding: int, align_corners: bool, loop: Loo
 
 
 class Tap(NamedTuple):
-    """A neighbour of each point along one dimension: its place, whether that is inside, its weight, the weight's slope.
+    """A neighbour of each point along one dimension: its index, whether it is in the image, its weight, and its slope.
 
-    For a place outside stands the nearest one inside. The mask has all bits set inside, and none outside.
+    An index outside the image is replaced by the nearest one inside. The mask has all bits set inside the image, and
+    none outside. The slope is the derivative of the weight.
     """
 
     place: ndarray
@@ -97,7 +98,7 @@ class Tap(NamedTuple):
     slope: Any
 
 
-Near = tuple[Tap, ...]  # a neighbour: one tap of each dimension
+Near = tuple[Tap, ...]  # a neighbour of each point: one tap for each dimension
 
 
 def _tap(place: ndarray, size: int, weight: ndarray, slope: Any) -> Tap:
@@ -108,10 +109,10 @@ def _tap(place: ndarray, size: int, weight: ndarray, slope: Any) -> Tap:
 
 
 def _whole(place: ndarray, n: int) -> ndarray:
-    """Whole-numbered coordinates as indices.
+    """Convert whole-numbered coordinates to indices.
 
-    In half-type images they are held in 16 bits, and NaN or more than 32 bits becomes 0. In volumes a bfloat16 NaN
-    becomes 0; elsewhere NaN has no index.
+    In images of half types, indices have 16 bits, and NaN or a number of more than 32 bits becomes 0. In volumes, a
+    bfloat16 NaN becomes 0. In all other cases NaN stays NaN.
     """
     if n == 3 or not dt.is_half(place.dtype):
         return np.where(np.isnan(place), place.dtype.type(0), place) if place.dtype == dt.bfloat16 else place
@@ -120,12 +121,12 @@ def _whole(place: ndarray, n: int) -> ndarray:
 
 
 def _nearest_taps(at: ndarray, size: int, n: int) -> list[Tap]:
-    """The nearest element; halves round to even."""
+    """Return a tap at the nearest element; halves round to even."""
     return [_tap(_whole(np.rint(at), n), size, at.dtype.type(1), 0)]
 
 
 def _linear_taps(at: ndarray, size: int, n: int, loop: Loop) -> list[Tap]:
-    """The elements before and after; in vector loops their weights sum to 1."""
+    """Return taps at the elements before and after; in vectorized loops their weights add up to 1."""
     low = np.floor(at)
     first, over = _whole(low, n), at - low
     under = 1 - over if loop.vector else low + 1 - at
@@ -133,17 +134,17 @@ def _linear_taps(at: ndarray, size: int, n: int, loop: Loop) -> list[Tap]:
 
 
 def cubic_near(x: ndarray, a: float) -> ndarray:
-    """The weight of a neighbour at a distance up to 1."""
+    """Return the weight of a neighbour at a distance up to 1."""
     return ((a + 2) * x - (a + 3)) * x * x + 1
 
 
 def cubic_far(x: ndarray, a: float) -> ndarray:
-    """The weight of a neighbour at a distance from 1 to 2."""
+    """Return the weight of a neighbour at a distance from 1 to 2."""
     return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
 
 def cubic_weights(t: ndarray) -> tuple[list[ndarray], list[ndarray]]:
-    """Weights of four neighbours and their slopes, with a = -0.75."""
+    """Return the weights of four neighbours and their slopes, with a = -0.75."""
     a, far, near = t.dtype.type(-0.75), [t + 1, 2 - t], [t, 1 - t]
     df = [(3 * a * x - 10 * a) * x + 8 * a for x in far]
     dn = [(3 * (a + 2) * x - 2 * (a + 3)) * x for x in near]
@@ -152,7 +153,7 @@ def cubic_weights(t: ndarray) -> tuple[list[ndarray], list[ndarray]]:
 
 
 def _cubic_taps(at: ndarray, size: int, n: int, padding: int, align_corners: bool, loop: Loop) -> list[Tap]:
-    """Two elements before and two after; the padding mode applies to each."""
+    """Return taps at two elements before and two after; the padding mode applies to each."""
     low = np.floor(at)
     places = [_whole(bounded(low + (i - 1), size, padding, align_corners, loop)[0], n) for i in range(4)]
     return [_tap(p, size, w, s) for p, w, s in zip(places, *cubic_weights(at - low), strict=True)]
@@ -161,7 +162,7 @@ def _cubic_taps(at: ndarray, size: int, n: int, padding: int, align_corners: boo
 def taps_of(
     points: ndarray, sizes: Ints, mode: int, padding: int, align_corners: bool, loop: Loop
 ) -> tuple[list[list[Tap]], list[Any]]:
-    """The taps of some points in each dimension, and how far they move when the point's coordinate moves by one."""
+    """Return each dimension's taps for some points, and how far the taps move if a point's coordinate moves by one."""
     n, found, steps = len(sizes), [], []
     for d, size in enumerate(sizes):
         at = unnormalize(points, d, size, align_corners)
@@ -177,17 +178,17 @@ def taps_of(
 
 
 def weight_of(near: Near) -> ndarray:
-    """The weight of a neighbour; x first, as torch multiplies: each product is rounded."""
+    """Return the weight of a neighbour; the order of factors is torch's (x first), because each product is rounded."""
     return reduce(np.multiply, (tap.weight for tap in near[::-1]))
 
 
 def mask_of(near: Near) -> ndarray:
-    """Which neighbours are in the image: all bits set, or none."""
+    """Return a mask of the neighbours in the image: all bits set, or none."""
     return reduce(np.bitwise_and, (tap.mask for tap in near))
 
 
 def masked(values: ndarray, mask: ndarray) -> ndarray:
-    """Set values outside to 0, in place: by bits, as they may be NaN."""
+    """Set values outside the image to 0, in place; a bitwise and also removes NaN."""
     of_values = values.view(mask.dtype)
     np.bitwise_and(of_values, mask, of_values)
     return values
@@ -196,7 +197,7 @@ def masked(values: ndarray, mask: ndarray) -> ndarray:
 # ---------------------------------------------------------------- blocks of points
 
 _BLOCK: Threshold = 1 << 16  # neighbours of a block's points, in all channels
-_POINTS: Threshold = 1 << 10  # points of a block, however many channels there are
+_POINTS: Threshold = 1 << 10  # least number of points in a block, however many channels there are
 Block = tuple[slice, ...]
 
 
@@ -207,19 +208,19 @@ def blocks_of(grid: ndarray, channels: int, mode: int) -> Iterator[Block]:
 
 
 def part_of(x: ndarray, block: Block) -> ndarray:
-    """The part of (N, C, *P) values in a block of (N, *P) points, channels first."""
+    """Return a block of (N, *P) points of (N, C, *P) values, with channels first."""
     return x[(block[0], slice(None), *block[1:])].swapaxes(0, 1)
 
 
 class ImageMemory(NamedTuple):
-    """The elements of (N, C, *S) images in the order of memory, and the strides there, in elements."""
+    """The elements of (N, C, *S) images in the order of memory, and the images' strides in ``flat``, in elements."""
 
     flat: ndarray
     strides: tuple[int, ...]
 
 
 def memory_of(x: ndarray) -> ImageMemory:
-    """The `ImageMemory` of an array, which is copied only if it is not dense."""
+    """Return the `ImageMemory` of an array, which is copied only if it is not dense."""
     order = memory_order(x) or tuple(range(x.ndim))
     turned = x.transpose(order)
     steps = {axis: math.prod(turned.shape[i + 1 :]) for i, axis in enumerate(order)}
@@ -227,7 +228,7 @@ def memory_of(x: ndarray) -> ImageMemory:
 
 
 def places_of(taps: list[list[Tap]], block: Block, channels: int, strides: Ints) -> Iterator[ndarray]:
-    """(C, points) places in memory, for each neighbour of a block's points."""
+    """Yield, for each neighbour of a block's points, its (C, points) positions in memory."""
     images, points = np.arange(block[0].start, block[0].stop), taps[0][0].place.size
     images = np.repeat(images * strides[0], points // images.size)
     planes = images + np.arange(channels)[:, None] * strides[1]
@@ -239,18 +240,18 @@ def places_of(taps: list[list[Tap]], block: Block, channels: int, strides: Ints)
 def values_of(
     images: ImageMemory, taps: list[list[Tap]], block: Block, channels: int, dtype: np.dtype
 ) -> Iterator[ndarray]:
-    """(C, points) values for each neighbour of a block's points; zeros outside."""
+    """Yield, for each neighbour of a block's points, its (C, points) values; they are 0 outside the image."""
     for near, places in zip(itertools.product(*taps), places_of(taps, block, channels, images.strides), strict=True):
         yield masked(dt.cast(images.flat.take(places, mode="clip"), dtype), mask_of(near))
 
 
 def inner_dtype(dtype: np.dtype, mode: int, n: int) -> np.dtype:
-    """The dtype that torch computes in."""
+    """Return the dtype that torch computes in."""
     return dt.opmath(dtype) if mode == BICUBIC and n == 3 else dtype
 
 
 def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
-    """Torch's checks of an image and a grid."""
+    """Run torch's checks of an image and a grid."""
     of_input, of_grid = shape_text(input.shape), f"grid with sizes {shape_text(grid.shape)}"
     both = f"but got input with sizes {of_input} and {of_grid}"
     same = input.shape[dim_of(input, 0)] == grid.shape[dim_of(grid, 0)]
@@ -266,7 +267,7 @@ def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
 
 
 def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corners: bool, loop: Loop) -> ndarray:
-    # torch rounds every step to the image's dtype, even for half types, but for cubic interpolation of volumes.
+    # torch rounds every step to the image's dtype, even for half types, except in cubic interpolation of volumes.
     sizes, (n, c) = input.shape[2:], input.shape[:2]
     inner, images = inner_dtype(input.dtype, mode, len(sizes)), memory_of(input)
     y = np.empty((n, c, *grid.shape[1:-1]), input.dtype)
@@ -280,10 +281,10 @@ def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corner
 
 
 def _mean(values: Iterator[ndarray], taps: list[list[Tap]], mode: int, loop: Loop) -> ndarray:
-    """The weighted sums of values at all neighbours, in the order of torch's loops."""
+    """Return the weighted sums of values at all neighbours, in the order of torch's loops."""
     if mode == NEAREST:
         return next(values)
-    if mode == BICUBIC and len(taps) == 2:  # each line first
+    if mode == BICUBIC and len(taps) == 2:  # first along each line
         lines = (reduce(np.add, (next(values) * x.weight for x in taps[1])) * y.weight for y in taps[0])
         return reduce(np.add, lines)
     pairs = zip(values, itertools.product(*taps), strict=True)
@@ -292,7 +293,7 @@ def _mean(values: Iterator[ndarray], taps: list[list[Tap]], mode: int, loop: Loo
     total: Any = 0
     for v, near in pairs:
         weight = weight_of(near)
-        # A NaN or infinite point gives NaN in torch's vector loops, and is skipped in the others.
+        # A NaN or infinite point gives NaN in torch's vectorized loops, and is skipped in scalar loops.
         v *= weight if loop.vector else masked(weight, mask_of(near))
         total += v
     return total
@@ -334,7 +335,7 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
 
 
 def _base_grid(size: Ints, align_corners: bool, dtype: np.dtype) -> ndarray:
-    """The homogeneous coordinates of all points of an image or volume, of shape (points, n + 1)."""
+    """Return the homogeneous coordinates of all points of an image or volume, of shape (points, n + 1)."""
     check(len(size) in (4, 5), "AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
     n, sizes = len(size) - 2, size[2:]
     check_size((size[0], *sizes, n + 1))

@@ -42,7 +42,7 @@ def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
     names = " != ".join(dt.c_name(x.dtype) for x in (self, mat2))
     for a, b, c in _groups(self, mat2, offs, out):
         check(same, f"expected m1 and m2 to have the same dtype, but got: {names}")
-        if offs is not None:  # an inner slice may be cut short
+        if offs is not None:  # a slice of the inner dimension may be shorter in one of the matrices
             check_matrices(a, b, "mm")
         c[...] = product(a, b)
     return out
@@ -89,7 +89,7 @@ def _grouped_shape(a: ndarray, b: ndarray, offs: ndarray | None) -> tuple[int, .
 
 
 def _padded(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
-    """Zeros whose rows start at multiples of 16 bytes."""
+    """Return zeros whose rows start at multiples of 16 bytes."""
     step = 16 // dtype.itemsize
     width = -(-shape[-1] // step) * step
     if 0 in shape:

@@ -71,7 +71,8 @@ def histc(self, bins=100, min=0, max=0):
             low = high = math.copysign(math.nan, 1 if short else -1)
     if low == high:
         low, high = low - 1, high + 1
-    # torch starts its comparisons from the largest and the smallest finite number.
+    # torch's search starts from the largest and smallest finite number; one of them remains if all elements are
+    # infinite.
     if math.isinf(low) and low == high and single:
         most = float(ml_dtypes.finfo(self.dtype).max)
         low, high = (-math.inf, -most) if low < 0 else (most, math.inf)
@@ -130,7 +131,7 @@ def _check_histogramdd(x: ndarray, edges: Sequence[ndarray], weight: ndarray | N
 
 
 def _ranges(x: ndarray, n: int, range_: Any) -> list[tuple[float, float]]:
-    """Low and high edge of each dimension."""
+    """Return the lowest and the highest edge of each dimension."""
     if range_ is not None:
         wanted = f"for a {n}-dimensional histogram range should have {2 * n} elements"
         check(len(range_) == 2 * n, f"torch.histogramdd: {wanted}, but got {len(range_)}")
@@ -159,7 +160,7 @@ def _equal_edges(x: ndarray, bins: Sequence[int], range_: Any) -> list[ndarray]:
 
 
 def _counted(x: ndarray, edges: Sequence[ndarray], weight: ndarray | None, density: bool) -> ndarray:
-    """Sums of weights in the boxes between edges; a dimension's last box includes its upper edge."""
+    """Return the sums of weights in the boxes between edges; a dimension's last box includes its upper edge."""
     _check_histogramdd(x, edges, weight)
     refuse("histogram_cpu", x.dtype, _NO_HISTOGRAM)
     shape = tuple(e.size - 1 for e in edges)
@@ -244,7 +245,8 @@ def _quantile(x: ndarray, q: Any, dim: int | None, keepdim: bool, interpolation:
     n = ordered.shape[-1]
     nans = ordered != ordered
     last = n - 1 - (nans.sum(-1, keepdims=True) if skip_nan else 0)  # rank of the largest non-NaN value
-    counted = np.dtype(np.float64) if since("2.14") else x.dtype  # before, float32 rounded 0.1f * 10 to 1
+    # Before 2.14, the float32 product 0.1 * 10 was rounded to 1
+    counted = np.dtype(np.float64) if since("2.14") else x.dtype
     fractions = q.reshape(-1).astype(counted)
     rank = (fractions * last).astype(counted) if skip_nan else fractions * counted.type(n - 1)
     rank = np.broadcast_to(rank, (*ordered.shape[:-1], q.size))

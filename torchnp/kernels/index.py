@@ -62,7 +62,7 @@ def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...
 
 
 def _named(x: ndarray, index: tuple[Any, ...]) -> tuple[int, ...]:
-    """The shape of the result of an index; raise torch's error if the index arrays do not broadcast."""
+    """Return the shape of the result of an index; raise torch's error if the index arrays do not broadcast."""
     given = {d: i.shape for d, i in enumerate(index) if i is not ALL}
     try:
         shape = broadcast_shapes(*given.values())
@@ -82,7 +82,7 @@ def _check_any(x: ndarray, index: tuple[Any, ...]) -> None:
 
 
 def _raise_index(error: Exception, x: ndarray, index: tuple[Any, ...]) -> None:
-    """Raise torch's error for an index that NumPy refused; none if the result is empty: torch reads no index then."""
+    """Raise torch's error for an index that NumPy refused, unless the result is empty: then torch reads no index."""
     shape = _named(x, index)
     arrays: Any = [i for i in index if i is not ALL]
     sizes = [n for n, i in zip(x.shape, index, strict=False) if i is not ALL]
@@ -90,7 +90,7 @@ def _raise_index(error: Exception, x: ndarray, index: tuple[Any, ...]) -> None:
     _check_any(x, index)
     if 0 in shape:
         return
-    # torch goes element by element, and numbers only the indexed dimensions.
+    # torch checks element by element, and counts only the indexed dimensions in its message.
     wrong = np.stack([(i < -n) | (i >= n) for i, n in zip(arrays, sizes, strict=True)], -1)
     for *place, d in np.argwhere(wrong)[:1]:
         found = f"index {arrays[d][tuple(place)]} is out of bounds"
@@ -152,7 +152,7 @@ def _clamped(x: ndarray, indices: Sequence[ndarray | None]) -> list[ndarray | No
 
 
 def _fills(indices: Sequence[ndarray | None], values: ndarray, accumulate: bool) -> bool:
-    """Whether torch uses `masked_fill`: with one mask and one number, which it reads before it writes."""
+    """Return whether torch uses `masked_fill`: for one mask and one number, which it reads before it writes."""
     given = [i for i in indices if i is not None]
     return values.size == 1 and not accumulate and len(given) == 1 and given[0].dtype in _MASKS
 
@@ -193,7 +193,7 @@ _DIFFERS = [
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions given as tensors."""
     named = any(i is not None for i in indices)
-    if not named and values.size == 1 and not accumulate:  # torch's error for no mask
+    if not named and values.size == 1 and not accumulate:  # torch's error if there is no mask
         none = "masked_fill_ only supports boolean masks, but got mask with dtype nullptr (uninitialized)"
         raise RuntimeError("sym_strides() called on an undefined Tensor" if self.ndim > len(indices) else none)
     if _fills(indices, values, accumulate):
@@ -230,13 +230,13 @@ rows(
 
 
 def _fill(self: ndarray, dim: int, mask: ndarray, value: ndarray) -> ndarray:
-    """`masked_fill`, which torch uses for one mask and one number of any dtype."""
+    """Call `masked_fill`, which torch uses for one mask and one number of any dtype."""
     mask = mask.reshape((*(1,) * dim, *mask.shape, *(1,) * (self.ndim - dim - mask.ndim)))
     return masked_fill_tensor(self, mask, value.reshape(()))
 
 
 def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
-    """Add values in index order, duplicates too; whole rows if the last dimensions are not indexed."""
+    """Add values in index order, also at duplicate indices; add whole rows if the last dimensions are not indexed."""
     shape, where = _named(out, where), (*where, *[ALL] * (out.ndim - len(where)))
     arrays = [d for d, i in enumerate(where) if i is not ALL]
     values = np.broadcast_to(values, shape)
@@ -260,7 +260,7 @@ def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
 
 
 def _terms(sizes: tuple[int, ...], where: tuple[Any, ...], shape: tuple[int, ...]) -> list[tuple[ndarray, int, int]]:
-    """Each dimension's positions, in the dimensions of the index's result, with its size and its step in memory."""
+    """Return each dimension's indices, shaped to broadcast to the result, with the dimension's size and stride."""
     arrays = [d for d, i in enumerate(where) if i is not ALL]
     together = len(shape) - len(sizes) + len(arrays)  # dimensions of the index arrays
     lead = min(arrays) if arrays and max(arrays) - min(arrays) < len(arrays) else 0
@@ -294,7 +294,7 @@ def _index_put_impl_(self, indices, values, accumulate=False, unsafe=False):
 
 
 def put_expanded(self: ndarray, indices: Sequence[ndarray | None], values: ndarray, accumulate: bool) -> None:
-    """`index_put` into expanded dimensions, in index order: map the indices to places in memory."""
+    """Write into expanded dimensions as `index_put`, in index order: map the indices to positions in memory."""
     places = self[tuple(slice(0, 1 if s == 0 else None) for s in self.strides)]
     numbers = np.broadcast_to(np.arange(places.size).reshape(places.shape), self.shape)
     picked = numbers[numpy_index(self, indices)]
@@ -315,7 +315,7 @@ def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
 
 
 def _quick_index_select(self, dim, index):
-    """Fast path for a short index vector."""
+    """Compute `index_select` for a short index vector, else return None."""
     if not type(self) is type(index) is ndarray or not self.size or not is_axis(dim, self.ndim):
         return None
     if self.dtype in BARE_UNSIGNED or self.dtype.num > 255:
@@ -378,7 +378,7 @@ def _check_put(self: ndarray, index: ndarray, source: ndarray) -> None:
 
 
 def _precheck_put(bound: Bound, targets: list[ndarray]) -> None:
-    """Check overlaps in memory after the arguments, but before the positions."""
+    """Check the arguments, then overlaps in memory; the positions are checked later."""
     _check_put(bound["self"], bound["index"], bound["source"])
     check_target(targets[0])
     precheck_apart(bound, targets)
@@ -408,7 +408,7 @@ def put(self, index, source, accumulate=False):
 
 
 def _names_rows(x: ndarray, index: ndarray) -> bool:
-    """Whether an index along dimension 0 is an expanded vector by its strides; torch gathers such rows separately."""
+    """Return whether an index along dimension 0 has an expanded vector's strides: torch gathers whole rows then."""
     first, *others = element_strides(index)
     alike = x.shape[1:] == index.shape[1:] and x.flags.c_contiguous
     return alike and first == 1 and max(others, default=0) <= 1

@@ -24,7 +24,7 @@ ndarray = np.ndarray
 
 
 def common_dtype(tensors: Sequence[ndarray]) -> np.dtype:
-    """The promoted dtype of all tensors."""
+    """Return the promoted dtype of all tensors."""
     first = tensors[0].dtype
     for x in tensors:
         if x.dtype is not first:
@@ -40,7 +40,7 @@ def _check_list(tensors: Sequence[ndarray], name: str) -> None:
 
 
 def _quick_cat(tensors, dim=0):
-    """Fast path for dense tensors of one dtype and at least two dimensions."""
+    """Concatenate dense tensors of one dtype and at least two dimensions; for others return None."""
     if (type(tensors) is not list and type(tensors) is not tuple) or not tensors or type(tensors[0]) is not ndarray:
         return None
     dtype, n, shape = tensors[0].dtype, tensors[0].ndim, tensors[0].shape
@@ -56,7 +56,7 @@ def _quick_cat(tensors, dim=0):
 
 
 def _cast_first(bound: Bound, outs: list[ndarray]) -> None:
-    # torch checks an out's dtype before the sizes, and copies each tensor into the out.
+    # torch checks the dtype of ``out=`` before the sizes, and copies each tensor into ``out=``.
     tensors, dtype = bound["tensors"], outs[0].dtype
     if not can_cast(common_dtype(tensors), dtype):
         words = "torch.cat(): input types can't be cast to the desired output type"
@@ -78,7 +78,8 @@ def _into_stack(bound: Bound, outs: list[ndarray]) -> None:
 
 
 def _into_raised(bound: Bound, outs: list[ndarray]) -> None:
-    bound["tensors"] = [atleast_1d(x) for x in bound["tensors"]]  # next to 0-d tensors, vectors promote differently
+    # A vector counts more in promotion than the 0-d tensor that it was
+    bound["tensors"] = [atleast_1d(x) for x in bound["tensors"]]
     if bound["tensors"]:
         _cast_first(bound, outs)
 

@@ -26,7 +26,7 @@ ndarray = np.ndarray
 
 
 def _factor(a: ndarray, hermitian: bool, check_errors: bool = True, *, name: str = "torch.linalg.ldl_factor_ex") -> Any:
-    """Packed factors in the lower triangle, 1-based pivots (negative for 2x2 blocks), and error codes."""
+    """Return packed factors in the lower triangle, 1-based pivots (negative for 2x2 blocks), and error codes."""
     check_square("torch.linalg.ldl_factor_ex", a)
     check_inexact("torch.linalg.ldl_factor_ex", a)
     check_lapack("tril" if a.dtype in dt.FLOAT8S else "ldl_factor_kernel_cpu", a)
@@ -56,7 +56,7 @@ def linalg_ldl_solve(LD, pivots, B, *, hermitian=False):
             refuse("abs_cpu", pivots.dtype, dt.BARE_UNSIGNED)
         check_lapack("ldl_solve_kernel_cpu", LD, True)
         words = "Pivots given to ldl_solve must all satisfy |pivot| {}. Did you properly pass the result of ldl_factor?"
-        size = np.abs(pivots)  # in their own dtype: its minimum stays negative
+        size = np.abs(pivots)  # in the pivots' dtype, in which the absolute value of the minimum stays negative
         check((size >= 1).all(), words.format(">= 1"))
         check((size <= LD.shape[-1]).all(), words.format("<= LD.size(-2)"))
     hermitian = hermitian and dt.is_complex(LD.dtype)
@@ -81,7 +81,7 @@ def _check_solve(ld: ndarray, pivots: ndarray, b: ndarray) -> None:
 
 def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndarray:
     """Solve in place, by blocks of D; not every SciPy has LAPACK's sytrs."""
-    blocks, k = [], 0  # first column, number of columns, and the row exchanged with the last one
+    blocks, k = [], 0  # each block's first column, its number of columns, and the row exchanged with its last one
     while k < len(pivots):
         size = 1 if pivots[k] > 0 else 2
         blocks.append((k, size, abs(pivots[k]) - 1))

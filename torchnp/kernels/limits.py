@@ -44,15 +44,15 @@ _declare = partial(
 
 
 def _one_of_equals(function: np.ufunc, second: bool = False) -> Callable[[ndarray, ndarray], ndarray]:
-    """Make ``function`` take the first of equal zeros, as torch does, or the ``second``, as torch does in bfloat16.
+    """Make ``function`` return the first of equal zeros, as torch does, or the ``second``, as torch does in bfloat16.
 
-    NumPy's choice depends on the position in its vectors.
+    NumPy's choice depends on the element's position in its SIMD vectors.
     """
     return lambda a, b: np.where(a == b, b if second else a, function(a, b))
 
 
 def _limit_of_two(function: np.ufunc) -> Callable[[ndarray, ndarray], ndarray]:
-    """Make ``function`` take the second of equal zeros in torch's vectors, as NumPy does, and else the first."""
+    """Make ``function`` return the second of equal zeros in torch's vectorized loop, and the first in its scalar tail."""
     single = _one_of_equals(function)
     return lambda a, b: vector_or_tail(function(a, b), single, a, b)
 
@@ -78,7 +78,7 @@ for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin,
 
 
 def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool = False) -> ndarray:
-    """Clamp; with ``fixed``, limits do not affect a floating tensor's result dtype, not even complex ones."""
+    """Clamp ``self``; with ``fixed``, limits (even complex ones) do not change a floating-point tensor's dtype."""
     given = [x for x in (low, high) if x is not None]
     check(given, "torch.clamp: At least one of 'min' or 'max' must not be None")
     out = self.dtype
@@ -103,7 +103,7 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool
 
 
 def _within(dtype: np.dtype, low: Any, high: Any) -> tuple[Any, Any]:
-    """Drop limits that no integer of the dtype passes, and refuse those that none reaches: torch does so since 2.15."""
+    """Drop limits that all integers of the dtype satisfy, and refuse those that none does: torch does so since 2.15."""
     info, name = np.iinfo(dtype), dt.scalar_name(dtype)
     words = "Clamp {} value {:g} is outside the representable range of {}"
     check(low is None or low <= info.max, words.format("min", low or 0, name))
@@ -128,7 +128,7 @@ _CLAMP = [
 
 
 def _quick_clamp(self, min=None, max=None):
-    """Fast path for two numbers, not nan and within float32's range, and a small float32 or float64 tensor."""
+    """Clamp a small float32 or float64 tensor by two numbers that are within float32's range; else return None."""
     if not is_float(self) or not self.ndim or self.size > STRIP or not is_plain(self):
         return None
     if (type(min) is not float and type(min) is not int) or (type(max) is not float and type(max) is not int):
@@ -140,7 +140,7 @@ def _quick_clamp(self, min=None, max=None):
 
 
 def _precheck_inplace(bound: Bound, _: list[ndarray]) -> None:
-    """Check the result dtype, which limits affect for integer tensors, before the limits' values."""
+    """Check the result dtype, which limits can change for integer tensors, before the limits' values."""
     x, *given = (n for n in bound.values() if n is not None)
     others = (ndarray, complex) if len(bound) == 2 else ndarray  # the one-sided ops refuse complex limits first
     if not dt.is_inexact(x.dtype) and not any(isinstance(n, others) for n in given):
@@ -190,7 +190,7 @@ def _clamp_one(self: ndarray, *, min: Any = None, max: Any = None, op: str) -> n
 _row = partial(rows, differs=_CLAMP, writes=_WRITES)
 (clamp_min,) = _row("clamp_min", _clamp_one, "Limit from below.", like=np.maximum, foreach="maximum")
 _row("clamp_max", _clamp_one, "Limit from above.", like=np.minimum, foreach="minimum")
-# Of equal zeros torch takes the first, except in some of its vectors; NumPy the second.
+# Of two equal zeros, torch returns the first, except in some of its vectorized loops; NumPy returns the second.
 _of_tensor = partial(el.binary, takes=_LIMITS, differs=["missing-kernel", *_OF_TENSOR])
 _of_tensor("clamp_min.Tensor", lambda a, b: np.maximum(b, a), cpu="maximum_cpu", like=np.maximum)
 _of_tensor("clamp_max.Tensor", lambda a, b: np.minimum(b, a), cpu="minimum_cpu", like=np.minimum)

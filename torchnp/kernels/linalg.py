@@ -56,7 +56,7 @@ def check_inexact(name: str, a: ndarray, low_precision: bool = True) -> None:
 
 
 def check_lapack(kernel_name: str, a: ndarray, empty: bool = False) -> None:
-    """Refuse dtypes that LAPACK lacks; with ``empty``, for empty matrices too, if torch does not return early."""
+    """Refuse dtypes that LAPACK lacks, with ``empty`` even for empty matrices (if torch does not return early)."""
     if (a.size or empty) and a.dtype not in LAPACK:
         raise not_implemented(kernel_name, a.dtype)
 
@@ -111,7 +111,10 @@ def column_major(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
 
 
 def look_in_place(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse overlap with the first out of the argument's shape: torch copies it there if LAPACK can work in place."""
+    """Refuse overlap of the argument with the ``out=`` into which torch copies it, so that LAPACK works in place.
+
+    This is the first ``out=`` of the argument's shape, if it has the argument's dtype and LAPACK's layout.
+    """
     x = next(iter(bound.values()))
     out = next((out for out in outs if out.shape == x.shape), x)
     if out.dtype == x.dtype and out.ndim > 1 and out.mT.flags.c_contiguous:
@@ -125,7 +128,10 @@ def lapack(name: str, dtype: np.dtype) -> Any:
 
 
 def factored(routine: str, a: ndarray, *beside: ndarray, **options: Any) -> tuple[ndarray, ndarray]:
-    """The factors of each matrix, and error codes; the routine's results in between go into ``beside``."""
+    """Factor each matrix with a LAPACK routine, and return the factors and error codes.
+
+    The routine's other outputs (pivots or Householder scales) are written into ``beside``.
+    """
     out, info = column_major(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
     run: Any = lapack(routine, a.dtype) if a.size else None
     for i in np.ndindex(info.shape if a.size else 0):
@@ -136,7 +142,7 @@ def factored(routine: str, a: ndarray, *beside: ndarray, **options: Any) -> tupl
 
 
 def solutions(solve: Callable[..., ndarray], b: ndarray, a: ndarray, *pivots: ndarray) -> ndarray:
-    """``solve(b, a, *pivots)`` for each matrix of the broadcast batches."""
+    """Return ``solve(b, a, *pivots)`` for each matrix of the broadcast batches."""
     batch = broadcast_shapes(b.shape[:-2], a.shape[:-2])
     out = column_major((*batch, *b.shape[-2:]), b.dtype)
     if out.size:
@@ -156,7 +162,7 @@ def _check_factored(name: str, a: ndarray) -> None:
 
 
 def _packed(a: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-    """Packed LU factors, 1-based pivots, and 0 or the position of the first zero pivot, for each matrix."""
+    """Return packed LU factors, 1-based pivots, and 0 or the position of the first zero pivot, for each matrix."""
     check_lapack("lu_cpu", a)
     if a.size and small_matrices.are_many_small(a.shape[:-2], max(a.shape[-2:])) and np.isfinite(a).all():
         factors, pivots, info = small_matrices.factor(a)
@@ -177,7 +183,7 @@ def _unpacked(lu: ndarray) -> tuple[ndarray, ndarray]:
 
 
 def _permutation_matrix(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
-    """The permutation matrix that undoes the row exchanges of ``pivots``."""
+    """Return the permutation matrix that undoes the row exchanges of ``pivots``."""
     order = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).copy()
     for i in range(pivots.shape[-1]):
         other = pivots[..., i, None] - 1
@@ -205,7 +211,7 @@ _writes = WriteSpec(out=look_in_place)
 rows("linalg_lu_factor", _lu_factor, _DOC, name="torch.linalg.lu_factor", part=slice(2), writes=_writes)
 
 
-# For a square matrix the upper factor is checked first.
+# For a square matrix, only the ``out=`` of the upper factor is checked for overlap.
 @kernel("linalg_lu", writes=WriteSpec(out=lambda bound, outs: look_in_place(bound, outs[:0:-1])))
 def linalg_lu(A, *, pivot=True):
     """Permutation, unit lower and upper triangular factors with A = P L U."""
@@ -216,7 +222,7 @@ def linalg_lu(A, *, pivot=True):
 
 
 def _row_pivots(lu: ndarray, pivots: ndarray) -> ndarray:
-    """The pivots of each matrix: as in torch, the first rows of ``pivots``, one per matrix."""
+    """Return the pivots of each matrix: as in torch, the first rows of ``pivots``, one row for each matrix."""
     batch, m, count = lu.shape[:-2], lu.shape[-2], min(lu.shape[-2:])
     rows = pivots.reshape(-1, pivots.shape[-1] if pivots.ndim else 1) if pivots.size else pivots.reshape(0, 0)
     needed, out_of_range = math.prod(batch) if count else 0, bool(((pivots < 1) | (pivots > m)).any())
@@ -254,7 +260,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
 
 
 def _triangle(name: str, a: ndarray, low_precision: bool) -> tuple[ndarray, ndarray, ndarray, ndarray]:
-    """The diagonal of U, the determinant of P, packed factors and pivots."""
+    """Return the diagonal of U, the determinant of P, packed factors and pivots."""
     check_square(name, a)
     check_inexact(name, a, low_precision)
     if not a.size:  # torch multiplies the pivots' sign by the empty product, which refuses float8
@@ -341,7 +347,7 @@ def _lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: bo
 
 
 def _precheck_solved(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse overlap of B with an out in LAPACK's layout: torch copies B there first."""
+    """Refuse overlap of B with an ``out=`` in LAPACK's layout, into which torch first copies B."""
     b, out = bound["B"], outs[0]
     side = out[..., None] if b.shape == bound["A"].shape[:-1] else out
     if out.shape == b.shape and out.dtype == b.dtype and (side.mT if bound["left"] else side).flags.c_contiguous:
@@ -383,7 +389,7 @@ rows("lu_solve", lambda b, lu, pivots: linalg_lu_solve(lu, pivots, b), _DOC)
 
 
 def inverted(a: ndarray, check_errors: bool = True, *, name: str = "linalg.inv_ex") -> tuple[ndarray, ndarray]:
-    """Inverses and error codes; ``name`` starts the error message."""
+    """Return inverses and error codes; ``name`` starts the error message."""
     check_square("linalg.inv", a)
     check_inexact("linalg.inv", a, False)
     lu, pivots, info = _packed(a)

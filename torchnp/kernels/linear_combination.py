@@ -23,13 +23,13 @@ def _matrix(coefficients: ndarray) -> ndarray:
 
 
 def _precheck_combined(bound: Bound, outs: list[ndarray]) -> tuple[int, ...] | None:
-    """Write the out.
+    """Compute the result and write it to ``out=``.
 
-    torch adds to the out's old values, in the out's dtype, and never resizes it, so it must have the broadcast shape.
+    torch adds to the old values of ``out=``, in its dtype, and never resizes it, so it must have the broadcast shape.
     """
     input, weights, (out,) = bound["input"], _matrix(bound["coefficients"]), outs
     if not input.size or not input.ndim or weights.ndim < 2:
-        return None  # refused for that reason first
+        return None  # the body refuses these arguments
     at = wrap_dim(1, out.ndim + 1)
     shape = (*out.shape[:at], 1, *out.shape[at:])
     common = broadcast_shapes(shape, (1, 1, *input.shape[1:]), (weights.shape[0], *(1,) * input.ndim))
@@ -58,7 +58,7 @@ def _combined(input: ndarray, coefficients: ndarray, total: ndarray) -> ndarray:
     """Add the weighted parts to ``total``, which has a size-1 dimension before those of the parts."""
     dtype = total.dtype
     parts, weights = _read_as(input, dtype, 0), _read_as(coefficients, dt.to_real(dtype), 1)
-    if dtype == dt.bool_:  # on the raw bytes
+    if dtype == dt.bool_:  # torch computes with the raw bytes
         parts, weights = parts.view(np.uint8), weights.view(np.uint8)
     elif dt.is_complex(dtype):  # real and imaginary part separately
         parts, total = (np.ascontiguousarray(x).view(weights.dtype).reshape(*x.shape, 2) for x in (parts, total))

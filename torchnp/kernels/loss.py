@@ -34,12 +34,12 @@ _NUMBERS = el.INTS | el.FLOATS
 
 
 def into(x: ndarray) -> np.dtype:
-    """The dtype of torch's stepwise computation: that of an out=, else of ``x``."""
+    """Return the dtype in which torch computes step by step: that of ``out=`` if there is one, else that of ``x``."""
     return x.dtype if WRITTEN.target is None else WRITTEN.target.dtype
 
 
 def reduce(loss: ndarray, reduction: int) -> ndarray:
-    """The mean or sum of all elements, in the loss's dtype; real sums are accumulated in double."""
+    """Return the mean or sum of all elements, in the loss's dtype; real sums are accumulated in double."""
     if reduction not in (MEAN, SUM):
         return loss
     check(reduction == SUM or dt.is_inexact(loss.dtype), mean_of(loss.dtype))
@@ -54,7 +54,7 @@ def reduce(loss: ndarray, reduction: int) -> ndarray:
 
 
 def _operands(cpu: str, takes: Any, stepwise: Collection[np.dtype], *tensors: ndarray) -> tuple[Any, np.dtype]:
-    """Tensors in the compute dtype (half types in ``stepwise`` stay as they are), and the result dtype."""
+    """Return the tensors in the compute dtype (half types in ``stepwise`` stay as they are), and the result dtype."""
     el.check_broadcast(*tensors)
     wide, out = el.in_opmath(cpu, takes, *tensors)
     return [dt.cast(x, out) for x in wide] if out in stepwise else wide, out
@@ -64,20 +64,26 @@ def _slope(
     cpu: str, takes: Any, stepwise: Collection[np.dtype], reduction: int, grad_output: ndarray, self: ndarray,
     target: ndarray, scale: float = 1.0,
 ) -> tuple[Any, Any, ndarray, np.dtype]:  # fmt: skip
-    """Gradient, difference, scale (1 / N for a mean), and result dtype: the input's, or the common one for an out=."""
+    """Return the gradient, the difference, the scale (1 / N for a mean), and the result dtype.
+
+    The result dtype is the input's; if there is an ``out=``, it is the common dtype.
+    """
     el.check_broadcast(self, target, grad_output)
     out = dt.result_type(self, target, grad_output)
     if WRITTEN.target is None:
         el.check_result_dtype(out, self.dtype)
         out = self.dtype
     (x, t, g), _ = _operands(cpu, takes, stepwise, self, target, grad_output)
-    if reduction == MEAN:  # infinite for an empty tensor, which integers cannot hold
+    if reduction == MEAN:  # the scale is infinite for an empty tensor, which integers cannot hold
         scale = scale / self.size if self.size else math.inf
     return g, x - t, scalar(scale, x.dtype), out
 
 
 def _reduced_loss(name: str, elements: Callable[..., ndarray], doc: str, rounds: bool = False) -> None:
-    """Declare a loss; torch reduces it in an out's dtype, but a half type's mean in float32, unless it ``rounds``."""
+    """Declare a loss, given the function that computes its elements.
+
+    torch reduces them in the dtype of ``out=``, but takes means of half types in float32, unless ``rounds``.
+    """
 
     def body(self: ndarray, target: ndarray, reduction: int, *option: float) -> ndarray:
         return reduce(elements(self, target, *option), reduction)
@@ -169,7 +175,7 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
 
 
 def _in_strips(part: Callable[..., ndarray], *given: ndarray) -> ndarray:
-    """An elementwise function of row-major arrays, strip by strip if they are large."""
+    """Call an elementwise function, strip by strip if the arrays are row-major and large."""
     return (stripwise(part) if all(x.flags.c_contiguous for x in given) else part)(*given)
 
 
@@ -177,7 +183,7 @@ def _in_strips(part: Callable[..., ndarray], *given: ndarray) -> ndarray:
 
 
 def _squeezed(cpu: str, *tensors: ndarray) -> list[ndarray]:
-    """Tensors squeezed, which is how torch broadcasts them; half types are rounded at each step."""
+    """Return the tensors squeezed, which is how torch broadcasts them; half types are rounded at each step."""
     squeezed = [x.squeeze() for x in tensors]
     el.check_broadcast(*squeezed)
     el.check_same_dtype(*tensors)
@@ -186,13 +192,13 @@ def _squeezed(cpu: str, *tensors: ndarray) -> list[ndarray]:
 
 
 def _scaled(x: ndarray, factor: ndarray) -> ndarray:
-    """The result of ``x.mul_(factor)``: sizes are checked before dtypes."""
+    """Return the result of ``x.mul_(factor)``; sizes are checked before dtypes."""
     check_fits(factor, x)
     return el.in_place(x, mul(x, factor))
 
 
 def _weighted(values: Any, shape: tuple[int, ...], weight: ndarray | None) -> ndarray:
-    """A squeezed result in the input's shape (the first elements if it was broadcast), times the weight."""
+    """Return a squeezed result in the input's shape (the first elements if it was broadcast), times the weight."""
     values = np.asarray(values)
     values = np.resize(values.ravel("K"), shape) if values.size != math.prod(shape) else values.reshape(shape)
     return values if weight is None else _scaled(values, weight)
@@ -217,7 +223,8 @@ def binary_cross_entropy(self: ndarray, target: ndarray, weight: ndarray | None 
 def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduction=1):
     """``g * (x - t) / (x * (1 - x))``, the divisor at least 1e-12."""
     g, x, t = _squeezed("binary_cross_entropy_backward", grad_output, self, target)
-    one, small = number(1, x.dtype), number(float(np.float32(1e-12)), x.dtype)  # the float32 value, always
+    # 1e-12 rounded to float32, for all dtypes
+    one, small = number(1, x.dtype), number(float(np.float32(1e-12)), x.dtype)
     grad = _in_strips(lambda g, x, t: g * (x - t) / np.maximum((one - x) * x, small), g, x, t)
     grad = _weighted(grad, self.shape, weight)
     return div(grad, self.size) if reduction == MEAN else grad
@@ -302,7 +309,7 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
 
 
 def total_of(x: ndarray, axis: int | None) -> ndarray:
-    """The sum over a dimension or all, rounded to the tensor's dtype; integers give int64."""
+    """Return the sum over a dimension, or over all, rounded to the tensor's dtype; integers give int64."""
     refuse_elements("sum_cpu", x, (*dt.FLOAT8S, dt.complex32))
     out = x.dtype if dt.is_inexact(x.dtype) else dt.int64
     return el.finish(np.add.reduce(dt.cast(x, dt.opmath(out)), axis=axis), out)
@@ -340,7 +347,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06
 
 
 def _samples(self: ndarray) -> ndarray:
-    """The input as a (samples, classes) matrix."""
+    """Return the input as a (samples, classes) matrix."""
     words = "Expected non-empty vector or matrix with optional 0-dim batch size, but got: " + shape_text(self.shape)
     check((self.ndim <= 1 and self.size) or (self.ndim == 2 and self.shape[1] != 0), words)
     return self if self.ndim == 2 else self.reshape(1, -1)
@@ -349,7 +356,7 @@ def _samples(self: ndarray) -> ndarray:
 def _multi_margin(
     cpu: str, self: ndarray, target: ndarray, p: int, margin: Any, weight: ndarray | None
 ) -> tuple[ndarray, ndarray, ndarray]:
-    """Each sample's target class, each class's reach into the margin, and the weight of each target class."""
+    """Return each sample's target class, how far each class reaches into the margin, and the target's class weight."""
     check(p in (1, 2), "only p == 1 and p == 2 supported")
     x = _samples(self)
     n, c = x.shape
@@ -399,12 +406,12 @@ def _reduced(loss: ndarray, reduction: int, batched: bool) -> ndarray:
 
 
 def _share(x: ndarray, reduction: int) -> np.number:
-    """The gradient with respect to each term of the sum over classes."""
+    """Return the derivative of the loss by a term: 1 / (number of terms) for a mean, else 1 / (number of classes)."""
     return x.dtype.type(1 / (x.size if reduction == MEAN and len(x) else x.shape[1]))
 
 
 def _column(grad_output: ndarray, x: ndarray, reduction: int) -> ndarray:
-    """Each sample's gradient as a column, or the first element for all samples."""
+    """Return the samples' gradients as a column, or a single gradient for all samples."""
     if x.size:
         check_type(x.dtype, grad_output)
     if reduction == NONE and grad_output.ndim:
@@ -422,7 +429,11 @@ def _check_range(x: ndarray, low: int, high: int, name: str) -> None:
 def _multilabel(
     cpu: str, self: ndarray, target: ndarray, position: int, is_target: ndarray | None = None
 ) -> tuple[ndarray, ndarray, ndarray]:
-    """Targets up to the first -1, a mask of target classes, and each class's reach into each target's margin."""
+    """Return target indices up to the first -1, a mask of target classes, and each class's reach into the margins.
+
+    The last array has the dimensions sample, target and class, and holds how far a class reaches into a target's
+    margin.
+    """
     x = _samples(self)
     words = f"inconsistent target size: {shape_text(target.shape)} for input of size: {shape_text(self.shape)}"
     check(target.shape == self.shape or (target.ndim <= 1 >= self.ndim and target.size == self.size), words)

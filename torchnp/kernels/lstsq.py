@@ -41,13 +41,13 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
     check(chosen in _DRIVERS, f"{_NAME}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
     if rcond is None:
         check_epsilon(self)
-    # For a matrix without batch dimensions torch takes its rows as the batch.
+    # If ``b`` has one dimension fewer, torch takes all its dimensions but the last as batch dimensions.
     batch = broadcast_shapes(self.shape[:-2], b.shape[:-1] if b.ndim < self.ndim else right.shape[:-2])
     check_lapack("linalg_lstsq_cpu", self, True)
     a, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (self, right))
     limit = np.finfo(self.dtype).eps * max(m, n) if rcond is None else rcond
     x, rank, values = _solve(a, right, float(limit), chosen)
-    # The drivers leave the residuals below the solution; without full rank, something else.
+    # The drivers write the residuals below the solution, but only if the matrix has full rank.
     told = m > n and (chosen == "gels" or (chosen != "gelsy" and bool((rank == n).all())))
     residuals = (np.abs(x[..., n:, :]) ** 2).sum(-2) if told else np.empty(0, dt.to_real(self.dtype))
     if batch != self.shape[:-2]:  # a matrix broadcast over several right sides has one rank
@@ -58,7 +58,7 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
 
 
 def _solve(a: ndarray, right: ndarray, limit: float, driver: str) -> tuple[ndarray, ndarray, ndarray]:
-    """Solutions above the remainder of ``right``, ranks, and singular values; the last two if ``driver`` gives them."""
+    """Return solutions with the residuals below them, and the ranks and singular values if ``driver`` computes them."""
     *batch, m, n = a.shape
     x = column_major((*batch, max(m, n), right.shape[-1]), a.dtype)
     x[..., :m, :] = right
@@ -105,7 +105,7 @@ def _gelss(a: ndarray, b: ndarray, limit: float) -> tuple[Any, ...]:
 
 
 def _room(query: str, a: ndarray, b: ndarray, *limit: float) -> list[int]:
-    """The workspace sizes that a driver asks for."""
+    """Return the workspace sizes that a driver asks for."""
     *sizes, _ = lapack(query, a.dtype)(*a.shape, b.shape[1], *limit)
     return [int(np.real(n)) for n in sizes]
 

@@ -21,7 +21,7 @@ _BARE = frozenset(dt.BARE_UNSIGNED)
 
 
 def _precheck_mask_fits(bound: Bound, written: list[ndarray]) -> None:
-    """In place, check the value, then the mask's dtype, then that the mask fits the target."""
+    """For the in-place form, check the value, then the mask's dtype, then that the mask fits the target."""
     if isinstance(bound["value"], ndarray):
         _check_number(bound["value"])
     _check_mask(bound["mask"])
@@ -45,7 +45,7 @@ def _check_mask(mask: ndarray) -> None:
     writes=WriteSpec(inplace=_precheck_mask_fits, vectors=False),
 )
 def masked_fill(self, mask, value):
-    """The tensor with one number where the mask is true."""
+    """The tensor with ``value`` where the mask is true."""
     if mask.shape != self.shape:
         shape = broadcast_shapes(mask.shape, self.shape)
         self = self if self.shape == shape else expand(self, shape)
@@ -59,7 +59,7 @@ def masked_fill(self, mask, value):
     return out
 
 
-# torch reads the number before it writes.
+# torch reads the number before it writes, so the value may overlap the target.
 @kernel(
     "masked_fill.Tensor",
     like=np.where,
@@ -89,7 +89,7 @@ def masked_select(self, mask):
 
 
 def _precheck_mask(bound: Bound, _: list[ndarray]) -> None:
-    """In place, check the target's memory, then the source, then that the mask expands to the target."""
+    """For the in-place form, check the target's memory, then the source, then that the mask expands to the target."""
     self = bound["self"]
     check_target(self)
     _check_source(self, bound["source"])
@@ -130,7 +130,7 @@ def masked_scatter(self, mask, source):
 @kernel("nonzero", like=np.argwhere, differs=["nonzero-rows"])
 def nonzero(self):
     """The positions of nonzero elements, as rows."""
-    refuse("nonzero_count_cpu", self.dtype, RARE)  # empty or not
+    refuse("nonzero_count_cpu", self.dtype, RARE)  # torch refuses these dtypes even if the tensor is empty
     truth = self if self.dtype.num <= 255 else self != 0
     if not self.ndim:
         return np.empty((int(bool(truth)), 0), dt.int64)

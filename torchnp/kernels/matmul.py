@@ -81,7 +81,7 @@ def bmm(self, mat2):
 
 
 def batched(a: ndarray, b: ndarray) -> ndarray:
-    """Multiply batches of fitting matrices; empty ones are not checked and give the second's dtype."""
+    """Multiply batches of matrices of fitting shapes; if one is empty, dtypes are not checked and ``b``'s is returned."""
     if not (a.size and b.size):
         return np.zeros((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), b.dtype)
     check_products("bmm", a.dtype)
@@ -102,14 +102,14 @@ _SUM = ["no-mixed-products", "beta-zero", "half-opmath"]
 
 
 def _fits(base: ndarray, a: ndarray, b: ndarray) -> bool:
-    """Whether nothing needs a check or a conversion: a linear layer's bias, or a matrix of the result's shape."""
+    """Return whether nothing needs a check: ``base`` is a linear layer's bias, or has the result's shape."""
     if a.dtype not in (dt.float32, dt.float64) or not a.ndim == b.ndim == 2 or a.shape[1] != b.shape[0]:
         return False
     return base.shape == b.shape[1:] or base.shape == (a.shape[0], b.shape[1])
 
 
 def _precheck_addmm(bound: Bound, targets: list[ndarray]) -> None:
-    """Refuse a target of another shape: torch checks it before it converts beta and alpha."""
+    """Refuse a target of another shape: torch checks the shape before it converts beta and alpha."""
     a, b = bound["mat1"], bound["mat2"]
     if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] and targets[0].dtype == a.dtype == b.dtype:
         _check_same(targets[0], (a.shape[0], b.shape[1]))
@@ -129,7 +129,7 @@ def addmm(self, mat1, mat2, *, beta=1, alpha=1):
 
 
 def _addmm(self: ndarray, mat1: ndarray, mat2: ndarray, beta: Any, alpha: Any) -> ndarray:
-    """`addmm` before it is rounded to a half type."""
+    """Compute `addmm` without the rounding to a half type."""
     for name, other in (("self", self), ("mat1", mat1)):
         if other.dtype != mat2.dtype:
             pair = f"{dt.scalar_name(other.dtype)} and {dt.scalar_name(mat2.dtype)}"
@@ -153,7 +153,7 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
     return relu(out)
 
 
-# The factors of products are `free`: torch passes them to BLAS without checking their memory.
+# The factors of products are `free` (not checked for overlap): torch passes them to BLAS without that check.
 def _base_of_batches(self: ndarray, batch1: ndarray, batch2: ndarray) -> ndarray:
     shape = [x.shape[dim_of(x, d)] for x, d in ((batch1, 0), (batch1, 1), (batch2, 2))]
     base = expanded(self, tuple(shape))
@@ -177,7 +177,8 @@ def _precheck_baddbmm(bound: Bound, targets: list[ndarray]) -> None:
     _check_same(targets[0], base.shape)
 
 
-# Which dimensions of the batches match the target's, where torch computes element by element.
+# For each dimension of an expanded target, the dimensions of the batches that match it: torch then computes element by
+# element.
 _BADDBMM = WriteSpec(
     inplace=_precheck_baddbmm,
     expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
@@ -200,7 +201,7 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
 
 
 def _precheck_addbmm(bound: Bound, outs: list[ndarray]) -> None:
-    """Without batches, cast self to the out's dtype: torch copies self into the out, and scales that."""
+    """For zero batches, cast ``self`` to the dtype of ``out=``: torch copies ``self`` there, and scales the copy."""
     if not len(bound["batch1"]):
         bound["self"] = dt.cast(bound["self"], outs[0].dtype)
 
@@ -234,7 +235,7 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
 
 
 def _in_dtype(*given: Any, plain: Any, **options: Any) -> ndarray:
-    """Call ``plain`` with operands in the result's dtype: their own, or float32 for half types, not rounded."""
+    """Call ``plain`` with operands in the result's dtype: the operands' own, or float32 for half types."""
     *base, a, b, out_dtype = given
     out = dt.as_dtype(out_dtype)
     fits = out == a.dtype or (out == dt.float32 and dt.is_half(a.dtype))
@@ -287,14 +288,15 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
         return np.multiply(self, single(beta, self.dtype)) if beta != 0 else np.zeros(mat.shape[:1], self.dtype)
     base = expanded(self, mat.shape[:1])
     check_products("addmv_impl_cpu", self.dtype)
-    beta, alpha = (dt.cast(scalar(x, self.dtype), dt.opmath(self.dtype)).item() for x in (beta, alpha))  # rounded
+    # Beta and alpha are rounded too
+    beta, alpha = (dt.cast(scalar(x, self.dtype), dt.opmath(self.dtype)).item() for x in (beta, alpha))
     return dt.cast(weighted(base, beta, alpha, mat, vec), self.dtype)
 
 
 def _precheck_same(bound: Bound, outs: list[ndarray]) -> None:
-    """Check the operands and the out's dtype.
+    """Check the operands and the dtype of ``out=``.
 
-    torch adds to an out of a fitting size, and otherwise to a new vector of ``vec``'s dtype.
+    torch adds to an ``out=`` of a fitting size, and otherwise to a new vector of the dtype of ``vec``.
     """
     mat, vec, out = bound["self"], bound["vec"], outs[0]
     check(mat.ndim, no_dimensions(0))

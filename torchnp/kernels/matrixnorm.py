@@ -44,7 +44,7 @@ def _of_singular_values(x: ndarray, axes: tuple[int, ...], keepdim: bool, reduce
 
 
 def _amax(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
-    """The largest norm; 0 where there are none."""
+    """Return the largest norm; 0 where there are none."""
     return amax(x, dim, keepdim) if x.shape[dim[0]] else sum_dim(x, dim, keepdim)
 
 
@@ -135,7 +135,7 @@ def linalg_cond_str(self, p):
     if p == "nuc":
         linalg.check_inexact("linalg.svd", self)
         refuse("linalg_svd_cpu", self.dtype, dt.FLOAT8S)
-        s = linalg_svdvals(self)  # a matrix without an inverse has these too
+        s = linalg_svdvals(self)  # these exist even for a matrix without an inverse
         return np.asarray(s.sum(-1) * np.reciprocal(s).sum(-1))
     return _cond(self, p)
 
@@ -147,9 +147,9 @@ def _cond(x: ndarray, p: Any) -> ndarray:
 
 
 def _precheck_power(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse an out of another inexact dtype if torch computes the last product, or the inverse, directly in it.
+    """Refuse an ``out=`` of another inexact dtype if torch computes the last product, or the inverse, directly in it.
 
-    The powers 1, 4, 8, 16, ... are copied into the out instead.
+    The powers 1, 4, 8, 16, ... are copied into ``out=`` instead.
     """
     x, d, n = bound["self"].dtype, outs[0].dtype, abs(bound["n"])
     last_is_product = bound["n"] == -1 or n == 2 or n & (n - 1)
@@ -169,7 +169,7 @@ def linalg_matrix_power(self, n):
     if n < 0:
         linalg.check_inexact("linalg.inv", self, False)
         self, n = linalg.linalg_inv(self), -n
-        if n == 1:  # as LAPACK leaves it
+        if n == 1:  # in the column-major layout in which LAPACK leaves it
             return stride_rules.place(self, stride_rules.columns(self.shape))
     while n % 2 == 0:
         self, n = matmul(self, self), n // 2
@@ -198,7 +198,7 @@ def linalg_matrix_exp(self):
         )
     if self.size == 0:
         return stride_rules.cloned(self)
-    if self.dtype == dt.complex32:  # for a lone zero matrix torch adds powers and multiplies none
+    if self.dtype == dt.complex32:  # for a single zero matrix, torch adds powers and multiplies none
         zero = self.size == n * n and not self.any()
         raise not_implemented("exp_vml_cpu" if n == 1 else "sum_cpu" if zero else "bmm", self.dtype)
     if n > 1 and self.ndim > 3:

@@ -42,9 +42,9 @@ _DIFFERS = [
 def _moments(
     name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool, into: np.dtype | None = None
 ) -> tuple[ndarray, ndarray]:
-    """Variance (or its root, by ``name``) and mean; ``into`` replaces the variance's dtype for complex input.
+    """Return variance (or its root, by ``name``) and mean; ``into`` replaces the variance's dtype for complex input.
 
-    torch accumulates in double for float32 too, so that a small variance beside a large mean comes out right.
+    torch accumulates in float64 even for float32, so a small variance next to a large mean is accurate.
     """
     who = f"{name} only support" if name.endswith("_mean") else "std and var only support"
     check(dt.is_inexact(x.dtype), f"{who} floating point and complex dtypes")
@@ -58,7 +58,8 @@ def _moments(
     freedom = n - correction
     complexes = dt.cast(x, dt.complex128) if x.dtype == dt.complex32 else x
     parts = [complexes.real, complexes.imag] if dt.is_complex(x.dtype) else [x]
-    # A variance of all elements, without the mean, uses their sum; sums of narrower types are exact, or nearly so.
+    # For a variance of all elements, without the mean, torch uses their sum, else a running mean. For narrower dtypes
+    # both are exact in float64, or nearly so.
     running = x.dtype in (dt.float64, dt.complex128) and (n != x.size or name.endswith("_mean"))
     found = [_in_blocks(part, axes, n, keepdim, running) for part in parts]
     if freedom <= 0 and found[0][0].size:
@@ -66,7 +67,7 @@ def _moments(
         warnings.warn(f"{words} (input numel divided by output numel).", UserWarning, stacklevel=2)
     spreads = [t / np.float64(freedom if n and freedom > 0 else 0.0) for t, _ in found]
     into = into or dt.to_real(x.dtype)
-    if len(found) == 2:  # each part's variance is a result of its own, and rounded as such
+    if len(found) == 2:  # torch computes the variance of each part as a separate result, and rounds it
         real_dtype = dt.to_real(into)
         spreads = [
             dt.cast(dt.cast(dt.cast(s, dt.to_real(x.dtype)), real_dtype), dt.opmath(real_dtype)) for s in spreads
@@ -82,9 +83,10 @@ def _moments(
 
 
 def _spread_and_mean(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool) -> tuple[ndarray, ndarray]:
-    """Sum of squared distances from the mean, and the mean.
+    """Return the sum of squared distances from the mean, and the mean.
 
-    The ``running`` mean that torch computes is exact for equal numbers, so that their variance is 0.
+    With ``running``, the mean is as accurate as torch's running mean, which is exact for equal numbers: their variance
+    is 0.
     """
     mean = np.asarray(add_reduce(x, axes, True)) / np.float64(n)
     d = x - mean
@@ -98,7 +100,7 @@ def _spread_and_mean(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool
 
 
 def _of_all_elements(x: ndarray, n: int, shape: tuple[int, ...], running: bool) -> tuple[ndarray, ndarray]:
-    """`_spread_and_mean` of all elements of a dense tensor, piece by piece."""
+    """Compute `_spread_and_mean` of all elements of a dense tensor, piece by piece."""
     flat = x.reshape(-1)
     pieces = [flat[part] for part in blocks(flat.size, STRIP)]
     summed = lambda term: np.asarray(add_reduce(np.array([add_reduce(term(cast64(part))) for part in pieces])))
@@ -111,7 +113,7 @@ def _of_all_elements(x: ndarray, n: int, shape: tuple[int, ...], running: bool) 
 
 
 def _in_blocks(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool) -> tuple[ndarray, ndarray]:
-    """`_spread_and_mean` of a large tensor, block by block: only a block is held in double."""
+    """Compute `_spread_and_mean` of a large tensor block by block, so that only a block is held in float64."""
     axes = tuple(a % x.ndim for a in listed_axes(axes, x.ndim))
     kept = [i for i in range(x.ndim) if i not in axes and x.shape[i] > 1]
     if x.size <= 2 * STRIP or not (kept or x.flags.c_contiguous):
@@ -132,7 +134,7 @@ def _in_blocks(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool) -> t
 
 
 def _running_mean(x: ndarray, mean: ndarray, axes: Any) -> ndarray:
-    """The mean as torch updates it, element by element: an infinity makes it NaN unless it comes last."""
+    """Return the mean as torch updates it, element by element: an infinity makes it NaN unless it comes last."""
     if not np.isinf(mean).any():
         return mean
     axes = listed_axes(axes, x.ndim)
@@ -142,7 +144,7 @@ def _running_mean(x: ndarray, mean: ndarray, axes: Any) -> ndarray:
 
 
 def _quick(root: bool) -> Quick:
-    """Variance in double, or its root, of few float32 elements along the short dense rows of a matrix."""
+    """Return a fast path for variances (or their ``root``) of few float32 elements along short dense matrix rows."""
 
     def quick(self, dim=None, *, correction=None, keepdim=False):
         if type(self) is not ndarray or self.dtype is not dt.float32 or self.ndim != 2 or not 0 < self.size <= FEW:
@@ -156,7 +158,7 @@ def _quick(root: bool) -> Quick:
         if not 0 < freedom <= 1e18:
             return None
         x = self.astype(np.float64)
-        mean = x.dot(ones((n, n), dt.float64))  # in every column, which spares the broadcasting
+        mean = x.dot(ones((n, n), dt.float64))  # the row's mean in every column, which avoids broadcasting
         np.divide(mean, number(n, dt.float64), mean)
         np.subtract(x, mean, x)
         total = np.multiply(x, x, x).dot(ones(n, dt.float64))
@@ -167,7 +169,7 @@ def _quick(root: bool) -> Quick:
 
 
 def _of_parts(x: ndarray, dtype: np.dtype) -> ndarray:
-    """Round the parts of complex numbers to a real dtype."""
+    """Round the real and imaginary parts of complex numbers to a real dtype."""
     wide = dt.cast(x, dt.complex128).copy()
     for part in (wide.real, wide.imag):
         part[...] = dt.cast(part, dtype)
@@ -175,9 +177,9 @@ def _of_parts(x: ndarray, dtype: np.dtype) -> ndarray:
 
 
 def _precheck_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
-    """Check the out, and write it for complex input or a reduction to one number.
+    """Check ``out=``; for complex input, or if the result is one number, also compute the result and write it.
 
-    torch has another loop for the latter, and chooses it by the out's dtype.
+    torch has another loop for a result of one number, and chooses it by the dtype of ``out=``.
     """
     x, d = bound["self"], outs[0].dtype
     dims = bound.get("dim")
@@ -185,7 +187,8 @@ def _precheck_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]
     reduced = range(x.ndim) if not dims else [i + x.ndim if i < 0 else i for i in dims]
     left = math.prod(n for i, n in enumerate(x.shape) if i not in reduced)
     real, is_complex = dt.to_real(x.dtype), dt.is_complex(x.dtype)
-    part = dt.to_real(d) if is_complex else d  # for complex input each part is written to an out of its own
+    # For complex input, torch writes the variance of each part to a separate tensor
+    part = dt.to_real(d) if is_complex else d
     if not dt.is_inexact(x.dtype):
         return ()
     axes_of(bound.get("dim"), x.ndim, ranges_first=False)
@@ -247,7 +250,7 @@ _OF_EXP = ["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-inf
 
 
 def _precheck_summed(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
-    """Write the out: torch sums in the out's dtype, which it checks first."""
+    """Compute the result and write it to ``out=``: torch sums in the dtype of ``out=``, and checks that dtype first."""
     x, d = bound["self"], outs[0].dtype
     words = f"logsumexp(): Expected floating point type for result tensor, but got: {dt.scalar_name(d)}"
     check(dt.is_inexact(d), words)
@@ -268,12 +271,12 @@ def logsumexp(self, dim, keepdim=False):
 
 
 def _logsumexp(x: ndarray, dim: Any, keepdim: bool, d: np.dtype) -> ndarray:
-    """`logsumexp` with exponentials in ``x``'s dtype, and their sum and its logarithm in ``d``."""
+    """Compute `logsumexp` with exponentials in ``x``'s dtype, and their sum and its logarithm in ``d``."""
     axes, shape = axes_of(dim, x.ndim), x.shape
     narrow = int_to_float(x.dtype)
     refuse("max_values_cpu" if x.size else "exp_vml_cpu", narrow, dt.FLOAT8S)
     refuse("exp_vml_cpu", narrow, (dt.complex32,))
-    # torch takes the maximum over no dimension at all here, and then its own result does not fit.
+    # Here torch takes the maximum over no dimension at all, and then its result does not have the expected shape.
     if axes is None and x.ndim and x.size and not keepdim:
         raise output_shape((), (1,) * x.ndim)
     x, wide = dt.cast(x, dt.opmath(narrow)), dt.opmath(d)
