@@ -56,6 +56,7 @@ UNSTABLE = "which of equal values comes first is not promised"
 DEFAULT = ToleranceRule("close", "rounding depends on the order of operations")
 # torch's own error is up to 1e-12 for 40,000 terms, where an exact computation has 1e-15.
 UPDATED = "a mean and a sum of squares are updated for each term, with a rounding each"
+ADDED = "powers are added one after another, with a rounding each"
 
 _MOVES = (
     "alias as_strided* cat stack hstack vstack dstack clone contiguous copy expand* permute transpose* t squeeze* "
@@ -174,6 +175,7 @@ RULES: dict[str, ToleranceRule] = {
           zero_sign=False, sums=False),
     ),
     **rows("var std var_mean std_mean", ToleranceRule("close", UPDATED)),
+    **rows("linalg__powsum* _foreach_powsum*", ToleranceRule("close", ADDED)),
     **rows("mvlgamma special_multigammaln", ToleranceRule("close", "logarithms of sums that half types round", sums=False)),
     **rows(
         "corrcoef",
@@ -242,7 +244,7 @@ def rule_of(case: Case) -> ToleranceRule:
         return ToleranceRule("exact", "a stable sort keeps the order of equal values")
     if rule.reason == ONE_SIDED and (case.dtype.startswith("complex") or points(case) in FEW_POINTS):
         return DEFAULT
-    if rule.reason == UPDATED:
+    if rule.reason in (UPDATED, ADDED):
         terms = max((math.prod(a.shape) for a in case.arrays()), default=0)
         return replace(rule, double=max(CLOSE["float64"][0], terms * 2.0**-52))
     if rule.reason == ONCE:
