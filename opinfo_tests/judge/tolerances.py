@@ -100,7 +100,8 @@ _PRODUCTS = (
     "tensordot chain_matmul linalg_multi_dot matrix_power linalg_matrix_power cov convolution* conv?d* "
     "conv_transpose* _convolution* linalg_cholesky* cholesky* linalg_solve* _linalg_solve_ex linalg_inv* inverse "
     "_cholesky_solve_helper linalg_ldl_* linalg_tensorinv linalg_pinv* pinverse linalg_lu* _lu_with_info "
-    "_linalg_det* _linalg_slogdet* lu_solve triangular_solve linalg_lstsq linalg_householder_product orgqr ormqr "
+    "_linalg_det* _linalg_slogdet* linalg_slogdet* slogdet logdet linalg_det* det lu_solve triangular_solve "
+    "linalg_lstsq linalg_householder_product orgqr ormqr "
     "_weight_int8pack_mm _weight_int8pack_mm.*"
 )
 

@@ -16,6 +16,7 @@ from torchnp.dtypes import COMPLEXES, HALVES, bool_, cast, complex32, int64, is_
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, copy_to_write, rarer
 from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, half_sum
+from torchnp.kernels.limits import maximum, minimum
 from torchnp.kernels.numerics import accumulate
 from torchnp.kernels.numerics.blocks import STRIP
 from torchnp.kernels.numerics.vector_tails import alone_among
@@ -394,6 +395,10 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     _refuse_index_reduce(self, reduce)
     if reduce == "mean":
         _refuse_division(self.dtype)
+    by_slices = index.size <= FEW_INDICES or source.size >= _LONG * index.size
+    if by_slices and reduce in _OF_SLICES and self.ndim > 1 and self.dtype.kind in "fiu":
+        _reduce_slices(out, dim, index.reshape(-1), source, reduce, include_self)
+        return out
     shape = out.shape or (1,)
     i = np.broadcast_to(index.reshape([-1 if d == dim else 1 for d in range(len(shape))]), source.shape or (1,))
     places = accumulate.linear(i, shape, dim)
@@ -402,6 +407,19 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     flat = (out.reshape(-1), places.reshape(-1), source.reshape(-1))
     out = accumulate.reduce_at(*flat, reduce, include_self, True, steps)
     return out.reshape(self.shape)
+
+
+_LONG: Threshold = 1 << 10  # elements of a slice from which on slices are reduced one after the other
+_OF_SLICES = {"amax": maximum, "amin": minimum, "prod": np.multiply}
+
+
+def _reduce_slices(out: ndarray, dim: int, index: ndarray, source: ndarray, reduce: str, include_self: bool) -> None:
+    """Reduce slices of the source into those of ``out`` that a vector names, as torch does."""
+    reached = set()
+    for k, position in enumerate(index.tolist()):
+        into, new = out[at(dim, position)], source[at(dim, k)]
+        into[...] = _OF_SLICES[reduce](into, new) if include_self or position in reached else new
+        reached.add(position)
 
 
 def _refuse_division(dtype: np.dtype) -> None:
