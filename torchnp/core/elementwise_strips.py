@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from math import prod
+from itertools import product
+from math import gcd, prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +17,8 @@ import numpy as np
 
 from torchnp.core.errors import FAILURES
 from torchnp.core.schema import Schema
-from torchnp.layout.stride_rules import WRITTEN
-from torchnp.threads import LARGE, piece, share
+from torchnp.layout.stride_rules import WRITTEN, iterated, layout_of, vector_run
+from torchnp.threads import LARGE, blocks, piece, share
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
@@ -83,8 +84,14 @@ class Strips(NamedTuple):
             return np.empty(self.shape, dtype)
         return np.empty([self.shape[i] for i in self.order], dtype).transpose(np.argsort(self.order))
 
-    def run(self, work: Callable[[slice], object], start: int = 0, in_turn: bool = False) -> None:
-        """Call ``work`` for each strip: ``in_turn``, or on all threads if there are many elements."""
+    @property
+    def first(self) -> Any:
+        """The first strip."""
+        return slice(0, self.step)
+
+    def run(self, work: Callable[[slice], object], rest: bool = False, in_turn: bool = False) -> None:
+        """Call ``work`` for each strip, or the ``rest`` after the first: ``in_turn``, or on all threads if it pays."""
+        start = self.step if rest else 0
         if in_turn:
             for strip in _cut(slice(start, self.length), self.step):
                 work(strip)
@@ -99,6 +106,39 @@ class Strips(NamedTuple):
         share(each, _cut(slice(start, self.length), some))
 
 
+class Tiles(NamedTuple):
+    """How large arrays of several memory layouts are cut: into slices of all dimensions of the result."""
+
+    shape: tuple[int, ...]  # of the result
+    order: tuple[int, ...]  # its dimensions, the outermost in memory first
+    tiles: tuple[tuple[slice, ...], ...]
+
+    def part(self, x: Any, tile: tuple[slice, ...]) -> Any:
+        """Return an argument's part in a tile: the whole of dimensions that are broadcast, and of what is no array."""
+        if type(x) is not ndarray or not x.ndim:
+            return x
+        own = tile[len(tile) - x.ndim :]
+        return x[tuple(s if n > 1 else slice(None) for s, n in zip(own, x.shape, strict=True))]
+
+    def empty(self, dtype: np.dtype) -> ndarray:
+        """A new array for the result."""
+        return np.empty([self.shape[i] for i in self.order], dtype).transpose(np.argsort(self.order))
+
+    @property
+    def first(self) -> Any:
+        """The first tile."""
+        return self.tiles[0]
+
+    def run(self, work: Callable[[Any], object], rest: bool = False, in_turn: bool = False) -> None:
+        """Call ``work`` for each tile, or the ``rest`` after the first: ``in_turn``, or on all threads."""
+        tiles = self.tiles[1:] if rest else self.tiles
+        if not in_turn:
+            share(work, tiles)
+            return
+        for tile in tiles:
+            work(tile)
+
+
 def _cut(whole: slice, step: int) -> Iterator[slice]:
     """Slices of ``step``; the last may be up to half as long again, or down to half as long."""
     begin = whole.start
@@ -108,8 +148,8 @@ def _cut(whole: slice, step: int) -> Iterator[slice]:
         begin = end
 
 
-def strips_of(values: Iterable[Any], settled: bool = False) -> Strips | None:
-    """How to cut the arrays among a call's arguments; None if they are few elements, not dense, or do not fit.
+def strips_of(values: Iterable[Any], settled: bool = False) -> Strips | Tiles | None:
+    """How to cut the arrays among a call's arguments; None if they are few elements, or do not fit together.
 
     With ``settled``, the result is a target, or gets its strides later: those of dimensions of size 1 are free.
     """
@@ -117,18 +157,18 @@ def strips_of(values: Iterable[Any], settled: bool = False) -> Strips | None:
     if not any(x.size > MANY for x in arrays):
         return None
     if not all(x.flags.c_contiguous and x.size for x in arrays):
-        return _of_other_order([x for x in arrays if x.size != 1], settled)
+        return _of_other_order([x for x in arrays if x.size != 1], settled) or _tiles_if(settled, arrays)
     shape = max((x.shape for x in arrays), key=lambda shape: (len(shape), prod(shape)))
     if all(x.shape == shape or x.size == 1 for x in arrays):
         return Strips(shape, tuple(range(len(shape))), prod(shape), STRIP)
     row = prod(shape[1:])
     if row > STRIP or any(x.ndim == len(shape) and x.shape[0] not in (1, shape[0]) for x in arrays):
-        return None
+        return _tiles_if(settled, arrays)
     try:
         fits = np.broadcast_shapes(*(x.shape for x in arrays)) == shape
     except ValueError:  # the kernel says so in torch's words
         return None
-    return Strips(shape, None, shape[0], STRIP // row) if fits else None
+    return Strips(shape, None, shape[0], STRIP // row) if fits else _tiles_if(settled, arrays)
 
 
 def _of_other_order(arrays: list[ndarray], settled: bool) -> Strips | None:
@@ -139,6 +179,41 @@ def _of_other_order(arrays: list[ndarray], settled: bool) -> Strips | None:
     order = tuple(sorted(range(first.ndim), key=lambda i: -first.strides[i]))
     dense = all(x.transpose(order).flags.c_contiguous for x in arrays)
     return Strips(first.shape, order, first.size, STRIP) if dense else None
+
+
+def _tiles_if(settled: bool, arrays: list[ndarray]) -> Tiles | None:
+    """Return the tiles, unless the kernel itself decides the order of its result."""
+    return tiles_of(arrays) if settled else None
+
+
+_LANES = 128  # elements: two vectors of the narrowest dtype are a divisor
+
+
+def tiles_of(arrays: list[ndarray]) -> Tiles | None:
+    """Return how to cut arrays of any layout, which broadcast; None if a cut would leave vectors half filled."""
+    try:
+        shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    except ValueError:  # the kernel says so in torch's words
+        return None
+    if prod(shape) <= MANY:
+        return None
+    strides = iterated([layout_of(x) for x in arrays])
+    order = tuple(sorted(range(len(shape)), key=lambda d: -strides[d]))
+    steps, place = [1] * len(shape), len(shape)
+    whole = 1
+    while place and whole * shape[order[place - 1]] <= MANY:
+        place -= 1
+        steps[place] = shape[order[place]]
+        whole *= steps[place]
+    if place:  # the dimension that is cut; those outside it are taken one by one
+        lanes = _LANES // gcd(whole, _LANES)
+        steps[place - 1] = max(STRIP // whole // lanes, 1) * lanes
+        _, inner = vector_run(arrays, shape, order)
+        if inner < place - 1 and whole * shape[order[place - 1]] % _LANES:
+            return None
+    cuts = [[*blocks(shape[d], step)] for d, step in zip(order, steps, strict=True)]
+    back = np.argsort(order)
+    return Tiles(shape, order, tuple(tuple(tile[i] for i in back) for tile in product(*cuts)))
 
 
 def stripwise(kernel: Callable[..., Any], settled: bool = False) -> Callable[..., Any]:
@@ -167,16 +242,17 @@ def _keeps_order(strips: Strips, kernel: Callable[..., Any], args: tuple, kwargs
     return found.ndim == len(strips.shape) and found.transpose(strips.order).flags.c_contiguous
 
 
-def _result(strips: Strips, kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> ndarray:
-    def compute(strip: slice) -> ndarray:
+def _result(strips: Strips | Tiles, kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> ndarray:
+    def compute(strip: Any) -> ndarray:
         return kernel(*(strips.part(x, strip) for x in args), **{k: strips.part(x, strip) for k, x in kwargs.items()})
 
-    def place(strip: slice) -> None:
-        laid[strip] = compute(strip)
+    def place(strip: Any) -> None:
+        strips.part(out, strip)[...] = compute(strip)
 
-    plain = strips.order is None or strips.order == tuple(range(len(strips.order)))
+    plain = isinstance(strips, Tiles) or strips.order in (None, tuple(range(len(strips.shape))))
     try:
-        first = compute(slice(0, strips.step)) if plain or _keeps_order(strips, kernel, args, kwargs) else None
+        keeps = plain or (isinstance(strips, Strips) and _keeps_order(strips, kernel, args, kwargs))
+        first = compute(strips.first) if keeps else None
     except FAILURES:  # the whole call names its own shapes
         first = None
     if first is None:
@@ -184,13 +260,12 @@ def _result(strips: Strips, kernel: Callable[..., Any], args: tuple, kwargs: dic
     if any(type(x) is ndarray and np.may_share_memory(first, x) for x in (*args, *kwargs.values())):
         return kernel(*args, **kwargs)  # the operator returns its argument
     out = strips.empty(first.dtype)
-    laid = strips.laid(out)
-    laid[: strips.step] = first
-    strips.run(place, strips.step)
+    strips.part(out, strips.first)[...] = first
+    strips.run(place, rest=True)
     return out
 
 
-def _fits(strips: Strips, target: ndarray) -> bool:
+def _fits(strips: Strips | Tiles, target: ndarray) -> bool:
     """Whether a target's memory has the order that the strips have."""
     if strips.order is None or target.ndim != len(strips.order):
         return target.flags.c_contiguous
@@ -198,7 +273,7 @@ def _fits(strips: Strips, target: ndarray) -> bool:
 
 
 def write_strips(
-    strips: Strips,
+    strips: Strips | Tiles,
     target: ndarray,
     compute: Callable[[Callable[[Any], Any]], Any],
     write: Callable[[ndarray, Any], Any],
@@ -210,7 +285,7 @@ def write_strips(
     before a strip is written. Each element is read before it is written.
     """
 
-    def work(strip: slice) -> None:
+    def work(strip: Any) -> None:
         write(strips.part(target, strip), compute(lambda x: strips.part(x, strip)))
 
     try:
@@ -220,13 +295,25 @@ def write_strips(
     return True
 
 
-def target_strips(target: Any, values: Iterable[Any]) -> Strips | None:
+def _overlaps(x: ndarray) -> bool:
+    """Return whether two elements of an array may share memory."""
+    extent = x.itemsize
+    for step, n in sorted((abs(s), n) for s, n in zip(x.strides, x.shape, strict=True) if n > 1):
+        if step < extent:
+            return True
+        extent = step * n
+    return False
+
+
+def target_strips(target: Any, values: Iterable[Any], in_turn: bool = False) -> Strips | Tiles | None:
     """How to write a target strip by strip: as `strips_of`, if it has the result's shape and no part of an operand."""
     if type(target) is not ndarray or target.size <= MANY:
         return None
     given = [x for x in values if type(x) is ndarray]
     strips = strips_of(given, settled=True)
-    if strips is None or strips.shape != target.shape or not _fits(strips, target):
+    if not isinstance(strips, Strips) or strips.shape != target.shape or not _fits(strips, target):
+        strips = None if in_turn or _overlaps(target) else tiles_of([target, *given])
+    if strips is None or strips.shape != target.shape:
         return None
     window = target.ctypes.data, target.shape, target.dtype
     others = (x for x in given if (x.ctypes.data, x.shape, x.dtype) != window)

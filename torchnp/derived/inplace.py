@@ -111,7 +111,7 @@ def _in_strips(
     source: Callable[..., Any], rule: WriteRule, target: ndarray, args: tuple, kwargs: dict, in_turn: bool
 ) -> bool:
     """Write strip by strip; return whether that was possible."""
-    strips = target_strips(target, (*args, *kwargs.values())) if target.size > MANY else None
+    strips = target_strips(target, (*args, *kwargs.values()), in_turn) if target.size > MANY else None
 
     def compute(part: Callable[[Any], Any]) -> Any:
         return source(*map(part, args), **{name: part(x) for name, x in kwargs.items()})

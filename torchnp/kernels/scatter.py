@@ -410,7 +410,7 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
 
 
 _LONG: Threshold = 1 << 10  # elements of a slice from which on slices are reduced one after the other
-_OF_SLICES = {"amax": maximum, "amin": minimum, "prod": np.multiply}
+_OF_SLICES: dict[str, Any] = {"amax": maximum, "amin": minimum, "prod": np.multiply}
 
 
 def _reduce_slices(out: ndarray, dim: int, index: ndarray, source: ndarray, reduce: str, include_self: bool) -> None:

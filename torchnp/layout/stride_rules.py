@@ -283,6 +283,27 @@ def iterated(operands: Sequence[Layout]) -> Strides:
     return contiguous(shape) if order == list(range(len(shape))) else in_order(shape, order, empty=True)
 
 
+def vector_run(operands: Sequence[np.ndarray], shape: Shape, order: Sequence[int]) -> tuple[int, int]:
+    """Return how many elements torch takes as one vector, and the first dimension in ``order`` that is part of it.
+
+    torch vectorizes along the innermost dimensions, as far as all operands, broadcast to ``shape``, are one run of
+    memory; one may be a single element. Elsewhere it uses no vectors: a run of one element.
+    """
+    seen = [np.broadcast_to(x, shape).transpose(order) for x in operands]
+    run, inner, still = 1, len(shape), [False] * len(seen)
+    for d in reversed(range(len(shape))):
+        size = shape[order[d]]
+        if size == 1:
+            continue
+        steps = [x.strides[d] for x in seen]
+        if run == 1:
+            still = [step == 0 for step in steps]
+        if sum(still) > 1 or any(step != (0 if s else run * x.itemsize) for step, s, x in zip(steps, still, seen)):
+            break
+        run, inner = run * size, d
+    return run, inner
+
+
 # ---------------------------------------------------------------- another shape
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from torchnp.core.python_scalars import number
 from torchnp.dtypes import cast
-from torchnp.layout.stride_rules import WRITTEN, contiguous, iterated, layout_of
+from torchnp.layout.stride_rules import WRITTEN, contiguous, iterated, layout_of, vector_run
 
 Formula = Callable[[Any], np.ndarray]
 
@@ -42,25 +42,14 @@ AVX512 = Loop(64)  # for the few elementwise kernels that torch also compiles fo
 
 
 def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray, loop: Loop = VECTOR) -> np.ndarray:
-    """A mask of the elements that torch computes one by one: those that do not fill two of its vectors.
+    """Return a mask of the elements that torch computes one by one: those that do not fill two of its vectors.
 
-    torch vectorizes along the innermost dimensions of a result with these ``strides``, as far as all operands,
-    broadcast to its shape, are one run of memory; one may be a single element. Elsewhere it uses no vectors.
+    ``strides`` are those of the result.
     """
     shape = np.broadcast_shapes(*(x.shape for x in operands))
     order = sorted(range(len(shape)), key=lambda d: -strides[d])
-    seen = [np.broadcast_to(x, shape).transpose(order) for x in operands]
     turned = [shape[d] for d in order]
-    run, inner, still = 1, len(shape), [False] * len(seen)
-    for d in reversed(range(len(shape))):
-        if turned[d] == 1:
-            continue
-        steps = [x.strides[d] for x in seen]
-        if run == 1:
-            still = [step == 0 for step in steps]
-        if sum(still) > 1 or any(step != (0 if s else run * x.itemsize) for step, s, x in zip(steps, still, seen)):
-            break
-        run, inner = run * turned[d], d
+    run, inner = vector_run(operands, shape, order)
     alone = np.zeros(run, bool)
     alone[run - run % (2 * loop.elements(dtype)) :] = True
     return np.broadcast_to(alone.reshape(turned[inner:]), turned).transpose(np.argsort(order))
