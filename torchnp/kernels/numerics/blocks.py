@@ -104,7 +104,7 @@ def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
         for ufunc, strip in strips:
             part = ufunc(strip[: part.size], part, out=out)
 
-    return in_strips(chain, x)
+    return in_strips(chain, x.reshape(-1)).reshape(x.shape)
 
 
 MANY: Threshold = 1 << 14  # elements from which three passes over bits are faster than an unpredictable branch for each
