@@ -17,7 +17,7 @@ def same(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @amends("max-with-indices", stage=5)
-def values_and_places(call: NaturalCall) -> Any:
+def return_values_and_indices(call: NaturalCall) -> Any:
     """Return the values, and the index of the first of each."""
     dim, keep, x = call.full().get("dim"), call.full().get("keepdim", False), call.first
     if not isinstance(dim, int):
@@ -33,7 +33,7 @@ def values_and_places(call: NaturalCall) -> Any:
 
 
 @amends("cummax-indices", stage=3)
-def running_places(call: NaturalCall) -> Any:
+def return_running_indices(call: NaturalCall) -> Any:
     f = call.f
 
     def running(x: Any, axis: int) -> Any:
@@ -54,7 +54,7 @@ def order_of(x: np.ndarray, axis: int, descending: bool, keeps: bool) -> np.ndar
 
 
 @amends("sort-with-indices", stage=3)
-def elements_and_places(call: NaturalCall) -> Any:
+def return_elements_and_indices(call: NaturalCall) -> Any:
     full = call.full()
 
     def ordered(x: Any, **_: Any) -> Any:
@@ -67,7 +67,7 @@ def elements_and_places(call: NaturalCall) -> Any:
 
 
 @amends("stable-descending", stage=4)
-def equals_stay(call: NaturalCall) -> Any:
+def keep_order_of_equals(call: NaturalCall) -> Any:
     full, pair = call.full(), call.f is not np.argsort
     if not full["descending"]:
         return False
@@ -82,13 +82,13 @@ def equals_stay(call: NaturalCall) -> Any:
 
 
 @amends("norm-flattens", stage=1)
-def one_vector(call: NaturalCall) -> Any:
+def flatten_before_norm(call: NaturalCall) -> Any:
     call.f = lambda x, ord=2, axis=None, keepdims=False: np.linalg.vector_norm(x, ord=ord, axis=axis, keepdims=keepdims)
     return True
 
 
 @amends("descending-by-negation", stage=4)
-def not_negated(call: NaturalCall) -> Any:
+def avoid_negation(call: NaturalCall) -> Any:
     x = call.first
     if x.dtype.kind != "i" or not (x == np.iinfo(x.dtype).min).any():
         return False

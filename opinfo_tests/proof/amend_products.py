@@ -24,7 +24,7 @@ refuses_ranks("cross-broadcast", *((n, n) for n in range(9)))
 
 
 @amends("matrix-only", stage=0)
-def of_matrices(call: NaturalCall) -> Any:
+def refuse_other_ranks(call: NaturalCall) -> Any:
     """Two matrices, batches of them for bmm, a matrix and a vector for mv, one matrix for trace."""
     name = call.op.rpartition("::")[2].partition(".")[0]
     wanted = {"bmm": (3, 3), "mv": (2, 1), "trace": (2,)}.get(name, (2, 2))
@@ -32,7 +32,7 @@ def of_matrices(call: NaturalCall) -> Any:
 
 
 @amends("cross-default-dim", stage=2)
-def along_the_first_of_three(call: NaturalCall) -> Any:
+def use_first_dim_of_size_3(call: NaturalCall) -> Any:
     if "dim" in call.given:
         return False
     shape = np.broadcast_shapes(*(x.shape for x in call.arrays()))
@@ -41,7 +41,7 @@ def along_the_first_of_three(call: NaturalCall) -> Any:
 
 
 @amends("chain-of-one", stage=3)
-def one_is_itself(call: NaturalCall) -> Any:
+def return_copy_of_single_matrix(call: NaturalCall) -> Any:
     if len(call.arrays()) != 1:
         return False
     call.f = lambda matrices: matrices[0].copy()
@@ -49,7 +49,7 @@ def one_is_itself(call: NaturalCall) -> Any:
 
 
 @amends("product-of-nothing", stage=5)
-def dtype_of_the_second(call: NaturalCall) -> Any:
+def use_dtype_of_second(call: NaturalCall) -> Any:
     dtype = call.given["mat2"].dtype
     if all(call.given["self"].shape):
         return False
@@ -58,7 +58,7 @@ def dtype_of_the_second(call: NaturalCall) -> Any:
 
 
 @amends("tensordot-broadcasts", stage=1)
-def ones_are_stretched(call: NaturalCall) -> Any:
+def broadcast_size_1(call: NaturalCall) -> Any:
     """Where one operand has size 1 along a dimension, the other is summed over its own."""
     x, y = call.given["self"], call.given["other"]
     pairs = list(zip(call.given["dims_self"], call.given["dims_other"], strict=True))
@@ -75,12 +75,12 @@ def ones_are_stretched(call: NaturalCall) -> Any:
 
 
 @expects("kron-of-strided", "torch refuses")
-def no_view_of_the_product(call: NaturalCall) -> Any:
+def is_strided_above_2d(call: NaturalCall) -> Any:
     return any(x.ndim > 2 and not x.flags.c_contiguous for x in call.arrays())
 
 
 @amends("zero-dim-axis", stage=2)
-def numbers_as_vectors(call: NaturalCall) -> Any:
+def treat_numbers_as_vectors(call: NaturalCall) -> Any:
     x, y = call.given["x"], call.given["y"]
     if x.ndim and y.ndim:
         return False
@@ -89,14 +89,14 @@ def numbers_as_vectors(call: NaturalCall) -> Any:
 
 
 @amends("einsum-path", stage=0)
-def pairs_of_two(call: NaturalCall) -> Any:
+def refuse_invalid_path(call: NaturalCall) -> Any:
     n, pairs = len(call.given["tensors"]), list(zip(*[iter(call.given["path"])] * 2))
     bad = any(a == b or not (0 <= a < n - i and 0 <= b < n - i) for i, (a, b) in enumerate(pairs))
     return refuse(call) if bad else False
 
 
 @amends("einsum-ellipsis", stage=1)
-def sums_over_what_is_left_out(call: NaturalCall) -> Any:
+def sum_over_ellipsis(call: NaturalCall) -> Any:
     given, _, wanted = call.given["equation"].partition("->")
     if "..." not in given or "->" not in call.given["equation"] or "..." in wanted:
         return False
@@ -107,7 +107,7 @@ def sums_over_what_is_left_out(call: NaturalCall) -> Any:
 
 
 @amends("int-mm-widens", stage=2)
-def bytes_in_int32(call: NaturalCall) -> Any:
+def compute_in_int32(call: NaturalCall) -> Any:
     x, y = call.given["self"], call.given["mat2"]
     if x.dtype not in (np.int8, np.uint8) or y.dtype != np.int8:
         return refuse(call)
@@ -119,7 +119,7 @@ def bytes_in_int32(call: NaturalCall) -> Any:
 
 
 @amends("correlation", stage=2)
-def neither_flips_nor_conjugates(call: NaturalCall) -> Any:
+def correlate_without_flip(call: NaturalCall) -> Any:
     """np.convolve flips the kernel, np.correlate conjugates it."""
     if call.f is np.correlate and call.first.dtype.kind != "c":
         return False
@@ -128,7 +128,7 @@ def neither_flips_nor_conjugates(call: NaturalCall) -> Any:
 
 
 @amends("conv-layout", stage=3)
-def of_each_channel(call: NaturalCall) -> Any:
+def convolve_batches_and_channels(call: NaturalCall) -> Any:
     """Sum over the channels of each batch item; "same" keeps the input's size, with more zeros at the end."""
     x, w, f = call.given["input"], call.given["weight"], call.f
     if x.ndim not in (2, 3) or w.ndim != 3 or x.shape[-2] != w.shape[1]:

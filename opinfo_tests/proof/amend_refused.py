@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..case import schemas
-from .amend_promotion import everything, operands
+from .amend_promotion import all_operands, operands
 from .explanations import amends, refuse
 from .missing_kernels import LACKS
 from .natural_call import NaturalCall
@@ -78,17 +78,17 @@ refuses("no-bool-rounding", lambda c: c.first.dtype.kind == "b")
 refuses("no-bool", lambda c: c.first.dtype.kind == "b")
 refuses("no-complex", lambda c: "c" in kinds(c))
 refuses("no-complex-order", lambda c: "c" in kinds(c))
-refuses("no-complex-comparison", lambda c: any(category(x) == 3 for x in everything(c)))
-refuses("no-complex-maximum", lambda c: any(category(x) == 3 for x in everything(c)))
+refuses("no-complex-comparison", lambda c: any(category(x) == 3 for x in all_operands(c)))
+refuses("no-complex-maximum", lambda c: any(category(x) == 3 for x in all_operands(c)))
 refuses("no-mixed-dtypes", lambda c: len(dtypes(c)) > 1)
 refuses(
     "round-decimals-of-integers",
     lambda c: c.first.dtype.kind in "bui" and "decimals" in {a.name for a in schemas()[c.op].args},
 )
 refuses("imag-of-real", lambda c: c.first.dtype.kind != "c")
-refuses("power-of-bools", lambda c: all(category(x) == 0 for x in everything(c)))
-refuses("no-bool-remainder", lambda c: promoted(everything(c)).kind == "b")
-refuses("float-functions-refuse-integers", lambda c: promoted(everything(c)).kind in "bui")
+refuses("power-of-bools", lambda c: all(category(x) == 0 for x in all_operands(c)))
+refuses("no-bool-remainder", lambda c: promoted(all_operands(c)).kind == "b")
+refuses("float-functions-refuse-integers", lambda c: promoted(all_operands(c)).kind in "bui")
 refuses("no-integers-linalg", lambda c: bool(kinds(c) & set("bui")))
 refuses(
     "no-integers-norm",
@@ -106,9 +106,9 @@ refuses("quantile-size", lambda c: c.first.size > 2**24)
 
 
 refuses(
-    "integer-alpha", lambda c: "alpha" in c.given and category(c.given["alpha"]) > KINDS[promoted(everything(c)).kind]
+    "integer-alpha", lambda c: "alpha" in c.given and category(c.given["alpha"]) > KINDS[promoted(all_operands(c)).kind]
 )
-refuses("bool-alpha", lambda c: isinstance(c.given.get("alpha"), bool) and promoted(everything(c)).kind != "b")
+refuses("bool-alpha", lambda c: isinstance(c.given.get("alpha"), bool) and promoted(all_operands(c)).kind != "b")
 refuses("where-needs-bool", lambda c: not takes_bool(c))
 refuses("negative-tolerance", lambda c: not (c.full()["rtol"] >= 0 and c.full()["atol"] >= 0))
 refuses(
@@ -122,7 +122,7 @@ refuses("cov-weights", lambda c: "aweights" in c.given and c.given["aweights"].d
 refuses("norm-of-nothing", lambda c: not c.first.size and not 0 <= c.full().get("ord", 2) < np.inf)
 refuses("view-never-copies", lambda c: needs_a_copy(c))
 refuses("nanquantile-of-nothing", lambda c: not c.first.size)
-refuses("missing-kernel", lambda c: lacks(c))
+refuses("missing-kernel", lambda c: lacks_kernel(c))
 refuses("embedding-matrix", lambda c: c.given["weight"].ndim != 2)
 refuses(
     "derivatives-spacings",
@@ -156,11 +156,11 @@ def letters(dtype: np.dtype) -> set[str]:
     return {dtype.kind} | ({"e"} if dtype.char == "e" else set())
 
 
-def lacks(call: NaturalCall) -> bool:
+def lacks_kernel(call: NaturalCall) -> bool:
     """Return whether an operator has no kernel for the dtype that it would compute in."""
     name = call.op.rpartition("::")[2]
     wanted = set(LACKS.get(name, LACKS.get(name.partition(".")[0], "")))
-    operands = everything(call) or call.arrays()
+    operands = all_operands(call) or call.arrays()
     found = [x for x in call.given.values() if isinstance(x, np.dtype)] or ([promoted(operands)] if operands else [])
     if "isin" in call.op:
         found = [

@@ -50,7 +50,7 @@ def amends(*ids: str, stage: int = 1) -> Callable[[Amendment], Amendment]:
     return register
 
 
-def left_out(id: str, name: str, stage: int = 1, **said: Any) -> None:
+def adds_if_omitted(id: str, name: str, stage: int = 1, **said: Any) -> None:
     """Register the keywords that NumPy's counterpart needs when torch's argument ``name`` is left out."""
 
     @amends(id, stage=stage)

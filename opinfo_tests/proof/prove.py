@@ -28,7 +28,7 @@ from .explanations import Explanation, explain
 from .mapping import SPELLINGS
 from .natural_call import FOREIGN, NaturalCall, NoNaturalCallError, build, source_of
 from .pairs import answer_of, compare, is_contract
-from .targeted_calls import fed, packet_of
+from .targeted_calls import example_calls, packet_of
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 HOW = ("foretold", "by condition", "by kind alone", "unexplained")
@@ -192,7 +192,7 @@ def feed(packet: str, group: list[Account], id: str) -> None:
     """Run the calls of examples until one shows a difference."""
     by_op = {a.op: a for a in group if any(d.id == id for d in listed_of(a.op))}
     for exact in (False, True):
-        for case in fed(list(by_op), id):
+        for case in example_calls(list(by_op), id):
             op = source_of(case.op)
             side = counterpart(op)
             if side and op in by_op:

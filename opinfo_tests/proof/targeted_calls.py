@@ -157,7 +157,7 @@ def packet_of(op: str) -> str:
     return op.partition(".")[0]
 
 
-def fed(ops: list[str], id: str) -> Iterator[Case]:
+def example_calls(ops: list[str], id: str) -> Iterator[Case]:
     """Yield calls of one packet's overloads that may show a difference: its example's, the catalogue's, then `MORE`."""
     packet = packet_of(ops[0])
     row = CATALOGUE[id]
@@ -179,17 +179,17 @@ def as_call_of(case: Case, op: str) -> Case | None:
         return None
     given = [*zip(declared, case.args, strict=False), *((names[k], v) for k, v in case.kwargs.items())]
     missing = {a.name for a in declared if not a.has_default} - {a.name for a, _ in given}
-    return None if missing or not all(suits(a.type, v) for a, v in given) else replace(case, op=op, digest="")
+    return None if missing or not all(fits_type(a.type, v) for a, v in given) else replace(case, op=op, digest="")
 
 
-def suits(kind: str, value: Any) -> bool:
+def fits_type(kind: str, value: Any) -> bool:
     """Return whether a value fits a schema's type."""
     if value is None:
         return kind.endswith("?")
     kind = kind.removesuffix("?")
     if isinstance(value, list):
         inner = kind.partition("[")[0]
-        return "[" in kind and all(suits(inner, v) for v in value)
+        return "[" in kind and all(fits_type(inner, v) for v in value)
     if isinstance(value, (Array, Named)):
         return kind == ("Tensor" if isinstance(value, Array) else "ScalarType")
     plain = {
