@@ -1,4 +1,4 @@
-"""Amendments for counting and lookup: unique, searchsorted, histograms, quantiles, the trapezoidal rule."""
+"""Amendments for counting and searching: unique, searchsorted, histograms, quantiles, the trapezoidal rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def treat_nans_as_distinct(call: NaturalCall) -> Any:
 
 @expects("unique-nan", "value", "shape")
 def has_nan_slices(call: NaturalCall) -> Any:
-    """No comparison with nan holds, so sorting by comparisons leaves such slices in its own order."""
+    """Return whether a slice contains nan: torch sorts slices by comparisons, which are all false with nan."""
     return "dim" in call.given and np.isnan(call.first).any()
 
 
@@ -41,11 +41,11 @@ def return_inverse_and_counts(call: NaturalCall) -> Any:
     return True
 
 
-# ---------------------------------------------------------------- places among sorted elements
+# ---------------------------------------------------------------- positions among sorted elements
 
 
 def bisect_by_comparison(edges: np.ndarray, value: Any, after: bool) -> int:
-    """Bisect by comparisons alone, none of which holds with nan."""
+    """Return the position of a value by bisection; comparisons with nan are all false."""
     low, high = 0, len(edges)
     while low < high:
         middle = (low + high) // 2
@@ -57,7 +57,7 @@ def bisect_by_comparison(edges: np.ndarray, value: Any, after: bool) -> int:
 
 
 def search_rows(edges: np.ndarray, values: Any, after: bool) -> np.ndarray:
-    """Return each value's place among the edges, or among its own row of edges."""
+    """Return each value's position among the edges, or, if edges are a batch, among the edges of its row."""
     values, out = np.asarray(values), np.zeros(np.shape(values), np.int64)
     rows = np.broadcast_to(edges, (*values.shape[:-1], edges.shape[-1])) if edges.ndim > 1 else None
     for i in np.ndindex(*values.shape):
@@ -66,7 +66,7 @@ def search_rows(edges: np.ndarray, values: Any, after: bool) -> np.ndarray:
 
 
 def edges_and_values(call: NaturalCall) -> tuple[np.ndarray, Any, bool]:
-    """Return the sorted edges, the values, and whether a value goes after equal edges."""
+    """Return the sorted edges, the values, and whether a value equal to an edge belongs after it."""
     full = call.full()
     edges = full["boundaries" if "boundaries" in full else "sorted_sequence"]
     if full.get("sorter") is not None:
@@ -97,7 +97,10 @@ def search_each_row(call: NaturalCall) -> Any:
 
 @amends("row-indices-walked", stage=2)
 def compress_row_indices(call: NaturalCall) -> Any:
-    """The entries up to each new highest index hold how many indices came before it."""
+    """Walk through the row indices in order, as torch does.
+
+    The entries up to each new highest index get the number of indices before it.
+    """
     rows, size = np.ravel(call.given["self"]), call.given["size"]
 
     def walked(*_: Any) -> Any:
@@ -201,7 +204,7 @@ def has_negative_zero(call: NaturalCall) -> Any:
 
 @amends("zero-dim-axis", stage=1)
 def treat_number_as_vector(call: NaturalCall) -> Any:
-    """Treat a number as a vector of one element; the result has the shape of ``q``."""
+    """Treat a number as a vector of one element; give the result the shape of ``q``."""
     x, shape = call.first, np.shape(call.given["q"])
     if x.ndim:
         return False
@@ -215,7 +218,7 @@ def treat_number_as_vector(call: NaturalCall) -> Any:
 
 @amends("int-to-default-float", stage=5)
 def cast_integer_area_to_float32(call: NaturalCall) -> Any:
-    """The sum is of integers; its half is float32."""
+    """Return float32, although the sum before the multiplication by a half is of integers."""
     if call.f is not np.trapezoid or any(x.dtype.kind == "f" for x in call.arrays()):
         return False
     call.after.append(lambda out: np.asarray(out).astype(np.float32))

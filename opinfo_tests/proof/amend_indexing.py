@@ -1,4 +1,4 @@
-"""Amendments for the chapter of indices: gathering, scattering, masks."""
+"""Amendments for the catalogue's chapter of indexing: gathering, scattering, masks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refuse_negative_index(call: NaturalCall) -> Any:
 
 @amends("gather-crops", stage=2)
 def index_part_of_tensor(call: NaturalCall) -> Any:
-    """The index may be smaller than the tensor and the source; 0-d arrays count as 1-d."""
+    """Accept an index that is smaller than the tensor and the source; treat 0-d arrays as 1-d."""
     adds = call.f == np.add.at
 
     def gathered(x: Any, index: Any, dim: int) -> Any:

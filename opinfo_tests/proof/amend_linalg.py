@@ -1,4 +1,4 @@
-"""Amendments for linear algebra: factors, tolerances, norms."""
+"""Amendments for linear algebra: factors, tolerances, norms, Fourier transforms."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def return_v_not_transposed(call: NaturalCall) -> Any:
 
 @amends("svd-without-vectors", stage=3)
 def return_placeholder_vectors(call: NaturalCall) -> Any:
-    """Empty arrays, or zero matrices for `svd`."""
+    """Return empty arrays in place of the vectors, or zero matrices for `svd`."""
     full, x = call.full(), call.first
     if full["compute_uv"]:
         return False
@@ -78,7 +78,7 @@ def refuse_vectors(call: NaturalCall) -> Any:
 
 @amends("tolerance-tensors", stage=3)
 def apply_tolerance_per_matrix(call: NaturalCall) -> Any:
-    """Apply real tolerances, which broadcast with the batch."""
+    """Apply a tolerance for each matrix of the batch; tolerances must be real."""
     x, cut = call.first, call.given["rcond"]
     if cut.dtype.kind == "c":
         return refuse(call)
@@ -147,7 +147,7 @@ def build_matrix_of_each_row(call: NaturalCall) -> Any:
 
 
 def residual_sums(call: NaturalCall, x: np.ndarray) -> np.ndarray:
-    """Return the residual sums of squares of solutions."""
+    """Return the residual sums of squares of least-squares solutions."""
     a, b = call.given["self"], call.given["b"]
     vectors = b.ndim == a.ndim - 1 and a.shape[:-1] == b.shape
     left = (b[..., None] - a @ x[..., None]) if vectors else b - a @ x
@@ -156,7 +156,7 @@ def residual_sums(call: NaturalCall, x: np.ndarray) -> np.ndarray:
 
 @amends("lstsq-results", stage=4)
 def return_results_of_driver(call: NaturalCall) -> Any:
-    """Residuals of every driver but gelsy, ranks of every one but gels, singular values of gelsd and gelss."""
+    """Return residuals except for gelsy, ranks except for gels, and singular values only for gelsd and gelss."""
     real, driver = call.first.real.dtype, call.given.get("driver", "gelsy")
     m, n = call.first.shape[-2:]
 
@@ -181,7 +181,10 @@ def use_epsilon_of_dtype(call: NaturalCall) -> Any:
 
 @amends("slogdet-sign-of-zero", stage=5)
 def keep_sign_of_zero_determinant(call: NaturalCall) -> Any:
-    """The product of the diagonal's signs and the sign of the row exchanges: 0 times -1 is -0."""
+    """Compute the sign as torch does, as the product of the diagonal's signs and the sign of the row exchanges.
+
+    A zero sign then keeps its own sign: 0 times -1 is -0.
+    """
     lu, pivots = scipy.linalg.lu_factor(call.first, check_finite=False)
     exchanges = int((pivots != np.arange(len(pivots))).sum())
     sign = np.prod(np.sign(np.diag(lu))) * lu.dtype.type((-1) ** exchanges)
@@ -224,7 +227,7 @@ def solve_each_matrix(call: NaturalCall) -> Any:
 
 @expects("lstsq-drivers", "value", "shape")
 def has_driver_dependent_rank(call: NaturalCall) -> Any:
-    """Rank-deficient matrices, which gels takes as regular, and an ``rcond`` outside the ratios of singular values."""
+    """Return whether the result depends on the driver: gels assumes full rank, and ``rcond`` may be out of (0, 1)."""
     limit, sizes = call.given.get("rcond", 0.5), call.first.shape[-2:]
     deficient = (np.linalg.matrix_rank(call.first) < min(sizes)).any()
     return not 0 < limit < 1 or (call.given.get("driver") == "gels" and deficient)
@@ -240,7 +243,7 @@ def refuse_empty_input(call: NaturalCall) -> Any:
 
 @amends("fft-normalization", stage=2)
 def map_normalization(call: NaturalCall) -> Any:
-    """Any normalization but 0 and 1 means 1 / n, and inverse transforms mirror NumPy's modes."""
+    """Treat any normalization other than 0 and 1 as 1 / n; swap NumPy's modes for inverse transforms."""
     asked = call.given["normalization"]
     scale = asked if asked in (0, 1) else 2
     call.given["normalization"] = scale if call.given.get("forward", "onesided" in call.given) else 2 - scale

@@ -1,4 +1,4 @@
-"""Amendments for the chapters of memory, of shapes and of indexing."""
+"""Amendments for the catalogue's chapters of memory, shapes and indexing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def refuse_overlapping_target(call: NaturalCall) -> Any:
 
 
 def overlapping_arrays(call: NaturalCall) -> list[np.ndarray]:
-    """Return the arrays that overlap the written one and are not the same view of it."""
+    """Return the arrays that share memory with the written array without being the same view."""
     out = call.first if schemas()[call.op].mutates and "out" not in call.given else None
     place = lambda x: (x.__array_interface__["data"], x.shape, x.strides)
     others = [x for x in call.given.values() if isinstance(x, np.ndarray) and x is not out]
@@ -93,7 +93,7 @@ def written(out: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 @amends("conj-of-real", "positive-is-self", stage=3)
 def return_input(call: NaturalCall) -> Any:
-    """Return the array itself, but for conj of complex numbers, where torch marks the view."""
+    """Return the input itself; for conj of complex numbers, torch returns a view with the conjugate bit."""
     x = call.first
     if x.dtype.kind == "c" and call.f is np.conjugate:
         return False
@@ -172,7 +172,10 @@ def allow_unsafe_casts(call: NaturalCall) -> Any:
 
 @amends("view-dtype-alignment", stage=0)
 def refuse_unaligned_views(call: NaturalCall) -> Any:
-    """The last stride must be 1; the other strides and the offset must be multiples of the larger element."""
+    """Refuse a view in another dtype whose memory is not aligned.
+
+    The last stride must be 1, and the other strides and the offset must be multiples of the larger element size.
+    """
     x = call.first
     size = 2 * x.itemsize if "complex" in call.op else np.dtype(call.given["dtype"]).itemsize
     places = [*x.strides[:-1], x.ctypes.data - memory_of(call).ctypes.data]
@@ -196,7 +199,7 @@ def saturate_float8(call: NaturalCall) -> Any:
 
 @amends("memory-format-fits", stage=0)
 def refuse_misfitting_format(call: NaturalCall) -> Any:
-    """Channels formats need their number of dimensions, and preserve_format needs a tensor to preserve it from."""
+    """Refuse channels_last formats for other ranks, and preserve_format without a tensor to take it from."""
     named = call.given.get("memory_format", "")
     sized = "size" in call.given or not call.arrays()
     ndim = len(call.given.get("size", ())) if sized else call.given.get("the_template", call.first).ndim
@@ -238,7 +241,7 @@ def convert_strides_to_bytes(call: NaturalCall) -> Any:
 
 
 def memory_of(call: NaturalCall) -> np.ndarray:
-    """Return the memory in which the first array of a call lies, as flat bytes."""
+    """Return the memory that contains the first array of a call, as flat bytes."""
     x = call.first
     memory = next(b for b in call.buffers if np.shares_memory(b, x)) if x.size else x
     return memory.reshape(-1).view(np.uint8)
@@ -250,7 +253,8 @@ def view_from_start_of_memory(call: NaturalCall) -> Any:
     if offset is None:
         if "scatter" not in call.op:
             return False
-        offset = (call.first.ctypes.data - memory.ctypes.data) // dtype.itemsize  # torch's copy has the gaps too
+        # torch copies the memory between elements, too
+        offset = (call.first.ctypes.data - memory.ctypes.data) // dtype.itemsize
 
     def on_memory(_: Any, size: Any, stride: Any) -> Any:
         return np.ndarray(size, dtype, memory, offset * dtype.itemsize, stride)

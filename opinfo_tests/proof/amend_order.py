@@ -1,4 +1,4 @@
-"""Amendments for sorting and selection: values with their indices."""
+"""Amendments for sorting and selection, which in torch also return indices."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .natural_call import NaturalCall
 
 
 def same(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return where two arrays are equal; nan equals nan."""
+    """Return a mask of equal elements; nan equals nan."""
     return (x == y) | ((x != x) & (y != y))
 
 
 @amends("max-with-indices", stage=5)
 def return_values_and_indices(call: NaturalCall) -> Any:
-    """Return the values, and the index of the first of each."""
+    """Return the values, and for each the index of its first occurrence."""
     dim, keep, x = call.full().get("dim"), call.full().get("keepdim", False), call.first
     if not isinstance(dim, int):
         return False
@@ -46,7 +46,10 @@ def return_running_indices(call: NaturalCall) -> Any:
 
 
 def order_of(x: np.ndarray, axis: int, descending: bool, keeps: bool) -> np.ndarray:
-    """Return a stable order; a descending one ``keeps`` the order of equal elements, or reverses the ascending one."""
+    """Return the indices of a stable sort.
+
+    A descending sort keeps the order of equal elements if ``keeps`` is true, else it is the reversed ascending sort.
+    """
     if descending and keeps:
         return x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis=axis, stable=True), axis)
     order = np.argsort(x, axis=axis, stable=True)

@@ -11,7 +11,7 @@ from .natural_call import NaturalCall
 
 
 def refuses_ranks(id: str, *ranks: tuple[int, ...]) -> None:
-    """Register a difference by which torch refuses operands whose ranks are not among ``ranks``."""
+    """Register a refusal for a difference: torch raises an error unless the operands' ranks are one of ``ranks``."""
 
     def amendment(call: NaturalCall) -> Any:
         return refuse(call) if tuple(x.ndim for x in call.arrays()) not in ranks else False
@@ -25,7 +25,7 @@ refuses_ranks("cross-broadcast", *((n, n) for n in range(9)))
 
 @amends("matrix-only", stage=0)
 def refuse_other_ranks(call: NaturalCall) -> Any:
-    """Two matrices, batches of them for bmm, a matrix and a vector for mv, one matrix for trace."""
+    """Refuse all but two matrices (bmm: two batches, mv: a matrix and a vector, trace: one matrix)."""
     name = call.op.rpartition("::")[2].partition(".")[0]
     wanted = {"bmm": (3, 3), "mv": (2, 1), "trace": (2,)}.get(name, (2, 2))
     return refuse(call) if tuple(x.ndim for x in call.arrays()) != wanted else False
@@ -59,7 +59,7 @@ def use_dtype_of_second(call: NaturalCall) -> Any:
 
 @amends("tensordot-broadcasts", stage=1)
 def broadcast_size_1(call: NaturalCall) -> Any:
-    """Where one operand has size 1 along a dimension, the other is summed over its own."""
+    """Broadcast contracted dimensions: where one operand has size 1, sum the other over its dimension."""
     x, y = call.given["self"], call.given["other"]
     pairs = list(zip(call.given["dims_self"], call.given["dims_other"], strict=True))
     if all(x.shape[i] == y.shape[j] for i, j in pairs):
@@ -120,7 +120,7 @@ def compute_in_int32(call: NaturalCall) -> Any:
 
 @amends("correlation", stage=2)
 def correlate_without_flip(call: NaturalCall) -> Any:
-    """np.convolve flips the kernel, np.correlate conjugates it."""
+    """Correlate without flipping the kernel, which np.convolve does, or conjugating it, which np.correlate does."""
     if call.f is np.correlate and call.first.dtype.kind != "c":
         return False
     call.f = lambda x, w, mode="valid": np.correlate(x, w.conj(), mode)
@@ -129,14 +129,17 @@ def correlate_without_flip(call: NaturalCall) -> Any:
 
 @amends("conv-layout", stage=3)
 def convolve_batches_and_channels(call: NaturalCall) -> Any:
-    """Sum over the channels of each batch item; "same" keeps the input's size, with more zeros at the end."""
+    """Convolve each batch item and sum over its channels.
+
+    "same" keeps the input's size; if the padding is uneven, the end gets the extra zero.
+    """
     x, w, f = call.given["input"], call.given["weight"], call.f
     if x.ndim not in (2, 3) or w.ndim != 3 or x.shape[-2] != w.shape[1]:
         return refuse(call)
     whole = w.shape[-1] - 1 if call.given.get("padding") == "same" else 0
 
     def convolved(*_: Any) -> Any:
-        x, w = call.given["input"], call.given["weight"]  # later amendments may have cast them
+        x, w = call.given["input"], call.given["weight"]  # read again, because later amendments may have cast them
         wide = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(whole // 2, whole - whole // 2)])
         items = wide if x.ndim == 3 else wide[None]
         if wide.shape[-1] < w.shape[-1]:

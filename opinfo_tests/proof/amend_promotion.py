@@ -1,4 +1,4 @@
-"""Amendments for the catalogue's chapter of promotion: operands and results in torch's dtypes."""
+"""Amendments for the catalogue's chapter of promotion: operands and results get torch's dtypes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .explanations import amends, expects, refuse
 from .natural_call import NaturalCall
 from .torch_promotion import DEFAULT, KINDS, cast, category, promoted
 
-# The arguments whose dtypes decide the result's; others, such as the number alpha, do not.
+# Arguments whose dtypes determine the result's dtype; other arguments, such as alpha, do not.
 OPERANDS = ("self", "other", "exponent", "min", "max", "condition_self", "elements", "test_elements", "element", "test_element",
             "vec2", "y", "x", "a", "b", "tensors", "value", "values", "sorted_sequence", "boundaries")  # fmt: skip
 INTEGER = "bui"
 
 
 def operands(call: NaturalCall) -> dict[str, Any]:
-    """Return by name the arguments of a call whose dtypes decide, except lists."""
+    """Return by name the arguments of a call that take part in promotion, except lists."""
     return {
         n: call.given[n]
         for n in OPERANDS
@@ -35,7 +35,7 @@ def all_operands(call: NaturalCall) -> list[Any]:
 
 
 def promote(call: NaturalCall, dtype: np.dtype | None = None) -> Any:
-    """Convert all operands to the promoted dtype; return False if nothing changes."""
+    """Convert all operands to the promoted dtype; return False if that changes nothing."""
     dtype = dtype or promoted(all_operands(call))
     same = all(isinstance(x, np.ndarray) and x.dtype == dtype for x in all_operands(call))
     if same and not isinstance(call.given.get("alpha"), int):
@@ -49,7 +49,7 @@ def promote(call: NaturalCall, dtype: np.dtype | None = None) -> Any:
 
 
 def operands_by_tier(call: NaturalCall) -> tuple[list[np.ndarray], list[np.ndarray], list[Any]]:
-    """Return the operands with dimensions, those without, and the numbers."""
+    """Return the operands of each promotion tier: arrays with dimensions, 0-d arrays, and numbers."""
     found = all_operands(call)
     arrays = [x for x in found if isinstance(x, np.ndarray)]
     return (
@@ -116,7 +116,7 @@ def wrap_fill_value(call: NaturalCall) -> Any:
 
 @amends("number-wraps", stage=3)
 def wrap_range(call: NaturalCall) -> Any:
-    """prims.iota counts in int64."""
+    """Compute prims.iota in int64."""
     dtype = call.given["dtype"]
     if not call.op.endswith("iota"):
         return False
@@ -170,7 +170,7 @@ def refuse_mixed_unsigned_dtypes(call: NaturalCall) -> Any:
 
 @amends("unsigned-promotion", stage=0)
 def refuse_uint64_numbers(call: NaturalCall) -> Any:
-    """A number that fits only uint64 counts as uint64 beside arrays of a lower category."""
+    """Refuse a number that only uint64 can hold, if all arrays are of bool."""
     found = all_operands(call)
     numbers = [x for x in found if isinstance(x, int) and not isinstance(x, bool) and x >= 2**63]
     lower = all(category(x) == 0 for x in found if isinstance(x, np.ndarray))
@@ -187,7 +187,7 @@ def compute_integers_in_float32(call: NaturalCall) -> Any:
 
 @expects("int-to-default-float", "not finite")
 def overflows_with_exp(call: NaturalCall) -> Any:
-    """torch's vectorized float32 cosh and sinh are infinite wherever exp is."""
+    """Return whether cosh or sinh overflows: torch's vectorized float32 versions are infinite wherever exp is."""
     return call.f in (np.cosh, np.sinh) and bool((np.abs(call.first.astype(np.float64)) > 88.72).any())
 
 
@@ -207,7 +207,7 @@ def truncate_quotient(call: NaturalCall) -> Any:
 
 @amends("sum-dtype", stage=3)
 def sum_in_int64(call: NaturalCall) -> Any:
-    """Sums and products of bools and integers are int64."""
+    """Compute sums and products of bools and integers in int64."""
     if call.first.dtype.kind not in INTEGER or "dtype" in call.given:
         return False
     call.kwargs["dtype"] = np.int64
@@ -224,7 +224,7 @@ def return_uint8(call: NaturalCall) -> Any:
 
 @amends("scalar-tensor-is-float", stage=5)
 def return_float32(call: NaturalCall) -> Any:
-    """Any number without a given dtype becomes float32."""
+    """Return float32 for any number if no dtype is given."""
     if "dtype" in call.given:
         return False
     call.after.append(lambda out: out.astype(DEFAULT[2]))
@@ -233,7 +233,7 @@ def return_float32(call: NaturalCall) -> Any:
 
 @amends("default-dtype", stage=5)
 def use_default_dtype(call: NaturalCall) -> Any:
-    """Floats without a given dtype become float32."""
+    """Return float32 (complex64) for floats (complex numbers) if no dtype is given."""
     if "dtype" in call.given:
         return False
     call.after.append(lambda out: np.asarray(out).astype(DEFAULT[min(category(out), 3)]) if category(out) > 1 else out)
@@ -337,10 +337,10 @@ def refuse_overflowing_fill(call: NaturalCall) -> Any:
 
 
 def overflows(value: Any, dtype: np.dtype) -> bool:
-    """Return whether a number cannot be converted to a dtype."""
+    """Return whether a number cannot be converted to a dtype, which is an error in torch."""
     if isinstance(value, complex):
         return dtype.kind != "c" and (value.imag != 0 or overflows(value.real, dtype))
-    if dtype.kind in "iu":  # unsigned dtypes take negative numbers too, which wrap
+    if dtype.kind in "iu":  # unsigned dtypes also accept negative numbers, which wrap
         finite = value == value and abs(value) != float("inf")
         return not finite or not fits(abs(int(value)) if dtype.kind == "u" else int(value), dtype)
     return dtype.kind == "f" and abs(value) != float("inf") and abs(value) > float(np.finfo(dtype).max)

@@ -1,4 +1,4 @@
-"""Amendments for random numbers: dtypes, defaults, rows; and torch's streams, made from NumPy's generator."""
+"""Amendments for random numbers: dtypes, defaults, batches, and torch's numbers recomputed from NumPy's generator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .explanations import adds_if_omitted, amends, expects, refuse
 from .natural_call import NaturalCall
 from .torch_promotion import DEFAULT
 
-# ---------------------------------------------------------------- independent of the stream
+# ---------------------------------------------------------------- independent of the generated numbers
 
 
 @amends("random-dtype", stage=6)
@@ -22,7 +22,10 @@ def cast_to_tensor_dtype(call: NaturalCall) -> Any:
 
 @amends("random-complex", stage=3)
 def generate_both_parts(call: NaturalCall) -> Any:
-    """The parts of normal values share the variance; a real mean applies to both."""
+    """Generate both parts of complex numbers.
+
+    Normal parts have half the variance each; a real mean is added to both parts.
+    """
     f, dtype = call.f, call.given.get("dtype") or call.first.dtype
     if dtype.kind != "c":
         return False
@@ -92,7 +95,7 @@ def raise_zeros_to_1e_30(call: NaturalCall) -> Any:
 
 @amends("gamma-above-zero", stage=7)
 def clip_to_normal_numbers(call: NaturalCall) -> Any:
-    """Values are at least the least normal number, and dirichlet's shares are below 1."""
+    """Clip values to at least the smallest normal number, and for dirichlet to below 1."""
     info = np.finfo(call.first.dtype)
     top = 1 - info.epsneg if call.given["self"].ndim and "dirichlet" in call.op else info.max
     call.after.append(lambda out: np.clip(out, info.tiny, top))
@@ -100,7 +103,7 @@ def clip_to_normal_numbers(call: NaturalCall) -> Any:
 
 
 def are_parameters_degenerate(call: NaturalCall) -> Any:
-    """Whether the deviation is not positive, p is not between 0 and 1, or the bounds are reversed."""
+    """Return whether the deviation is not positive, p is not between 0 and 1, or the bounds are reversed."""
     full = call.full()
     tests = {
         np.random.standard_cauchy: lambda: not full["sigma"] > 0,
@@ -143,7 +146,7 @@ adds_if_omitted("multinomial-replacement", "replacement", replace=False, stage=2
 
 @amends("multinomial-zero-weights", stage=1)
 def append_unweighted_elements(call: NaturalCall) -> Any:
-    """Elements without a weight come after all others, in random order."""
+    """Append elements without a weight after all others, in random order."""
     f = call.f
     weighted = np.count_nonzero(np.atleast_2d(call.first), axis=-1)
     if call.given.get("replacement") or not ((weighted > 0) & (weighted < call.given["num_samples"])).any():
@@ -171,22 +174,22 @@ def sample_from_each_row(call: NaturalCall) -> Any:
     return True
 
 
-# ---------------------------------------------------------------- the streams
+# ---------------------------------------------------------------- torch's random numbers, bit for bit
 
 
 @expects("random-stream", "stream")
 def cannot_be_recomputed(call: NaturalCall) -> Any:
-    """Functions and dtypes whose stream no amendment computes."""
+    """Return whether NumPy cannot recompute torch's random numbers: all but rand and randn in float32 and float64."""
     return call.f not in (np.random.rand, np.random.randn) or requested_dtype(call) not in (np.float32, np.float64)
 
 
 def words_32bit(call: NaturalCall, n: int) -> np.ndarray:
-    """Return words of 32 bits of the Mersenne Twister with torch's seed."""
+    """Return 32-bit words of the Mersenne Twister seeded like torch's."""
     return np.random.RandomState(call.seed).randint(0, 2**32, n, np.uint32)
 
 
 def words_64bit(call: NaturalCall, n: int) -> np.ndarray:
-    """Return words of 64 bits, the high half first."""
+    """Return 64-bit words of the Mersenne Twister; the first 32-bit word is the high half."""
     both = words_32bit(call, 2 * n).astype(np.uint64)
     return both[::2] << np.uint64(32) | both[1::2]
 
@@ -205,7 +208,7 @@ def requested_dtype(call: NaturalCall) -> np.dtype:
 
 @amends("random-stream", stage=4)
 def use_low_24_bits(call: NaturalCall) -> Any:
-    """A uniform float32 is the low 24 bits of a word."""
+    """Make a uniform float32 from the low 24 bits of a word."""
     if call.f is not np.random.rand or requested_dtype(call) != np.float32:
         return False
     call.f = lambda *size: uniform_float32(call, int(np.prod(size))).reshape(size).astype(np.float64)
@@ -222,7 +225,10 @@ def use_high_word_first(call: NaturalCall) -> Any:
 
 @amends("randn-box-muller", stage=4)
 def apply_box_muller(call: NaturalCall) -> Any:
-    """Below 16 values each pair comes from two doubles; otherwise each block of 16 pairs its two halves."""
+    """Transform uniform numbers to normal ones by Box-Muller, paired as in torch.
+
+    For less than 16 values each pair comes from two consecutive numbers, else from the two halves of a block of 16.
+    """
     dtype = requested_dtype(call)
     if dtype not in (np.float32, np.float64):
         return False
@@ -241,7 +247,8 @@ def apply_box_muller(call: NaturalCall) -> Any:
         n, draw = int(np.prod(size)), uniform_float32 if dtype == np.float32 else uniform_float64
         if n < 16:
             return few(n).reshape(size)
-        u = draw(call, n if n % 16 == 0 else n + 16)  # an incomplete last block is drawn again
+        # the last 16 values are generated again if they are not a whole block
+        u = draw(call, n if n % 16 == 0 else n + 16)
         values = np.empty(n)
         values[: n - n % 16] = blocks(u[: n - n % 16])
         values[n - 16 :] = blocks(u[-16:])
@@ -253,7 +260,7 @@ def apply_box_muller(call: NaturalCall) -> Any:
 
 @amends("randint-modulo", stage=2)
 def take_words_modulo_range(call: NaturalCall) -> Any:
-    """If high - 1 rounds up to high in a float dtype, the bound is the next float below."""
+    """Take words modulo the range; if high - 1 rounds to high in a float dtype, high becomes the next smaller float."""
     full, dtype = call.full(), call.given.get("dtype", np.dtype(np.int64))
     low, high, size = full.get("low", 0), full["high"], full["size"]
     if dtype.kind == "f" and float(dtype.type(high - 1)) >= high:

@@ -1,4 +1,4 @@
-"""Amendments for arrays made from numbers: ranges, windows and frequencies."""
+"""Amendments for arrays that are made from numbers: ranges, windows and frequencies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .natural_call import NaturalCall
 
 
 def dtype_of(call: NaturalCall) -> np.dtype:
-    """Return the given dtype, else int64 if all numbers are integers, else float32."""
+    """Return the given dtype; if there is none, int64 if all numbers are integers, else float32."""
     numbers = [call.given[n] for n in ("start", "end", "step") if n in call.given]
     whole = not any(isinstance(n, (float, complex)) for n in numbers)
     return call.given.get("dtype") or np.dtype(np.int64 if whole else np.float32)
@@ -22,7 +22,7 @@ def dtype_of(call: NaturalCall) -> np.dtype:
 
 @amends("arange-truncates", stage=2)
 def truncate_arguments(call: NaturalCall) -> Any:
-    """Truncate the arguments, and count in int64."""
+    """Truncate the arguments to integers, and compute in int64."""
     dtype = call.given.get("dtype")
     if dtype is None or dtype.kind not in "iu":
         return False
@@ -61,7 +61,7 @@ def convert_ends_to_numbers(call: NaturalCall) -> Any:
 
 @amends("linspace-truncates", stage=2)
 def truncate_ends_and_points(call: NaturalCall) -> Any:
-    """Truncate the ends, then the points between them."""
+    """Truncate the ends to integers, and later the points between them."""
     dtype = call.given.get("dtype")
     if dtype is None or dtype.kind not in "biu":
         return False
@@ -163,7 +163,7 @@ def divide_by_zero_spacing(call: NaturalCall) -> Any:
 
 @amends("irfft-minus-1", stage=2)
 def use_default_length(call: NaturalCall) -> Any:
-    """A last size of -1 means the default length of the signal, 2 (n - 1)."""
+    """Treat a last size of -1 as the default length of the signal, 2 (n - 1)."""
     size, x = call.given["s"], call.arrays()[0]
     axes = call.given.get("dim", tuple(range(-len(size), 0)))
     if size[-1] != -1:

@@ -1,4 +1,4 @@
-"""Amendments for the catalogue's chapter of refusals: which calls torch refuses."""
+"""Amendments for the catalogue's chapter of refusals: calls for which torch raises an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .torch_promotion import KINDS, category, promoted
 
 
 def refuses(id: str, when: Callable[[NaturalCall], Any]) -> None:
-    """Register a difference by which torch refuses the calls that ``when`` selects."""
+    """Register a refusal for a difference: torch raises an error for the calls for which ``when`` is true."""
 
     def amendment(call: NaturalCall) -> Any:
         return refuse(call) if when(call) else False
@@ -25,20 +25,20 @@ def refuses(id: str, when: Callable[[NaturalCall], Any]) -> None:
 
 
 def dims_of(call: NaturalCall) -> int:
-    """Return the number of dimensions that a gradient is taken along."""
+    """Return the number of dimensions along which `gradient` differentiates."""
     dim = call.given.get("dim")
     return call.first.ndim if dim is None else len(dim) if isinstance(dim, tuple) else 1
 
 
 def takes_bool(call: NaturalCall) -> bool:
-    """Whether a condition is bool; where also takes uint8, masks do not."""
+    """Return whether the condition's dtype is accepted: bool, and for where also uint8."""
     if "mask" in call.given:
         return call.given["mask"].dtype == np.bool_
     return call.given["condition"].dtype in (np.bool_, np.uint8)
 
 
 def needs_a_copy(call: NaturalCall) -> bool:
-    """Whether the result's shape needs a copy of the first array, or isin needs one to flatten either."""
+    """Return whether reshaping the first array needs a copy, or for isin flattening either array."""
     flat = "isin" in call.op
     arrays = [x for x in (call.arrays() if flat else [call.first]) if x.size]
     return any(not np.shares_memory(x.reshape(-1 if flat else call().shape), x) for x in arrays)
@@ -57,7 +57,7 @@ def dtypes(call: NaturalCall) -> set[np.dtype]:
 
 
 def to_dtype(call: NaturalCall) -> bool:
-    """Whether ``dtype=`` converts integers to floats before torch checks them."""
+    """Return whether ``dtype=`` converts the input to floats before torch checks it."""
     dtype = call.given.get("dtype")
     return dtype is not None and dtype.kind in "fc"
 
@@ -157,7 +157,7 @@ def letters(dtype: np.dtype) -> set[str]:
 
 
 def lacks_kernel(call: NaturalCall) -> bool:
-    """Return whether an operator has no kernel for the dtype that it would compute in."""
+    """Return whether an operator has no kernel for the dtype in which it would compute."""
     name = call.op.rpartition("::")[2]
     wanted = set(LACKS.get(name, LACKS.get(name.partition(".")[0], "")))
     operands = all_operands(call) or call.arrays()

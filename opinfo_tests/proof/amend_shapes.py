@@ -1,4 +1,4 @@
-"""Amendments for the chapter of shapes."""
+"""Amendments for the catalogue's chapter of shapes."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def refuse_dim_of_number(call: NaturalCall) -> Any:
 
 
 def pads_of(call: NaturalCall) -> tuple[str, list[tuple[int, int]]]:
-    """Return the name of the pads' argument, and the pads in pairs, last dimension first."""
+    """Return the name of the argument with the pads, and the pads as pairs, the last dimension first."""
     name = "pad" if "pad" in call.given else "padding"
     pad = call.given[name]
     return name, list(zip(pad[::2], pad[1::2]))
@@ -301,7 +301,7 @@ def return_blocks_as_columns(call: NaturalCall) -> Any:
 
 @amends("segments-by-length", stage=3)
 def reduce_segments(call: NaturalCall) -> Any:
-    """Reduce segments given by lengths or offsets; an empty one gives the identity, and nan for the mean."""
+    """Reduce segments given by lengths or offsets; an empty segment gives the identity, or nan for the mean."""
     full, data = call.full(), call.given["data"]
     lengths, axis = full["lengths"], full["axis"]
     if lengths is None:

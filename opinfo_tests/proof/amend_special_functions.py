@@ -1,4 +1,4 @@
-"""Amendments for the chapter of special functions."""
+"""Amendments for the catalogue's chapter of special functions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def return_infinity_at_both_ends(call: NaturalCall) -> Any:
 
 @amends("zeta-of-infinity", stage=5)
 def fix_zeta_at_infinity(call: NaturalCall) -> Any:
-    """The zeta of +inf is nan; -inf is a pole, as is every integer below 1. polygamma is the zeta of its order + 1."""
+    """Return nan for zeta at +inf, and infinity at -inf, which is a pole for torch.
+
+    polygamma of order n is computed by zeta of n + 1.
+    """
     x, q = (call.given[k] for k in (("self", "other") if "other" in call.given else ("n", "self")))
     if "n" in call.given and x < 2:
         return False
@@ -62,9 +65,9 @@ def may_round_differently(call: NaturalCall) -> Any:
 
 @amends("scipy-in-double", stage=5)
 def keep_promoted_dtype(call: NaturalCall) -> Any:
-    """Convert Python numbers to the promoted dtype if it is float or complex, and the result back to it.
+    """Convert Python numbers to the promoted dtype if that is float or complex, and the result, too.
 
-    The numbers may become infinite.
+    A number that is too large for the dtype becomes infinite.
     """
     dtype = promoted(all_operands(call))
     if dtype.kind in "fc":

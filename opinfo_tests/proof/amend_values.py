@@ -1,4 +1,4 @@
-"""Amendments for the chapters of values and of reductions."""
+"""Amendments for the catalogue's chapters of values and of reductions."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def accumulate_in_double(call: NaturalCall) -> Any:
 
 @expects("cascade-sum", "rounding", "zero sign")
 def is_long_float_sum(call: NaturalCall) -> Any:
-    """Rounding alone: the exact result is computed in double precision."""
+    """Return whether sums may differ in rounding: torch adds many floats in another order than NumPy."""
     return call.first.dtype.kind in "fc" and call.first.size > 8
 
 
@@ -180,7 +180,7 @@ def is_float_division(call: NaturalCall) -> Any:
 
 @amends("gcd-of-smallest", stage=4)
 def compute_wrapping_gcd(call: NaturalCall) -> Any:
-    """Euclid's steps with the remainders of C."""
+    """Compute the gcd by Euclid's algorithm with C's remainder, whose absolute values wrap."""
     dtype = promoted(all_operands(call))
     divisor = np.vectorize(lambda a, b: wrapping_gcd(dtype.type(a), dtype.type(b)), otypes=[dtype])
 
@@ -346,7 +346,7 @@ def return_inf_nan_for_complex_zero(call: NaturalCall) -> Any:
 
 @expects("derivatives-in-integers", "value")
 def can_overflow(call: NaturalCall) -> Any:
-    """The span of the values overflows, or with ``edge_order=2`` twice a value, which is computed first."""
+    """Return whether the span of the values, or with ``edge_order=2`` twice a value, overflows."""
     x = call.first
     far = [
         int(x.max()) - int(x.min()),
