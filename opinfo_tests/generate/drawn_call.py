@@ -160,8 +160,8 @@ class DrawnCall:
     def shape_of(self, text: str) -> tuple[int, ...]:
         """Return the shape for a specification, whose entries are separated by blanks.
 
-        An entry is a letter (a named size), a number, an expression, ``*`` for batch dimensions, or has ``~`` in front
-        if its size may be 1 for broadcasting.
+        An entry is a letter (a named size), a number, an expression, ``*`` for batch dimensions, or ``...`` for the
+        first array's shape. ``n?`` may be absent, and ``~n`` may be 1 for broadcasting.
         """
         if text == "any":
             return self.any_shape()
