@@ -36,7 +36,7 @@ SIZES = {
     "16M": (4096, 4096),
 }
 
-SETTLE = 0.035  # seconds until the other library's idle threads, which first wait for work by spinning, sleep
+SETTLE = 0.035  # seconds until the other library's idle threads stop spinning and sleep
 
 
 def calls_of(shape: tuple[int, int]) -> dict[str, dict[str, tuple[Callable, Callable, Callable]]]:

@@ -191,8 +191,8 @@ def on_the_server(rounds: int, side: int = 8, batches: int = 10, goal: str = "3 
     Results are kept until their batch is over.
     """
     gc.collect()
-    # as the process of a session does, so that the garbage collector ignores torch's objects, which a server does not
-    # have
+    # A session's process does the same. Also, the garbage collector then ignores torch's objects, which a server does
+    # not have.
     gc.freeze()
     local, costs = Local(side=side), []
 

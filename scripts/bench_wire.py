@@ -48,7 +48,7 @@ nothing.schema = load()[NAME]
 
 
 def bare_tls(cert: str, key: str) -> None:
-    """Serve a plain TLS stream: read messages, which follow their lengths, and answer each."""
+    """Serve a plain TLS stream: read messages that are preceded by their lengths, and answer each."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(cert, key)
 

@@ -49,7 +49,7 @@ WAYS = ("device", "training", "compile", "load")
 
 
 class NotTorchError(Exception):
-    """Raised if torch itself cannot do it."""
+    """Raised if torch itself fails at the task that is compared."""
 
 
 def outputs(result: Any) -> list[np.ndarray]:
@@ -184,7 +184,7 @@ def run(name: str, way: str) -> dict[str, Any]:
 
 
 def apart(name: str, ways: list[str]) -> Iterator[dict[str, Any]]:
-    """Run an architecture with `run` in another process, which is killed after a time; yield the rows."""
+    """Run an architecture with `run` in another process and yield the rows; kill the process if it takes too long."""
     command = [sys.executable, __file__, "--ways", ",".join(ways), "--one", name]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     clock = threading.Timer(SECONDS, process.kill)

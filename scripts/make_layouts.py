@@ -72,7 +72,7 @@ def rows() -> list[str]:
 
 
 def is_told(schema: Schema) -> bool:
-    """Return whether an argument determines the layout of the result, which the kernel then implements."""
+    """Return whether an argument such as ``memory_format`` sets the result's layout; the kernel then implements it."""
     names = {a.name for a in schema.args}
     makes = not any(a.is_tensor for a in schema.args) or "size" in names
     return makes and not names.isdisjoint({"memory_format", "physical_layout", "stride"}) and "kernel_size" not in names
@@ -195,7 +195,7 @@ def fits(rule: named_rules.Rule, answer: Answer, place: int, where: int) -> bool
     leaf = lambda x: bare(x, case) if isinstance(x, Array) else x.name if isinstance(x, Named) else x
     try:
         return rule(shape, lambda i: map_tree(leaf, given.get(names[i])), where) == wanted
-    except (RuntimeError, ValueError, TypeError, IndexError):  # the rule is for other arguments
+    except (RuntimeError, ValueError, TypeError, IndexError):  # the rule does not fit these arguments
         return False
 
 

@@ -42,7 +42,7 @@ _float: TypeAlias = float
 _str: TypeAlias = str
 _list: TypeAlias = list
 '''
-GIVEN = {  # by the type in the schema
+GIVEN = {  # Python types of arguments, by the type in the schema
     "Tensor": "_Tensor", "Scalar": "_Scalar", "bool": "_bool", "int": "_int", "SymInt": "_int", "float": "_float",
     "str": "_str", "ScalarType": "_ScalarType",
 }  # fmt: skip

@@ -1,9 +1,9 @@
 """Measure the errors of float32 functions and write them to docs/ulps.tsv: ``python scripts/measure_ulps.py``.
 
-The function of NumPy or SciPy, that of torch, and torchnp's kernel get the same arguments: half of them are spread
-evenly over the function's domain, and half have evenly spread exponents. The reference is the function of NumPy or
-SciPy in double precision, whose own error is a millionth of a float32 ulp. Results that are not normal numbers are left
-out. The documentation plots the file. Other processors and versions give other figures.
+The functions of NumPy or SciPy, of torch, and torchnp's kernel get the same arguments: half of them are spread evenly
+over the function's domain, and half have evenly spread exponents. The reference is the function of NumPy or SciPy in
+double precision, whose own error is a millionth of a float32 ulp. Results that are not normal numbers are left out. The
+documentation plots the file. Other processors and versions give other figures.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ ALIKE = 3  # number of calls that differ only in sizes
 OF_ONE = 80  # number of calls of one overload
 LONGEST = 3000  # maximum number of characters of a line; optimizers have long lists
 SKIPPED = ("aten::empty", "aten::detach", "aten::_local_scalar_dense", "aten::random_", "aten::set_", "aten::_nested")
-# Operators with an argument that the forward operator computed from the others: a random one would make the result
-# overflow or cancel, or would be no valid workspace of oneDNN.
+# Operators with an argument that the forward operator computed from the others. With a random argument the result would
+# overflow or cancel, or the argument would be no valid workspace for oneDNN.
 TOGETHER = (
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
     "aten::mkldnn_rnn_layer",

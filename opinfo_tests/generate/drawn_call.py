@@ -259,7 +259,7 @@ class DrawnCall:
             return np.resize(np.array(flat, np.int64), shape).astype(dt)
         kind = spec.values if spec.values != "any" else self.row.values
         square = len(shape) > 1 and shape[-1] == shape[-2]
-        if kind in ("square", "spd") and not square:  # in a call with wrong arguments
+        if kind in ("square", "spd") and not square:  # only in calls with wrong arguments
             kind = "tame"
         if (
             kind == "distinct"
@@ -268,7 +268,7 @@ class DrawnCall:
         ):
             a = np.arange(n) - self.integer(0, 3)
             return (a * 0.5 if is_inexact(dt) else a).astype(np.float64).astype(dt).reshape(shape)
-        if kind == "square":  # well away from singular
+        if kind == "square":  # far from singular
             a = np.resize(np.array([self.choose(FLOATS[:9]) for _ in range(min(n, 5))] or [0.0]), shape)
             turned = 1j * np.roll(a, 1) if is_complex(dt) else 0
             return (a + turned + 4 * np.eye(shape[-1])).astype(dt)

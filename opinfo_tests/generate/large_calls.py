@@ -50,7 +50,7 @@ UNCHECKED = (
 # Operators whose results are defined only for sorted numbers, which new values are not.
 OF_ORDER = ("bucketize", "searchsorted")
 
-Resize = Callable[[int, int], int]  # from an axis and its size to the new size
+Resize = Callable[[int, int], int]  # gets an axis and its size, and returns its new size
 
 
 @cache
@@ -328,7 +328,7 @@ def well_conditioned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def laid_out_like(a: Array, values: np.ndarray) -> tuple[np.ndarray, Array]:
-    """Return new memory that holds values with the order and step of an array's elements, and the array for it."""
+    """Return memory that holds ``values`` in the same axis order and spacing as ``a``, and the new `Array`."""
     expanded = [n > 1 and s == 0 for n, s in zip(a.shape, a.strides, strict=True)]
     order = sorted(range(len(a.shape)), key=lambda i: -a.strides[i])
     size = DTYPES[a.dtype].itemsize

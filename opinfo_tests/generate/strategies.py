@@ -1,4 +1,4 @@
-"""Random calls of any overload, generated ("drawn") from its schema and judged like any sample.
+"""Random calls of any overload, generated ("drawn") from its schema and compared with torch as samples are.
 
 A seeded generator makes the random choices. hypothesis can draw the same calls and shrink them, but the harness does
 not use its engine, because that repeats and varies earlier calls: half of a hundred calls were repeats.
@@ -40,7 +40,7 @@ from .task import BROKEN, DRAWN, PLAIN, Task, number
 
 # Layouts of the first array of in-place calls, used in turn: unchanged, or a kind of `layout_variants`.
 TARGETS = ("", "first last", "first spread", "first expanded")
-# percentage of float arguments with a list of choices that get another value; `constraints.N` allows only its choices
+# Percentage of float arguments with a list of choices that get a value outside the list. `constraints.N` allows none.
 EDGE = 6
 
 
@@ -267,7 +267,7 @@ def drawn_families() -> dict[str, list[str]]:
 # if shapes are free, one call in this many is repeated with many elements, and another with a longer dimension
 MANY = 25
 SOME = range(5, 40)  # lengths of this dimension
-# number of calls with new option values that are repeated with many elements and a dtype that most kernels support
+# Number of calls with new option values that are repeated with many elements, in a dtype that most kernels support.
 OPTIONS = 24
 MANY_OF = ("float32", "float64")
 PLANTED = 10  # one call in this many is repeated with special values, and so are the calls with many elements

@@ -35,7 +35,7 @@ HALF = "bfloat16"
 
 
 class Noting(int):
-    """An integer that records the numbers it is compared with or divides, and None if other arithmetic uses it."""
+    """An integer that records the numbers that it is compared with or divides; it records None for other arithmetic."""
 
     note: Callable[[int | None], None]
 
@@ -103,7 +103,7 @@ def with_size(case: Case, size: int, new: int) -> Case | None:
 
 
 def reached(key: Key, limit: int, case: Case, size: int, table: Backend) -> list[Case]:
-    """Return calls around the smallest size for which a call compares at least ``limit`` with the constant."""
+    """Return calls of three consecutive sizes; the middle one is the smallest that compares at least ``limit``."""
 
     def compared(new: int) -> int | None:
         other = with_size(case, size, new) if new > 0 else None

@@ -39,19 +39,21 @@ class ToleranceRule:
     reason: str
     ulp: int = 0
     zero_sign: bool = True
-    double: float = 0.0  # rtol and atol in double precision, if torch's own error exceeds `CLOSE`
+    double: float = 0.0  # rtol and atol in double precision, used if torch's own error exceeds `CLOSE`
     compared: int = 99  # number of results whose values are compared
     # the order of additions is not fixed: a result passes if it is as near to the exact one as torch's
     sums: bool = True
-    # ill-conditioned: errors pass if changes in the last bits of the inputs cause as large ones
+    # Ill-conditioned operators: an error passes if rounding the inputs differently would cause an equally large one.
     conditioned: bool = False
-    # half-precision results are rounded once: if they differ from torch's, they must be as near to double precision
+    # Half-precision results are rounded once: one that differs from torch's must be as near to the double precision
+    # result.
     once: bool = False
-    # torch's vector code and its scalar code for the remainder round differently (signs of zeros too): both pass
+    # For the remainder torch's vector code and its scalar code round differently (and give other signs of zero): both
+    # pass.
     beside: bool = False
     half: int = 0  # float16 elements may be off by so many ulp, because torch rounds more than once
-    most: float = 0.0  # upper bound of the magnitude of real and imaginary part, even after rounding
-    # torch's half-precision results are not rounded exact results: results much nearer to double precision pass, too
+    most: float = 0.0  # largest magnitude that the real and imaginary parts may have, even after rounding
+    # torch's half-precision results are not the rounded exact results: a result that is much more accurate also passes.
     nearer: bool = False
 
 

@@ -321,7 +321,7 @@ def as_true(
 
 
 HALVES = frozenset({"float16", "bfloat16", "complex32", "bcomplex32"})
-NEARER = 8  # factor between the errors that a mere reordering of the same sums cannot explain
+NEARER = 8  # summing in another order cannot explain errors that differ by this factor
 VISIBLE = 4  # in ulp: if torch's error is larger, torch rounds intermediate results
 
 
@@ -379,7 +379,7 @@ def as_far(want: Any, got: Any, around: list[Any], rule: ToleranceRule) -> bool:
 
 
 def sign_lost(want: np.ndarray, got: np.ndarray, true: np.ndarray) -> bool:
-    """Return whether a zero's sign differs from torch's where torch's double precision zero confirms torch's."""
+    """Return whether a zero's sign differs from torch's, although torch's double precision result has the same sign."""
     for part in ("real", "imag") if is_complex(true.dtype) else ("real",):
         w, g, t = (getattr(widen(x), part) for x in (want, got, true))
         zero = (w == 0) & (g == 0) & (t == 0)

@@ -91,7 +91,7 @@ def check_all_values(case: Case, torch_says: Seen, mine: Seen, rule: ToleranceRu
 
 
 def check_results(case: Case, torch_says: Seen, mine: Seen, rule: ToleranceRule, scale: float) -> Verdict:
-    """Compare the results' values one by one; the verdict has the largest errors found."""
+    """Compare the results one by one; return a verdict with the largest errors found."""
     verdict = Verdict("pass")
     for i, (want, got) in enumerate(zip(torch_says.results[: rule.compared], mine.results, strict=False)):
         found = check_values(want, got, rule, scale, case)

@@ -141,10 +141,10 @@ class Coverage:
             self.calls[place].append((case, want))
 
     def search(self, place: Place, drawn: Callable[[str], Iterable[Held]]) -> None:
-        """Find calls that run a function, among random calls (``drawn``) of the overloads of its family.
+        """Search random calls (``drawn``) of the overloads of a function's family for calls that run it.
 
-        Code that runs at import, and a module's own statements, get the calls that run the module, or, if there are
-        none, those that run modules that import it.
+        Code that runs at import, and a module's own statements, get the calls that run the module. If there are none,
+        they get the calls that run the modules which import it.
         """
         module, function = place
         if not function or place in self.at_import:

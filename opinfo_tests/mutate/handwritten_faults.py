@@ -118,9 +118,9 @@ class Replaced(Mutant):
 
 
 def settled(wrong: Callable, right: Callable) -> Callable:
-    """Return a function whose values, dtypes, shapes and accepted calls are the wrong kernel's.
+    """Return a kernel with the wrong kernel's values, dtypes and shapes, and the original's memory layout.
 
-    If the wrong kernel raises an error, the original's result or error is used. The memory layout is the original's.
+    If the wrong kernel raises an error, the original's result or error is used.
     """
 
     def kernel(*args: Any, **kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ DATA = Path(__file__).parents[1] / "data" / "survivors.toml"
 
 @dataclass(frozen=True)
 class Survivor:
-    """One mutant that survived.
+    """A mutant that no call and no test caught.
 
     Attributes
     ----------

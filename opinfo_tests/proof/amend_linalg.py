@@ -227,7 +227,10 @@ def solve_each_matrix(call: NaturalCall) -> Any:
 
 @expects("lstsq-drivers", "value", "shape")
 def has_driver_dependent_rank(call: NaturalCall) -> Any:
-    """Return whether the result depends on the driver: gels assumes full rank, and ``rcond`` may be out of (0, 1)."""
+    """Return whether the result depends on the driver.
+
+    gels assumes full rank. Only gelsd replaces a ``rcond`` outside (0, 1) by machine epsilon.
+    """
     limit, sizes = call.given.get("rcond", 0.5), call.first.shape[-2:]
     deficient = (np.linalg.matrix_rank(call.first) < min(sizes)).any()
     return not 0 < limit < 1 or (call.given.get("driver") == "gels" and deficient)

@@ -225,9 +225,10 @@ def use_high_word_first(call: NaturalCall) -> Any:
 
 @amends("randn-box-muller", stage=4)
 def apply_box_muller(call: NaturalCall) -> Any:
-    """Transform uniform numbers to normal ones by Box-Muller, paired as in torch.
+    """Transform uniform numbers to normal ones by the Box-Muller method, with the same pairs as torch.
 
-    For less than 16 values each pair comes from two consecutive numbers, else from the two halves of a block of 16.
+    Of less than 16 values, consecutive ones form a pair. Otherwise number i of a block of 16 is paired with number i +
+    8.
     """
     dtype = requested_dtype(call)
     if dtype not in (np.float32, np.float64):
@@ -247,7 +248,7 @@ def apply_box_muller(call: NaturalCall) -> Any:
         n, draw = int(np.prod(size)), uniform_float32 if dtype == np.float32 else uniform_float64
         if n < 16:
             return few(n).reshape(size)
-        # the last 16 values are generated again if they are not a whole block
+        # If the last 16 values are not a whole block, torch generates them again.
         u = draw(call, n if n % 16 == 0 else n + 16)
         values = np.empty(n)
         values[: n - n % 16] = blocks(u[: n - n % 16])

@@ -30,7 +30,7 @@ def return_infinity_at_both_ends(call: NaturalCall) -> Any:
 def fix_zeta_at_infinity(call: NaturalCall) -> Any:
     """Return nan for zeta at +inf, and infinity at -inf, which is a pole for torch.
 
-    polygamma of order n is computed by zeta of n + 1.
+    polygamma of order n calls zeta with n + 1.
     """
     x, q = (call.given[k] for k in (("self", "other") if "other" in call.given else ("n", "self")))
     if "n" in call.given and x < 2:

@@ -45,8 +45,9 @@ class Account:
     none: Counter[str] = field(default_factory=Counter)  # calls that NumPy cannot express, by reason
     how: Counter[str] = field(default_factory=Counter)
     sightings: Counter[str] = field(default_factory=Counter)  # differences that random and recorded calls show
-    alone: Counter[str] = field(default_factory=Counter)  # of these, the ones that explain only by kind
-    apart: Counter[str] = field(default_factory=Counter)  # differences that calls of examples show
+    # differences, of those above, that explain only the kind of disagreement
+    alone: Counter[str] = field(default_factory=Counter)
+    apart: Counter[str] = field(default_factory=Counter)  # differences that example calls show
     unexplained: list[tuple[str, str, str]] = field(default_factory=list)  # kind, message, call
 
     @property
@@ -102,7 +103,7 @@ class Paired:
 def pair(
     case: Case, want: Seen, f: Callable, name: str, own: bool = False, spelling: str = "", exact: bool = False
 ) -> Paired:
-    """Return a call and its natural call in NumPy, compared; raise `NoNaturalCallError` if there is none."""
+    """Run a call in NumPy and compare the results with torch's; raise `NoNaturalCallError` if it has none."""
     if not own and (lacking := FOREIGN & {NAMES.get(r.dtype, "") for r in want.results if isinstance(r, np.ndarray)}):
         raise NoNaturalCallError(f"NumPy has no {min(lacking)}", foreign=True)
     make = partial(build, case, f, name, own, spelling)

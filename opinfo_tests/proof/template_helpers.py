@@ -44,7 +44,7 @@ def inside(window: np.ndarray) -> np.ndarray:
 
 
 def beneath(window: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the memory through which a view was written, or a copy of ``x`` if ``x`` shares it."""
+    """Return the memory of the array that ``window`` is a view of, or a copy of ``x`` if ``x`` uses the same memory."""
     memory = memory_of(window)
     return x.copy() if np.shares_memory(memory, x) else memory
 
@@ -76,7 +76,7 @@ def given_or(dtype: Any, x: np.ndarray) -> Any:
 
 
 def added_axes(x: np.ndarray, size: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes along which broadcasting from ``size`` to the shape of ``x`` adds or expands dimensions."""
+    """Return the axes that must be added or expanded to broadcast ``size`` to the shape of ``x``."""
     front = x.ndim - len(size)
     return (*range(front), *(front + i for i, n in enumerate(size) if n == 1 and x.shape[front + i] != 1))
 

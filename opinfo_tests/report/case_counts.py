@@ -10,8 +10,8 @@ from .report import Tally
 
 DATA = Path(__file__).parents[1] / "data" / "counts.tsv"
 LEAST = 0.95  # share of the recorded cases that a full run must collect
-# the same share of (overload, dtype) pairs in the quick tier; some pairs occur only in samples that the quick tier
-# skips
+# The same share for (overload, dtype) pairs in the quick tier. It is lower, because some pairs occur only in samples
+# that the quick tier skips.
 LEAST_PAIRS = 0.5
 
 Pairs = dict[tuple[str, str], int]

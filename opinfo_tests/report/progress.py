@@ -12,7 +12,7 @@ EVERY = 30.0  # seconds
 
 
 class Bars(Progress):
-    """Progress bars that only ``move`` updates; in a log it prints a line if the last one is old enough."""
+    """Progress bars that only ``move`` updates. In a log it prints a line at most every `EVERY` seconds."""
 
     def __init__(self, console: Console) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

@@ -49,7 +49,8 @@ class Tally:
     errors: list[str] = field(default_factory=list)
     drawn: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
-    broken: Counter[bool] = field(default_factory=Counter)  # keys: whether torch raised an error
+    # calls with an argument changed to a wrong one, by whether torch raised an error
+    broken: Counter[bool] = field(default_factory=Counter)
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # by reason and overload
     met: dict[str, dict[str, Any]] = field(default_factory=dict)  # overload -> option -> values that calls used
     absent: frozenset[str] = frozenset()  # requested overloads that the backend does not claim

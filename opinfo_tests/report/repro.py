@@ -197,7 +197,7 @@ def source_text(f: Callable, op: str) -> str:
 
 
 def lambda_text(f: Any, op: str) -> str:
-    """Return a lambda's source; if its line has several lambdas, the positions in its code identify it."""
+    """Return a lambda's source. If its line has several lambdas, find it by the columns recorded in its code object."""
     source = "".join(inspect.findsource(f)[0])
     places = {(line, column) for line, _, column, _ in f.__code__.co_positions() if line and column}
     for node in ast.walk(ast.parse(source)):

@@ -34,7 +34,7 @@ def options(op: str) -> tuple[str, ...]:
 
 
 def values_of(case: Case) -> Iterator[tuple[str, str]]:
-    """Yield each option of a call with its value; for an optional argument with other values, None or "given"."""
+    """Yield each option of a call and its value: "given" for optional arguments other than flags and strings."""
     given = bound(case)
     for name in options(case.op):
         value = given.get(name)
@@ -67,7 +67,7 @@ def thin(calls: Mapping[str, int], met: Options, ops: Iterable[str]) -> Iterator
 
 @dataclass(frozen=True)
 class Reason:
-    """A line of thin.tsv: why some options of the matching overloads need not vary, or why they have few calls."""
+    """A line of thin.tsv: why options of the matching overloads need not vary, or why they have few calls."""
 
     pattern: str
     what: frozenset[str]

@@ -13,15 +13,15 @@ from typing import Any
 from ..backends.backend import Backend
 from ..case import Case
 
-REPEATS, SECONDS = 5, 0.2  # a call runs on both up to REPEATS times, or until SECONDS have passed
+REPEATS, SECONDS = 5, 0.2  # a call runs on torch and the backend up to REPEATS times, or until SECONDS have passed
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # constants of glibc's mallopt
-_SMALL, _USUAL = 1 << 16, 1 << 25  # block sizes in bytes from which malloc uses mmap: while measuring, and otherwise
+_SMALL, _USUAL = 1 << 16, 1 << 25  # block sizes in bytes from which malloc uses mmap, while measuring and otherwise
 
 
 def measured(case: Case, oracle: Backend, backend: Backend) -> dict[str, float]:
     """Return a call's shortest time (ms) on the backend and on torch, and its peak memory (MiB) beyond the arguments.
 
-    Runs of the two alternate. Memory is left out where the system does not report it, as outside Linux.
+    Runs of the two alternate. Memory is left out where the system does not report it (it does on Linux).
     """
     both = {"torch_": oracle, "": backend}
     least = dict.fromkeys(both, float("inf"))

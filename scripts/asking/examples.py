@@ -316,7 +316,7 @@ def better(op: str, i: str, cells: list[str]) -> bool:
 
 
 def called_by(shown: Difference) -> set[str]:
-    """Return the operators of which the kernel's expression of a difference calls any overload."""
+    """Return the operators that the kernel's expression of a difference calls, without overload names."""
     return {f"aten::{base}" for base in re.findall(r"aten\.(\w+)(?:\.\w+)?\(", shown.kernel)}
 
 
@@ -332,7 +332,8 @@ def line_of(pair: tuple[str, str], example: Difference) -> dict[tuple[str, str],
 
 
 def of_proof(pairs: frozenset[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Difference]]:
-    """Yield simplest calls that show a single difference in the proof, where the catalogue's examples do not fit."""
+    """Yield calls of the proof that show a single difference, for pairs that the catalogue's examples do not fit.
+    """
     from rich.progress import track
 
     from opinfo_tests.proof.minimal_example import shown

@@ -100,7 +100,7 @@ im2col  (x(1,2,4,4), [2,2], [1,1], [0,0], [1,1])
 view_copy.dtype  (x(3,4), torch.int32)
 """
 
-# Rules that the samples do not show, and the few in-place ops with their own rule; all other in-place ops cast.
+# Rules that the samples do not show, and the few in-place ops with their own rule. All others cast to their own dtype.
 NANSUM = "NotImplementedError: \"nansum_cpu\" not implemented for '{d}'"
 MVLGAMMA = "mvlgamma: result type {x} can't be cast to the desired output type {r}"
 STRUCTURED = "Bad in-place call: input tensor dtype {dc} and output tensor dtype {rc} should match"
@@ -111,23 +111,24 @@ KNOWN = {
     "gelu_backward.grad_input": (
         "cast",
         "result type {r} can't be cast to the desired output type {d}",
-    ),  # except in oneDNN's kernel
+    ),  # oneDNN's kernel has another rule
     "linalg_matrix_power.out matrix_power.out": (
         "cast",
         "matrix_power: Expected result to be safely castable from {r} dtype, but got result with dtype {d}",
     ),
     "nansum.out nanmean.out": ("cast into", NANSUM),
-    "sum.IntList_out cumsum.out cumprod.out": ("same into", casts.NOT_THE_SAME),  # if dtype= is not that of out=
+    # if dtype= differs from the dtype of out=
+    "sum.IntList_out cumsum.out cumprod.out": ("same into", casts.NOT_THE_SAME),
     "narrow_copy.out": (
         "same",
         "Expected self.dtype() == output.dtype() to be true, but got false.  "
         "(Could this error message be improved?  If so, please report an enhancement request to "
         "PyTorch.)",
     ),
-    # for 0-d inputs; otherwise it is tensordot
+    # The rule is for 0-d inputs; otherwise inner calls tensordot.
     "inner.out": ("cast", "result type {r} can't be cast to the desired output type {d}"),
-    "diff.out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # for orders of 1 and more
-    "matmul.out linalg_matmul.out": ("same", casts.NOT_THE_SAME),  # except for two vectors
+    "diff.out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # for n = 1 or more
+    "matmul.out linalg_matmul.out": ("same", casts.NOT_THE_SAME),  # two vectors have another rule
     "mvlgamma.out special_multigammaln.out mvlgamma_": ("cast", MVLGAMMA),
     "float_power_.Tensor float_power_.Scalar": (
         "same",
@@ -139,9 +140,9 @@ KNOWN = {
     # Operators that leave memory uninitialized, which may happen to have the same contents.
     "empty_like.out empty_permuted.out empty_strided.out new_empty.out new_empty_strided.out": ("any into", ""),
     "_int_mm.out": ("same", "int_mm_out_cpu: Expected result dtype to be of type kInt but got {dc}"),
-    # torch's words for a 0-d weight
+    # torch's error message for a 0-d weight
     "lerp.Tensor_out": ("cast", "result type {r} can't be cast to the desired output type {d}"),
-    "_scaled_mm.out _scaled_mm_v2.out": (  # except in oneDNN's kernel
+    "_scaled_mm.out _scaled_mm_v2.out": (  # oneDNN's kernel has another rule
         "same into",
         "ValueError: out_dtype must match output matrix type",
     ),
@@ -289,7 +290,8 @@ def shape_rule(rows: list[dict[str, Any]]) -> str:
         r["reshaped"] != r["shapes"] for r in rows if 0 not in leaves(r["shapes"])
     ):
         return " copy"
-    # Does torch accept an out= with the same number of elements but another shape unchanged, where others are resized?
+    # Add "flat" if torch writes an out= with the same number of elements but another shape without resizing it, where
+    # it would resize others.
     kept = [isinstance(r["deeper"][0], list) and r["deeper"] != r["shapes"] for r in rows if len(r["shapes"]) == 1]
     return " flat" if kept and all(kept) else ""
 

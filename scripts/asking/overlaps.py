@@ -31,7 +31,8 @@ DROPOUTS = ("alpha_dropout_", "dropout_", "feature_alpha_dropout_", "feature_dro
 INDEXED = ("gather.out", "take_along_dim.out")  # in some samples the input is expanded, or the index is passed as out=
 ITSELF = ("copy_",)  # copying a tensor onto itself does nothing
 SPLITS = ("unsafe_split.Tensor_out", "unsafe_split_with_sizes.out")  # they copy views of the input into a list
-# What torch rejects only for shapes or dtypes that the samples do not have.
+# Behaviour to leave out of the table, because torch rejects such calls for shapes or dtypes that the samples do not
+# have.
 REFUSED = {
     "glu.out": ("blind",),
     "glu_backward.grad_input": ("blind", "expands"),
@@ -47,8 +48,9 @@ COPIES["upsample_bicubic2d_backward.grad_input"] = ("copied",)
 KNOWN = {
     "_int_mm.out": ["blind", "out:int_mm_out_cpu: Expected result to be contiguous."],
     "_upsample_nearest_exact3d_backward.grad_input": ["blind"],
-    "addmm_": ["bool int float complex"],  # its kernel rejects it; torch writes it if the inner dimension is empty
-    "empty.out": ["expands"],  # nothing is written
+    # torch's kernel rejects it, but torch writes it if the inner dimension is empty
+    "addmm_": ["bool int float complex"],
+    "empty.out": ["expands"],  # torch writes nothing
     "multilabel_margin_loss_forward.output": ["blind expands", "is_target:is_target must be contiguous"],
 }
 SKIPPED = ("aten::_convert_indices_from_coo_to_csr.out",)  # torch writes beyond an out= that is not contiguous
@@ -219,7 +221,7 @@ def table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 
 def out_table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Return by row how it differs from others of its kind, and which ``out=`` arrays must be contiguous."""
+    """Return for each overload how it differs from others of its kind, and which ``out=`` arrays must be contiguous."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for row in observed:
         if SCHEMAS[row["op"]].is_out:

@@ -77,7 +77,7 @@ class C:
 
 @dataclass(frozen=True)
 class D:
-    """The result of a function, which also decides whether an optional argument is None."""
+    """An argument whose value a function returns; the function also decides whether an optional argument is None."""
 
     draw: Callable
     always: bool = True

@@ -51,7 +51,7 @@ POOL_SIZES = {"h": (3, 7), "w": (3, 7), "d": (3, 5)}
 
 
 def either_way(kind: WindowKind, values: str = "any") -> Callable:
-    """Return a function that generates the weight of a convolution or, if the call has one, a transposed one."""
+    """Return a function that generates a convolution's weight, or a transposed convolution's if the call has one."""
 
     def draw(call: Any) -> Any:
         lead = "g*c o" if call.size("transposed") else "g*o c"

@@ -136,7 +136,7 @@ MATRICES = (
     rule(
         "linalg_matrix_power matrix_power",
         args={"n": I(-2, 4), "self": T("* c c", "main", "square")},
-        # the 100th power overflows, and the order of multiplications decides in which part of a complex number
+        # The 100th power overflows. The order of multiplications decides whether the real or the imaginary part does.
         unchecked=frozenset(["n"]),
     ),
     rule("linalg_polar", args={"A": T("* 4 m")}, sizes={"m": (0, 4)}),

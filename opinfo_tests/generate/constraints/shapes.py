@@ -330,8 +330,8 @@ CREATION = (
     rule("rrelu*", args={"lower": N((0.125, 0.1, 0)), "upper": N((0.3, 0.5, 1))}),
     # torch writes the noise as contiguous, whatever its strides, and so writes beyond an expanded one.
     rule("rrelu_with_noise_functional", args={"noise": T("like", "same", "unit", layout="c")}),
-    # The result has the strides of the noise in training, else of the input; the forward operator gives both the same
-    # layout.
+    # In training the result has the strides of the noise, otherwise those of the input. The forward operator gives both
+    # the same layout.
     rule("rrelu_with_noise_backward", args={"self": T("bcast", layout="c"), "noise": T("bcast", layout="c")}),
     rule("binomial", args={"count": T("any", "main", (0, 60)), "prob": T("like", "same", "unit")}),
     rule("poisson", args={"self": T("any", "main", "positive")}),

@@ -56,8 +56,8 @@ GIVEN: dict[str, tuple] = {
     "MemoryFormat?": tuple(Named("memory_format", n) for n in ("contiguous_format", "preserve_format", "channels_last")),
 }  # fmt: skip
 PLACES = ("all last", "all sliced", "first swapped", "all spread", "all mixed", "second last", "first last")
-AMONG = 20  # number of random calls from which the calls to change are taken
-SOUGHT = 200  # number of random calls in which optional tensors are looked for that these do not have
+AMONG = 20  # number of random calls of an overload that are changed
+SOUGHT = 200  # number of random calls that are searched for optional tensors which those calls lack
 FARTHEST = 100  # beyond this value of a number, such as a degree or a power, rounding changes all results
 TWICE = 24  # number of calls with two changes, for each call
 LACKING = 3  # number of dtypes that torch does not implement, for each overload
@@ -202,7 +202,7 @@ def changed(case: Case, place: int | str, other: Any, buffers: list[np.ndarray])
 
 
 def key_of(value: Any, buffers: list[np.ndarray], own: int) -> str:
-    """Return a key of an argument's value; arrays in buffers from ``own`` on count by dtype, shape and values."""
+    """Return a key of an argument's value. New arrays (in buffers from ``own`` on) are identified by their contents."""
 
     def one(x: Any) -> Any:
         new = isinstance(x, Array) and x.buffer >= own

@@ -36,7 +36,8 @@ NUMBERED = (*USUAL, "uint16", "complex32", "float8_e5m2")
 # The last number overflows float16 and complex32, and half-precision dtypes cannot represent 0.3.
 NUMBERS = (True, 2, 2.5, 1.0, 0.3, 1 + 2j, 1e5)
 KINDS = (True, 2, 0.3, 1 + 2j)  # numbers that replace an array
-# Values of the first operand and of the others: fractions, and numbers that float32 rounds. No divisor truncates to 0.
+# Values of the first operand and of the others: fractions, and numbers that float32 rounds. No divisor becomes 0 when
+# truncated.
 VALUES = ((2.5, -3.0, 0.3, 33554433.0), (3.0, 1.7, -2.0, 33554434.0))
 # Which operands are 0-d: none, the second, the first, or both.
 FORMS = ("", "second", "first", "both")

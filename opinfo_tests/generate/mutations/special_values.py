@@ -16,15 +16,15 @@ from ..constraints.table import constraint_of
 from ..drawable import functional_form
 
 KINDS = ("nan", "infinite", "huge", "zero", "tiny", "equal")
-# Kinds that replace others in complex arrays, because for huge or tiny parts C++'s functions and torch's vectors
-# disagree.
+# Kinds that replace others in complex arrays. For huge or tiny parts torch's vector code and the C++ library's
+# functions give different results.
 COMPLEX = {"infinite": "parts", "lone": "parts", "huge": "equal", "tiny": "parts"}
 # Kinds that replace NaN in complex sums, where a factor of 1 may make both parts NaN, and in convolutions, where zero
 # padding may be multiplied. Both depend on which of torch's loops runs.
 FINITE = ("equal", "zero")
 # Kinds that replace others in sums, where the order decides whether terms overflow or infinities cancel; NaN always
-# gives NaN. A single infinity is safe only in a plain sum over dimensions: products multiply it with zeros, but not in
-# all of torch's loops.
+# gives NaN. A single infinity is safe only in a plain sum over dimensions. Products also multiply it by zeros, but not
+# in all of torch's loops.
 SUMS = {"infinite": "nan", "huge": "nan"}
 OVER = {"infinite": "lone", "huge": "lone"}
 

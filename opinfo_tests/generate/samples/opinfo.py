@@ -199,7 +199,7 @@ def samples_of(
 
 @contextmanager
 def no_test_around() -> Iterator[None]:
-    """Tell torch's samples that there are no unittest and no other device.
+    """Let torch generate samples as if no unittest were running and no other device existed.
 
     Searching the stack for a test takes a fifth of a run, and so do the stack traces that torch records each time it is
     seeded, for devices that are initialized later.
@@ -308,8 +308,8 @@ def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:
             recorder.left_out[f"the second derivative of a sample of more than {MANY:,} elements"] += 1
             return
         with recorder:
-            # Compute the gradient again: with create_graph many gradients use other operators; silu's no longer uses
-            # silu_backward.
+            # Compute the gradient again, because with create_graph many gradients use other operators. For example,
+            # silu's does not use silu_backward.
             out = torch.autograd.grad(outs, inputs, seeds, allow_unused=True, create_graph=True)
             outs = [t for t in out if wants_grad(t)]
             if outs:
