@@ -234,7 +234,7 @@ def from_error(want: Seen, mine: Seen) -> str:
 
 
 def form(want: np.ndarray, got: np.ndarray) -> str:
-    """Return how ``got`` differs in form (dtype, transposed, ...) from ``want`` if the values agree, else an empty string."""
+    """Return how ``got`` follows from ``want`` (cast, transposed, negated, reordered, ...), or an empty string."""
     if want.dtype != got.dtype:
         if want.shape == got.shape and near(want, cast(got, want.dtype)):
             return f"the right values in another dtype: {NAMES.get(got.dtype, got.dtype)} for {NAMES[want.dtype]}"

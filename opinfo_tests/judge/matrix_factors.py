@@ -25,8 +25,7 @@ class Near:
     scale: float
 
     def equal(self, a: ndarray, b: ndarray, power: int = 1) -> bool:
-        """Return whether arrays are equal, with a tolerance that grows as the ``power``-th power of the matrix.
-        """
+        """Return whether arrays are equal, with a tolerance that grows as the ``power``-th power of the matrix."""
         return a.shape == b.shape and bool(np.abs(a - b).max(initial=0) <= self.unit * self.scale**power)
 
     def orthonormal(self, columns: ndarray) -> bool:

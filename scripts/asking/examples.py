@@ -332,8 +332,7 @@ def line_of(pair: tuple[str, str], example: Difference) -> dict[tuple[str, str],
 
 
 def of_proof(pairs: frozenset[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Difference]]:
-    """Yield calls of the proof that show a single difference, for pairs that the catalogue's examples do not fit.
-    """
+    """Yield calls of the proof that show a single difference, for pairs that the catalogue's examples do not fit."""
     from rich.progress import track
 
     from opinfo_tests.proof.minimal_example import shown
