@@ -88,7 +88,8 @@ def is_fragile(op: str) -> bool:
     return op.partition("::")[2].startswith(FRAGILE + OF_MEMORY)
 
 
-# Matrix operators. On a matrix with equal rows their results are only rounding errors (singular or not, the factors).
+# Matrix operators. For a matrix with equal rows their results (factors, or whether it is singular) depend only on
+# rounding errors.
 OF_MATRICES = (
     "linalg_", "_linalg_", "cholesky", "inverse", "pinverse", "lu_", "_lu_", "logdet", "slogdet", "det", "lobpcg", "svd",
     "qr", "geqrf", "orgqr", "ormqr", "matrix_", "triangular_solve", "_cholesky",

@@ -258,7 +258,7 @@ class Pair:
 
 
 def compared(one: Pair, other: Pair) -> str:
-    """Return a line with how many times as fast as ``other`` ``one`` is.
+    """Return a line that says how many times as fast ``one`` is as ``other``.
 
     The ratios are medians over rounds, in which both are measured one after the other.
     """

@@ -43,8 +43,8 @@ from torchnp.layout import named_rules
 
 SCHEMAS = torchnp.table.schemas
 SAMPLED = ("float32", "int64")
-CASES = {"float32": 4}  # calls of each overload and number of dimensions, by dtype
-OTHERS = 1  # calls in each other dtype
+CASES = {"float32": 4}  # by dtype, the number of calls for each overload and rank
+OTHERS = 1  # number of calls in each other dtype
 DRAWS = 16  # random calls of an overload that no sample calls
 STEPS = 40  # number of samples of an entry that are used
 LARGE = 200_000  # bytes of a call's arguments

@@ -37,8 +37,8 @@ from opinfo_tests.generate.samples.model_calls import DATA, NotKeptError, op_of,
 LARGEST = 1 << 16  # elements of the largest tensor whose call is recorded
 SECONDS = 60  # seconds for one model
 MEMORY = 8 << 30  # bytes of memory for one model
-ALIKE = 3  # number of calls that differ only in sizes
-OF_ONE = 80  # number of calls of one overload
+ALIKE = 3  # at most so many recorded calls differ only in sizes
+OF_ONE = 80  # at most so many calls of one overload are recorded
 LONGEST = 3000  # maximum number of characters of a line; optimizers have long lists
 SKIPPED = ("aten::empty", "aten::detach", "aten::_local_scalar_dense", "aten::random_", "aten::set_", "aten::_nested")
 # Operators with an argument that the forward operator computed from the others. With a random argument the result would

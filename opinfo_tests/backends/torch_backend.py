@@ -39,7 +39,7 @@ def gives_dtype(op: str) -> bool:
 
 
 def dtype_of_number(number: int) -> np.dtype:
-    """Return the dtype for a ScalarType number, which operators that return a dtype give to Python."""
+    """Return the dtype for a number of ScalarType: Python gets this number from operators that return a dtype."""
     return dtype_numbers()[number]
 
 

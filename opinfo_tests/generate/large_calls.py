@@ -41,7 +41,7 @@ LISTS = ("own", "models")  # sources that are lists of calls of many overloads
 PREFERRED = ("float32", "complex64", "int64", "float64", "bool")
 
 # Operators that do not check sizes, lengths or positions. If these don't fit, torch reads beyond the arguments, ends
-# the process or returns what memory held.
+# the process or returns arbitrary memory.
 UNCHECKED = (
     "segment_reduce", "_segment_reduce", "_convert_indices_from_csr_to_coo", "_dyn_quant_matmul", "_jagged",
     "_nnpack_spatial_convolution", "_cholesky_solve_helper", "_convolution_double_backward", "_sobol_engine",
@@ -305,7 +305,7 @@ def is_shape(x: object, case: Case) -> bool:
 
 
 def values_like(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return values between those of an array; for integers and booleans, values of the array.
+    """Return random values within the range of an array's values; for integers and booleans, elements of the array.
 
     Infinities and NaNs are left out: otherwise sums over a million elements would all be infinite or NaN.
     """

@@ -62,7 +62,7 @@ def windows_of(call: Any, kind: WindowKind) -> Windows:
 
 
 def _line(call: Any, kind: WindowKind, ceil: bool, apart: bool, back: bool) -> tuple[int, ...]:
-    """Return random numbers for one dimension; with ``back``, those of a transposed convolution."""
+    """Return random window arguments and sizes for one dimension, with ``back`` for a transposed convolution."""
     kernel = call.integer(1, kind.kernel)
     stride = call.integer(1, 3) if apart else kernel
     dilation = call.integer(1, kind.dilation) if call.chance(50) else 1

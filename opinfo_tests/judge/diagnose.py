@@ -135,7 +135,7 @@ def explaining(row: Any, outcome: str, case: Case, rounds: bool = True, refusal:
     shows = lambda d: re.search(rf"\b{re.escape(base)}\b", d.torch) is not None
     if refusal:
         same = [d for d in found if opening(d.torch_value.partition(": ")[2]) == opening(refusal)]
-        # drop differences whose example uses this very operator: its message is another one
+        # drop differences whose example uses this operator: their message is not this one
         found = same or [d for d in found if not shows(d)]
         found = found if same or len(found) == 1 else []
     like = lambda d: (

@@ -1,4 +1,4 @@
-"""Matrix factorizations are checked by their defining equations; what these leave free (sign, phase) is not compared.
+"""Matrix factorizations are checked by their defining equations; signs and phases, which these leave free, may differ.
 
 The checks are: values in order, orthonormal vectors, triangular factors, and the product of the factors. Each alone
 would accept wrong results.
@@ -128,7 +128,7 @@ def _geqrf(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -
     """Check that the reflections give an orthonormal Q and that Q R is the matrix.
 
     At full rank also compare the reflections with torch's, since both are LAPACK's. Below full rank a reflection may be
-    that of a column of rounding errors.
+    computed from a column of rounding errors.
     """
     packed, tau = mine
     r = np.triu(packed[..., : tau.shape[-1], :])

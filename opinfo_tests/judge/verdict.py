@@ -288,7 +288,7 @@ def ulp_distance(want: np.ndarray, got: np.ndarray, finite: np.ndarray) -> np.nd
 
 
 def check_cast(want: np.ndarray, got: np.ndarray, case: Case) -> Verdict:
-    """Compare a conversion to integers where the source fits the dtype or int32; others are undefined in C."""
+    """Compare converted values that fit the integer dtype or int32; the conversion of others is undefined in C."""
     source = next((a.on(case.buffers) for a in reversed(case.arrays()) if is_inexact(a_dtype(a))), None)
     bad = want != got
     if source is not None and want.dtype != np.bool_:

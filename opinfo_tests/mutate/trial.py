@@ -44,9 +44,9 @@ class Found:
     Attributes
     ----------
     outcome : str
-        ``caught`` by the judge, or by a test if no call runs it; ``survived``, although a call differs visibly from the
-        original; ``unrun`` by any call and not caught by a test; ``within`` the tolerance of the operator wherever it
-        differs from the original; the ``same`` in every call; or ``undecided``, because the time was up.
+        ``caught``: by the judge, or, if no call runs it, by a test. ``survived``: not caught, although a call differs
+        visibly from the original. ``unrun``: no call runs it, and no test catches it. ``within``: it differs from the
+        original only within the operator's tolerance. ``same``: no call differs. ``undecided``: the time was up.
     by : str
         The call or test that caught it, or the call that shows that a survivor differs from the original.
     calls : int

@@ -103,7 +103,7 @@ class Paired:
 def pair(
     case: Case, want: Seen, f: Callable, name: str, own: bool = False, spelling: str = "", exact: bool = False
 ) -> Paired:
-    """Run a call in NumPy and compare the results with torch's; raise `NoNaturalCallError` if it has none."""
+    """Run a call in NumPy and compare the results with torch's; raise `NoNaturalCallError` if NumPy cannot."""
     if not own and (lacking := FOREIGN & {NAMES.get(r.dtype, "") for r in want.results if isinstance(r, np.ndarray)}):
         raise NoNaturalCallError(f"NumPy has no {min(lacking)}", foreign=True)
     make = partial(build, case, f, name, own, spelling)

@@ -164,7 +164,7 @@ def holds(since: str, until: str) -> bool:
 def known_to(backend: str, path: Path) -> list[Gap]:
     """Return a backend's gaps.
 
-    The remote backend also gets those of the table, because its server runs the table's kernels.
+    The remote backend also has the gaps of the table, because its server runs the table's kernels.
     """
     gaps = load(path)
     if path == file_for(backend) and backend.startswith("remote-"):

@@ -51,7 +51,7 @@ class Tally:
     accepted: Counter[str] = field(default_factory=Counter)
     # calls with an argument changed to a wrong one, by whether torch raised an error
     broken: Counter[bool] = field(default_factory=Counter)
-    refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # by reason and overload
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # refused calls, by reason and overload
     met: dict[str, dict[str, Any]] = field(default_factory=dict)  # overload -> option -> values that calls used
     absent: frozenset[str] = frozenset()  # requested overloads that the backend does not claim
     tasks: int = 0  # number of finished tasks

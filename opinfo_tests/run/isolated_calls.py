@@ -84,7 +84,7 @@ class Shrinker:
         self.tried: set[str] = set()
 
     def __call__(self, row: dict[str, Any], case: Case | None = None) -> dict[str, Any]:
-        """Return a failing row, shrunk if its case is known: ``row["case"]``, which is removed, or else ``case``."""
+        """Return a failing row with its call shrunk. The call is ``row["case"]``, which is removed, or ``case``."""
         case = row.pop("case", case)
         if self.trials is None or case is None or any(g.covers(row) for g in self.known):
             return row

@@ -521,7 +521,7 @@ def _if_can(text: str, *how) -> str:
 
 
 def apart(shown: Difference, values: dict[str, str]) -> bool:
-    """Return whether torch and NumPy differ, not because of a missing argument, and the kernel agrees with torch."""
+    """Return whether torch and NumPy differ, other than by a missing argument, and the kernel agrees with torch."""
     raises = [
         ("Error:" in values[side]) == ("Error:" in getattr(shown, f"{side}_value")) for side in ("torch", "numpy")
     ]

@@ -301,7 +301,7 @@ def rules(observed: Iterable[dict[str, Any]]) -> Rules:
     by_op: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in observed:
         by_op[row["op"]].append(row)
-    for op, rows in by_op.items():  # for empty results, what torch does tells little
+    for op, rows in by_op.items():  # calls with empty results show little
         by_op[op] = [r for r in rows if not all(0 in s for s in r["shapes"])] or rows
     found = {}
     shapes = {op: shape_rule(rows) for op, rows in by_op.items()}

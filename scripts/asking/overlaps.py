@@ -201,7 +201,7 @@ def guessed(op: str, dtype: str) -> Case | None:
 
 
 def table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Return by row the kinds of dtypes for which torch writes; a question mark means: only in some calls."""
+    """Return by overload the kinds of dtypes for which torch writes; a question mark means: only in some calls."""
     seen: dict[str, dict[str, set[bool]]] = defaultdict(lambda: defaultdict(set))
     for row in observed:
         if SCHEMAS[row["op"]].is_out:
@@ -244,11 +244,11 @@ def out_table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 # ---------------------------------------------------------------- the file
 
-Lines = dict[str, str]  # row -> the rest of its line
+Lines = dict[str, str]  # overload -> the rest of its line
 
 
 def ask(part: Iterable[str], path: Path) -> Lines:
-    """Return the lines of some rows."""
+    """Return the lines of some overloads."""
     wanted = set(part)
     observed = observe_all(observe, lambda: cases_of(wanted), path)
     found = {op: " ".join(kinds) for op, kinds in table(observed).items()}
@@ -261,12 +261,12 @@ def ask(part: Iterable[str], path: Path) -> Lines:
 
 
 def complete(found: Lines) -> Lines:
-    """Return the lines unchanged: rows without a line behave as usual."""
+    """Return the lines unchanged: overloads without a line behave as usual."""
     return found
 
 
 def usual(name: str) -> str:
-    """Return the line of a row that the file does not contain."""
+    """Return the line of an overload that the file does not contain."""
     return ""
 
 

@@ -276,7 +276,7 @@ def row_major(call: Any) -> list[int]:
 
 
 def index_list(call: Any) -> list[Any]:
-    """Return indices for some of the first array's dimensions: integers, a mask, or None, also between two indices."""
+    """Return indices for the first array's leading dimensions: integers, a mask, or None for a whole dimension."""
     n, m, *rest = call.shape
     kind = call.integer(0, 6 if rest else 4)
     if kind == 0:

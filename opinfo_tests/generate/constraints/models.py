@@ -147,8 +147,8 @@ ATTENTION_AND_RECURRENCE = (
         args={
             **DENSE_QKV,
             "grad_out": T("n g*r h 4", layout="c"),
-            # logsumexp does not match these scores: for large scores, the exponential could overflow, depending on
-            # torch's order.
+            # logsumexp does not match these scores: for large scores the exponential may overflow, depending on the
+            # order in which torch computes.
             "query": T("n g*r h 4", "same", "unit", layout="c"),
             "key": T("n g w 4", "same", "unit", layout="c"),
             "out": T("n g*r h 4", "same", layout="c"),

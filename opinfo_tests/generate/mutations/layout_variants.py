@@ -154,7 +154,7 @@ def enlarged(case: Case, length: int = 0) -> Case | None:
     if any(0 in a.shape for a in arrays) or len({a.buffer for a in arrays}) < len(arrays):
         return None
     if constraint_of(case.op).values != "any" and any((x != x).any() for x in (a.on(case.buffers) for a in arrays)):
-        return None  # torch's result for a few NaN promises nothing for many
+        return None  # torch may treat many NaNs differently from a few
     axis = longest(case, len(first.shape))
     times = -(-length // first.shape[axis]) if length else ENLARGED // int(np.prod(first.shape))
     made, buffers = {}, list(case.buffers)

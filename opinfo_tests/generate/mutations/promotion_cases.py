@@ -283,7 +283,7 @@ def with_number(case: Case, place: int | str, value: complex) -> Case:
 
 
 def asked(case: Case) -> Iterator[Case]:
-    """Yield the call with each ``dtype`` argument, for arrays of each dtype."""
+    """Yield the call with each value of its ``dtype`` argument, for arrays of each dtype."""
     names = [a.name for a in schemas()[case.op].args if a.type.startswith("ScalarType")]
     places = [a.name for a in schemas()[case.op].args if not a.kwonly]
     for name, one, two in product(names[:1], chain(DTYPES, ("int8", "int32")), chain(DTYPES, ("int8", "int32"))):

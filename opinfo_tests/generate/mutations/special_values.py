@@ -30,7 +30,7 @@ OVER = {"infinite": "lone", "huge": "lone"}
 
 
 def planted(case: Case, kind: str, which: int | None = None) -> Case | None:
-    """Return the case with special values in an inexact array: number ``which``, or one chosen by the digest.
+    """Return the case with special values in one inexact array, whose index is ``which`` or depends on the digest.
 
     Return None if the operator does not allow such values there, if there is no such array, or if nothing changes.
     """

@@ -162,8 +162,8 @@ def samples_of(
 ) -> Iterator[None]:
     """Run the samples of a task under ``recorder``; yield after each.
 
-    With ``few``, an entry's samples are thinned out: after so many only every second sample runs, after twice as many
-    every third.
+    With ``few``, an entry's samples are thinned out: the first ``few`` all run, of the next ``few`` every second, then
+    every third, and so on.
     """
     if task.source == "own":
         from .extra.make_calls import run_own

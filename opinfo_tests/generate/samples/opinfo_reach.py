@@ -61,7 +61,7 @@ def save(path: Path, found: Mapping[str, Iterable[str]]) -> None:
 
 @cache
 def reach() -> Reach:
-    """Return the overloads that each entry's samples call: forward, backward, directly, and as siblings."""
+    """Return the overloads that each entry's samples call, and their `siblings`."""
     found = load(DATA) or load(cache_file())
     if found is None:
         found = probe()

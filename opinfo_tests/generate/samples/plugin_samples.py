@@ -14,7 +14,7 @@ from ..task import GIVEN, Task, reseed
 
 
 def plan(ops: Iterable[str], dtypes: list[str]) -> list[Task]:
-    """Return the tasks with libraries' samples for some overloads and their siblings."""
+    """Return the tasks with libraries' samples for some overloads and their in-place and ``out=`` forms."""
     others = [op for op in ops if namespaces.is_other(op) and namespaces.of(op).samples]
     sources = sorted({n for op in others for n in (op, *siblings()[op])})
     return [Task(GIVEN + op, dtype) for op in sources for dtype in dtypes]

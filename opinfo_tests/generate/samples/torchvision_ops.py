@@ -1,7 +1,7 @@
 """Samples for torchvision's operators: ``python -m opinfo_tests --ops 'torchvision::*'``; the tests record them, too.
 
-Only for `nms` are there random calls from the schema: the other operators do not check image numbers and coordinates,
-and read beyond the images if these are wrong.
+Only `nms` gets random calls from its schema: the other operators do not check image numbers and coordinates, and read
+beyond the images if these are wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that take branches of kernels, or expose mutants, which no other sample does."""
+"""Rows that run branches of kernels, or expose mutants, that no other sample runs or exposes."""
 
 from itertools import product
 

@@ -163,7 +163,8 @@ fic  index_add  (x(), 0, ints(1)*0, x(), alpha=2)
 s    _softmax_backward_data  (x(9,20000), torch.softmax(x(9,20000), 1), 1, torch.float32)
 """
 
-# Layouts and dtypes that torch's kernels for dense memory do not support. Its own convolutions check them separately.
+# Layouts and dtypes that torch's kernels for dense memory do not support. torch's own convolutions (not oneDNN's) check
+# them separately.
 CONVOLVED = [
     *(f"s    convolution_backward  (x(2,3,4,4).double(), x(2,2,4,4).double(){image}, x(3,2,1,1).double(){weight}, "
       f"[3], [1,1], [0,0], [1,1], {turned}, [0,0], 1, [True,True,True])"

@@ -213,7 +213,7 @@ KEPT = [
 ]
 
 # Half-precision sums with a factor, which torch's vector code rounds once and its scalar code for the remainder at each
-# step. The factor may be True.
+# step. Some factors are True.
 FACTORS = [
     *(
         f"{kind}    index_add  (x({shape}){half}, {dim}, torch.tensor([1,0,1]), x({shape}){half}, alpha={alpha})"

@@ -132,7 +132,8 @@ SCALES = [
     "s    _scaled_dot_product_attention_math  (x(3,2,2,4), x(3,1,4,4), x(1,4,2), None, 0.5, False, m(1,2,3), enable_gqa=True)",
 ]  # fmt: skip
 
-# Coordinates that are NaN or infinite. In half-precision images they become 16-bit indices; in others some crash torch.
+# Coordinates that are NaN or infinite. For half-precision images torch converts them to 16-bit indices; for other
+# images some crash torch.
 _POINTS = "ends(0.3, 3e4, 0.2, -0.1).reshape(1,1,5,2)"
 NOWHERE = [
     f"{'f' if mode else '-'}    grid_sampler_2d_backward  ({grad}, x(1,1,4,4){half}, {_POINTS}{half}, {mode}, "
