@@ -33,7 +33,7 @@ def serve(pipe: Any, sent: str | bytes, spaces: tuple[str, ...]) -> None:
         try:
             verdict = run_case(case, oracle, backend)[0]
             pipe.send((verdict.outcome, verdict.message))
-        # An exception of the harness itself is no simpler form of the failure: report no outcome.
+        # The harness itself raised an error: report no outcome, so that this call does not count as a simpler failure.
         except Exception as e:
             pipe.send(("", f"{type(e).__name__}: {e}"))
 

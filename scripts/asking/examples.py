@@ -465,7 +465,7 @@ OF_NUMPY = {"numpy.add": "add", "numpy.subtract": "sub", "numpy.multiply": "mul"
 
 
 def rewritten(text: str, subject: str, new: str, change) -> str:
-    """Return an expression that calls ``new`` instead of the subject; raise LookupError if it has no such call."""
+    """Return ``text`` with calls of ``subject`` replaced by calls of ``new``; raise LookupError if there are none."""
     if subject.startswith("aten::"):
         base = subject.partition("::")[2]
         short = re.sub("^(linalg|special|fft)_", "", base)

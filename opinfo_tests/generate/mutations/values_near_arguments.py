@@ -57,8 +57,7 @@ def numbers(case: Case) -> list[tuple[int | str, float]]:
 
 
 def at(case: Case, value: float) -> Case | None:
-    """Return the call with float arrays of ``value``, its neighbours, its negative, and its quotients by other
-    numbers."""
+    """Return the call with float arrays of ``value``, its neighbours, its negative, and quotients by other numbers."""
     free = takes_any(case.op)
     near = [value, -value, *(value / n for _, n in numbers(case) if n not in (0, 1, value)), 1 - value]
     buffers, turn = list(case.buffers), 0
