@@ -1,19 +1,20 @@
-"""The conformance harness: is an operator what torch says it is?
+"""The conformance harness: it tests whether a backend's operators do what torch's do.
 
-The harness records every aten call that torch's OpInfo samples make, forward and backward, below autograd, and replays
-each alone on a backend: ours, or anybody's by the same code. ``python -m opinfo_tests --ops 'aten::var*'``,
-``torchnp conform --backend mylib``, ``pytest --pyargs opinfo_tests --backend package.module:object``.
+The harness runs torch's OpInfo samples, forward and backward, and records every aten call that they make below
+autograd. It then runs each recorded call alone on a backend (torchnp's or yours) and compares the results with torch's.
+It is started by ``python -m opinfo_tests --ops 'aten::var*'``, ``torchnp conform --backend mylib`` or ``pytest --pyargs
+opinfo_tests --backend package.module:object``.
 
-A backend is one line for a torch device (``device("mydev")``), for a dict of functions on ndarrays (``table(mine)``),
-for a ``torch.compile`` backend (``compile("inductor")``) and for an array API library (``array_api("array_api_strict")``);
-anything else is a subclass of ``Backend``.
+A backend takes one line for a torch device (``device("mydev")``), for a dict of functions on ndarrays
+(``table(mine)``), for a ``torch.compile`` backend (``compile("inductor")``) and for an array API library
+(``array_api("array_api_strict")``). Any other backend is a subclass of ``Backend``.
 
-``case`` and ``schemas`` define a call. Each subpackage imports only from those listed before it:
+``case`` and ``schemas`` define a call. Each subpackage imports only from the subpackages listed before it:
 
 - ``backends``: the backends under test, and torch as the oracle
-- ``judge``: the verdict on one call: outcomes, tolerances, torch's own disagreements, diagnoses
-- ``generate``: sources of calls: torch's samples, rows of our own, calls drawn from schemas, and variations of these
-- ``report``: rows and totals, known gaps, the page, the badge, repro scripts, shrinking
+- ``judge``: the verdict on one call: outcomes, tolerances, results that torch does not specify, diagnoses
+- ``generate``: sources of calls: torch's samples, our own samples, random calls from schemas, and variations of these
+- ``report``: report rows and totals, known gaps, the HTML page, the badge, repro scripts, shrinking
 - ``run``: the runner, its worker processes, the control, the command line
 """
 
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from .backends.torch_backend import device
     from .case import Array, Case, Named, Seeded
 
-# oneDNN convolves float16 only on processors with float16 instructions. Elsewhere torch's own kernel runs, with other
-# checks, messages and strides. This caps oneDNN at what most processors have, so that torch answers the same on all.
-# oneDNN reads this at its first use.
+# oneDNN computes float16 convolutions only on processors with float16 instructions. On others torch's own kernel runs,
+# which has other checks, messages and strides. This variable limits oneDNN to instructions that most processors have,
+# so that torch gives the same results on all. oneDNN reads it at its first use.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 # Imported on first use: the pytest plugin must not import NumPy, and judging a dict of functions must not import torch.

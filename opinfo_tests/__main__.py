@@ -1,4 +1,4 @@
-"""``python -m opinfo_tests``: runs `opinfo_tests.run.command`; Ctrl-C is quiet during its slow imports too."""
+"""``python -m opinfo_tests``: runs `opinfo_tests.run.command`. Ctrl-C prints no traceback, even during imports."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _leaving_at_once() -> Iterator[None]:
-    """Make Ctrl-C exit at once while torch is imported: KeyboardInterrupt inside its C++ would abort the process.
+    """Make Ctrl-C exit at once while torch is imported: a KeyboardInterrupt inside torch's C++ code would abort.
 
-    Nothing needs cleanup yet. Outside the main thread this does nothing, as signals interrupt only that one.
+    Nothing needs cleanup at this point. Outside the main thread this does nothing, since signals interrupt only the
+    main thread.
     """
 
     def leave(*_: Any) -> None:
@@ -25,7 +26,8 @@ def _leaving_at_once() -> Iterator[None]:
         os._exit(130)
 
     ours = threading.current_thread() is threading.main_thread() and "torch" not in sys.modules
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # a parent may ignore it
+    # a parent may have made the process ignore Ctrl-C
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
     signal.signal(signal.SIGINT, leave)
@@ -36,7 +38,7 @@ def _leaving_at_once() -> Iterator[None]:
 
 
 def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
-    """Run, print, and return the exit status."""
+    """Run the command line, and return the exit status."""
     try:
         with _leaving_at_once():
             from .run.command import main as judge

@@ -1,8 +1,8 @@
 """A case: one call of one overload, in a library-neutral form.
 
-A case keeps the arguments' memory as raw buffers, and each array argument as a window on one of them. So strides, views
-and aliasing between arguments survive, and any backend can run a case any number of times. Its id hashes its content,
-not its place in a list.
+A case stores the arguments' memory as raw buffers, and each array argument as a window (dtype, shape, strides, offset)
+on one of them. This keeps strides, views and aliasing between arguments, and any backend can run a case any number of
+times. A case's id is a hash of its content, not its position in a list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from torchnp.core.target import KNOWN, installed, parse
 
-ORDER = 2  # highest derivative that samples are run to: the gradient of the gradient
+ORDER = 2  # highest order of derivatives that samples compute: 2 is the gradient of the gradient
 _NUMPY_NAMES = [
     "bool",
     "uint8",
@@ -69,7 +69,7 @@ def is_inexact(dt: np.dtype) -> bool:
 
 @dataclass(frozen=True)
 class Array:
-    """An array argument: a window on one of a case's buffers.
+    """An array argument: a window (dtype, shape, strides, offset) on one of a case's buffers.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Array:
     shape : tuple of int
         In elements.
     strides : tuple of int
-        In bytes, 0 where the dimension is expanded.
+        In bytes; 0 in expanded dimensions.
     offset : int, optional
         Offset of the first element, in bytes.
     """
@@ -115,7 +115,7 @@ class Named:
     kind : str
         ``"dtype"``, ``"layout"``, ``"memory_format"`` or ``"device"``.
     name : str
-        As torch writes it after ``torch.``.
+        torch's name without the prefix ``torch.``.
     """
 
     kind: str
@@ -144,17 +144,17 @@ class Case:
     op : str
         The overload's full name.
     args, kwargs : tuple, dict
-        As torch spells the call.
+        The arguments, in the order and by the names of torch's schema.
     buffers : list of ndarray
         The memory before the call, each a flat array of bytes that the windows in the arguments share.
     source, sample_dtype : str, optional
-        The sample that made the call: its OpInfo entry, and the dtype that it was drawn for.
+        The sample that made the call: its OpInfo entry, and the dtype of the sample.
     digest : str, optional
         A hash of the whole call; computed if not given.
     default_dtype : str, optional
         torch's name of the default dtype during the call.
     known : Seen, optional
-        torch's recorded answer, for a call that torch must not run again in this process.
+        torch's recorded result, for a call that torch must not run again in this process.
     """
 
     op: str
@@ -182,7 +182,7 @@ class Case:
 
     @property
     def dtype(self) -> str:
-        """The dtype that reports count the call under: its first array's, else its ``dtype`` argument, else none."""
+        """The dtype that reports list the call under: its first array's, else its ``dtype`` argument, else ``"none"``."""
         for leaf in leaves((self.args, self.kwargs)):
             if isinstance(leaf, Array):
                 return leaf.dtype
@@ -205,7 +205,7 @@ class Case:
         return [leaf for leaf in leaves((self.args, self.kwargs)) if isinstance(leaf, Array)]
 
     def dtypes(self) -> set[str]:
-        """Return the dtypes of the array arguments, and the dtypes that are arguments themselves."""
+        """Return the dtypes of the array arguments and the dtypes that are passed as arguments."""
         found = list(leaves((self.args, self.kwargs)))
         named = {x.name for x in found if isinstance(x, Named) and x.kind == "dtype"}
         return named | {x.dtype for x in found if isinstance(x, Array)}
@@ -215,7 +215,7 @@ class Case:
         return [b.copy() for b in self.buffers]
 
     def describe(self, limit: int = 200, values: int = 8) -> str:
-        """Return the call as text: dtype, shape and, when at most ``values``, the values of each array."""
+        """Return the call as text: each array's dtype and shape, and its values if it has at most ``values`` elements."""
         one = lambda leaf: describe_array(leaf.on(self.buffers), values) if isinstance(leaf, Array) else show(leaf)
         parts = [show_tree(a, one) for a in self.args] + [f"{k}={show_tree(v, one)}" for k, v in self.kwargs.items()]
         text = f"{self.op}({', '.join(parts)})" + f" by default {self.default_dtype}" * (self.default_dtype != USUAL)
@@ -224,16 +224,16 @@ class Case:
 
 @cache
 def schemas() -> dict[str, Any]:
-    """Return every registered schema by full name: of aten, prims, and the other `libraries` imported so far."""
+    """Return every registered schema by full name: aten, prims, and the other libraries imported so far."""
     from torchnp.core import schema
 
-    # The calls are torch's: of the installed version, even where the table follows another.
+    # Schemas are those of the installed torch, even if torchnp's table implements another version (`--against`).
     here = parse(installed() or "0.0")
     return dict(schema.load(here if here in KNOWN else None))
 
 
 def window(buffer: np.ndarray, dtype: np.dtype, shape: tuple, strides: tuple, offset: int) -> np.ndarray:
-    if offset > buffer.size:  # torch lets an array without elements lie outside its memory
+    if offset > buffer.size:  # torch allows an array without elements whose offset is beyond its memory
         buffer = np.empty(offset, np.uint8)
     return np.ndarray(shape, dtype, buffer, offset, strides)
 
@@ -270,7 +270,7 @@ def show_tree(tree: Any, one: Callable[[Any], str]) -> str:
 
 
 def rebuilt(case: Case, args: Any, kwargs: Any, buffers: list[np.ndarray] | None = None) -> Case:
-    """Return the case with other arguments, without the memory that they do not use."""
+    """Return the case with other arguments; buffers that these do not use are dropped."""
     held = case.buffers if buffers is None else buffers
     before = {a.buffer: a.is_whole(held[a.buffer]) for a in case.arrays() if buffers is None}
     windows: dict[int, list[Array]] = {}
@@ -280,7 +280,7 @@ def rebuilt(case: Case, args: Any, kwargs: Any, buffers: list[np.ndarray] | None
     new: list[np.ndarray] = []
     moved: dict[Array, Array] = {}
     for b, users in windows.items():
-        if before.get(b) and len(set(users)) == 1:  # an array with its own memory keeps it
+        if before.get(b) and len(set(users)) == 1:  # an array that had its own memory gets its own memory again
             made, a = whole(users[0].on(held), len(new))
             moved[users[0]] = a
         else:
@@ -300,7 +300,7 @@ def end_of(a: Array) -> int:
 
 
 def whole(values: np.ndarray, buffer: int) -> tuple[np.ndarray, Array]:
-    """Return new memory that holds only ``values``, and the window on it."""
+    """Return new memory that holds only ``values``, and the array argument (window) for all of it."""
     held = np.array(values, order="C")
     name = next(n for n, dt in DTYPES.items() if dt == held.dtype)
     return held.reshape(-1).view(np.uint8), Array(buffer, name, held.shape, held.strides)
@@ -317,7 +317,7 @@ def describe_array(a: np.ndarray, limit: int) -> str:
 
 
 def widen(a: np.ndarray) -> np.ndarray:
-    """Return ``a`` in a dtype that NumPy computes and prints well, with the same values."""
+    """Return ``a`` with the same values in a dtype that NumPy can compute with and print."""
     if not is_inexact(a.dtype) or a.dtype in (np.float32, np.float64, np.complex64, np.complex128):
         return a
     return a.astype(np.complex64 if is_complex(a.dtype) else np.float32)

@@ -1,4 +1,4 @@
-"""Options of the suite: ``pytest --pyargs opinfo_tests --backend table --tier quick``, also with ``-n 2``."""
+"""Options of the pytest suite: ``pytest --pyargs opinfo_tests --backend table --tier quick``, also with ``-n 2``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse an unknown backend or an unreadable gaps file early, and give xdist workers a directory for their rows."""
+    """Reject an unknown backend or an unreadable gaps file early; give xdist workers a directory for their reports."""
     if config.getoption("--backend") != "table":
         from .backends.load import load_backend
         from .report import gaps
@@ -67,13 +67,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the harness's own tests when another backend is judged."""
+    """Skip the harness's own tests when another backend is judged."""
     mine = collection_path == Path(__file__).parent / "tests"
     return True if mine and config.getoption("--backend") != "table" else None
 
 
 class Parts:
-    """The xdist controller's side: each worker writes its own report, and the controller merges them at the end."""
+    """Merges the reports of xdist workers: each worker writes its own, and the controller merges them at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config, self.place, self.message = config, "", ""
@@ -99,9 +99,9 @@ class Parts:
 
 
 def put_together(config: pytest.Config, parts: list[Path]) -> str:
-    """Merge the workers' reports into one; return what is wrong with the run as a whole, or nothing.
+    """Merge the workers' reports into one; return what is wrong with the run as a whole, or an empty string.
 
-    Failures that no known gap covers have already failed their own tests.
+    Failures that no known gap covers are not repeated here: their own tests have already failed.
     """
     from .backends.load import load_backend
     from .generate.samples.opinfo import registered
@@ -135,20 +135,24 @@ def put_together(config: pytest.Config, parts: list[Path]) -> str:
 
 
 def is_usual(source: str, dtype: str) -> bool:
-    """Whether the quick tier judges an entry in a dtype if no dtypes are named: the first of each kind, and a fifth."""
+    """Return whether the quick tier judges an entry in this dtype if the user names no dtypes.
+
+    It judges one dtype of each kind, and a fifth of the other combinations of entry and dtype.
+    """
     from .generate.samples.opinfo import ERRORS
 
     if dtype in ("float32", "int64", "complex64", "bool", ERRORS):
         return True
-    # The volumes of grid_sampler_3d take half a minute in each dtype.
+    # The large inputs of grid_sampler_3d take half a minute in each dtype.
     return source != "grid_sampler_3d" and not zlib.crc32(f"{source} {dtype}".encode()) % 5
 
 
 class Run:
-    """One run for the whole session: worker processes judge entries ahead, and each test waits for its own entry.
+    """One run for the whole session: worker processes judge entries in advance, and each test waits for its own entry.
 
-    Under xdist each worker has a run. It judges an entry when the entry's test starts, in its own process unless
-    ``--opinfo-jobs`` asks for another: starting a process for each entry takes longer than judging the entry.
+    Under xdist each worker has its own run. It judges an entry when the entry's test starts, in the worker's own
+    process unless ``--opinfo-jobs`` asks for another process: starting a process for each entry takes longer than
+    judging the entry.
     """
 
     def __init__(self, config: pytest.Config, sources: list[str]) -> None:
@@ -225,7 +229,7 @@ class Run:
         return run_here(tasks, self.backend, self.options)
 
     def wait_for(self, source: str) -> list[dict[str, Any]]:
-        """Return the rows of an entry or a family once all its tasks are done."""
+        """Return the rows of a sample entry or an operator family once all its tasks are done."""
         if not self.parallel and self.left.get(source):
             self.options.skip = self.tally.ran
             self.events = self.start(self.tasks[source])
@@ -256,7 +260,7 @@ def source_of(parameters: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="session")
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Return the session's run over the selected entries; an invalid run ends the session."""
+    """Return the session's run on the selected entries; if the run is invalid, end the session."""
     from .run.control import INVALID
 
     items = [

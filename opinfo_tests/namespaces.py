@@ -1,15 +1,16 @@
-"""Other libraries' operators: namespaces that can be judged beside aten and prims, when asked for by name.
+"""Operators of other libraries: namespaces that the harness judges, besides aten and prims, when asked for by name.
 
-A package names a module in the entry point group ``torchnp.samples``, under the namespace of its operators. Importing
-the module imports the library, which registers its operators with torch. The module may also define:
+A package declares a module in the entry point group ``torchnp.samples``; the entry point's name is the namespace of its
+operators. Importing the module must import the library, which registers its operators with torch. The module may also
+define:
 
-- ``samples(op, dtype)``: an iterable of ``(args, kwargs)`` for an overload's full name and a dtype's name, as torch
-  spells them; arguments are arrays or tensors, numbers and lists. It is empty for an unknown overload or dtype. For the
-  dtype ``"errors"`` it holds calls that the library refuses.
-- ``RULES``: rows of `opinfo_tests.generate.constraints.constraint.rule`, for the calls that are drawn from schemas.
-  Without a row, calls follow only the schema's types and names.
-- ``UNDRAWN``: overloads, each with the reason, for which the harness draws no calls and changes no sample's values:
-  they trust their arguments and would read out of bounds.
+- ``samples(op, dtype)``: an iterable of ``(args, kwargs)``, ordered and named as in torch's schema, for an overload's
+full name and a dtype's name. Arguments are arrays or tensors, numbers and lists. For an unknown overload or dtype it is
+empty. For the dtype ``"errors"`` it holds calls for which the library raises an error.
+- ``RULES``: constraints made with `opinfo_tests.generate.constraints.constraint.rule`, for random calls from schemas.
+Without a rule, the calls follow only the types and names of the schema.
+- ``UNDRAWN``: a dict from overloads to reasons. For these overloads the harness generates no random calls and does not
+change the values of samples, because they do not check their arguments and would read out of bounds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .case import schemas
 from .schemas import siblings
 
 GROUP = "torchnp.samples"
-# Modules with the sample calls for the other libraries' rows that torchnp ships.
+# Modules with sample calls, for the other libraries whose operators torchnp ships kernels for.
 OF_SHIPPED = {space: f"opinfo_tests.generate.samples.{space}_ops" for space in shipped.MODULES}
 
 
@@ -43,7 +44,7 @@ class Library:
 
 
 LIBRARIES: dict[str, Library] = {}
-"""What the imported libraries declare, by namespace."""
+"""The declarations of the imported libraries, by namespace."""
 
 
 def is_other(op: str) -> bool:
@@ -57,7 +58,7 @@ def of(op: str) -> Library:
 
 
 def offered(pattern: str) -> list[str]:
-    """Return the other namespaces that a pattern matches among installed packages, or the one that it names."""
+    """Return the other libraries' namespaces that match a pattern; a pattern without wildcards is taken as a name."""
     if not set(pattern) & set("*?["):
         return [] if pattern in libraries.OWN else [pattern]
     found = {e.name for e in entry_points(group=GROUP)} | {*libraries.offered(), *LIBRARIES}
@@ -65,7 +66,7 @@ def offered(pattern: str) -> list[str]:
 
 
 def import_rows(space: str) -> None:
-    """Import a library, its rows and its samples, and add its registered schemas to ours."""
+    """Import a library, torchnp's kernels for it and its samples, and add its registered schemas to `schemas()`."""
     if space in LIBRARIES:
         return
     from torchnp.core.schema import Schema
@@ -100,11 +101,11 @@ def meet_all(spaces: Iterable[str]) -> None:
 
 
 def met() -> tuple[str, ...]:
-    """Return the namespaces imported so far, for `meet_all` in another process."""
+    """Return the namespaces imported so far, to pass to `meet_all` in another process."""
     return tuple(sorted(LIBRARIES))
 
 
 def why_undrawn(op: str) -> str:
-    """Return the library's reason that no calls of an overload are drawn, or nothing."""
+    """Return why the library allows no random calls of an overload, or an empty string."""
     undrawn = of(op).undrawn or {}
     return undrawn.get(op, "") or next((undrawn[n] for n in siblings().get(op, ()) if n in undrawn), "")

@@ -1,4 +1,4 @@
-"""The pytest plugin: registers the suite's options when ``--pyargs opinfo_tests`` is given, from any directory.
+"""The pytest plugin: registers the suite's options if ``--pyargs opinfo_tests`` is given, in any working directory.
 
 Otherwise it does nothing, so that our ``--backend`` does not clash with another project's.
 """

@@ -1,4 +1,4 @@
-"""Facts that the harness derives from schemas: which arguments are written, and which overloads are siblings."""
+"""What the harness derives from schemas: which arguments are written, and which overloads are forms of one operator."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from .case import Array, Case, leaves
 from .case import schemas as all_schemas
 
-OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory"})  # out= determines these
+OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory"})  # arguments that an ``out=`` overload lacks
 
 
 IN_PLACE = {f"__i{name}__": f"__{name}__" for name in ("and", "or", "xor", "lshift", "rshift")}
 
 
 def plain_base(base: str) -> str:
-    """Return the base name that an operator's in-place, ``_copy`` and functional forms share."""
+    """Return the base name that an operator shares with its in-place, ``_copy`` and ``_functional`` forms."""
     base = IN_PLACE.get(base, base)
     if base.endswith("__") or not base.strip("_"):
         return base
@@ -24,9 +24,9 @@ def plain_base(base: str) -> str:
 
 @cache
 def siblings() -> dict[str, tuple[str, ...]]:
-    """Return for each overload the others of the same operator that take the same arguments, ``out=`` aside.
+    """Return each overload's siblings: overloads of the same operator with the same arguments except ``out=``.
 
-    They are its in-place, ``out=``, view or copying forms: a call of one fits all.
+    Siblings are in-place, ``out=``, view or copying forms: arguments for one fit all.
     """
     groups: dict[Any, list[str]] = {}
     for name, s in all_schemas().items():
@@ -37,7 +37,7 @@ def siblings() -> dict[str, tuple[str, ...]]:
 
 
 def written_arrays(case: Case) -> frozenset[int]:
-    """Return the indices, in order, of the array arguments that the schema marks as written.
+    """Return the positions, among the case's array arguments, of those that the schema marks as written.
 
     An operator that only changes its argument's shape or strides writes no memory.
     """
@@ -65,7 +65,8 @@ def bound(case: Case) -> dict[str, Any]:
     return found | {a.name: v for a, v in zip(declared, case.args, strict=False)} | case.kwargs
 
 
-# Operators that write out of bounds unless arguments are just as torch's own callers make them: run only as recorded.
+# Operators that write out of bounds unless their arguments are exactly as torch's own callers pass them. They run only
+# with recorded arguments.
 FRAGILE = (
     "_scaled_dot_product",
     "_flash_attention",
@@ -79,7 +80,7 @@ FRAGILE = (
     "native_layer_norm_backward",
     "_weight_norm_interface",
 )
-# These change an argument's memory itself: an ndarray must own its whole memory to be resized.
+# Operators that resize or replace an argument's storage: an ndarray must own its whole memory to be resized.
 OF_MEMORY = ("resize", "_resize", "set")
 
 
@@ -87,14 +88,15 @@ def is_fragile(op: str) -> bool:
     return op.partition("::")[2].startswith(FRAGILE + OF_MEMORY)
 
 
-# On a matrix with equal rows, these operators return only rounding error (is it singular, what are the factors).
+# Matrix operators. For a matrix with equal rows their results (factors, or whether it is singular) depend only on
+# rounding errors.
 OF_MATRICES = (
     "linalg_", "_linalg_", "cholesky", "inverse", "pinverse", "lu_", "_lu_", "logdet", "slogdet", "det", "lobpcg", "svd",
     "qr", "geqrf", "orgqr", "ormqr", "matrix_", "triangular_solve", "_cholesky",
 )  # fmt: skip
 
 
-# Exceptions to the prefixes above: operators on vectors, or plain products.
+# Operators that have a prefix above, but operate on vectors or are plain products.
 OF_VECTORS = (
     "linalg_vector_norm",
     "linalg_vecdot",
@@ -115,7 +117,10 @@ def is_out(op: str) -> bool:
 
 
 def resizable_buffers(case: Case) -> frozenset[int]:
-    """Return the buffers that are exactly one written argument: an ndarray there must own its memory to be resized."""
+    """Return the buffers that hold exactly one written argument and nothing else.
+
+    An operator may resize such an argument, so its ndarray must own its memory.
+    """
     declared = all_schemas()[case.op]
     if not declared.mutates:
         return frozenset()
@@ -128,14 +133,15 @@ def resizable_buffers(case: Case) -> frozenset[int]:
     return frozenset(a.buffer for a in whole)
 
 
-# These never read what they overwrite: uninitialised memory there would make a case's hash unstable.
+# Operators that never read what they overwrite. Uninitialized memory in these arguments would make a case's hash
+# unstable.
 OVERWRITES = frozenset(
     "fill_ zero_ copy_ normal_ uniform_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_".split()  # noqa: SIM905
 )
 
 
 def blank_written(op: str, args: tuple, kwargs: dict[str, Any], buffers: list) -> None:
-    """Zero the buffers that a call overwrites without reading."""
+    """Zero the buffers that a call overwrites without reading them."""
     declared = all_schemas().get(op)
     if declared is None or not (declared.is_out or declared.base in OVERWRITES):
         return

@@ -1,4 +1,4 @@
-"""The suite: one test for each OpInfo entry (its dtypes, forward, backward, direct), and checks of the whole run."""
+"""The pytest suite: one test for each OpInfo entry (all dtypes, forward and backward), and checks of the whole run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOURCES = [*opinfos(), "own", model_calls.SOURCE]
 
 
 def test_control() -> None:
-    """The oracle passes when judged against itself; otherwise no result of the run is valid."""
+    """The oracle passes when judged against itself; otherwise all results of the run are invalid."""
     rows: list[dict[str, Any]] = []
     for kind, value in run_here([Task("add", "float32"), Task("var", "float32"), Task("sort", "int64")],
                                 TorchDevice("cpu"), Options(limit=20)):  # fmt: skip
@@ -38,12 +38,12 @@ def test_entry(source: str, run: Run) -> None:
 
 @pytest.mark.parametrize("family", drawn_families())
 def test_drawn(family: str, run: Run) -> None:
-    """Every call drawn from the schemas of a family agrees with torch or is a known gap."""
+    """Every random call from the schemas of a family agrees with torch or is a known gap."""
     hold(DRAWN + family, run)
 
 
 def hold(source: str, run: Run) -> None:
-    """Fail if any call of an entry or a family fails and no known gap covers it."""
+    """Fail if any call of a sample entry or a family fails and no known gap covers it."""
     failures = [row for row in run.wait_for(source) if row["outcome"] not in (*GOOD, REFUSED)]
     if not run.rows[source]:
         pytest.skip(reason="no call of its own that the backend claims")
@@ -63,7 +63,7 @@ def all_entries_ran(run: Run) -> bool:
 
 
 def test_gaps_are_current(run: Run) -> None:
-    """No known gap has closed, names an unknown operator, or lacks a reason."""
+    """Every known gap still fails, names a registered operator, and has a reason."""
     if not run.tally.total:
         pytest.skip(reason="no entry was selected")
     whole = run.whole if all_entries_ran(run) else None
@@ -72,7 +72,7 @@ def test_gaps_are_current(run: Run) -> None:
 
 
 def test_denominator(run: Run) -> None:
-    """The run collected nearly as many cases as are recorded: an empty run does not pass."""
+    """The run collected nearly as many cases as are recorded, so that an empty run does not pass."""
     if not all_entries_ran(run) or not run.parallel or not run.counted:
         pytest.skip(reason="not the whole suite in one process")
     message = too_few(run.tally, [op for op in registered() if op in run.backend.ops], run.quick)

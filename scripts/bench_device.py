@@ -1,7 +1,9 @@
-"""What an operator costs on the device ``np``, beside the CPU and NumpyMode: ``python scripts/bench_device.py [--rounds N]``.
+"""Measure what an operator costs on the device ``np``: ``python scripts/bench_device.py [--rounds N]``.
 
-Times are of the calling thread's processor, the least of several rounds in alternation; small tensors, so that the way
-to a kernel is measured and not the kernel.
+The same operators run on the CPU and in NumpyMode, for comparison.
+
+Times are the calling thread's processor time, the shortest of several alternating rounds. Tensors are small, so that
+the overhead before a kernel is measured, and not the kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from torchnp.interop import NumpyMode
 
 
 def work(device: str) -> dict[str, Callable[[], object]]:
-    """What is measured: 8x8 float32."""
+    """Return the functions to measure, by name; their tensors are 8x8 float32."""
     x = torch.randn(8, 8, device=device)
     w = torch.randn(8, 8, device=device, requires_grad=True)
     y = torch.randn(8, 8, device=device)
@@ -46,7 +48,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, metavar="N", help="of which the least counts (15)")
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
-    torch.autograd.set_multithreading_enabled(False)  # backward in this thread, whose time is taken
+    torch.autograd.set_multithreading_enabled(False)  # run backward in this thread, because its time is measured
     ours, cpu = work(torchnp.device.NAME), work("cpu")
     print(f"{'8x8, us':28}{'CPU':>8}{'device':>8}{'mode':>8}{'device/mode':>13}")
     for name, run in ours.items():

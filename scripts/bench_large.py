@@ -1,7 +1,8 @@
-"""Time and peak memory of large calls beside torch's, as a Markdown table: ``python scripts/bench_large.py``.
+"""Print time and peak memory of large calls and torch's as a Markdown table: ``python scripts/bench_large.py``.
 
-Matrices are 4096 x 4096, images 8 x 32 x 128 x 128, attention has 4 x 8 heads of 1,024 queries and 64 features. Both
-libraries use one thread. Times are the least of several, memory is what a call takes beyond its arguments at its peak.
+Matrices are 4096 x 4096, images are 8 x 32 x 128 x 128, and attention has 4 x 8 heads with 1,024 queries and 64
+features. Both libraries use one thread. Times are the shortest of several runs; memory is the peak beyond the
+arguments.
 """
 
 from __future__ import annotations

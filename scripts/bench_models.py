@@ -1,9 +1,12 @@
-"""Time over torch eager's (or ONNX's evaluator's) of whole models, side by side in one process: ``python scripts/bench_models.py [NAME ...]``.
+"""Compare the time of whole models with torch eager's: ``python scripts/bench_models.py [NAME ...]``.
 
-Inference runs a program that `torchnp.load` has read; training compiles the step with the backend ``torchnp``. Rounds
-alternate, with one untimed call before each and a rest in which the threads of a matrix product stop spinning. The ratio of
-medians and of minima is printed; below 1 is ahead of torch. Where other work is done on the machine, ``--cpu --threads 1``
-compares the processor time of one thread each.
+Both sides run in one process. ``--onnx`` compares with ONNX's evaluator instead.
+
+For inference, `torchnp.load` reads the model and runs it; for training, the step is compiled with the backend
+``torchnp``. Rounds alternate. Before each there are an untimed call, and a pause in which idle threads of the other
+library's matrix products stop spinning. The script prints the ratios of medians and of minima; below 1, torchnp is
+faster than torch. On a machine with other work, ``--cpu --threads 1`` compares processor times with one thread for
+each.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 
 THREADS = int(sys.argv[sys.argv.index("--threads") + 1]) if "--threads" in sys.argv else 2
-os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(THREADS)  # before NumPy starts its threads
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(THREADS)  # set before NumPy starts its threads
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
@@ -28,7 +31,7 @@ import torchnp  # noqa: E402
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions with batch norm, and a sum with the input."""
+    """Two 3x3 convolutions with batch norm, whose result is added to the input."""
 
     def __init__(self, given: int, made: int, stride: int) -> None:
         super().__init__()
@@ -50,7 +53,7 @@ def resnet18() -> nn.Module:
 
 
 class Attention(nn.Module):
-    """Causal attention of eight heads."""
+    """Causal attention with eight heads."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -62,7 +65,7 @@ class Attention(nn.Module):
 
 
 class GPT(nn.Module):
-    """Four layers of 256 with a vocabulary of 8,000."""
+    """Four layers of width 256, with a vocabulary of 8,000."""
 
     def __init__(self, width: int = 256, layers: int = 4) -> None:
         super().__init__()
@@ -83,7 +86,7 @@ class GPT(nn.Module):
 
 
 class LSTM(nn.Module):
-    """Two layers of 256 over 64 steps."""
+    """Two layers of width 256, over 64 steps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +107,7 @@ Call = Callable[[], object]
 
 
 def inference(name: str, exact: bool, rival: str = "torch") -> tuple[Call, Call]:
-    """The call of torch, or of ONNX's evaluator, and ours, which give the same."""
+    """Return the calls of torch (or ONNX's evaluator) and of torchnp, after checking that they give the same."""
     torch.manual_seed(0)
     make, data = INFERENCE[name]
     model, x = make().eval(), data()
@@ -125,7 +128,7 @@ def inference(name: str, exact: bool, rival: str = "torch") -> tuple[Call, Call]
 
 
 def _evaluated(model: nn.Module, x: Tensor) -> Call:
-    """A model as ONNX's own evaluator in NumPy runs it."""
+    """Return a call of the model in ONNX's evaluator, which is written in NumPy."""
     try:
         from onnx.reference import ReferenceEvaluator
     except ImportError as error:
@@ -140,7 +143,7 @@ def _evaluated(model: nn.Module, x: Tensor) -> Call:
 
 
 def training(exact: bool, backend: str = "torchnp") -> tuple[Call, Call]:
-    """A step of an MLP with momentum: forward, backward and update; eager, and compiled."""
+    """Return a training step of an MLP, eager and compiled: forward, backward, and an update with momentum."""
 
     def step(compiled: bool) -> Call:
         torch.manual_seed(0)
@@ -167,7 +170,7 @@ def training(exact: bool, backend: str = "torchnp") -> tuple[Call, Call]:
 
 
 def measured(theirs: Call, ours: Call, rounds: int, clock: Callable[[], float]) -> tuple[list[float], list[float]]:
-    """Seconds of each call, by round."""
+    """Return the seconds of each call, by round."""
     found: tuple[list[float], list[float]] = ([], [])
     for i in range(rounds):
         for which in (0, 1) if i % 2 else (1, 0):
@@ -184,7 +187,7 @@ def bench(
     names: Sequence[str], rounds: int, clock: Callable[[], float], exact: bool = False, backend: str = "torchnp",
     rival: str = "torch",
 ) -> dict[str, tuple[float, float]]:  # fmt: skip
-    """Print the times of models, and return the ratios of medians and of minima."""
+    """Print the times of models; return the ratios of medians and of minima."""
     print(f"{'':14}{f'{rival} ms':>10}{'ours ms':>10}{'ratio':>8}{'of minima':>11}")
     found = {}
     for name in names:

@@ -1,11 +1,12 @@
-"""Time over torch eager's time of kernel calls, side by side in one process.
+"""Compare the time of kernel calls with torch eager's, in one process.
 
-Each pair is timed in blocks, torch and torchnp in alternating order, one untimed call before each block; the ratio of
-medians and of minima is printed, below 1 is ahead of torch. Absolute times on a shared machine mean little.
+Calls of a pair are timed in blocks, torch and torchnp in alternating order, with an untimed call before each block. The
+script prints the ratios of medians and of minima; below 1, torchnp is faster. Absolute times on a shared machine mean
+little.
 
     python scripts/bench_ops.py              # the small-op set: 8x8 float32, views, numbers, promotion
     python scripts/bench_ops.py --size 1M    # the same elementwise and reducing ops on one million elements
-    python scripts/bench_ops.py --plain      # NumPy's simplest formulas in place of the kernels: what is left for semantics
+    python scripts/bench_ops.py --plain      # NumPy's simplest formulas instead of the kernels, without torch's semantics
     python scripts/bench_ops.py --import     # time of `import torchnp` over `import numpy`
 """
 
@@ -35,11 +36,11 @@ SIZES = {
     "16M": (4096, 4096),
 }
 
-SETTLE = 0.035  # seconds in which the other library's threads, which wait for work at full speed, go to sleep
+SETTLE = 0.035  # seconds until the other library's idle threads stop spinning and sleep
 
 
 def calls_of(shape: tuple[int, int]) -> dict[str, dict[str, tuple[Callable, Callable, Callable]]]:
-    """Groups of (torch call, kernel call, NumPy's simplest formula) by label."""
+    """Return by group and label: a torch call, a kernel call, and NumPy's simplest formula."""
     table = torchnp.table
     rng = np.random.default_rng(0)
     a, b = (rng.random(shape, np.float32) + 0.5 for _ in range(2))
@@ -175,7 +176,7 @@ def calls_of(shape: tuple[int, int]) -> dict[str, dict[str, tuple[Callable, Call
 def _plain(
     a: Any, b: Any, i: Any, whole: Any, mask: Any, row: Any, images: Any, channel: Any, half: Any, mean: Any, rstd: Any
 ) -> dict[str, Callable]:
-    """What one would write in NumPy for the value alone: no promotion of torch's, no layout, no checks, other rounding."""
+    """Return NumPy formulas for the values alone, without torch's promotion, layout, checks and rounding."""
 
     def softmax(x: Any) -> Any:
         e = np.exp(x - x.max(1, keepdims=True))
@@ -242,14 +243,14 @@ def _plain(
 
 
 def measure(first: Callable, second: Callable, rounds: int = 15) -> tuple[list[float], list[float]]:
-    """Seconds per call of each, block by block."""
+    """Return the seconds per call of each function, by block."""
     first(), second()
     start = time.perf_counter()
     for _ in range(5):
         first(), second()
     calls = max(1, min(2000, int(0.01 / max((time.perf_counter() - start) / 10, 1e-7))))
     times: tuple[list[float], list[float]] = ([], [])
-    large = calls < 200  # long enough for threads
+    large = calls < 200  # calls are long enough to be worth several threads
     for r in range(rounds):
         for which in (0, 1) if r % 2 else (1, 0):
             f = (first, second)[which]
@@ -267,7 +268,7 @@ def geometric(values: list[float]) -> float:
 
 
 def bench_import(rounds: int = 9) -> float:
-    """Median time of ``import torchnp`` over that of ``import numpy``, each in a new process."""
+    """Return the median time of ``import torchnp`` divided by that of ``import numpy``, each in a new process."""
     code = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 
     def once(module: str) -> float:
@@ -284,7 +285,7 @@ def bench_import(rounds: int = 9) -> float:
 def bench(
     size: str, rounds: int, only: Sequence[str] = (), plain: bool = False
 ) -> dict[str, list[tuple[float, float]]]:
-    """Print the ratios at a size, and return those of medians and of minima by group: all groups, or ``only`` some."""
+    """Print the ratios for a size; return the ratios of medians and of minima by group, for all groups or only some."""
     torch.set_num_threads(2)
     found = {}
     for group, rows in calls_of(SIZES[size]).items():
@@ -304,7 +305,7 @@ def bench(
 
 
 def means(ratios: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The geometric means of ratios of medians, and of ratios of minima."""
+    """Return the geometric means of the ratios of medians and of the ratios of minima."""
     medians, minima = zip(*ratios)
     return geometric(medians), geometric(minima)
 

@@ -1,8 +1,9 @@
-"""Eight figures of the remote tensor, each beside what it is held against: ``python scripts/bench_remote.py [--rounds N]``.
+"""Measure eight figures of the remote tensor, each with a reference: ``python scripts/bench_remote.py [--rounds N]``.
 
-Both sides of a ratio are measured in alternation, the best of several rounds. Small operators are measured in processor
-time, which other work on the machine changes little. Rates and steps are measured in wall time, and a second time by
-what the busiest process of client and server has used: as if each process had a core to itself (Linux only).
+The two sides of a ratio are measured alternately, and the best of several rounds counts. Small operators are measured
+in processor time, which other work on the machine changes little. Rates and training steps are measured in wall time,
+and also by the processor time of the busiest process of client and server, as if each process had its own core (Linux
+only).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from torchnp.rpc.server.session.protocol import Connection
 from torchnp.rpc.server.session.service import Service
 
 H = wire.Handle
-# On the server; objects 0 and 1 are squares, 2 is a row.
+# Arguments on the server: objects 0 and 1 are square matrices, object 2 is a vector.
 ROWS: dict[str, list[Any]] = {
     "aten::add.Tensor": [H(0), H(1)],
     "aten::mul.Scalar": [H(0), 2.0],
@@ -51,7 +52,7 @@ ROWS: dict[str, list[Any]] = {
 
 
 def cost(run: Callable[[], object], n: int, clock: Callable[[], float] = time.process_time) -> float:
-    """Microseconds per run."""
+    """Return the microseconds per run."""
     start = clock()
     for _ in range(n):
         run()
@@ -59,7 +60,7 @@ def cost(run: Callable[[], object], n: int, clock: Callable[[], float] = time.pr
 
 
 class Local:
-    """A session's frames, given to a server in this process."""
+    """A server in this process that gets the frames of a session."""
 
     def __init__(self, table: Any = None, side: int = 8) -> None:
         self.service = Service(table)
@@ -72,7 +73,7 @@ class Local:
             self.id += 1
 
     def take(self, frames: list[Any], count: int) -> float:
-        """Seconds for frames that stand for so many operators."""
+        """Return the seconds that the server takes for frames with ``count`` operators."""
         encoded = [wire.encode(frame) for frame in frames]
         start = time.process_time()
         for frame in encoded:
@@ -82,7 +83,7 @@ class Local:
         return time.process_time() - start
 
     def cost(self, name: str, args: list[Any], batches: int) -> float:
-        """Microseconds for an operator."""
+        """Return the microseconds per call of an operator."""
         index = self.service.agreement.index[name]
         count, seconds = 0 if "_." in name else 1, 0.0
         for _ in range(batches):
@@ -92,7 +93,7 @@ class Local:
         return seconds / batches / bench_wire.OPS * 1e6
 
     def kernel(self, name: str, args: list[Any]) -> Callable[[], object]:
-        """The kernel alone, with its arguments."""
+        """Return a function that calls the kernel alone, with its arguments."""
         entries = self.connection.store.entries
         given = [entries[a.id].array if type(a) is H else a.items if type(a) is wire.Ints else a for a in args]
         return partial(self.service.row(self.service.agreement.index[name]).run, *given)
@@ -102,7 +103,7 @@ class Local:
 
 
 def used() -> dict[int, float]:
-    """Seconds that this process has used and each of those that it has started, by number."""
+    """Return the processor seconds of this process and of each process that it has started, by process id."""
     own, found = os.getpid(), {}
     waiting = [own]
     while waiting:
@@ -114,11 +115,11 @@ def used() -> dict[int, float]:
 
 
 def most(before: dict[int, float]) -> float:
-    """Seconds that the busiest process has used since then."""
+    """Return the processor seconds that the busiest process has used since ``before``."""
     return max(seconds - before[process] for process, seconds in used().items() if process in before)
 
 
-# ---------------------------------------------------------------- the figures, as lines
+# ---------------------------------------------------------------- the figures, as lines of text
 
 
 def line(what: str, found: float, beside: str, other: float, goal: str, digits: int = 0) -> str:
@@ -126,20 +127,20 @@ def line(what: str, found: float, beside: str, other: float, goal: str, digits: 
 
 
 def least(rounds: int, *measures: Callable[[], float]) -> list[float]:
-    """The least of several rounds of each."""
+    """Return the shortest time of each function in several rounds."""
     found = [[measure() for measure in measures] for _ in range(rounds)]
     return [min(column) for column in zip(*found)]
 
 
 def on_the_wire(dial: Callable[[int], Tcp], ports: tuple[int, int], rounds: int, seconds: float) -> list[str]:
-    """Operators and tensors per second over TLS."""
+    """Return the lines about operators and tensors per second over TLS."""
     session = bench_wire.Full(ReconnectingTransport(lambda _: dial(ports[0]), 30.0))
     bare = bench_wire.Bare(dial(ports[1]))
     local = Local({bench_wire.NAME: bench_wire.nothing})
     raw = memoryview(bytes(wire.CHUNK))
 
     def sent(step: Callable[[], None]) -> tuple[float, float]:
-        """Seconds per step."""
+        """Return the seconds per step."""
         before, busy = session.seq, used()
         wall = 1 / session.rate(step, seconds)
         return wall, most(busy) / (session.seq - before) * (bench_wire.OPS if step == session.ops else 1)
@@ -164,7 +165,7 @@ def on_the_wire(dial: Callable[[int], Tcp], ports: tuple[int, int], rounds: int,
 
 
 def on_the_client(session: rpc.Session, rounds: int) -> str:
-    """What an operator takes of the client's time, in all its threads."""
+    """Return the line about the client's processor time per operator, in all its threads."""
     a, b = torch.randn(8, 8), torch.randn(8, 8)
     there = session.send(a), session.send(b), session.send(a, requires_grad=True)
     here = a, b, a.clone().requires_grad_()
@@ -185,9 +186,14 @@ def on_the_client(session: rpc.Session, rounds: int) -> str:
 
 
 def on_the_server(rounds: int, side: int = 8, batches: int = 10, goal: str = "3 times") -> str:
-    """What an operator takes of the server's time, from the frame to its end; results live until a batch is over."""
+    """Return the line about the server's processor time per operator, from receiving the frame to its end.
+
+    Results are kept until their batch is over.
+    """
     gc.collect()
-    gc.freeze()  # as a session's process does: what torch has made is looked through by no server
+    # A session's process does the same. Also, the garbage collector then ignores torch's objects, which a server does
+    # not have.
+    gc.freeze()
     local, costs = Local(side=side), []
 
     def alone(run: Callable[[], object]) -> float:
@@ -204,14 +210,14 @@ def on_the_server(rounds: int, side: int = 8, batches: int = 10, goal: str = "3 
 
 
 def _beside(costs: list[tuple[float, float]], what: str) -> tuple[float, str, float]:
-    """Medians, and between them what the ratios are."""
+    """Return the medians of both sides, with a text between them that has the range of the ratios."""
     ratios = [a / b for a, b in costs]
     found, other = map(statistics.median, zip(*costs))
     return found, f"{what} ({min(ratios):.1f} to {max(ratios):.1f})", other
 
 
 def training(session: rpc.Session, rounds: int, steps: int = 20) -> list[str]:
-    """A step of an MLP with Adam, with all that it does there, and as a program that the server has."""
+    """Return the lines about training an MLP with Adam, one step at a time and as a program that the server keeps."""
     model, x, y = mlp()
 
     def step_of(model: Any, x: Any, y: Any, fused: bool = False) -> Callable[[], None]:
@@ -234,7 +240,7 @@ def training(session: rpc.Session, rounds: int, steps: int = 20) -> list[str]:
         program()
 
     def steps_of(step: Callable[[], None], context: Any, end: Callable[[], object]) -> tuple[float, float]:
-        """Milliseconds per step."""
+        """Return the milliseconds per step, by wall time and by the busiest process."""
         with context:
             step(), end()
             busy, start = used(), time.perf_counter()

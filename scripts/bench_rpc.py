@@ -1,8 +1,8 @@
-"""What an operator on a handle costs, beside local torch: ``python scripts/bench_rpc.py [--steps N]``.
+"""Measure what an operator on a handle costs compared with local torch: ``python scripts/bench_rpc.py [--steps N]``.
 
-The client's cost is the processor time of the calling thread until the call returns, the least of several rounds,
-so that other work on the machine does not count; packing and sending are the work of the session's own thread.
-ops/s counts wall time until everything has been computed. Local torch is measured in alternation.
+The client's cost is the processor time of the calling thread until the call returns, the shortest of several rounds, so
+that other work on the machine does not count. Packing and sending are done by the session's own thread. ops/s counts
+the wall time until everything has been computed. Local torch is measured in alternation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torchnp import rpc
 
 @contextmanager
 def server():
-    """A server process on a free port."""
+    """Start a server process on a free port; yield its address."""
     process = subprocess.Popen(
         [sys.executable, "-m", "torchnp.rpc.server", "--log-level", "error"], stdout=subprocess.PIPE, text=True
     )
@@ -42,7 +42,7 @@ def per_call(run: Callable[[], object], n: int) -> float:
     return (time.thread_time() - start) / n
 
 
-# Of two tensors, and one that autograd records.
+# Functions of two tensors, and of one that autograd records.
 OPERATORS: dict[str, Callable[..., object]] = {
     "add": lambda x, y, w: x + y,
     "add number": lambda x, y, w: x + 2.0,
@@ -56,14 +56,14 @@ OPERATORS: dict[str, Callable[..., object]] = {
 
 
 def mlp() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """A model, and a batch for it."""
+    """Return a model, a batch and its labels."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
     return model, torch.randn(64, 64), torch.randint(0, 10, (64,))
 
 
 def ops(session: rpc.Session, name: str, n: int, rounds: int) -> list[str]:
-    """One row per operator: client's cost, torch's, ratio, ops/s and bytes per op."""
+    """Return a line for each operator: the client's time, torch's time, their ratio, ops/s and bytes per operator."""
     torch.manual_seed(0)
     a, b = torch.randn(8, 8), torch.randn(8, 8)
     ha, hb = session.send(a), session.send(b)
@@ -91,7 +91,7 @@ def ops(session: rpc.Session, name: str, n: int, rounds: int) -> list[str]:
 
 
 def training(session: rpc.Session, name: str, steps: int) -> str:
-    """An MLP with Adam: time per step against local torch, operators and round trips per step."""
+    """Return a line about training an MLP with Adam: times per step of both, operators and round trips per step."""
     model, x, y = mlp()
     runs = {}
     for key, m, a, b in (("there", session.module(model), session.send(x), session.send(y)), ("here", model, x, y)):

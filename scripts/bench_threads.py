@@ -1,8 +1,8 @@
-"""Measure torch, NumPy's BLAS and torchnp with threads of their own in one process: ``python scripts/bench_threads.py``.
+"""Measure torch, NumPy's BLAS and torchnp, each with its own threads: ``python scripts/bench_threads.py``.
 
-Three pools of threads may be in one process: torch's, those of NumPy's BLAS, and torchnp's. A row sets their sizes, and
-calls a product and a sum of large arrays on torch alone, on torchnp alone, and on both in turn. The figures are
-milliseconds for a call, the median and, in parentheses, the 90th percentile of many.
+One process may have three thread pools: of torch, of NumPy's BLAS, and of torchnp. Each row of the table sets their
+sizes, and calls a matrix product and a sum of large arrays: on torch only, on torchnp only, and on both in turn. The
+figures are milliseconds per call: the median and, in parentheses, the 90th percentile of many calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 SIZE, ELEMENTS = 512, 1 << 22
 CALLS = 60
-SETTINGS = {  # of torch, of BLAS, of torchnp; 0 is one for each processor
+SETTINGS = {  # number of threads of torch, of BLAS, and of torchnp; 0 means one for each processor
     "all as they are": (0, 0, 0),
     "torch alone has several": (0, 1, 1),
     "torchnp and BLAS have several": (1, 0, 0),
@@ -28,7 +28,7 @@ SETTINGS = {  # of torch, of BLAS, of torchnp; 0 is one for each processor
 
 
 def times(calls: list[Callable[[], object]]) -> list[list[float]]:
-    """Return the milliseconds of each function's calls; they take turns."""
+    """Return the milliseconds of each function's calls; the functions are called in turn."""
     found: list[list[float]] = [[] for _ in calls]
     for function in calls:
         function()
@@ -69,7 +69,8 @@ def main() -> None:
     for words, (torchs, blas, own) in SETTINGS.items():
         env = dict(os.environ)
         for name, n in (("OMP_NUM_THREADS", torchs), ("MKL_NUM_THREADS", torchs), ("OPENBLAS_NUM_THREADS", blas)):
-            env[name] = str(n or len(os.sched_getaffinity(0)))  # OpenBLAS would take OMP_NUM_THREADS without its own
+            # set each, because without its own variable OpenBLAS would take OMP_NUM_THREADS
+            env[name] = str(n or len(os.sched_getaffinity(0)))
         run = subprocess.run(
             [sys.executable, __file__, "--one", str(own)], env=env, capture_output=True, text=True, check=True
         )

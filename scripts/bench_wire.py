@@ -1,9 +1,12 @@
-"""What the transports of the remote tensor carry, beside a bare stream: ``python scripts/bench_wire.py [--seconds S]``.
+"""Measure what the remote tensor's transports carry: ``python scripts/bench_wire.py [--seconds S]``.
 
-Operators of 210 bytes go in batches of 64 to a server that decodes, checks and runs them (a kernel that does nothing),
-and tensors of 1 MiB to one that keeps the latest. The bare stream is the same library (asyncio with ssl, or gRPC) in a
-process of its own: it takes messages of the same lengths, looks at none, and answers each of them. All are measured in
-alternation, the best of several rounds, and the last line has TLS against gRPC; certificates are made for the run.
+Each transport is compared with a plain stream.
+
+Operators of 210 bytes are sent in batches of 64 to a server that decodes, checks and runs them with a kernel that does
+nothing. Tensors of 1 MiB are sent to a server that keeps the latest one. The plain ("bare") stream uses the same
+library (asyncio with ssl, or gRPC) in another process, which receives messages of the same lengths, ignores their
+contents and answers each. Everything is measured alternately, and the best of several rounds counts. The last line
+compares TLS with gRPC. Certificates are made for each run.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from torchnp.rpc.client.transports.transport import Tcp, tls_context
 OPS = 64
 NAME = "aten::sum.dim_IntList"
 ONE = np.ones(())
-PADDING = wire.Ints([1 << 40] * 20)  # an operator of 210 bytes
+PADDING = wire.Ints([1 << 40] * 20)  # makes an operator of 210 bytes
 
 
 def nothing(self, dim=None, keepdim=False, *, dtype=None):
@@ -45,7 +48,7 @@ nothing.schema = load()[NAME]
 
 
 def bare_tls(cert: str, key: str) -> None:
-    """Take messages after their lengths, and answer each."""
+    """Serve a plain TLS stream: read messages that are preceded by their lengths, and answer each."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(cert, key)
 
@@ -95,13 +98,13 @@ SERVERS = {
     "bare-grpc": bare_grpc,
     "tls": lambda cert, key: full(cert, key, {NAME: nothing}),
     "grpc": lambda cert, key: full(cert, key, {NAME: nothing}, grpc=True),
-    "all-tls": lambda cert, key: full(cert, key, None),  # torchnp's own table
+    "all-tls": lambda cert, key: full(cert, key, None),  # uses torchnp's own table
 }
 
 
 @contextlib.contextmanager
 def certificates():
-    """Files of a certificate for 127.0.0.1, its key, and the authority."""
+    """Yield the paths of a certificate for 127.0.0.1, of its key, and of the CA's certificate."""
     with tempfile.TemporaryDirectory() as where:
         authority, cert, key, ca = trustme.CA(), *(Path(where) / name for name in ("cert", "key", "ca"))
         issued = authority.issue_cert("127.0.0.1")
@@ -113,7 +116,7 @@ def certificates():
 
 @contextlib.contextmanager
 def server(kind: str, cert: Path, key: Path):
-    """The port of a server in a process of its own."""
+    """Start a server in another process; yield its port."""
     command = [sys.executable, __file__, "--serve", kind, str(cert), str(key)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
@@ -126,14 +129,14 @@ def server(kind: str, cert: Path, key: Path):
 
 
 def batch_of(seq: int, first: int, index: int = 0, args: list = [wire.Handle(0), PADDING], count: int = 1) -> list:  # noqa: B006
-    """Frames of `OPS` operators that begin with a sequence number and an id, and of the end of what they make."""
+    """Return the frames of `OPS` operators, from a sequence number and an id on, and of their results' deletion."""
     batch = [wire.Op(index, first + i * count, count, args, {}, []) for i in range(OPS)]
     ops = wire.Ops(seq, batch)
     return [ops, wire.Del(seq + OPS, [(first, OPS - 1)])] if count else [ops]
 
 
 class Bare:
-    """Messages to a bare stream, as many ahead of its answers as the window allows."""
+    """Client of a plain stream, which sends messages ahead of the answers as far as the window allows."""
 
     def __init__(self, stream: Tcp | Grpc) -> None:
         self.stream, self.waiting = stream, 0
@@ -151,7 +154,7 @@ class Bare:
         self.waiting -= size
 
     def rate(self, message: bytes, seconds: float, ahead: int = wire.WINDOW) -> float:
-        """Messages per second, all of them answered, at most so many bytes ahead of the answers."""
+        """Return the answered messages per second; at most ``ahead`` bytes are sent ahead of the answers."""
         n, start = 0, time.perf_counter()
         while time.perf_counter() - start < seconds:
             self.send(message, ahead)
@@ -162,7 +165,7 @@ class Bare:
 
 
 class Full:
-    """A session's frames, encoded as they go."""
+    """Client that sends a session's frames, which it encodes when it sends them."""
 
     def __init__(self, link: ReconnectingTransport) -> None:
         agreed = wire.Agreement({NAME: nothing})
@@ -208,7 +211,7 @@ class Full:
 
 
 class Pair:
-    """A session over a transport, and a bare stream of the same library, with a server each."""
+    """A session over a transport, and a plain stream of the same library, each with its own server."""
 
     def __init__(self, kind: str, files: tuple[Path, Path, Path], stack: contextlib.ExitStack) -> None:
         cert, key, ca = files
@@ -225,7 +228,7 @@ class Pair:
         self.rates: list[list[float]] = [[], [], [], [], [], []]
 
     def round(self, seconds: float) -> None:
-        """Measure each rate once: operators, tensors and answers in a second, each beside the bare stream's."""
+        """Measure each rate once: operators, tensors and answers per second, each before the plain stream's rate."""
         session, bare = self.session, self.bare
         batch = bytes(OPS * len(wire.encode(wire.Op(0, 1 << 20, 1, [wire.Handle(0), PADDING], {}, []))))
         raw = memoryview(bytes(wire.CHUNK))
@@ -255,7 +258,10 @@ class Pair:
 
 
 def compared(one: Pair, other: Pair) -> str:
-    """How many times as fast one is as the other: the median of the rounds, whose two measurements are neighbours."""
+    """Return a line that says how many times as fast ``one`` is as ``other``.
+
+    The ratios are medians over rounds, in which both are measured one after the other.
+    """
     ratios = [[a / b for a, b in zip(*rates)] for rates in zip(one.rates, other.rates)]
     ops, bare_ops, tensors, bare_tensors, syncs, bare_syncs = map(statistics.median, ratios)
     return (

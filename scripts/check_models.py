@@ -1,16 +1,18 @@
-"""Run architectures of transformers on torchnp, each in three ways, and hold the results against torch's.
+"""Run architectures of transformers on torchnp in several ways, and compare the results with torch's.
 
-``python scripts/check_models.py`` builds the model classes of transformers with tiny random configurations and runs each
+``python scripts/check_models.py`` builds the model classes of transformers with tiny random configurations, and runs
+each
 
 - on the device ``np``: the outputs in inference, and the losses of 20 steps of Adam in training;
 - by ``torch.compile(backend="torchnp")``: the outputs;
 - exported, saved and read by ``torchnp.load``: the outputs.
 
-The figure is the largest difference of any output (or loss), divided by the largest magnitude of that output; models add up
-some thousand roundings of single precision, so 1e-4 is the limit; losses that part further are held in double precision. What torch itself cannot run, export or compile is told
-apart. Exit status: 1 if any way of any architecture differs or fails where torch does not.
+The figure is the largest difference in any output (or loss), divided by the largest absolute value of that output.
+Models add up some thousand rounding errors of single precision, so the limit is 1e-4; losses that differ by more are
+compared in double precision. What torch itself cannot run, export or compile is reported separately. The exit status is
+1 if an architecture differs, or fails where torch does not.
 
-It needs ``pip install transformers``. Nothing is fetched: weights and data are random.
+The script needs ``pip install transformers``. Nothing is downloaded: weights and data are random.
 """
 
 from __future__ import annotations
@@ -42,16 +44,16 @@ import torchnp
 
 LIMIT = 1e-4
 STEPS = 20
-SECONDS = 600  # for one architecture
+SECONDS = 600  # seconds for one architecture
 WAYS = ("device", "training", "compile", "load")
 
 
 class NotTorchError(Exception):
-    """torch itself does not do it."""
+    """Raised if torch itself fails at the task that is compared."""
 
 
 def outputs(result: Any) -> list[np.ndarray]:
-    """The floating point arrays of a result, in order."""
+    """Return the floating-point arrays of a result, in order."""
     if hasattr(result, "items") and not isinstance(result, dict):
         result = dict(result.items())
     found = []
@@ -63,7 +65,7 @@ def outputs(result: Any) -> list[np.ndarray]:
 
 
 def distance(want: list[np.ndarray], got: list[np.ndarray]) -> float:
-    """The largest difference of two lists of arrays, each over its largest magnitude."""
+    """Return the largest difference between arrays of two lists, relative to each array's largest absolute value."""
     if [x.shape for x in want] != [x.shape for x in got]:
         raise AssertionError(f"outputs of {[x.shape for x in got]}, torch gives {[x.shape for x in want]}")
     worst = 0.0
@@ -76,7 +78,7 @@ def distance(want: list[np.ndarray], got: list[np.ndarray]) -> float:
 
 
 def on_torch(of: Callable[[], Any]) -> Any:
-    """What torch gives, or `NotTorchError`."""
+    """Return what ``of`` returns; if torch raises an error, raise `NotTorchError`."""
     try:
         return of()
     except Exception as e:
@@ -84,7 +86,7 @@ def on_torch(of: Callable[[], Any]) -> Any:
 
 
 def device(model: torch.nn.Module, given: dict[str, Any]) -> float:
-    """Inference on the device."""
+    """Compare inference on the device with torch's."""
     with torch.no_grad():
         want = on_torch(lambda: outputs(model.eval()(**given)))
         there = copy.deepcopy(model).to("np")
@@ -92,11 +94,12 @@ def device(model: torch.nn.Module, given: dict[str, Any]) -> float:
 
 
 def training(model: torch.nn.Module, given: dict[str, Any]) -> float:
-    """The losses of some steps of Adam; without dropout, whose masks are drawn in another order of calls.
+    """Compare the losses of some steps of Adam with torch's.
 
-    Some tiny models are chaotic in single precision: weights changed by 1e-7 of themselves change torch's own losses by
-    1e-3 (falcon). Those are held against torch in double precision. resnet's, whose last batch norms see two elements, are
-    chaotic there too, and say nothing: `NotTorchError`.
+    Dropout is off, because its masks are generated in another order of calls. Some tiny models are chaotic in single
+    precision: a relative change of the weights by 1e-7 changes torch's own losses by 1e-3 (falcon). These are compared
+    in double precision. Models that are chaotic there, too, such as resnet, whose last batch norms get two elements,
+    show nothing: `NotTorchError` is raised.
     """
     model.train()
     for m in model.modules():
@@ -114,7 +117,7 @@ def training(model: torch.nn.Module, given: dict[str, Any]) -> float:
 
 
 def losses(model: torch.nn.Module, given: dict[str, Any]) -> list[np.ndarray]:
-    """The losses of some steps of Adam."""
+    """Return the losses of some steps of Adam."""
     step, found = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], 1e-4), []
     torch.manual_seed(0)
     for _ in range(STEPS):
@@ -127,12 +130,12 @@ def losses(model: torch.nn.Module, given: dict[str, Any]) -> list[np.ndarray]:
 
 
 def losses_there(model: torch.nn.Module, given: dict[str, Any]) -> list[np.ndarray]:
-    """`losses` of a copy on the device."""
+    """Return the `losses` of a copy of the model on the device."""
     return losses(copy.deepcopy(model).to("np"), {k: v.to("np") for k, v in given.items()})
 
 
 def shaken(model: torch.nn.Module) -> torch.nn.Module:
-    """A copy whose weights are another rounding of the same numbers."""
+    """Return a copy whose weights are changed by about one rounding error."""
     model = copy.deepcopy(model)
     with torch.no_grad():
         for p in model.parameters():
@@ -141,7 +144,7 @@ def shaken(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def compile(model: torch.nn.Module, given: dict[str, Any]) -> float:
-    """Inference, compiled."""
+    """Compare inference of the compiled model with torch's."""
     torch._dynamo.reset()
     with torch.no_grad():
         want = on_torch(lambda: outputs(model.eval()(**given)))
@@ -151,7 +154,7 @@ def compile(model: torch.nn.Module, given: dict[str, Any]) -> float:
 
 
 def load(model: torch.nn.Module, given: dict[str, Any]) -> float:
-    """Exported, and run without torch."""
+    """Compare the exported model, which runs without torch, with torch."""
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         want = on_torch(lambda: outputs(model.eval()(**given)))
         path = Path(folder) / "model.pt2"
@@ -161,14 +164,14 @@ def load(model: torch.nn.Module, given: dict[str, Any]) -> float:
 
 
 def run(name: str, way: str) -> dict[str, Any]:
-    """One way of one architecture."""
+    """Run one architecture in one way; return the row for the report."""
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     torch.set_num_threads(1)
     start, found = time.monotonic(), {"model": name, "way": way}
     try:
         model, given = on_torch(MAKERS[name])
-        for part in model.modules():  # caches are classes that torch.export does not know
+        for part in model.modules():  # without caches, whose classes torch.export does not support
             if hasattr(part, "config"):
                 part.config.use_cache = False
         found["distance"] = globals()[way](model, given)
@@ -181,7 +184,7 @@ def run(name: str, way: str) -> dict[str, Any]:
 
 
 def apart(name: str, ways: list[str]) -> Iterator[dict[str, Any]]:
-    """`run` in a process of its own for each architecture, with a bound on its time."""
+    """Run an architecture with `run` in another process and yield the rows; kill the process if it takes too long."""
     command = [sys.executable, __file__, "--ways", ",".join(ways), "--one", name]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     clock = threading.Timer(SECONDS, process.kill)
@@ -197,7 +200,7 @@ MAKERS: dict[str, Callable[[], Any]] = {}
 
 
 def shown(rows: list[dict[str, Any]], ways: list[str]) -> Iterator[str]:
-    """A line for each architecture, and a table of how many."""
+    """Yield a line for each architecture, and lines with the number of each outcome."""
     by = {(r["model"], r["way"]): r for r in rows}
     for name in dict.fromkeys(r["model"] for r in rows):
         cells = [by[name, way] for way in ways if (name, way) in by]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python
-"""Ask NumPy whether its ufuncs compute strided memory as they do contiguous memory; print those that do not.
+"""Check whether NumPy's ufuncs give the same for strided as for contiguous memory; print those that do not.
 
     scripts/check_ufuncs.py            # exit status 1 if one is wrong that torchnp does not guard
     scripts/check_ufuncs.py --raw      # look past the guards
 
-Each ufunc is asked, in each dtype that it has a loop for, with each pair of input and output strides, beside the same
-values in contiguous memory.
+Each ufunc is called with each dtype for which it has a loop and each pair of input and output strides, and compared
+with the same values in contiguous memory.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from torchnp.ufunc_workarounds import trusted
 KINDS = "?bBhHiIlLefdFD"
 STRIDES = (1, 2, 3, 4, 5, 8, 16, -1, -2)  # in elements
 LENGTHS = (1, 7, 37, 130)
-SKIPPED = frozenset({"matmul", "vecdot", "matvec", "vecmat"})  # have dimensions of their own
+SKIPPED = frozenset({"matmul", "vecdot", "matvec", "vecmat"})  # these have core dimensions
 
 
 def ufuncs() -> Iterator[np.ufunc]:
-    """NumPy's own, by name."""
+    """Yield NumPy's ufuncs, by name."""
     names = sorted(n for n in dir(np) if isinstance(getattr(np, n), np.ufunc))
     yield from {getattr(np, n).__name__: getattr(np, n) for n in names if n not in SKIPPED}.values()
 
 
 def values(kind: str, length: int, seed: int) -> np.ndarray:
-    """Numbers of both signs; floats with nan, infinity and zero among them."""
+    """Return numbers of both signs; floats include NaN, infinities and zeros."""
     draw = np.random.default_rng(seed)
     if kind == "?":
         return draw.integers(0, 2, length).astype(kind)
@@ -48,7 +48,7 @@ def values(kind: str, length: int, seed: int) -> np.ndarray:
 
 
 def strided(x: np.ndarray, stride: int) -> np.ndarray:
-    """The same values a number of elements apart, in memory whose other elements are not theirs."""
+    """Return the same values with a stride (in elements), in memory that has other values between them."""
     memory = np.full(len(x) * abs(stride) + 3, 99, x.dtype)
     view = memory[1 : 1 + len(x) * abs(stride) : abs(stride)]
     view = view[::-1] if stride < 0 else view
@@ -57,7 +57,7 @@ def strided(x: np.ndarray, stride: int) -> np.ndarray:
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Equal within what vector and scalar loops may differ by; exactly, where the values are no floats."""
+    """Return whether arrays are equal, up to differences between vector and scalar loops if they are floats."""
     if a.dtype.kind not in "fc":
         return bool(np.array_equal(a, b))
     tolerance = 64 * float(np.finfo(a.dtype).eps)
@@ -65,7 +65,7 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def wrong_strides(function: Any, ufunc: np.ufunc, kinds: str, results: str) -> list[tuple[int, ...]]:
-    """The strides, inputs' first, at which one loop of a ufunc goes wrong."""
+    """Return the (input, output) strides for which one loop of a ufunc gives wrong results."""
     found = []
     for length in LENGTHS:
         inputs = [values(k, length, i) for i, k in enumerate(kinds)]

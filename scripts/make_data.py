@@ -1,10 +1,10 @@
-"""Write the files of torchnp/data that torch is asked for, or look whether they say what the installed torch does.
+"""Write the files of torchnp/data that are made by asking torch, or check that they agree with the installed torch.
 
     python scripts/make_data.py [schemas] [outs] [overlaps] [--check] [--rows GLOB] [--keep DIRECTORY]
 
-``outs`` and ``overlaps`` make some ten thousand calls of torch, which takes a quarter of an hour.
-``--rows 'aten::mul*'`` brings the rows of an op up to date, and leaves the others. ``--keep`` leaves the answers in a
-directory, and takes them from there the next time.
+``outs`` and ``overlaps`` make some ten thousand calls of torch, which takes a quarter of an hour. ``--rows
+'aten::mul*'`` updates the rows of an op and leaves the others unchanged. ``--keep`` saves torch's answers in a
+directory, and reads them from there the next time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ DATA = Path(torchnp.__file__).parent / "data"
 
 
 def text_of(name: str, found: dict) -> str:
-    """A file's whole text."""
+    """Return the whole text of a file."""
     version = " ".join(map(spell, KNOWN)) if name == "schemas" else torch.__version__.partition("+")[0]
     head = f"# written by scripts/make_data.py {name}, torch {version}: {FILES[name].COLUMNS}"
     return "\n".join([head, *FILES[name].lines_of(found)]) + "\n"
 
 
 def differences(name: str, found: dict, wanted: set[str]) -> list[str]:
-    """Where the file and torch do not say the same of the rows that were asked for."""
+    """Return the differences between the file and torch, for the rows that were asked for."""
     file = FILES[name]
     written = file.read(DATA / f"{name}.tsv")
     known = {row for row in written if full_name(row) in wanted} if len(wanted) == len(file.rows()) else set()
@@ -47,7 +47,7 @@ def differences(name: str, found: dict, wanted: set[str]) -> list[str]:
 
 
 def full_name(row: str) -> str:
-    """The overload that a line is about: ``sort.values:indices`` is about ``aten::sort.values``."""
+    """Return the overload that a line is about: for ``sort.values:indices`` it is ``aten::sort.values``."""
     return row if "::" in row else f"aten::{row.partition(':')[0]}"
 
 

@@ -1,16 +1,15 @@
-"""Write torchnp/data/layouts.tsv: by which rule torch lays out each row's results, asked of the installed torch.
+"""Write torchnp/data/layouts.tsv: the rule by which torch lays out each overload's results, found by asking torch.
 
-Calls that the harness records are repeated with their arguments in other memory (permuted, spread out, expanded), and
-the strides of torch's fresh results are held against every rule of `torchnp.layout.named_rules` that could be meant; the first of
-those left is written. Where none is left the rule is ``own``, and the kernel has to know. Some of torch's kernels
-read beyond an expanded argument: each operator is asked in a process of its own.
+Calls that the harness records are repeated with arguments in other memory layouts (permuted, spread out, expanded). The
+strides of torch's new results are compared with every rule of `torchnp.layout.named_rules` that is possible, and the
+first rule that explains them is written. If there is none, the rule is ``own``: the kernel must lay out the result.
+Some of torch's kernels read beyond an expanded argument, so each operator runs in a separate process.
 
     python scripts/make_layouts.py [--keep FILE] [--ops PATTERNS]
 
-Rows that no sample calls are asked about with drawn calls. The rows that the file has already stay as they are: some
-were chosen by hand among the rules that the answers leave. With ``--keep`` what torch answered stays in a file, and is
-used from there the next time. Whether the table keeps the rules is the harness's to judge: its outcome
-``wrong-strides``.
+Overloads that no sample calls get random calls. Rows that the file already has are not changed: some were chosen by
+hand among the rules that explain torch's answers. With ``--keep`` torch's answers are saved in a file and read from
+there the next time. Whether the kernels follow the rules is judged by the harness (outcome ``wrong-strides``).
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ from torchnp.layout import named_rules
 
 SCHEMAS = torchnp.table.schemas
 SAMPLED = ("float32", "int64")
-CASES = {"float32": 4}  # of each overload and number of dimensions
-OTHERS = 1  # in another dtype
-DRAWS = 16  # calls of a row that no sample calls
-STEPS = 40  # samples of an entry that are looked at
-LARGE = 200_000  # bytes
-MOST = 0.9  # of the answers: the rest is then a known exception, and printed
-# Where the answers leave several rules, that of the kernel's own kind.
+CASES = {"float32": 4}  # by dtype, the number of calls for each overload and rank
+OTHERS = 1  # number of calls in each other dtype
+DRAWS = 16  # random calls of an overload that no sample calls
+STEPS = 40  # number of samples of an entry that are used
+LARGE = 200_000  # bytes of a call's arguments
+MOST = 0.9  # share of the answers that a rule must explain; the others are exceptions, and are printed
+# If several rules explain the answers, the rule to prefer for an operator.
 PREFERRED = {
     "like:self": frozenset(["sort", "sort.stable", "argsort", "argsort.stable", "msort"]),
     "format:input": frozenset(["native_group_norm"]),
@@ -61,19 +60,19 @@ HEAD = "# How torch lays out what it returns: rule of each result, rows (see tor
 
 
 class Answer(NamedTuple):
-    """What torch returned for a call: strides and shape of each result, None for what is no fresh tensor."""
+    """What torch returned for a call: shape and strides of each result, or None if it is not a new tensor."""
 
     case: Case
     results: list[tuple[tuple[int, ...], tuple[int, ...]] | None]
 
 
 def rows() -> list[str]:
-    """The rows whose results are new: not those that write, nor views."""
+    """Return the overloads whose results are new: not those that write an argument, and not views."""
     return [n for n in torchnp.table if not SCHEMAS[n].mutates and not SCHEMAS[n].is_view and not is_told(SCHEMAS[n])]
 
 
 def is_told(schema: Schema) -> bool:
-    """Whether the caller says how the result lies in memory: its kernel does so."""
+    """Return whether an argument such as ``memory_format`` sets the result's layout; the kernel then implements it."""
     names = {a.name for a in schema.args}
     makes = not any(a.is_tensor for a in schema.args) or "size" in names
     return makes and not names.isdisjoint({"memory_format", "physical_layout", "stride"}) and "kernel_size" not in names
@@ -105,7 +104,7 @@ def record_cases(wanted: frozenset[str]) -> list[Case]:
 
 
 def drawn_cases(wanted: set[str]) -> list[Case]:
-    """Calls drawn from the schemas of rows that no sample calls."""
+    """Return random calls of overloads that no sample calls."""
     return [c for op in sorted(wanted) if not not_drawn(op) for c in draws(op, DRAWS) if size_of(c) < LARGE]
 
 
@@ -114,7 +113,7 @@ def size_of(case: Case) -> int:
 
 
 def ask(oracle: TorchDevice, case: Case) -> Answer:
-    """What torch returns, without its memory."""
+    """Return the shapes and strides that torch returns for a call."""
     seen = oracle.execute(case)
     found: list[Any] = []
     if not seen.error:
@@ -125,7 +124,7 @@ def ask(oracle: TorchDevice, case: Case) -> Answer:
 
 
 def answers(cases: list[Case]) -> list[Answer]:
-    """What torch returns for the cases and their like in other memory, each operator's in a process of its own."""
+    """Return torch's answers for the cases and variants in other layouts, each operator in a separate process."""
     oracle = TorchDevice("cpu")
     by_op: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
@@ -141,7 +140,7 @@ def answers(cases: list[Case]) -> list[Answer]:
 
 
 def in_child(work: Any) -> Any:
-    """What a function returns in a forked process; None if that dies."""
+    """Return what a function returns in a forked process, or None if the process dies."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -160,7 +159,7 @@ def in_child(work: Any) -> Any:
 
 
 def candidates(op: str) -> Iterator[str]:
-    """The rules that may be meant, the likeliest first."""
+    """Yield the possible rules for an overload, the most likely first."""
     schema = SCHEMAS[op]
     tensors = [a for a in schema.args if a.is_tensor]
     yield "contiguous"
@@ -188,7 +187,7 @@ def candidates(op: str) -> Iterator[str]:
 
 
 def fits(rule: named_rules.Rule, answer: Answer, place: int, where: int) -> bool:
-    """Whether a rule gives the strides that torch gave for one result."""
+    """Return whether a rule gives the strides that torch gave for one result."""
     case, results = answer
     shape, wanted = results[place]
     given = bound(case)
@@ -196,12 +195,12 @@ def fits(rule: named_rules.Rule, answer: Answer, place: int, where: int) -> bool
     leaf = lambda x: bare(x, case) if isinstance(x, Array) else x.name if isinstance(x, Named) else x
     try:
         return rule(shape, lambda i: map_tree(leaf, given.get(names[i])), where) == wanted
-    except (RuntimeError, ValueError, TypeError, IndexError):  # of a rule for other arguments
+    except (RuntimeError, ValueError, TypeError, IndexError):  # the rule does not fit these arguments
         return False
 
 
 def bare(a: Array, case: Case) -> np.ndarray:
-    """An argument of a case, with the strides that it has there though it may be empty."""
+    """Return an argument of a case with its strides, also if it is empty."""
     if 0 not in a.shape:
         return a.on(case.buffers)
     reach = sum(max(n - 1, 0) * s for n, s in zip(a.shape, a.strides)) + DTYPES[a.dtype].itemsize
@@ -209,7 +208,7 @@ def bare(a: Array, case: Case) -> np.ndarray:
 
 
 def decide(op: str, found: list[Answer]) -> tuple[list[str], list[str]]:
-    """The rule of each result of a row, and the answers that no rule explains."""
+    """Return the rule for each result of an overload, and the answers that no rule explains."""
     of_list = [r.type for r in SCHEMAS[op].returns] == ["Tensor[]"]
     slots: dict[int, list[tuple[Answer, int]]] = defaultdict(list)
     for answer in found:
@@ -225,7 +224,7 @@ def decide(op: str, found: list[Answer]) -> tuple[list[str], list[str]]:
 
 
 def best(op: str, slot: int, asked: list[tuple[Answer, int]], of_list: bool) -> tuple[str, list[tuple[Answer, int]]]:
-    """The rule that explains most, ``own`` if that is not enough, and what it does not explain."""
+    """Return the rule that explains most answers (``own`` if too few), and the answers that it does not explain."""
     rules = {text: named_rules.parse(text, SCHEMAS[op]) for text in candidates(op)}
     wrong: dict[str, list[tuple[Answer, int]]] = {text: [] for text in rules}
     for answer, place in asked:
@@ -265,7 +264,7 @@ def text_of(found: list[Answer]) -> tuple[str, list[str]]:
 
 
 def merged(old: str, new: str) -> str:
-    """The rows of two files, by rule."""
+    """Return the text with the rows of both files, by rule."""
     lines: dict[str, set[str]] = defaultdict(set)
     for line in (*old.splitlines()[1:], *new.splitlines()[1:]):
         rule, _, names = line.partition("\t")

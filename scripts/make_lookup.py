@@ -1,11 +1,12 @@
-"""Write what `torchnp explain`, `torchnp ops` and `torchnp differences` read in place of the table, in torchnp/data.
+"""Write the files that `torchnp explain`, `torchnp ops` and `torchnp differences` read instead of torchnp's table.
 
     python scripts/make_lookup.py [--check] [--examples]
 
-These are ops.json, differences.json, callers.tsv, torch_names.txt and examples.tsv. Run it after a change of ``like=``, ``differs=``, a docstring
-of a kernel, the catalogue or what the proof counted; a test compares. ``--examples`` asks torch again for the example that
-each operator has of each of its differences, and the proof where the catalogue's do not fit, which takes some minutes; without it the examples of pairs that are no longer
-declared are dropped, and those of new pairs are added.
+These are ops.json, differences.json, callers.tsv, torch_names.txt and examples.tsv. Run the script after a change of
+``like=``, ``differs=``, a kernel's docstring, the catalogue or the counts of the proof; a test compares the files.
+``--examples`` asks torch again for an example for each operator and each of its differences, and looks for one in the
+proof if the catalogue's does not fit; this takes some minutes. Without it, examples of pairs that are no longer
+declared are deleted, and examples of new pairs are added.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from torchnp.difference_catalogue import CHAPTERS
 from torchnp.differences import Difference
 from torchnp.lookup import json_export, op_index, spellings
 
-OF_PYTHON = ("__firstlineno__", "__static_attributes__")  # of every class from Python 3.13 on
+OF_PYTHON = ("__firstlineno__", "__static_attributes__")  # attributes of every class since Python 3.13
 DATA = Path(torchnp.__file__).parent / "data"
 
 
 def ops_lines() -> list[str]:
-    """Every overload that a known version of torch registers."""
+    """Return the lines of ops.json: every overload that a known version of torch registers."""
     tried = tier.read()
     own = (name for name in of_any_version() if op_index.is_own(name))
     return json_export.listed(op_index.declared(name, tried.get(name, ())) for name in own).split("\n")
 
 
 def differences_lines() -> list[str]:
-    """Every difference of the catalogue: its chapter, its examples, and the ops that have it."""
+    """Return the lines of differences.json: each difference with its chapter, its examples and its operators."""
     having: dict[str, dict[str, None]] = {}
     for name, row in torchnp.table.items():
         for i in row.row.differs if op_index.is_own(name) else ():
@@ -54,13 +55,13 @@ def _difference(chapter: ModuleType, d: Difference, ops: list[str]) -> dict[str,
 
 
 def callers_lines() -> list[str]:
-    """How Python code calls each op that has a public name."""
+    """Return the lines of callers.tsv: how Python code calls each op that has a public name."""
     found = {}
     for op in dict.fromkeys(n.partition(".")[0] for n in torchnp.table.schemas if n.startswith("aten::")):
         called = examples.torch_names(op)[0].replace("torch.nn.functional.", "F.").replace("torch.Tensor.", "Tensor.")
         if not called.startswith("torch.ops.") and "._" not in called:
             found[op] = called
-    for name, ops in spellings.TORCH.items():  # torch.unique is a function of Python's, over ops without a name
+    for name, ops in spellings.TORCH.items():  # torch.unique is a Python function that calls ops without a public name
         for op in ops.split() if name.startswith("torch.") else ():
             if name.rpartition(".")[2] in op:
                 found.setdefault(f"aten::{op}", name)
@@ -71,7 +72,7 @@ def callers_lines() -> list[str]:
 
 
 def names_lines() -> list[str]:
-    """The public names of torch, a line for each module or class."""
+    """Return the lines of torch_names.txt: the public names of each of torch's modules and classes."""
     import torch
 
     spaces = {
@@ -94,7 +95,7 @@ def _found(space: Any, name: str) -> Any:
 def main() -> int:
     stale = []
     asked = {
-        "torch_names.txt": names_lines,  # first: the others look names up in it
+        "torch_names.txt": names_lines,  # first, because the others look up names in it
         "ops.json": ops_lines,
         "differences.json": differences_lines,
         "callers.tsv": callers_lines,

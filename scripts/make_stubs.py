@@ -1,6 +1,6 @@
-"""Write torchnp/typed.pyi from the table: each op with the signature and docstring of every overload.
+"""Write torchnp/typed.pyi from the table: each op, with the signature and docstring of every overload.
 
-Editors complete by it and type checkers check by it. ``--check`` only compares, and exits 1 if it is stale.
+Editors and type checkers use the file. ``--check`` only compares it, and exits with 1 if it is outdated.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _float: TypeAlias = float
 _str: TypeAlias = str
 _list: TypeAlias = list
 '''
-GIVEN = {  # by the schema's type
+GIVEN = {  # Python types of arguments, by the type in the schema
     "Tensor": "_Tensor", "Scalar": "_Scalar", "bool": "_bool", "int": "_int", "SymInt": "_int", "float": "_float",
     "str": "_str", "ScalarType": "_ScalarType",
 }  # fmt: skip
@@ -51,7 +51,7 @@ RETURNED = GIVEN | {"Tensor": "_Array", "ScalarType": "np.dtype[Any]", "Scalar":
 
 
 def typed(spelled: str, names: dict[str, str]) -> str:
-    """The type of a schema's type; that of a list with one size may be a lone element where it is given."""
+    """Return the Python type for a type in a schema; a list argument with a fixed size may also be a single element."""
     optional = spelled.endswith("?")
     element, brackets, _ = spelled.removesuffix("?").partition("[")
     inner = names.get(element.removesuffix("?"), "Any")
@@ -75,7 +75,7 @@ def parameter(a: Argument, numbers: bool) -> str:
 
 
 def signature(schema: Schema, first: str = "") -> str:
-    """The parameters and the result, as Python spells them."""
+    """Return the parameters and the result type in Python's syntax."""
     numbers = schema.takes_numbers
     positional = [parameter(a, numbers) for a in schema.args if not a.kwonly]
     named = [parameter(a, numbers) for a in schema.args if a.kwonly]
@@ -92,7 +92,7 @@ def quoted(text: str, indent: str) -> str:
 
 
 def described(name: str) -> str:
-    """What an overload does, and its counterpart in NumPy."""
+    """Return the docstring: what an overload does, and its NumPy counterpart."""
     row = torchnp.table[name]
     n = len(row.differences)
     known = f"{n or 'no'} known difference{'s' * (n > 1)}"
@@ -102,7 +102,7 @@ def described(name: str) -> str:
 
 
 def op(base: str, names: list[str]) -> Iterator[str]:
-    """A class for the overloads of an op: its call takes any of them, its attributes are each."""
+    """Yield the lines of an op's class: its call accepts all overloads, and its attributes are the single overloads."""
     yield f"class _{base}:"
     yield quoted(described(names[0]), "    ")
     for name in names:
@@ -111,7 +111,7 @@ def op(base: str, names: list[str]) -> Iterator[str]:
         yield f"    def __call__{signature(torchnp.table.schemas[name], '_, /')}: ..."
     for name in names:
         attribute = torchnp.table.schemas[name].overload or "default"
-        if keyword.iskeyword(attribute):  # getattr alone finds it
+        if keyword.iskeyword(attribute):  # only getattr can read such an attribute
             continue
         yield "    @staticmethod"
         yield f"    def {attribute}{signature(torchnp.table.schemas[name])}:"
@@ -123,7 +123,7 @@ def op(base: str, names: list[str]) -> Iterator[str]:
 
 
 def stubs() -> str:
-    """The whole file."""
+    """Return the text of the whole file."""
     lines = [HEAD]
     for space in ("aten", "prims"):
         ops: dict[str, list[str]] = {}

@@ -1,9 +1,9 @@
 """Measure how time and memory of operators grow with their arguments: ``python scripts/measure_growth.py``.
 
-Each operator is called with 1,000 to 100,000,000 elements, torch and the table in turn on the same arguments, on one thread
-of each. docs/growth.tsv gets the least time of each and the memory that a call takes beyond its arguments at its peak. Sizes
-end where torch takes longer than two seconds or a call more than a third of the memory that is free. The documentation
-plots the file.
+Each operator is called with 1,000 to 100,000,000 elements, torch and torchnp in turn on the same arguments, each with
+one thread. The script writes docs/growth.tsv: the shortest time of each, and the peak memory of a call beyond its
+arguments. Sizes end if torch takes longer than two seconds, or if a call takes more than a third of the free memory.
+The documentation plots the file.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from torchnp.interop import to_numpy
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "growth.tsv"
 SIZES = [10**k for k in range(3, 9)]
-SECONDS = 2.0  # of torch's, beyond which no larger size is tried
-REPEATS, ENOUGH = 7, 0.5  # at most so many runs of each, or so many seconds in all
+SECONDS = 2.0  # if torch takes longer, no larger size is tried
+REPEATS, ENOUGH = 7, 0.5  # up to REPEATS runs of each, or until ENOUGH seconds have passed
 HEAD = "family\toperator\telements\tms\ttorch_ms\tmib\ttorch_mib"
 
 
@@ -173,20 +173,20 @@ CALLS: dict[str, dict[str, Callable[[int], tuple]]] = {
 
 
 def arrays_of(x: Any) -> Any:
-    """Return an argument for the table: tensors as arrays of the same memory."""
+    """Return an argument for the table: tensors become arrays that share their memory."""
     if isinstance(x, torch.Tensor):
         return to_numpy(x)
     return [arrays_of(item) for item in x] if isinstance(x, list) else x
 
 
 def room() -> int:
-    """Return the bytes of memory that are free."""
+    """Return the number of bytes of available memory."""
     lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
     return int(lines["MemAvailable"].split()[0]) << 10
 
 
 def measured(op: str, args: tuple) -> dict[str, float]:
-    """Return the least milliseconds of both, and the MiB that a call takes beyond its arguments."""
+    """Return the shortest time of both (ms), and the peak memory of a call beyond its arguments (MiB)."""
     packet, _, overload = op.partition(".")
     theirs = getattr(getattr(torch.ops.aten, packet), overload or "default")
     calls = {"torch_": (theirs, args), "": (torchnp.table[f"aten::{op}"], tuple(map(arrays_of, args)))}
@@ -215,7 +215,8 @@ def rows(families: dict[str, dict[str, Callable[[int], tuple]]], largest: int) -
                 print(*row, sep="  ", flush=True)
                 yield "\t".join(row)
                 taken = 10 * found["mib"]
-                if found["torch_ms"] > SECONDS * 100:  # ten times the elements take ten times as long, or more
+                # a call with ten times the elements takes ten times as long or more
+                if found["torch_ms"] > SECONDS * 100:
                     break
 
 

@@ -1,9 +1,9 @@
-"""Measure how far float32 functions are from the exact value: ``python scripts/measure_ulps.py`` writes docs/ulps.tsv.
+"""Measure the errors of float32 functions and write them to docs/ulps.tsv: ``python scripts/measure_ulps.py``.
 
-NumPy's or SciPy's function, torch's and the table's kernel get the same arguments: half of them evenly spread over the
-function's domain, half with evenly spread exponents. The reference is NumPy's or SciPy's function in double precision, whose
-own error is a millionth of a unit in the last place of float32. Results that are not normal numbers are left out. The
-documentation plots the file; other processors and versions give other figures.
+The functions of NumPy or SciPy, of torch, and torchnp's kernel get the same arguments: half of them are spread evenly
+over the function's domain, and half have evenly spread exponents. The reference is the function of NumPy or SciPy in
+double precision, whose own error is a millionth of a float32 ulp. Results that are not normal numbers are left out. The
+documentation plots the file. Other processors and versions give other figures.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torchnp.lookup import op_index
 FILE = Path(__file__).resolve().parent.parent / "docs" / "ulps.tsv"
 POINTS = 400_000
 WIDE = (-3e38, 3e38)
-# The domains of each operator's arguments.
+# The domain of each argument of each operator.
 DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
     "exp": ((-87, 88),), "exp2": ((-126, 127),), "expm1": ((-87, 88),), "log": ((2e-38, 3e38),), "log2": ((2e-38, 3e38),),
     "log10": ((2e-38, 3e38),), "log1p": ((-1, 3e38),), "sqrt": ((0, 3e38),), "sin": ((-1e4, 1e4),), "cos": ((-1e4, 1e4),),
@@ -42,7 +42,7 @@ DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
 
 
 def arguments(low: float, high: float, generator: np.random.Generator) -> np.ndarray:
-    """Numbers between two bounds, of both kinds, in one order for all who are asked."""
+    """Return numbers between two bounds, half evenly spread and half with evenly spread exponents, in random order."""
     even = generator.uniform(low, high, POINTS // 2) if high - low < 1e30 else np.array([])
     ends = [end for end in (low, high) if end]
     tops = generator.choice(ends, POINTS - even.size)
@@ -52,7 +52,7 @@ def arguments(low: float, high: float, generator: np.random.Generator) -> np.nda
 
 
 def errors(function: Callable[..., Any], x: list[Any], exact: np.ndarray) -> np.ndarray:
-    """The distances from the exact values, in units in the last place of float32."""
+    """Return the distances from the exact values, in ulps of float32."""
     found = np.asarray(function(*x)).astype(np.float64)
     rounded = exact.astype(np.float32)
     normal = np.isfinite(rounded) & (np.abs(exact) >= np.finfo(np.float32).tiny)
@@ -60,7 +60,7 @@ def errors(function: Callable[..., Any], x: list[Any], exact: np.ndarray) -> np.
 
 
 def row(name: str, domains: tuple[tuple[float, float], ...]) -> list[str]:
-    """What the file has of an operator: of each library the 99th percentile and the largest error."""
+    """Return the cells of an operator's row: for each library the 99th percentile of the errors, and the largest."""
     generator = np.random.default_rng(0)
     x = [arguments(*domain, generator) for domain in domains]
     space, _, rest = op_index.ops()[f"aten::{name}"]["numpy"].partition(".")
@@ -76,7 +76,7 @@ def row(name: str, domains: tuple[tuple[float, float], ...]) -> list[str]:
 
 
 def main() -> None:
-    """Measure every function and write the file."""
+    """Measure every function, and write the file."""
     versions = f"NumPy {np.__version__}, SciPy {scipy.__version__}, torch {torch.__version__.partition('+')[0]}"
     cpu = torch.backends.cpu.get_cpu_capability()
     lines = [

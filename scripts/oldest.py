@@ -1,4 +1,7 @@
-"""Print pip's constraints to the oldest of what torchnp and its command line need: ``python scripts/oldest.py > oldest.txt``."""
+"""Print pip constraints for the oldest supported dependencies: ``python scripts/oldest.py > oldest.txt``.
+
+They are the dependencies of torchnp and of its command line.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 
 
 def oldest(requirements: list[str]) -> list[str]:
-    """Return a constraint for each requirement with a lower bound: any release of just that version."""
+    """Return a constraint for each requirement that has a lower bound: any release of exactly this version."""
     found = (re.match(r"([\w-]+)>=([\d.]+)", r) for r in requirements)
     return [f"{m[1]}=={m[2]}.*" for m in found if m]
 

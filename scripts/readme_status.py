@@ -1,4 +1,4 @@
-"""Write the status table of README.md from the table (``--check`` only compares, and exits 1 if it is stale)."""
+"""Write the status table of README.md (``--check`` only compares, and exits with 1 if it is outdated)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BEGIN, END = "<!-- status -->\n", "<!-- /status -->"
 
 
 def status_table() -> str:
-    """Statuses by namespace, and how many of torch's core-tagged overloads are there, as Markdown."""
+    """Return a Markdown table of the number of overloads by status, and of those with torch's tag core."""
     table = torchnp.table
     names = {space: [n for n in table.schemas if n.startswith(f"{space}::")] for space in ("aten", "prims")}
     core = [n for n, schema in table.schemas.items() if "core" in schema.tags]
@@ -26,7 +26,7 @@ def status_table() -> str:
 
 
 def updated(text: str) -> str:
-    """README's text with the present table."""
+    """Return the text of the README with the current table."""
     head, rest = text.split(BEGIN)
     return head + BEGIN + status_table() + END + rest.split(END)[1]
 

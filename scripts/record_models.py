@@ -1,11 +1,12 @@
-"""Record what models call: ``opinfo_tests/data/models.jsonl``.
+"""Record the calls that models make in ``opinfo_tests/data/models.jsonl``.
 
-``python scripts/record_models.py`` builds the model classes of transformers and timm with tiny random configurations, and the
-layers of torch.nn with the options of torch's own module tests; it runs each forward, backward, with a step of an optimizer
-and once more for inference, and keeps the signatures of the calls beneath: shapes, strides, dtypes, numbers, and the ranges of
-the values. Weights and data are random, and nothing is fetched.
+``python scripts/record_models.py`` builds the model classes of transformers and timm with tiny random configurations,
+and the layers of torch.nn with the options of torch's module tests. It runs each forward and backward, with a step of
+an optimizer, and once more for inference. It records the signatures of the aten calls: shapes, strides, dtypes,
+numbers, and the ranges of values. Weights and data are random, and nothing is downloaded.
 
-It needs ``pip install transformers`` and ``pip install --no-deps timm``, which the harness does not: it reads the file.
+The script needs ``pip install transformers`` and ``pip install --no-deps timm``. The harness only reads the file and
+needs neither.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ from torch.utils._pytree import tree_leaves
 
 from opinfo_tests.generate.samples.model_calls import DATA, NotKeptError, op_of, spelled
 
-LARGEST = 1 << 16  # elements of a tensor that is kept
-SECONDS = 60  # for one model
-MEMORY = 8 << 30  # bytes for one model
-ALIKE = 3  # calls that differ in their sizes alone
-OF_ONE = 80  # calls of one overload
-LONGEST = 3000  # characters of a line: optimizers have long lists
+LARGEST = 1 << 16  # elements of the largest tensor whose call is recorded
+SECONDS = 60  # seconds for one model
+MEMORY = 8 << 30  # bytes of memory for one model
+ALIKE = 3  # at most so many recorded calls differ only in sizes
+OF_ONE = 80  # at most so many calls of one overload are recorded
+LONGEST = 3000  # maximum number of characters of a line; optimizers have long lists
 SKIPPED = ("aten::empty", "aten::detach", "aten::_local_scalar_dense", "aten::random_", "aten::set_", "aten::_nested")
-# What was computed forward belongs to the rest: drawn anew it overflows or cancels, or is no workspace of oneDNN's.
+# Operators with an argument that the forward operator computed from the others. With a random argument the result would
+# overflow or cancel, or the argument would be no valid workspace for oneDNN.
 TOGETHER = (
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
     "aten::mkldnn_rnn_layer",
@@ -61,7 +63,7 @@ OPTIMIZERS: list[Callable[[Any], torch.optim.Optimizer]] = [
 
 
 class Recording(TorchDispatchMode):
-    """Keeps the signatures of calls, once each."""
+    """Records the signature of each distinct call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +79,7 @@ class Recording(TorchDispatchMode):
 
     def keep(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
-        if not tensors and args:  # numbers in the place of tensors
+        if not tensors and args:  # numbers instead of tensors
             return
         if any(t.numel() > LARGEST for t in tensors) or sum(t.numel() for t in tensors) > 4 * LARGEST:
             return
@@ -109,12 +111,12 @@ SMALL = {
 
 
 def shrink(config: Any, depth: int = 0) -> Any:
-    """Make a configuration tiny, and those inside it."""
+    """Make a configuration, and the configurations in it, tiny."""
     for name, value in SMALL.items():
         old = getattr(config, name, None)
         if isinstance(old, (int, float)) and not isinstance(old, bool):
             with_name = getattr(config, "attribute_map", {}).get(name, name)
-            with contextlib.suppress(AttributeError):  # a property of others
+            with contextlib.suppress(AttributeError):  # some configurations compute it as a property
                 setattr(config, with_name, value)
     for name in dir(config) if depth < 3 else ():
         if name.endswith("config") and not name.startswith("_"):
@@ -128,7 +130,7 @@ def shrink(config: Any, depth: int = 0) -> Any:
 
 
 def transformers_models() -> Iterator[tuple[str, Callable[[], tuple[torch.nn.Module, dict[str, Any]]]]]:
-    """Yield a maker of each architecture of transformers, with its inputs."""
+    """Yield a function for each architecture of transformers, which returns a model and its inputs."""
     from transformers import AutoModel
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
@@ -158,7 +160,7 @@ def transformers_models() -> Iterator[tuple[str, Callable[[], tuple[torch.nn.Mod
 
 
 def timm_models() -> Iterator[tuple[str, Callable[[], tuple[torch.nn.Module, dict[str, Any]]]]]:
-    """Yield a maker of one small model of each module of timm, with an image."""
+    """Yield a function for a few small models of each timm module, which returns a model and an image."""
     import timm
 
     def make(name: str) -> tuple[torch.nn.Module, dict[str, Any]]:
@@ -202,7 +204,7 @@ def timm_models() -> Iterator[tuple[str, Callable[[], tuple[torch.nn.Module, dic
 
 
 def layers() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield makers of torch.nn's layers, one for each set of options of torch's module tests."""
+    """Yield a function for each layer of torch.nn and each set of options in torch's module tests."""
     from torch.testing._internal.common_modules import module_db
 
     for info in module_db:
@@ -224,14 +226,14 @@ def layers() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def loss_of(out: Any) -> torch.Tensor:
-    """Return a number that every floating result of a model counts in."""
+    """Return a number that depends on every floating-point output of a model."""
     parts = tree_leaves(dict(out) if hasattr(out, "keys") else out)
     parts = [t for t in parts if isinstance(t, torch.Tensor) and t.requires_grad and t.is_floating_point()]
     return sum((p.pow(2).mean() for p in parts), start=torch.zeros(()))
 
 
 def run(recording: Recording, model: torch.nn.Module, given: Any, turn: int, training: bool) -> None:
-    """Run a model: two steps of training, and once for inference."""
+    """Run a model: two steps of training, or one inference."""
     args, kwargs = given if isinstance(given, tuple) else ((), given)
     with recording:
         if training:
@@ -240,7 +242,7 @@ def run(recording: Recording, model: torch.nn.Module, given: Any, turn: int, tra
             for _ in range(2):
                 loss = loss_of(model(*args, **kwargs))
                 if loss.requires_grad:
-                    loss.backward(retain_graph=True)  # inputs that have a history are given again
+                    loss.backward(retain_graph=True)  # keep the graph, because inputs with a history are used again
                 if step is not None:
                     if turn % 3 == 0:
                         torch.nn.utils.clip_grad_norm_(weights, 1.0)
@@ -252,7 +254,7 @@ def run(recording: Recording, model: torch.nn.Module, given: Any, turn: int, tra
 
 
 def record(job: tuple[str, int]) -> tuple[str, list[str], str]:
-    """Return the name of a job, the lines of what it called, and what stopped it, if anything did."""
+    """Return the name of a job, the lines that describe its calls, and what stopped it, or an empty string."""
     name, turn = job
     warnings.simplefilter("ignore")
     torch.manual_seed(turn)
@@ -275,7 +277,7 @@ def record(job: tuple[str, int]) -> tuple[str, list[str], str]:
 
 
 def apart(job: tuple[str, int]) -> tuple[str, list[str], str]:
-    """`record` in a process of its own, with bounds on its time and memory: a model may take either, or die."""
+    """Run `record` in a separate process with limits on time and memory: a model may exceed either, or crash."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
 
@@ -296,7 +298,7 @@ def apart(job: tuple[str, int]) -> tuple[str, list[str], str]:
 
 
 def kind_of(line: str) -> str:
-    """Return what a call is apart from its sizes: overload, dtypes, dimensions, orders in memory, and what is no number."""
+    """Return a key of a call without its sizes: overload, dtypes, ranks, memory order, non-numeric arguments."""
 
     def of(x: Any) -> Any:
         if isinstance(x, dict) and "t" in x:
@@ -317,7 +319,7 @@ MAKERS: dict[str, Callable[[], Any]] = {}
 
 
 class Anything(type):
-    """A class whose attributes are anything: what stands in for a library that is imported and not used."""
+    """A class on which every attribute exists; it replaces classes of a library that is imported but not used."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -326,7 +328,7 @@ class Anything(type):
 
 
 class Torchvision:
-    """Finds torchvision where timm imports it; of it, timm's models use nothing that is run here."""
+    """Import hook that replaces torchvision, which timm imports; the models that are run here do not use it."""
 
     @classmethod
     def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:

@@ -1,4 +1,7 @@
-"""Measure times over torch eager's and write the table of docs/speed.md; some five minutes on a machine that does nothing else."""
+"""Measure times compared with torch eager and write the table of docs/speed.md.
+
+This takes some five minutes on a machine that does nothing else.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ import bench_ops
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "speed.md"
 BEGIN, END = "<!-- speed -->\n", "<!-- /speed -->"
-GROUPS = {"8x8": (), "1M": (), "16M": ("elementwise",)}  # of sizes; none is all of them
+# groups of calls to measure at each size; an empty tuple means all groups
+GROUPS = {"8x8": (), "1M": (), "16M": ("elementwise",)}
 NAMES = {
     "elementwise": "elementwise", "promotion": "numbers and promotion", "reductions": "reductions, scans, softmax",
     "moves": "copies, sort, index_add, mm", "of three and half": "three operands, bfloat16",
@@ -22,7 +26,7 @@ NAMES = {
 
 
 def rows(rounds: int) -> list[tuple[str, tuple[float, float]]]:
-    """What is measured, and its time over torch's: of medians, and of minima."""
+    """Return what is measured, with the ratios of its time to torch's: of medians and of minima."""
     found = []
     for size, only in GROUPS.items():
         groups = bench_ops.bench(size, rounds, only)

@@ -1,8 +1,8 @@
-"""Write the harness's figures into docs/verification.md from a report: ``python scripts/verification_table.py report.jsonl``.
+"""Write a report's figures into docs/verification.md: ``python scripts/verification_table.py report.jsonl``.
 
-The report's totals go to opinfo_tests/data/results.json, and what passes of each overload in each dtype to passed.tsv beside it,
-of which the documentation makes the operators' pages. The page's table is made of results.json alone, so that ``--check`` can
-compare the two without a run; it exits with 1 when they differ.
+The report's totals are written to opinfo_tests/data/results.json, and the pass rate of each overload and dtype to
+passed.tsv in the same folder, from which the documentation makes the operators' pages. The page's table is made from
+results.json only, so that ``--check`` can compare the two without a run; it exits with 1 if they differ.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ HEAD = (
     "draws",
     "dtypes",
 )
-WHOLE = {"ops": None, "families": None, "max": 0}  # what a header says of a run that left nothing out
+WHOLE = {"ops": None, "families": None, "max": 0}  # the fields in the header of a run that left nothing out
 
 
 Counts = Counter[tuple[str, str, str]]
 
 
 def totals(report: Path) -> tuple[dict[str, Any], Counts]:
-    """What a report adds up to: by dtype, of inputs that torch refuses, of prims, and of all calls; and each pair's outcomes."""
+    """Return a report's totals (all calls, by dtype, of rejected calls, of prims), and its counts of outcomes."""
     pairs: Counts = Counter()
     calls: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: {"passed": 0, "unspecified": 0, "attempted": 0})
     overloads: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -82,7 +82,7 @@ def totals(report: Path) -> tuple[dict[str, Any], Counts]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """The figures as Markdown."""
+    """Return the figures as Markdown."""
     head = results["header"]
     options = [] if head["tier"] == "full" else [f"--tier {head['tier']}"]
     options += [] if head.get("draws", DRAWS["full"]) == DRAWS[head["tier"]] else [f"--draws {head['draws']}"]
@@ -115,13 +115,13 @@ def table(results: dict[str, Any]) -> str:
 
 
 def updated(text: str) -> str:
-    """The page's text with the table of the present results."""
+    """Return the page's text with the table of the current results."""
     head, rest = text.split(BEGIN)
     return head + BEGIN + table(json.loads(pass_rates.RESULTS.read_text(encoding="utf-8"))) + END + rest.split(END)[1]
 
 
 def main(arguments: list[str]) -> int:
-    """Write or, with ``--check``, compare."""
+    """Write the figures or, with ``--check``, compare them; return the exit status."""
     if arguments == ["--check"]:
         old = PAGE.read_text(encoding="utf-8")
         stale = updated(old) != old

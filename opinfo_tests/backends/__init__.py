@@ -1,1 +1,1 @@
-"""Backends under test: our table, torch, a device, a compiler, an array library, and loading them by name."""
+"""Backends under test: torchnp's table, torch devices, compilers, array API libraries; and loading them by name."""

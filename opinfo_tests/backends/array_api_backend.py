@@ -1,4 +1,4 @@
-"""An array API library as a backend: torchnp's portable kernels (the prims) run on its arrays."""
+"""Array API libraries as backends: torchnp's portable kernels (the prims) run on a library's arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .backend import Backend
 
-# Prims that the standard cannot express: strided memory, in-place writes, random streams, array creation.
+# Prims that the array API standard cannot express: strided memory, in-place writes, random numbers, array creation.
 NOT_PORTABLE = frozenset(
     f"prims::{name}"
     for name in (
@@ -45,7 +45,7 @@ BACKEND = Library()
 
 
 class ArrayAPI(Backend):
-    """The portable kernels of ``torchnp.table`` on a library's arrays; they return arrays of the same library."""
+    """The portable kernels of ``torchnp.table``, run on a library's own arrays."""
 
     def __init__(self, library: ModuleType) -> None:
         import torchnp
@@ -72,7 +72,8 @@ class ArrayAPI(Backend):
             raise TypeError(f"{self.name}: a kernel returned a {type(x).__name__}")
         try:
             return np.array(np.from_dlpack(x))
-        except (TypeError, BufferError, RuntimeError, AttributeError):  # booleans and complex numbers in some libraries
+        # some libraries cannot export booleans and complex numbers
+        except (TypeError, BufferError, RuntimeError, AttributeError):
             return np.array(x)
 
     def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -82,9 +83,9 @@ class ArrayAPI(Backend):
 def array_api(namespace: str | ModuleType) -> ArrayAPI:
     """Return the backend of an array API namespace: a module, or a name such as ``array_api_strict`` or ``torch``.
 
-    It claims the prims whose kernels use only the standard, in the standard's dtypes. A library that does not follow
-    the standard itself is wrapped by ``array_api_compat``. On NumPy's own arrays the ordinary kernels run, so ``numpy``
-    judges those and not the portable code.
+    The backend claims the prims whose kernels use only functions of the standard, in the standard's dtypes. A library
+    that does not follow the standard itself is wrapped by ``array_api_compat``. On ndarrays torchnp runs its ordinary
+    kernels, so the backend ``numpy`` judges those and not the portable code.
 
     Parameters
     ----------

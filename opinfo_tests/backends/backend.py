@@ -1,8 +1,8 @@
-"""The base class of backends, the oracle included: a backend runs a case and returns what could be observed.
+"""The base class of backends, including the oracle: a backend runs a case and returns what can be observed of it.
 
-A backend declares in ``ops`` the overloads that it claims, and has three methods: ``put`` makes its own array from an
-ndarray, ``get`` makes an ndarray from its own array, ``run`` calls an operator. Raising never excuses a claimed
-overload: a backend declares what it lacks, and the harness never infers it from an exception.
+A backend declares in ``ops`` the overloads that it claims, and has three methods: ``put`` converts an ndarray to its
+own array type, ``get`` converts back, ``run`` calls an operator. An exception from a claimed overload counts as a
+failure: what a backend lacks it must leave out of ``ops``.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from ..schemas import resizable_buffers
 
 @dataclass
 class Seen:
-    """What could be observed of one run of a case.
+    """What was observed in one run of a case.
 
     Attributes
     ----------
     results : list
-        The flattened results: arrays; None, numbers and booleans stay as they are.
+        The flattened results: arrays as ndarrays; None, numbers and booleans unchanged.
     structure : str
-        How the results were nested.
+        How the results are nested.
     alias : list
-        For each result its window ``(buffer, offset, strides)`` on an argument's memory, in bytes; None if it is no
+        For each result, its window ``(buffer, offset, strides)`` on an argument's memory, in bytes; None if it is not a
         view, or ``...`` if the backend cannot tell.
     after : list
-        Each array argument after the call.
+        The value of each array argument after the call.
     buffers : list of ndarray, optional
         The raw memory of the arguments after the call, if it is visible.
     error : tuple of str, optional
-        Class and message of the exception.
+        Class and message of the exception, if the call raised one.
     refused : str
-        The backend's policy behind the exception, as `Backend.refuses` returns it.
+        The policy for which the backend refused the call, as `Backend.refuses` returns it.
     seconds : float
         How long the call took.
     strides : list
@@ -72,10 +72,11 @@ def structure_of(out: Any) -> str:
 class Backend:
     """The base class of all backends.
 
-    A subclass defines ``ops`` (the full names of the overloads that it claims, ``aten::add.Tensor``), ``put``, ``get``
-    and ``run``, and perhaps a ``name`` for reports. The harness judges all that is claimed; an exception never excuses
-    it. If memory is visible, ``place`` tells which argument a result is a view of. If random numbers are torch's own,
-    ``seed``, ``generator`` and ``state`` let the harness compare them. ``strides = True`` promises torch's strides too.
+    A subclass defines ``ops`` (the full names of the overloads that it claims, such as ``aten::add.Tensor``), ``put``,
+    ``get`` and ``run``, and optionally a ``name`` for reports. The harness judges everything that is claimed; an
+    exception is a failure. If the arrays' memory is visible, ``place`` says which argument a result is a view of. If
+    random numbers are equal to torch's, ``seed``, ``generator`` and ``state`` let the harness compare them. ``strides =
+    True`` promises torch's strides, too.
     """
 
     name = "backend"
@@ -95,7 +96,7 @@ class Backend:
         return x
 
     def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Call overload ``op`` and return its results (one, a tuple or a list)."""
+        """Call overload ``op`` and return its results: one result, or a tuple or list of them."""
         raise TypeError(f"{type(self).__name__} does not define run()")
 
     def named(self, leaf: Named) -> Any:
@@ -103,7 +104,7 @@ class Backend:
         return DTYPES.get(leaf.name, leaf.name) if leaf.kind == "dtype" else leaf.name
 
     def exempt(self, case: Case) -> str:
-        """Return why a call of a claimed overload is not judged, or nothing."""
+        """Return why a call of a claimed overload is not judged, or an empty string."""
         return "it has no other default dtype" if case.default_dtype != USUAL and not self.sets_default_dtype else ""
 
     @property
@@ -112,18 +113,21 @@ class Backend:
         return type(self).set_default_dtype is not Backend.set_default_dtype
 
     def set_default_dtype(self, name: str) -> None:
-        """Set the default dtype by torch's name; backends without one skip calls under another default dtype."""
+        """Set the default dtype by torch's name. Backends without this method skip calls with other default dtypes."""
         raise TypeError(f"{type(self).__name__} has no default dtype")
 
     def refuses(self, error: Exception) -> str:
-        """Return the policy by which a call was refused, or nothing; reports count such calls apart, by this text."""
+        """Return the policy by which the backend refused a call, or an empty string if the error is a failure.
+
+        Reports count refused calls separately, by this text.
+        """
         return ""
 
     def reference(self, case: Case) -> Seen | None:
-        """Return what torch's own kernels give behind the same machinery, or None if there is no such reference.
+        """Return what torch's own kernels give through the backend's machinery, or None if that cannot be done.
 
-        The harness asks for it when a call fails: if torch answers differently there than on its CPU device, it accepts
-        both answers as torch's.
+        The harness calls this when a case fails. If torch's result there differs from its result on the CPU device, the
+        harness accepts both.
         """
         return None
 
@@ -139,7 +143,7 @@ class Backend:
         return None
 
     def place(self, result: Any, buffers: list[np.ndarray]) -> Any:
-        """Return the window of ``result`` on an argument's buffer, None if it is no view, or ``...`` if unknown."""
+        """Return the window of ``result`` on an argument's buffer, None if it is not a view, or ``...`` if unknown."""
         return ...
 
     def execute(self, case: Case) -> Seen:
@@ -190,11 +194,11 @@ class Backend:
                 seen.alias.append(None if plain else self.place(r, buffers))
                 seen.results.append(r if plain else self.get(r))
                 if self.strides:
-                    # An ndarray resized in place is row-major, and an empty one has NumPy's own strides.
+                    # Exempt these: an ndarray resized in place is row-major, and an empty one has NumPy's strides.
                     given = any(r is x for x in mine) or (writes and not plain and not seen.results[-1].size)
                     seen.strides.append(None if plain or given else in_elements(seen.results[-1]))
             seen.after = [self.get(x) for x in mine]
-        except Exception as e:  # put and get included: an array that a backend cannot hold or return is a failure
+        except Exception as e:  # This includes put and get: an array that a backend cannot hold or return is a failure.
             seconds = time.perf_counter() - start
             return Seen(error=error_of(e), refused=self.refuses(e), seconds=seconds, buffers=self.memory(buffers))
         seen.buffers = self.memory(buffers)
@@ -228,7 +232,7 @@ def place_ndarray(result: Any, buffers: list[np.ndarray]) -> Any:
 
 
 class Table(Backend):
-    """A Mapping from overload names to functions on ndarrays, such as ``torchnp.table``.
+    """A backend from a mapping of overload names to functions on ndarrays, such as ``torchnp.table``.
 
     Parameters
     ----------
@@ -237,9 +241,9 @@ class Table(Backend):
     name : str, optional
         What reports call the backend.
     scalars : bool, optional
-        Whether a NumPy scalar result counts as a 0-d array, since plain NumPy functions return scalars.
+        Whether a NumPy scalar counts as a 0-d array; plain NumPy functions return scalars.
     strides : bool, optional
-        Whether results promise torch's strides: other strides are then a failure.
+        Whether results have torch's strides; if promised, other strides are a failure.
     """
 
     def __init__(
@@ -261,7 +265,7 @@ class Table(Backend):
 
     @property
     def sets_default_dtype(self) -> bool:
-        """Whether this is torchnp's own table: other functions on ndarrays have no default dtype."""
+        """Whether this is torchnp's own table; other tables have no default dtype."""
         return self._torchnp is not None and self.table is self._torchnp.table
 
     def set_default_dtype(self, name: str) -> None:
@@ -295,7 +299,7 @@ def table(mapping: Mapping[str, Any], name: str = "table", strides: bool = False
     name : str, optional
         What reports call the backend.
     strides : bool, optional
-        Whether the functions promise torch's strides: other strides are then a failure.
+        Whether the functions return torch's strides; if promised, other strides are a failure.
 
     Returns
     -------
@@ -315,12 +319,12 @@ def table(mapping: Mapping[str, Any], name: str = "table", strides: bool = False
 
 
 def name_of(key: Any) -> str:
-    """Return the full name of an overload, given by name or as the object, such as ``torch.ops.aten.add.Tensor``.
+    """Return the full name of an overload, given by name or as an object such as ``torch.ops.aten.add.Tensor``.
 
     Raises
     ------
     ValueError
-        The key is a packet of overloads, such as ``torch.ops.aten.add``, or anything else.
+        The key is an overload packet, such as ``torch.ops.aten.add``, or another object.
     """
     if isinstance(key, str):
         return key

@@ -1,4 +1,4 @@
-"""torch.compile as a backend: compiles each overload alone, by ``eager``, ``aot_eager``, ``inductor`` or any other."""
+"""torch.compile as a backend: compiles each overload alone, with ``eager``, ``aot_eager``, ``inductor`` or another."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .torch_backend import TorchDevice, overload_of
 
 _INNER = re.compile(r"\bgot (\w+)\((.*)\)\s*$", re.MULTILINE)
 NOT_COMPILED = "torch's compiler runs the operator itself"
-_NUMBERED = re.compile(r"<eval_with_key>\.\d+")  # dynamo's names for its compiled functions
-REFERENCE = "aot_eager"  # torch's own kernels, behind the part of its compiler that all backends share
-_RESET = 500  # calls between full resets, which bound memory but are slow
+_NUMBERED = re.compile(r"<eval_with_key>\.\d+")  # dynamo numbers its compiled functions
+REFERENCE = "aot_eager"  # torch's own kernels, run behind the part of the compiler stack that all compilers share
+_RESET = 500  # calls between full resets of dynamo, which limit memory but are slow
 
 
 class Compiled(TorchDevice):
     """A ``torch.compile`` backend on the CPU.
 
-    Every call is compiled anew for its own shapes, to judge the compiler and not its cache. Random numbers are torch's
-    own (inductor's ``fallback_random``), so that they can be compared. `REFERENCE` shows what torch's compiler itself
-    changes in a call under any backend (a check left out, a refusal of its own). Calls that dynamo runs itself, without
-    a compiler, are counted apart.
+    Every call is compiled anew for its own shapes, to test the compiler and not its cache. Random numbers are torch's
+    own (inductor's ``fallback_random``), so they can be compared. `REFERENCE` shows what torch's compiler stack itself
+    changes in a call with any compiler: it may skip a check of the operator, or raise errors of its own. Calls that
+    dynamo runs itself without calling a compiler are counted separately, as refused.
     """
 
-    strides = False  # a compiler chooses the strides of results that are not written arguments
+    strides = False  # for results that are not written arguments, a compiler chooses the strides
 
     def __init__(self, compiler: str | Callable[..., Any], name: str = "") -> None:
         super().__init__("cpu")
@@ -62,7 +62,8 @@ class Compiled(TorchDevice):
         def call(*a: Any, **k: Any) -> Any:
             return overload(*a, **k)
 
-        # Reset only this function's cache: it has one code object, and dynamo stops compiling after a few entries.
+        # Reset only the cache of ``call``: all calls have this one code object, and dynamo stops compiling a code
+        # object after a few cache entries.
         torch._dynamo.reset_code(call.__code__)
         self.calls += 1
         if self.calls % _RESET == 0:
@@ -79,7 +80,7 @@ class Compiled(TorchDevice):
 
 
 def unwrapped(e: Exception) -> Exception:
-    """Return the operator's own error: while tracing, dynamo wraps it in one of its own."""
+    """Return the operator's own error; while tracing, dynamo wraps it in another error."""
     inner = getattr(e, "inner_exception", None)
     if isinstance(inner, Exception):
         return inner

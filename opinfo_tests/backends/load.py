@@ -1,6 +1,6 @@
-"""Backends by name: ours, torch devices, compilers, ``torchnp.backends`` entry points, or ``package.module:object``.
+"""Loads backends by name: ours, torch devices, compilers, ``torchnp.backends`` entry points, ``package.module:object``.
 
-Functions import torch and cloudpickle only where they use them: ``torchnp requires --backend`` runs without either.
+torch and cloudpickle are imported only where they are used: ``torchnp requires --backend`` runs without either.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 from .backend import Backend, Table, name_of, table
 
 GROUP = "torchnp.backends"
-UNNAMED = ("table", Backend.name)  # default names: reports then use the name that the backend was loaded by
+# default names; a backend with such a name is reported under the name that it was loaded by
+UNNAMED = ("table", Backend.name)
 
 
 def own_table() -> Table:
@@ -28,7 +29,7 @@ def own_table() -> Table:
 
 
 def np_device() -> Backend:
-    """Return the device ``np``, whose kernels are torchnp's."""
+    """Return the backend of the torch device ``np``, whose kernels are torchnp's."""
     import torchnp.device
 
     from .torch_backend import device
@@ -37,7 +38,7 @@ def np_device() -> Backend:
 
 
 def load_backend(name: str) -> Backend:
-    """Return a backend by its command-line name; an unknown name is an error that lists the known ones."""
+    """Return a backend by its command-line name; for an unknown name, exit with a list of the known names."""
     if name == "table":
         return own_table()
     backend = found_backend(name)
@@ -114,7 +115,7 @@ def unpacked(sent: str | bytes) -> Backend:
 
 
 def imported(name: str) -> Any:
-    """Return the object that ``package.module:object`` names, also from the working directory."""
+    """Return the object that ``package.module:object`` names; modules in the working directory are found, too."""
     module, _, attribute = name.partition(":")
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

@@ -1,4 +1,4 @@
-"""Our table as torch sees it: each overload called on tensors under `torchnp.interop.NumpyMode`."""
+"""torchnp's table called through torch: each overload is called on tensors under `torchnp.interop.NumpyMode`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .torch_backend import TorchDevice, overload_of
 
 
 class Mode(TorchDevice):
-    """Calls on CPU tensors, computed by the table's kernels on the tensors' own memory."""
+    """Calls on CPU tensors, computed by torchnp's kernels on the tensors' own memory."""
 
     def __init__(self) -> None:
         super().__init__("cpu")

@@ -1,4 +1,4 @@
-"""The remote tensor as a backend: calls each overload on handles; the server runs in this process or in its own."""
+"""The remote tensor as a backend: calls each overload on handles; the server runs in this process or its own."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from .torch_backend import TorchDevice, dtype_of_number, gives_dtype, overload_o
 
 TRANSPORTS: dict[str, tuple[str, ...]] = {"local": (), "tcp": (), "tls": (), "grpc": ("--grpc",), "grpcs": ("--grpc",)}
 ENCRYPTED = ("tls", "grpcs")
-# A worker may be killed: this holder process ends the server when the worker's end of the holder's stdin closes.
+# This process may be killed. The holder process ends the server when its stdin closes, which happens when this process
+# ends.
 _HOLDER = """import subprocess, sys
 server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
 sys.stdin.read()
 server.terminate()
 server.wait()
 """
-# torch's own messages when, given a handle, its parser wants a number or its code reads memory.
+# torch's messages if its argument parser expects a number and gets a handle, or if its code reads a handle's memory.
 _READ = ("but instead found type 'RPCTensor'", "has a non-zero number of elements, but its data is not allocated yet")
 
 
 class ServerProcess:
-    """A server process on a free loopback port, which ends with this process however that dies."""
+    """A server process on a free loopback port; it ends with this process, even if this is killed."""
 
     def __init__(self, *options: str) -> None:
         command = [sys.executable, "-W", "ignore", "-m", "torchnp.rpc.server", "--log-level", "ERROR", *options]
@@ -55,7 +56,7 @@ class ServerProcess:
 
 
 class Certificates:
-    """A loopback certificate from its own CA, in temporary files that go with this object."""
+    """A loopback certificate from a new CA, in temporary files that are deleted with this object."""
 
     def __init__(self) -> None:
         import trustme
@@ -71,10 +72,10 @@ class Certificates:
 
 
 class Remote(TorchDevice):
-    """Calls on handles of one session: each buffer of a case is a vector, and each argument a window on one.
+    """Calls on handles of one session: each buffer of a case is a 1-d tensor, and each array argument a view of it.
 
-    The backend finds aliasing by experiment: it inverts the bytes of an argument's memory on the server, and publishes
-    the results again. A result that changed lies in that memory.
+    The backend finds aliasing by experiment: it inverts the bytes of an argument's memory on the server, and then
+    publishes the results again. A result that has changed lies in that memory.
     """
 
     def __init__(self, transport: str) -> None:
@@ -92,7 +93,7 @@ class Remote(TorchDevice):
 
     @property
     def session(self) -> rpc.Session:
-        """The session of this process; a new one if the last has ended, on a new server if that has ended too."""
+        """This process's session; if it has ended, a new one, and if the server has ended, a new server."""
         if self._session is not None and self._session.over:
             self.close()
         if self._session is None:
@@ -124,7 +125,7 @@ class Remote(TorchDevice):
             return error.reason
         if isinstance(error, RuntimeError) and any(words in str(error) for words in _READ):
             return rpc.ValueAccessError("").reason
-        return getattr(error, "reason", "")  # set on errors for operators without a row to send
+        return getattr(error, "reason", "")  # an operator without a torchnp kernel raises an error with this attribute
 
     def _execute(self, case: Case) -> Seen:
         start = time.perf_counter()
@@ -137,13 +138,13 @@ class Remote(TorchDevice):
 
     def _executed(self, case: Case) -> Seen:
         session = self.session
-        # Booleans go as bytes: a case may hold bytes other than 0 and 1, which a session turns into 1.
+        # Booleans are sent as bytes: a case may hold bytes other than 0 and 1, which a session would turn into 1.
         memory = [session.send(v.view(torch.uint8) if v.dtype == torch.bool else v) for v in self.moved(case)]
         mine: list[Any] = []
 
         def leaf(x: Any) -> Any:
             if type(x) is Array:
-                mine.append(window_of(memory[x.buffer], x).data)  # not a view to autograd
+                mine.append(window_of(memory[x.buffer], x).data)  # ``.data``: for autograd this is not a view
                 return mine[-1]
             if type(x) is Named:
                 return self.named(x)
@@ -169,7 +170,7 @@ class Remote(TorchDevice):
         return seen
 
     def _settle(self) -> None:
-        """Drain pending failures, so that the next call does not raise them."""
+        """Receive and discard pending failures, so that the next call does not raise them."""
         if self._session is not None and not self._session.over:
             try:
                 self._session.sync()
@@ -180,7 +181,7 @@ class Remote(TorchDevice):
 
 
 def told(e: Exception) -> tuple[str, str]:
-    """Return the class and message of an error; for a failure on the server, those of the kernel's error."""
+    """Return the class and message of an error; if the server failed, those of the error that the kernel raised."""
     name, text = error_of(e)
     if isinstance(e, rpc.RemoteOpError):
         return type(e).__bases__[-1].__name__.lstrip("_"), e.remote_text
@@ -191,18 +192,21 @@ def got(x: Any) -> Any:
     """Return the values of a handle."""
     if not isinstance(x, torch.Tensor):
         return x
-    # A torch composite may return a plain tensor if the result does not depend on values.
+    # An operator that torch composes of others may return a plain tensor if its result depends on no values.
     return to_array(x.publish() if isinstance(x, rpc.RPCTensor) else x)
 
 
 def bytes_of(memory: Any, before: np.ndarray) -> np.ndarray:
-    """Return a buffer's current bytes; a trailing partial element was never sent, so it comes from ``before``."""
+    """Return a buffer's current bytes.
+
+    If the last element is incomplete, it was never sent, and its bytes come from ``before``.
+    """
     held = np.ascontiguousarray(got(memory)).reshape(-1).view(np.uint8)
     return np.concatenate([held, before[held.size :]])
 
 
 def found_places(results: list[Any], values: list[Any], memory: list[Any], case: Case) -> list[Any]:
-    """Return the window of each result on the case's memory; the search overwrites that memory."""
+    """Return the window of each result on the case's memory; this overwrites that memory."""
     places: list[Any] = [None] * len(results)
     left = [i for i, r in enumerate(results) if isinstance(r, torch.Tensor) and r.numel()]
     for b, m in enumerate(memory):
@@ -219,7 +223,7 @@ def found_places(results: list[Any], values: list[Any], memory: list[Any], case:
 
 
 def resized_place(result: Any, mine: list[Any], case: Case) -> Any:
-    """Return the window of a result that is itself a resizable argument, or None."""
+    """Return the window of a result that is itself a resizable argument, or None if it is not."""
     for x, a in zip(mine, case.arrays(), strict=True):
         if result is x and x.numel() and a.buffer in resizable_buffers(case):
             return (a.buffer, 0, tuple(s * x.element_size() for s in x.stride()))
@@ -227,7 +231,7 @@ def resized_place(result: Any, mine: list[Any], case: Case) -> Any:
 
 
 def place_of(result: Any, now: np.ndarray, buffer: int, held: np.ndarray) -> Any:
-    """Return the window that a handle claims, with offset -1 if the bytes there are not its values."""
+    """Return the window that a handle reports, with offset -1 if the bytes there are not the handle's values."""
     if result.is_conj() or result.is_neg():
         return ...
     size = now.dtype.itemsize
@@ -239,7 +243,7 @@ def place_of(result: Any, now: np.ndarray, buffer: int, held: np.ndarray) -> Any
 
 
 def remote(transport: str) -> Remote:
-    """Return the backend of the remote tensor over a transport: ``local``, ``tcp``, ``tls``, ``grpc`` or ``grpcs``.
+    """Return the backend of remote tensors over a transport: ``local``, ``tcp``, ``tls``, ``grpc`` or ``grpcs``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""torch itself as a backend: the oracle on the CPU, and any other device by name."""
+"""torch itself as a backend: the oracle, which is torch on the CPU, and any other torch device by name."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def gives_dtype(op: str) -> bool:
 
 
 def dtype_of_number(number: int) -> np.dtype:
-    """Return the dtype for torch's ScalarType number, which is what Python gets when an operator returns a dtype."""
+    """Return the dtype for a number of ScalarType: Python gets this number from operators that return a dtype."""
     return dtype_numbers()[number]
 
 
 def raw(t: torch.Tensor) -> np.ndarray:
-    """Return the whole storage of a CPU tensor as bytes that share its memory."""
+    """Return the whole storage of a CPU tensor as an array of bytes that shares its memory."""
     storage = t.untyped_storage()
     if storage.nbytes() == 0:
         return np.empty(0, np.uint8)
@@ -52,7 +52,7 @@ def raw(t: torch.Tensor) -> np.ndarray:
 
 
 def to_array(t: torch.Tensor) -> np.ndarray:
-    """Return a copy of a tensor as an ndarray of the same dtype, conjugation and negation resolved."""
+    """Return a copy of a tensor as an ndarray of the same dtype; lazy conjugation and negation are applied."""
     t = t.detach()
     if t.is_conj() or t.is_neg():
         t = t.resolve_conj().resolve_neg()
@@ -73,7 +73,7 @@ def to_tensor(a: Array, storages: list[torch.Tensor]) -> torch.Tensor:
 
 
 def window_of(memory: torch.Tensor, a: Array) -> torch.Tensor:
-    """Return a window on a vector of any device, made with only ``view`` and ``as_strided``."""
+    """Return the window that ``a`` describes on a 1-d tensor of any device, using only ``view`` and ``as_strided``."""
     size = DTYPES[a.dtype].itemsize
     memory = memory if memory.dtype == TORCH_DTYPES[a.dtype] else memory.view(TORCH_DTYPES[a.dtype])
     return memory.as_strided(a.shape, tuple(s // size for s in a.strides), a.offset // size)
@@ -83,7 +83,7 @@ def ops_of(device: str, composite: bool = False) -> frozenset[str]:
     """Return the overloads for which the dispatcher has a kernel on a device type.
 
     They are the device's own kernels, and the functional and in-place forms that torch generates from its ``out=``
-    kernels; with ``composite`` also those that torch composes of other operators on any device.
+    kernels. With ``composite``, operators that torch composes of others on any device are included.
     """
     key = torch._C._dispatch_key_for_device(device)
     has = torch._C._dispatch_has_kernel_for_dispatch_key
@@ -100,7 +100,7 @@ def ops_of(device: str, composite: bool = False) -> frozenset[str]:
 
 
 def thawed(case: Case) -> tuple[tuple, dict[str, Any]]:
-    """Return a case's arguments as torch takes them, on fresh memory."""
+    """Return a case's arguments as torch objects, in new memory."""
     storages = [torch.from_numpy(b).clone() for b in case.buffers]
 
     def leaf(x: Any) -> Any:
@@ -114,17 +114,17 @@ def thawed(case: Case) -> tuple[tuple, dict[str, Any]]:
 
 
 def read(result: torch.Tensor) -> np.ndarray | tuple[str, str]:
-    """Return a result as an array, or the error that says why it cannot be judged."""
+    """Return a result as an array, or, if it cannot be judged, an error (class and message) that says why."""
     if result.layout is not torch.strided or result.dtype not in DTYPE_NAMES:
         return "OutOfContract", f"{result.layout} {result.dtype}"
-    if min(result.shape, default=0) < 0:  # some of torch's operators return this where they should refuse
+    if min(result.shape, default=0) < 0:  # some of torch's operators return negative sizes where they should raise
         return "OutOfContract", f"a tensor of the sizes {list(result.shape)}"
     try:
         return to_array(result.cpu())
     except Exception as e:
         if result.device.type == "cpu":
             raise
-        return error_of(e)  # a result that a device cannot return is its failure, not the harness's
+        return error_of(e)  # if a device cannot return a result, that is the device's failure, not the harness's
 
 
 class TorchDevice(Backend):
@@ -154,11 +154,11 @@ class TorchDevice(Backend):
         torch.set_default_dtype(TORCH_DTYPES[name])
 
     def execute(self, case: Case) -> Seen:
-        """Run ``case``, or return torch's recorded answer if it must not run in this process."""
+        """Run ``case``, or return torch's recorded result if the case must not run in this process."""
         return case.known if case.known is not None and self.is_cpu else super().execute(case)
 
     def _execute(self, case: Case) -> Seen:
-        # out= may resize memory that torch owns.
+        # Clone the buffers: out= may resize the storages, which only works if torch owns their memory.
         storages = [torch.from_numpy(b).clone() for b in case.buffers] if self.is_cpu else self.moved(case)
         mine: list[torch.Tensor] = []
         generators: list[torch.Generator] = []
@@ -218,14 +218,14 @@ class TorchDevice(Backend):
 
     @cached_property
     def sees(self) -> bool:
-        """Whether the device's tensors show where their memory is."""
+        """Whether the device's tensors have data pointers."""
         try:
             return bool(torch.empty(1, device=self.device).untyped_storage().data_ptr())
         except Exception:
             return False
 
     def moved(self, case: Case) -> list[torch.Tensor]:
-        """Return the case's memory on the device, each buffer as a vector of the dtype of its first window."""
+        """Return the case's memory on the device: each buffer as a 1-d tensor, in the dtype of its first array."""
         dtypes = {a.buffer: a.dtype for a in reversed(case.arrays())}
         found = []
         for i, b in enumerate(case.buffers):
@@ -255,18 +255,18 @@ class AllOps:
 
 
 def device(name: str, composite: bool = False) -> TorchDevice:
-    """Return the backend of a torch device, such as a PrivateUse1 device, by its name: ``cpu``, ``cuda``, ``mydev``.
+    """Return the backend of a torch device, such as a PrivateUse1 device, by name: ``cpu``, ``cuda``, ``mydev``.
 
-    The backend claims the overloads for which the dispatcher has a kernel: the device's own kernels, and what torch
-    generates from its ``out=`` kernels. Calls that draw random numbers are not judged: each device has its own. Import
-    the package that registers the device first.
+    The backend claims the overloads for which the dispatcher has a kernel: the device's own kernels, and the forms that
+    torch generates from its ``out=`` kernels. Calls that use random numbers are not judged, because each device has its
+    own generator. Import the package that registers the device first.
 
     Parameters
     ----------
     name : str
         As in ``torch.device(name)``.
     composite : bool, optional
-        Whether the backend also claims operators that torch composes of other operators on any device.
+        Whether the backend also claims operators that torch composes of others on any device.
 
     Returns
     -------

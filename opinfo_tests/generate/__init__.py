@@ -1,1 +1,1 @@
-"""Sources of calls: torch's OpInfo samples, the rows of `samples.extra`, calls of models, calls drawn from schemas."""
+"""Sources of calls: torch's OpInfo samples, our own samples, calls of models, and random calls from schemas."""

@@ -1,4 +1,4 @@
-"""Which overloads calls can be drawn for, which shapes they take, and which may get broken arguments."""
+"""Which overloads get random calls from their schema, which of them take any shape, and which get wrong arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .constraints.table import constraint_of, family
 from .samples.extra.all_rows import UNREACHED
 from .samples.extra.quantized import NO_CPU_FAMILIES
 
-# Argument types that no case can hold.
+# Types of arguments that no case can contain.
 UNDRAWN = (
     "Dimname",
     "Storage",
@@ -35,7 +35,7 @@ WRITES = "it writes an out=, and has no functional form that calls are drawn for
 
 
 def not_drawn(name: str) -> str:
-    """Return why no calls are drawn for an overload, or an empty string."""
+    """Return why no random calls are generated for an overload, or an empty string."""
     s = schemas().get(name)
     if s is None:
         return "torch registers it without a schema"
@@ -46,7 +46,7 @@ def not_drawn(name: str) -> str:
 
 
 def undrawn(name: str) -> str:
-    """Return why calls of an overload cannot be drawn from its own schema, or an empty string."""
+    """Return why no calls of an overload can be generated from its own schema, or an empty string."""
     s = schemas()[name]
     names = {s.base, name.partition("::")[2]}
     if name in UNREACHED:
@@ -73,7 +73,7 @@ def is_trusting(name: str) -> bool:
 
 
 def functional_forms(name: str) -> list[str]:
-    """Return the functional overloads whose draws an in-place or ``out=`` overload may use, views last."""
+    """Return the functional overloads whose random calls an in-place or ``out=`` overload may reuse, views last."""
     s = schemas()
     return sorted(
         (n for n in siblings()[name] if n in s and not (s[n].mutates or s[n].is_out)), key=lambda n: s[n].is_view
@@ -81,18 +81,18 @@ def functional_forms(name: str) -> list[str]:
 
 
 def functional_form(name: str) -> str:
-    """Return the functional overload whose draws an in-place or ``out=`` overload uses, or an empty string."""
+    """Return the functional overload whose random calls an in-place or ``out=`` overload reuses, or an empty string."""
     return next((n for n in functional_forms(name) if not undrawn(n)), "")
 
 
 def drawable(names: Iterable[str]) -> list[str]:
-    """Return the overloads that calls can be drawn for, sorted."""
+    """Return the overloads for which random calls can be generated, sorted."""
     return sorted(n for n in names if not not_drawn(n))
 
 
 @cache
 def takes_any_shape(op: str) -> bool:
-    """Return whether an operator's constraints allow arrays of any shape, including empty and 0-d ones."""
+    """Return whether an operator's constraints allow arrays of any shape, including empty and 0-d arrays."""
     if not_drawn(op):
         return False
     op = (functional_form(op) if schemas()[op].mutates or schemas()[op].is_out else "") or op
@@ -101,8 +101,8 @@ def takes_any_shape(op: str) -> bool:
     return all(s is None or (isinstance(s, (con.T, con.Ts)) and s.shape in ("any", "like", "bcast")) for s in specs)
 
 
-# Operators whose dtypes torch checks, though not their sizes. There are more: for those, calls with other dtypes show
-# unfixed differences between our table and torch.
+# Operators for which torch checks dtypes, but not sizes. There are more such operators, but calls of those with wrong
+# dtypes still show differences between torchnp and torch that are not fixed.
 LOOKS_AT_DTYPES = frozenset(
     f"aten::{name}"
     for name in [
@@ -211,16 +211,16 @@ LOOKS_AT_DTYPES = frozenset(
 ) | frozenset({"prims::copy_strided", "prims::fft_c2c", "prims::fft_c2r", "prims::fft_r2c"})
 
 
-# torch writes an out of these as if it had the result's dtype and size.
+# For these, torch writes into ``out=`` as if it had the result's dtype and size.
 OUTS_ON_TRUST = ("aten::_logcumsumexp.out",)
 
 
 def may_break(op: str) -> bool:
-    """Return whether calls of an overload may get broken arguments, if only in their dtypes."""
+    """Return whether calls of an overload may get wrong arguments, or at least arguments of wrong dtypes."""
     return (looks_at_sizes(op) or op in LOOKS_AT_DTYPES) and not is_fragile(op) and op not in OUTS_ON_TRUST
 
 
 def looks_at_sizes(op: str) -> bool:
-    """Return whether torch checks an operator's sizes and numbers, by its constraints; some crash it otherwise."""
+    """Return whether torch checks an operator's sizes and numbers; without checks, wrong ones may crash it."""
     row = constraint_of(op)
     return bool(row.wild) and row.wild_values

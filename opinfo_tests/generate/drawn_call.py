@@ -1,4 +1,4 @@
-"""The parts of one drawn call: values, memory layout, sizes and numbers."""
+"""The parts of a random call: values, memory layout, sizes and numbers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ FLOAT_EXTREMES = [
 ]
 INTS = [0, 1, -1, 2, 3, -3, 5, 7, -7, 10, 100]
 INT_EXTREMES = [127, 128, 255, 256, -128, 2**31 - 1, 2**53 + 1]
-EMPTY = 40  # percent of named sizes that are 0 in an ``empty`` call
-BETWEEN = 15  # percent of floating point arrays drawn outside these pools
+EMPTY = 40  # percentage of the named sizes that are 0 in a call with ``empty``
+BETWEEN = 15  # percentage of the floating-point arrays whose values are not from these pools
 MAGNITUDES = (1.0, 1.0, 0.1, 10.0, 100.0)
 LAYOUTS = ["c"] * 6 + ["t", "step", "offset", "expand", "last", "swap"]
 
 
 def elements(dt: np.dtype, values: str) -> list[Any]:
-    """Return the pool of elements of a dtype, the simplest first."""
+    """Return the values from which elements of a dtype are chosen, the simplest first."""
     if dt == np.bool_:
         return [False, True]
     if values == "positive":
@@ -58,12 +58,12 @@ def elements(dt: np.dtype, values: str) -> list[Any]:
 
 
 def lay_out(a: np.ndarray, layout: str) -> tuple[np.ndarray, tuple[int, ...], int]:
-    """Return a buffer that holds ``a`` in a layout, and the window's strides and offset in bytes."""
+    """Return a buffer that holds ``a`` in the given layout, and the strides and the offset of ``a`` in it, in bytes."""
     size = a.itemsize
     if layout == "t" and a.ndim > 1:
         held = np.ascontiguousarray(a.T)
         return raw(held), held.strides[::-1], 0
-    if layout in ("last", "swap") and a.ndim > 2:  # channels last, or the last two dims swapped
+    if layout in ("last", "swap") and a.ndim > 2:  # channels last, or the last two dimensions swapped
         moved = np.ascontiguousarray(np.moveaxis(a, 1, -1) if layout == "last" else a.swapaxes(-1, -2))
         back = np.moveaxis(moved, -1, 1) if layout == "last" else moved.swapaxes(-1, -2)
         return raw(moved), back.strides, 0
@@ -89,15 +89,16 @@ def raw(a: np.ndarray) -> np.ndarray:
 
 
 class DrawnCall:
-    """A call being drawn: its first array's shape and dtype, named sizes, and the memory so far.
+    """The state of one random call: the first array's shape and dtype, named sizes, and the memory so far.
 
-    All randomness comes from two ``random.Random``: seeded ones, or hypothesis's, which shrinks. ``between`` is for
-    numbers outside the pools, so that drawing more of them changes nothing else in a call.
+    Random choices come from two generators, each a seeded ``random.Random`` or one of hypothesis, which shrinks.
+    ``between`` is for numbers outside the pools, so that choosing more of them changes nothing else in a call.
     """
 
     def __init__(self, random: Random, between: Random, op: str, empty: bool = False, cube: int = 0) -> None:
-        self.empty = empty  # whether some named sizes are 0, whatever the row says
-        self.cube = cube  # the size of all dimensions, where rows allow it: exchanged dims then show in values only
+        self.empty = empty  # whether some named sizes are 0, whatever the constraint says
+        # the size of all dimensions, where the constraint allows it: swapped dimensions then change only values
+        self.cube = cube
         self.random, self.between, self.op, self.schema = random, between, op, schemas()[op]
         self.row = constraint_of(op)
         self.sizes: dict[str, int] = {}
@@ -106,7 +107,7 @@ class DrawnCall:
         self.shape: tuple[int, ...] | None = None
         self.held: dict[str, Any] = {}
         self.arrays: list[Array] = []
-        self.once: dict[str, Any] = {}  # draws that several arguments share
+        self.once: dict[str, Any] = {}  # random choices that several arguments share
         self.wild = self.chance(self.row.wild)  # whether this call may break the constraints
         self.dtype = self.main_dtype()
 
@@ -119,7 +120,7 @@ class DrawnCall:
         return self.random.choice(options)
 
     def chance(self, percent: int) -> bool:
-        """Return True in ``percent`` of the draws; shrinks to False."""
+        """Return True with a probability of ``percent``; shrinks to False."""
         return self.random.randint(0, 99) >= 100 - percent
 
     def permuted(self, items: Iterable[Any]) -> list[Any]:
@@ -131,7 +132,7 @@ class DrawnCall:
         return self.choose(con.EVERY_DTYPE if self.wild and self.chance(30) else con.DTYPE_CLASSES[self.row.dtypes])
 
     def size(self, name: str) -> int:
-        """Return the size of a name in this call, drawn once."""
+        """Return the size that a name has in this call; it is chosen at the first use."""
         if name not in self.sizes:
             self.sizes[name] = self.integer(*self.row.sizes.get(name, con.SIZES.get(name, (0, 4))))
             if self.empty and len(name) == 1 and self.chance(EMPTY):
@@ -142,7 +143,7 @@ class DrawnCall:
         return self.sizes[name]
 
     def value(self, text: str | int) -> int:
-        """Evaluate an integer, given as an expression of sizes, arguments and ``ndim``."""
+        """Return the value of an integer expression of sizes, arguments and ``ndim``."""
         if isinstance(text, int):
             return text
         names = _Names(self)
@@ -157,7 +158,11 @@ class DrawnCall:
         return shape if self.chance(8) else tuple(max(1, s) for s in shape)
 
     def shape_of(self, text: str) -> tuple[int, ...]:
-        """Return a text's shape: letters, numbers, expressions without blanks, ``*`` for batch, ``~`` for broadcast."""
+        """Return the shape for a specification, whose entries are separated by blanks.
+
+        An entry is a letter (a named size), a number, an expression, ``*`` for batch dimensions, or ``...`` for the
+        first array's shape. ``n?`` may be absent, and ``~n`` may be 1 for broadcasting.
+        """
         if text == "any":
             return self.any_shape()
         if text == "like":
@@ -184,7 +189,7 @@ class DrawnCall:
         return tuple(out)
 
     def broadcast(self) -> tuple[int, ...]:
-        """Return a shape that broadcasts with the first array's."""
+        """Return a shape that can be broadcast with the shape of the first array."""
         shape = self.shape if self.shape is not None else self.any_shape()
         kind = self.integer(0, 9)
         if kind < 6:
@@ -198,7 +203,7 @@ class DrawnCall:
     # arrays
 
     def array(self, spec: con.T) -> Array:
-        """Draw an array argument."""
+        """Generate an array argument."""
         shape = self.shape_of(spec.shape)
         if self.wild and self.chance(20) and self.shape is not None:
             shape = self.any_shape()
@@ -214,7 +219,7 @@ class DrawnCall:
         if layout == "expand" and spec.values in ("square", "spd") and len(shape) == 2 and is_complex(dt):
             layout = "c"  # equal complex rows leave only rounding errors to compare
         buffer, strides, offset = lay_out(values, layout)
-        if self.empty and not values.size:  # torch's strides; NumPy's would be zero
+        if self.empty and not values.size:  # torch's strides, whereas NumPy's would be zero
             strides = np.empty([max(n, 1) for n in shape], values.dtype).strides
         self.buffers.append(buffer)
         return self.keep(Array(len(self.buffers) - 1, NAMES[dt], shape, tuple(map(int, strides)), offset))
@@ -248,13 +253,13 @@ class DrawnCall:
             low, high = (self.value(v) for v in spec.values)
             if self.wild and self.row.wild_values and self.chance(40):
                 low, high = low - 2, high + 2
-            if dt.kind == "u":  # a wrapped negative would be a huge degree or size
+            if dt.kind == "u":  # a negative number would wrap to a huge degree or size
                 low, high = max(low, 0), max(high, 0)
             flat = [self.integer(low, high) for _ in range(min(n, 6))] or [0]
             return np.resize(np.array(flat, np.int64), shape).astype(dt)
         kind = spec.values if spec.values != "any" else self.row.values
         square = len(shape) > 1 and shape[-1] == shape[-2]
-        if kind in ("square", "spd") and not square:  # in a wild call
+        if kind in ("square", "spd") and not square:  # only in calls with wrong arguments
             kind = "tame"
         if (
             kind == "distinct"
@@ -263,7 +268,7 @@ class DrawnCall:
         ):
             a = np.arange(n) - self.integer(0, 3)
             return (a * 0.5 if is_inexact(dt) else a).astype(np.float64).astype(dt).reshape(shape)
-        if kind == "square":  # well away from singular
+        if kind == "square":  # far from singular
             a = np.resize(np.array([self.choose(FLOATS[:9]) for _ in range(min(n, 5))] or [0.0]), shape)
             turned = 1j * np.roll(a, 1) if is_complex(dt) else 0
             return (a + turned + 4 * np.eye(shape[-1])).astype(dt)
@@ -283,7 +288,7 @@ class DrawnCall:
         return np.resize(made.astype(dt), shape)
 
     def normals(self, n: int, pairs: bool, kind: str) -> np.ndarray:
-        """Draw distinct numbers outside the pools, of one magnitude; between 0 and 1 for ``unit``."""
+        """Return distinct numbers outside the pools, of similar magnitude; between 0 and 1 for ``unit``."""
         draw, scale = self.between, self.between.choice(MAGNITUDES)
         if kind == "unit":
             return np.array([draw.random() for _ in range(n)])
@@ -294,7 +299,7 @@ class DrawnCall:
     # numbers
 
     def number(self, spec: con.N | None = None) -> Any:
-        """Draw a Python number."""
+        """Return a random Python number."""
         if spec and spec.choices:
             return self.choose(spec.choices)
         dt = DTYPES[self.dtype]
@@ -309,7 +314,7 @@ class DrawnCall:
         return complex(x, self.choose(FLOATS)) if kind == "complex" else x
 
     def dims(self, least: int = 0, most: int | None = None) -> list[int]:
-        """Draw distinct dims, some of them negative."""
+        """Return distinct dimensions, some of them negative."""
         n = len(self.shape or ())
         if n == 0:
             return [self.choose([0, -1])] if least or self.chance(30) else []
@@ -320,12 +325,12 @@ class DrawnCall:
         return [d - n if self.chance(30) else d for d in order]
 
     def list_length(self) -> int:
-        """Return the length of the first list argument, which others must share; in wild calls sometimes one more."""
+        """Return the first list argument's length, which others must share; in wrong calls sometimes one more."""
         first = next((v for v in self.held.values() if isinstance(v, list)), [])
         return len(first) + (1 if self.wild and self.chance(20) else 0)
 
     def held_bias(self) -> bool:
-        """Return whether a layer has biases, drawn once per call."""
+        """Return whether a layer has biases, which is chosen once for each call."""
         if "biases" not in self.sizes:
             self.sizes["biases"] = self.integer(0, 1)
         return bool(self.sizes["biases"])
@@ -339,7 +344,7 @@ class DrawnCall:
 
 
 class _Names(dict):
-    """Names in an expression: sizes, arguments' drawn values, and the first array's ndim, numel and shape."""
+    """The names in an expression: sizes, values of arguments, and the first array's ndim, numel and shape."""
 
     def __init__(self, call: DrawnCall) -> None:
         self.call = call

@@ -1,4 +1,4 @@
-"""Large calls: recorded calls with their shapes scaled up until torch takes them, for ``--tier large``."""
+"""Large calls, for ``--tier large``: recorded calls whose shapes are scaled up and that torch accepts."""
 
 from __future__ import annotations
 
@@ -26,19 +26,22 @@ from .samples.opinfo_reach import ranked_sources
 from .samples.recording import Recorder
 from .task import DRAWN, LARGE, Task, reseed
 
-LEAST, MOST = 100_000, 8_000_000  # elements of a call's largest array, arguments and results
-SIZES = (1 << 17, 1 << 20)  # elements that a call is scaled to: the larger if torch ends soon with the smaller
-SOON, TOO_LONG = 0.04, 0.3  # seconds of torch's
-CALLS, FORMS = 3, 1  # for each overload, and for in-place and out= forms
-TRIES = 40  # scaled calls of an overload that torch refuses or that are no larger
-BASES = 8  # recorded calls of an overload that are scaled
-FEW = 6  # samples of an entry that all run, see `samples_of`
+# limits for the number of elements of a call's largest array, among arguments and results
+LEAST, MOST = 100_000, 8_000_000
+SIZES = (1 << 17, 1 << 20)  # elements that a call is scaled to: the larger number if torch is fast with the smaller
+# seconds of torch's run: below SOON the larger size is tried, above TOO_LONG the call is not used
+SOON, TOO_LONG = 0.04, 0.3
+CALLS, FORMS = 3, 1  # number of calls for each overload, and for each in-place or out= form
+TRIES = 40  # number of scaled calls of an overload that are tried
+BASES = 8  # number of recorded calls of an overload that are scaled
+FEW = 6  # number of first samples of an entry that all run, see `samples_of`
 MEMORY = 6 << 30  # bytes of address space that a tried call may add
-POOL = (1 << 17) - 1  # values that are drawn and then repeated: a prime, so that no row or block repeats
+POOL = (1 << 17) - 1  # number of random values, which are then repeated; a prime, so that rows or blocks are not equal
 LISTS = ("own", "models")  # sources that are lists of calls of many overloads
 PREFERRED = ("float32", "complex64", "int64", "float64", "bool")
 
-# torch reads beyond their arguments, ends the process or gives what memory held, if sizes, lengths or positions do not fit.
+# Operators that do not check sizes, lengths or positions. If these don't fit, torch reads beyond the arguments, ends
+# the process or returns arbitrary memory.
 UNCHECKED = (
     "segment_reduce", "_segment_reduce", "_convert_indices_from_csr_to_coo", "_dyn_quant_matmul", "_jagged",
     "_nnpack_spatial_convolution", "_cholesky_solve_helper", "_convolution_double_backward", "_sobol_engine",
@@ -46,15 +49,15 @@ UNCHECKED = (
 )  # fmt: skip
 # In images of half types torch keeps positions in 16 bits: in large ones it reads outside them, or ends the process.
 OF_SHORT_POSITIONS = ("grid_sampler", "_grid_sampler_2d", "cudnn_grid_sampler")
-# Their answer is defined for sorted numbers alone, which new values are not.
+# Operators whose results are defined only for sorted numbers, which new values are not.
 OF_ORDER = ("bucketize", "searchsorted")
 
-Resize = Callable[[int, int], int]  # from an axis and its size to its new size
+Resize = Callable[[int, int], int]  # gets an axis and its size, and returns its new size
 
 
 @cache
 def source_of() -> dict[str, str]:
-    """Return the source whose calls are scaled for each overload: the entry nearest to its name, else its own draws."""
+    """Return for each overload the source of the calls to scale: the entry with the nearest name, else random calls."""
     found = {}
     for op in registered():
         ranked = [source for source in ranked_sources().get(op, ()) if source not in LISTS]
@@ -63,7 +66,7 @@ def source_of() -> dict[str, str]:
 
 
 def large_tasks(ops: frozenset[str]) -> list[Task]:
-    """Return a task for each model's layer, and one for each source of recorded calls."""
+    """Return a task for each layer of a model, and one for each source of recorded calls."""
     sources = sorted({source_of()[op] for op in ops})
     return [
         *(Task(f"{LARGE}layers/{name}", "float32") for name in layers.LAYERS),
@@ -79,7 +82,7 @@ def best_dtype(source: str) -> str:
 
 
 def run_large(task: Task, recorder: Recorder, seed: int) -> Iterator[None]:
-    """Offer the large calls of a task to the recorder's sink, an overload at each step."""
+    """Pass the large calls of a task to the recorder's sink; yield after each overload."""
     source = task.source.removeprefix(LARGE)
     if source.startswith("layers/"):
         yield from layers.run_layer(source.removeprefix("layers/"), recorder, LEAST)
@@ -93,14 +96,14 @@ def run_large(task: Task, recorder: Recorder, seed: int) -> Iterator[None]:
 
 
 def can_be_scaled(op: str) -> bool:
-    """Return whether torch checks all that an overload's arguments must be."""
+    """Return whether torch checks everything that an overload requires of its arguments."""
     return not (is_trusting(op) or op.partition("::")[2].startswith((*UNCHECKED, *OF_ORDER)))
 
 
 def recorded(task: Task, ops: frozenset[str], seed: int, layouts: bool = False) -> dict[str, list[Case]]:
-    """Return calls of overloads to scale: some of a task's, then of this package's rows.
+    """Return calls of overloads to scale: calls of a task, then our own samples.
 
-    With ``layouts`` as many again are of arrays in other memory layouts.
+    With ``layouts``, the same number of calls with arrays in other memory layouts is added.
     """
     found: dict[str, list[Case]] = defaultdict(list)
     shapes, kept = set(), Counter[tuple[str, bool]]()
@@ -125,7 +128,7 @@ def recorded(task: Task, ops: frozenset[str], seed: int, layouts: bool = False) 
 
 
 def is_base(case: Case) -> bool:
-    """Return whether each array has memory of its own, and all but outs have elements; one has dimensions."""
+    """Return whether each array has its own memory, all inputs have elements, and at least one input has dimensions."""
     arrays = case.arrays()
     alone = len({a.buffer for a in arrays}) == len(arrays)
     outs = [case.kwargs.get(name) for name in outs_of(case.op)]
@@ -134,7 +137,7 @@ def is_base(case: Case) -> bool:
 
 
 def is_row_major(case: Case) -> bool:
-    """Return whether each array has its elements in the order of memory, without gaps."""
+    """Return whether all arrays are row-major without gaps."""
     return all(a.on(case.buffers).flags.c_contiguous for a in case.arrays())
 
 
@@ -143,7 +146,10 @@ def outs_of(op: str) -> list[str]:
 
 
 def with_outs(case: Case, results: list[np.ndarray] | None = None) -> Case:
-    """Return the case with new outs for these results, or none yet: torch writes beyond those of some other shapes."""
+    """Return the case with new ``out=`` arrays for these results, or with empty ones if there are none yet.
+
+    For other shapes torch may write beyond ``out=``.
+    """
     names = outs_of(case.op)
     if not names or any(type(case.kwargs.get(name)) is not Array for name in names):
         return case
@@ -157,7 +163,7 @@ def with_outs(case: Case, results: list[np.ndarray] | None = None) -> Case:
 
 
 def scaled(op: str, bases: list[Case]) -> list[Case]:
-    """Return up to `CALLS` large calls that torch takes, each scaled in another way if there are as many."""
+    """Return up to `CALLS` large calls that torch accepts, scaled in different ways as far as possible."""
     torch_cpu = TorchDevice("cpu")
     found: list[Case] = []
     shapes, tries = set(), 0
@@ -191,7 +197,7 @@ def reads_outside(case: Case) -> bool:
 
 
 def tried(case: Case, torch_cpu: TorchDevice) -> tuple[Case, float, int]:
-    """Run a call on torch; return it with fitting outs, its seconds, and its largest array's size, 0 if it is refused."""
+    """Run a call on torch; return it with fitting ``out=``, the seconds, and the largest size (0 for an error)."""
     with limited_memory(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         seen = torch_cpu.execute(case)
@@ -204,7 +210,7 @@ def tried(case: Case, torch_cpu: TorchDevice) -> tuple[Case, float, int]:
 
 @contextmanager
 def limited_memory(more: int = MEMORY) -> Iterator[None]:
-    """Let an allocation of tens of gigabytes fail at once, where the system would end the process."""
+    """Make an allocation of tens of gigabytes fail at once, for which the system might otherwise kill the process."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     statm = Path("/proc/self/statm")  # Linux
     if not statm.exists() or before[0] != resource.RLIM_INFINITY:
@@ -222,7 +228,7 @@ def limited_memory(more: int = MEMORY) -> Iterator[None]:
 
 
 def every_size(case: Case, elements: int) -> Case | None:
-    """Multiply every size above 1 by one number."""
+    """Multiply every size above 1 by the same number."""
     largest = largest_of(case)
     axes = sum(n > 1 for n in largest.shape)
     times = whole_root(elements / largest.size, axes)
@@ -230,21 +236,21 @@ def every_size(case: Case, elements: int) -> Case | None:
 
 
 def first_size(case: Case, elements: int) -> Case | None:
-    """Multiply the first size of the largest array wherever it stands first."""
+    """Multiply the first size of the largest array, in each array whose first size equals it."""
     largest = largest_of(case)
     times = whole_root(elements / largest.size, 1)
     return resized(case, lambda axis, n: n * times if axis == 0 and n == largest.shape[0] else n, times)
 
 
 def last_size(case: Case, elements: int) -> Case | None:
-    """Multiply the last size of the largest array wherever it stands."""
+    """Multiply the last size of the largest array, wherever the same size occurs."""
     largest = largest_of(case)
     times = whole_root(elements / largest.size, largest.shape.count(largest.shape[-1]))
     return resized(case, lambda axis, n: n * times if n == largest.shape[-1] else n, times)
 
 
 def sizes_of_images(case: Case, elements: int) -> Case | None:
-    """Multiply the sizes of images and volumes, from the third on, wherever they stand there."""
+    """Multiply the sizes of images and volumes, which are the sizes from the third dimension on."""
     largest = largest_of(case)
     if len(largest.shape) < 3:
         return None
@@ -258,18 +264,21 @@ WAYS = (sizes_of_images, every_size, first_size, last_size)
 
 
 def largest_of(case: Case) -> Array:
-    """Return the largest array that has dimensions."""
+    """Return the largest of the arrays that have dimensions."""
     return max((a for a in case.arrays() if a.shape), key=lambda a: a.size)
 
 
 def whole_root(ratio: float, axes: int) -> int:
-    """Return the factor of each of several axes that together give about a ratio: odd, so that few sizes are even."""
+    """Return the number by which to multiply each of ``axes`` sizes so that the product grows by about ``ratio``.
+
+    Numbers from 3 on are made odd, so that few sizes are even.
+    """
     times = int(max(ratio, 1) ** (1 / max(axes, 1)))
     return times if times < 3 else times - 1 + times % 2
 
 
 def resized(case: Case, resize: Resize, times: int) -> Case | None:
-    """Return the case with other shapes, and with values like those that it has; None if nothing grows."""
+    """Return the case with other shapes and with values similar to its own, or None if no array grows."""
     if times < 2:
         return None
     buffers, made = list(case.buffers), {}
@@ -297,16 +306,16 @@ def resized(case: Case, resize: Resize, times: int) -> Case | None:
 
 
 def is_shape(x: object, case: Case) -> bool:
-    """Return whether an argument is a list of at least two sizes that an array's last sizes are."""
+    """Return whether an argument is a list of at least two sizes that are also the last sizes of an array."""
     if not isinstance(x, list) or len(x) < 2 or not all(type(n) is int for n in x):
         return False
     return any(list(a.shape[-len(x) :]) == x for a in case.arrays())
 
 
 def values_like(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return values between those of an array, or for other dtypes than floats some of them.
+    """Return random values within the range of an array's values; for integers and booleans, elements of the array.
 
-    Infinities and nans are left out: a sum over a million elements would be nothing else.
+    Infinities and NaNs are left out: otherwise sums over a million elements would all be infinite or NaN.
     """
     flat = values.reshape(-1)
     count = min(prod(shape), POOL)
@@ -321,13 +330,13 @@ def values_like(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def well_conditioned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return symmetric positive definite matrices whose condition number is below 10."""
+    """Return symmetric positive definite matrices with a condition number below 10."""
     a = np.random.randn(*shape) / shape[-1] ** 0.5
     return (a @ np.swapaxes(a, -1, -2) + np.eye(shape[-1])).astype(dtype)
 
 
 def laid_out_like(a: Array, values: np.ndarray) -> tuple[np.ndarray, Array]:
-    """Return memory that holds values in the order and at the distance of an array's elements, and the window on it."""
+    """Return memory that holds ``values`` in the same axis order and spacing as ``a``, and the new `Array`."""
     expanded = [n > 1 and s == 0 for n, s in zip(a.shape, a.strides, strict=True)]
     order = sorted(range(len(a.shape)), key=lambda i: -a.strides[i])
     size = DTYPES[a.dtype].itemsize

@@ -1,4 +1,4 @@
-"""Parts of well-known models with the shapes of their public configurations, for ``--tier large``."""
+"""Parts of well-known models in the sizes of their published configurations, for ``--tier large``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Layer = Callable[[], torch.Tensor]
 
 
 def vit_b_block() -> torch.Tensor:
-    """ViT-B/16: 4 images of 196 patches and a class token, 768 features, 12 heads."""
+    """Return the output of a ViT-B/16 block: 4 images of 196 patches and a class token, 768 features, 12 heads."""
     layer = nn.TransformerEncoderLayer(768, 12, 3072, 0.0, "gelu", batch_first=True, norm_first=True)
     return layer(torch.randn(4, 197, 768, requires_grad=True))
 
 
 def resnet50_stage() -> torch.Tensor:
-    """ResNet-50, second stage: two bottlenecks of 512 features on 2 images of 56 x 56."""
+    """Return the output of ResNet-50's second stage: two bottlenecks of 512 features on 2 images of 56 x 56."""
 
     def block(wide: int, narrow: int, out: int, stride: int) -> nn.Sequential:
         return nn.Sequential(
@@ -41,7 +41,7 @@ def resnet50_stage() -> torch.Tensor:
 
 
 def llama_1b_layer() -> torch.Tensor:
-    """Llama 3.2 1B: 256 tokens of 2,048 features, 32 heads that share 8 keys, gates of 8,192."""
+    """Return the output of a Llama 3.2 1B layer: 256 tokens, 2,048 features, 32 heads, 8 keys, gates of 8,192."""
     tokens, heads, shared, width = 256, 32, 8, 64
     x = torch.randn(1, tokens, 2048, requires_grad=True)
     q, k, v, o = (nn.Linear(2048, n * width, bias=False) for n in (heads, shared, shared, heads))
@@ -72,7 +72,7 @@ def llama_1b_layer() -> torch.Tensor:
 
 
 def unet_level() -> torch.Tensor:
-    """Stable Diffusion's U-Net, second level: 640 features on 32 x 32, with attention over 1,024 places."""
+    """Return the output of the second level of Stable Diffusion's U-Net: 640 features, 32 x 32, attention."""
     x = torch.randn(1, 640, 32, 32, requires_grad=True)
     h = nn.Conv2d(640, 640, 3, padding=1)(F.silu(nn.GroupNorm(32, 640)(x)))
     h = x + nn.Conv2d(640, 640, 3, padding=1)(F.silu(nn.GroupNorm(32, 640)(h + torch.randn(1, 640, 1, 1))))
@@ -85,14 +85,14 @@ def unet_level() -> torch.Tensor:
 
 
 def ctc_batch() -> torch.Tensor:
-    """Speech: 16 recordings of 500 frames, 32 letters, up to 80 of them in a transcript."""
+    """Return the CTC loss of 16 speech recordings: 500 frames, 32 letters, transcripts of up to 80 letters."""
     scores = torch.randn(500, 16, 32, requires_grad=True).log_softmax(-1)
     lengths = torch.randint(20, 81, (16,))
     return F.ctc_loss(scores, torch.randint(1, 32, (16, 80)), torch.full((16,), 500), lengths)
 
 
 def embedding_tables() -> torch.Tensor:
-    """GPT-2's 50,257 words of 768 features for 4 x 512 tokens, and a bag of 16 features from 200,000 rows."""
+    """Return a sum over GPT-2's embedding of 4 x 512 tokens, and an embedding bag of 16 features with 200,000 rows."""
     words = F.embedding(torch.randint(0, 50257, (4, 512)), torch.randn(50257, 768, requires_grad=True))
     table = torch.randn(200_000, 16, requires_grad=True)
     bags = F.embedding_bag(torch.randint(0, 200_000, (40_000,)), table, torch.arange(0, 40_000, 20), mode="sum")
@@ -100,12 +100,12 @@ def embedding_tables() -> torch.Tensor:
 
 
 def lstm_batch() -> torch.Tensor:
-    """Two layers of 512 features over 64 steps of 16 sequences."""
+    """Return the output of an LSTM with two layers of 512 features for 16 sequences of 64 steps."""
     return nn.LSTM(512, 512, 2)(torch.randn(64, 16, 512, requires_grad=True))[0]
 
 
 def segmentation_head() -> torch.Tensor:
-    """Scores of 21 classes at 64 x 64 resampled to 512 x 512, and their loss."""
+    """Return the loss of scores for 21 classes, which are resampled from 64 x 64 to 512 x 512."""
     scores = F.interpolate(torch.randn(1, 21, 64, 64, requires_grad=True), size=(512, 512), mode="bilinear")
     return F.cross_entropy(scores, torch.randint(0, 21, (1, 512, 512)), ignore_index=20)
 
@@ -120,7 +120,7 @@ LAYERS: dict[str, Layer] = {
 
 
 class AsCalled(Recorder):
-    """Records calls under their own names alone, not as their in-place and ``out=`` forms too."""
+    """Records calls only under their own names, and not also as their in-place and ``out=`` forms."""
 
     def see(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
         self.calls[name] += 1
@@ -129,7 +129,7 @@ class AsCalled(Recorder):
 
 
 def run_layer(name: str, recorder: Recorder, least: int) -> Iterator[None]:
-    """Offer the calls that a layer and its gradients make on at least so many elements, once for each set of shapes."""
+    """Pass the calls of a layer and its gradients on at least ``least`` elements to the sink, each shape once."""
     seen: set[Any] = set()
 
     def once(case: Case) -> None:

@@ -1,14 +1,14 @@
-"""Calls of any overload, drawn from its schema and judged by torch like any sample.
+"""Random calls of any overload, generated ("drawn") from its schema and compared with torch as samples are.
 
-The harness draws with a seeded generator. hypothesis's engine, which can draw the same calls and shrink them, repeats
-and varies earlier draws: half of a hundred calls were repeats.
+A seeded generator makes the random choices. hypothesis can draw the same calls and shrink them, but the harness does
+not use its engine, because that repeats and varies earlier calls: half of a hundred calls were repeats.
 
-In-place and ``out=`` forms use the draws of their functional form; the first argument's layout, or the outs, change
-from call to call.
+In-place and ``out=`` forms get the calls of their functional form. The layout of the first argument, or the kind of
+``out=``, changes from call to call.
 
 Constraints on an operator's arguments are data in `opinfo_tests.generate.constraints`; everything else follows from the
-types and names of the schema. torch is the oracle for refusals, too, so a part of the draws is meant to be refused, and
-the share that torch accepts is measured: a strategy that is always refused tests nothing.
+types and names in the schema. torch's errors are compared, too, so a part of the calls is meant to be wrong. The share
+of calls that torch accepts is measured: a strategy whose calls always raise tests nothing.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from .mutations.telling_values import beside_options, gridded, overflowing, prop
 from .samples.extra.make_calls import SOURCE, own_reach
 from .task import BROKEN, DRAWN, PLAIN, Task, number
 
-# Layouts of the first array of in-place calls, in turn: as drawn, or a kind of `layout_variants`.
+# Layouts of the first array of in-place calls, used in turn: unchanged, or a kind of `layout_variants`.
 TARGETS = ("", "first last", "first spread", "first expanded")
-EDGE = 6  # percent of the floats with a few choices that are none of these; `constraints.N` allows only its choices
+# Percentage of float arguments with a list of choices that get a value outside the list. `constraints.N` allows none.
+EDGE = 6
 
 
 def draw_argument(call: DrawnCall, a: Any) -> Any:
-    """Draw one argument: by the operator's row, else by its name, else by its type."""
+    """Return a random argument: by the operator's constraint, or else by the argument's name, or else by its type."""
     spec = call.row.args.get(a.name)
     if spec is None:
         spec = con.by_name(a)
@@ -63,7 +64,7 @@ def draw_argument(call: DrawnCall, a: Any) -> Any:
         if call.wild and call.chance(30):
             low, high = low - 2, high + 3
         return call.integer(low, high)
-    if isinstance(spec, con.L):  # window sizes, often equal along all dims
+    if isinstance(spec, con.L):  # sizes of windows, often equal in all dimensions
         count = call.value(spec.count)
         found = [call.integer(call.value(spec.low), call.value(spec.high)) for _ in range(count)]
         return [found[0]] * len(found) if found and call.chance(20) else found
@@ -77,7 +78,7 @@ def draw_argument(call: DrawnCall, a: Any) -> Any:
 
 
 def edge(call: DrawnCall, a: Any, value: Any) -> Any:
-    """Return ``value`` or, for some floats, zero, its negative, an infinity or NaN."""
+    """Return ``value`` or, for some float arguments, zero, its negative, an infinity or NaN."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or a.type.removesuffix("?") not in ("float", "Scalar") or call.between.randint(0, 99) >= EDGE:
         return value
@@ -104,7 +105,7 @@ BY_TYPE: dict[str, Callable[[DrawnCall], Any]] = {
 
 
 def by_type(call: DrawnCall, a: Any) -> Any:
-    """Draw an argument by its type alone."""
+    """Return a random argument for its type alone."""
     kind = a.type.removesuffix("?")
     first = call.shape is None
     if kind == "Tensor":
@@ -126,9 +127,9 @@ def by_type(call: DrawnCall, a: Any) -> Any:
     raise TypeError(f"{call.op}: no strategy for {a.type} {a.name}")
 
 
-@np.errstate(all="ignore")  # values that a dtype cannot hold overflow or wrap
+@np.errstate(all="ignore")  # values that a dtype cannot represent overflow or wrap
 def call_of(op: str, random: Random, between: Random, empty: bool = False, cube: int = 0) -> Case:
-    """Return one call of an overload."""
+    """Return one random call of an overload."""
     call = DrawnCall(random, between, op, empty, cube)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
@@ -150,12 +151,12 @@ def call_of(op: str, random: Random, between: Random, empty: bool = False, cube:
     return case
 
 
-TUPLES = 4  # one call in so many has tuples instead of lists
-EMPTIED = 12  # calls of an overload with some sizes of 0
+TUPLES = 4  # one call in this many gets tuples instead of lists
+EMPTIED = 12  # number of calls of an overload in which some sizes are 0
 
 
 def emptied(op: str, start: int) -> Iterator[Case]:
-    """Yield calls with some sizes of 0, for an overload that torch checks and that has its own draws."""
+    """Yield calls with some sizes of 0, for overloads that check their arguments and have calls of their own."""
     seen: set[str] = set()
     asked = drawn_as(op) == op and looks_at_sizes(op) and not is_fragile(op) and constraint_of(op).none
     for turn in range(EMPTIED if asked else 0):
@@ -167,11 +168,11 @@ def emptied(op: str, start: int) -> Iterator[Case]:
             yield case
 
 
-CUBES = 8  # calls of an overload whose sizes are all equal
+CUBES = 8  # number of calls of an overload with all sizes equal
 
 
 def cubes(op: str, start: int) -> Iterator[Case]:
-    """Yield calls with equal sizes and distinct values, so that swapped dimensions or matrices show."""
+    """Yield calls with equal sizes and distinct values: swapped dimensions or matrices then change the values."""
     for turn in range(CUBES):
         name = f"{op} {start} {turn} cube"
         case = call_of(op, Random(name), Random(f"{name} between"), cube=2 + turn % 2)
@@ -180,7 +181,7 @@ def cubes(op: str, start: int) -> Iterator[Case]:
 
 
 def told(op: str, count: str, start: int) -> Iterator[Case]:
-    """Yield calls on values that tell kernels apart, made from a functional overload's draws."""
+    """Yield calls with values that expose wrong kernels, made from random calls of a functional overload."""
     if count.endswith(PLAIN) or drawn_as(op) != op or is_fragile(op):
         return
     execute = TorchDevice("cpu").execute
@@ -192,19 +193,19 @@ def told(op: str, count: str, start: int) -> Iterator[Case]:
     grid = [*gridded(wide, execute)] if wide is not None else []
     if wide is not None:
         yield from (*grid, *overflowing(wide, execute), *proportional(wide, execute))
-    if looks_at_sizes(op):  # else an option may make torch read out of bounds
+    if looks_at_sizes(op):  # otherwise an option might make torch read out of bounds
         yield from beside_options(wide, execute) if wide is not None else ()
         yield from telling([*good, *square, *grid], execute)
 
 
-AMONG = 20  # drawn calls that `told` starts from
+AMONG = 20  # number of random calls that `told` starts from
 
 
-REPEATED = 200  # consecutive repeats after which an overload's calls count as exhausted
+REPEATED = 200  # number of consecutive repeats after which an overload has no more distinct calls
 
 
 def distinct(op: str, start: int) -> Iterator[Case]:
-    """Yield distinct calls of an overload, determined by the seed ``start``."""
+    """Yield distinct random calls of an overload, determined by the seed ``start``."""
     seen: set[str] = set()
     repeated = 0
     for turn in numbers():
@@ -218,25 +219,25 @@ def distinct(op: str, start: int) -> Iterator[Case]:
 
 
 def draws(op: str, count: int, start: int = 0) -> list[Case]:
-    """Return up to ``count`` distinct drawn calls of an overload, determined by the seed ``start``."""
+    """Return up to ``count`` distinct random calls of an overload, determined by the seed ``start``."""
     form = drawn_as(op)
     cases = collected(form, count, start)
     return list(cases) if form == op else transferred(cases, op)
 
 
 def drawn_as(op: str) -> str:
-    """Return the overload whose draws an overload uses: for in-place and ``out=`` forms, the functional one."""
+    """Return the overload whose random calls an overload uses: for in-place and ``out=`` forms, the functional one."""
     return ((schemas()[op].mutates or schemas()[op].is_out) and functional_form(op)) or op
 
 
 @lru_cache(maxsize=4)
 def collected(op: str, count: int, start: int) -> tuple[Case, ...]:
-    """Return draws of a functional form, cached for its in-place and ``out=`` forms, which come next."""
+    """Return random calls of a functional form; cached, because its in-place and ``out=`` forms come next."""
     return tuple(islice(distinct(op, start), count))
 
 
 def transferred(cases: Iterable[Case], op: str) -> list[Case]:
-    """Return drawn calls as calls of the in-place or ``out=`` form; fewer where no out can be made."""
+    """Return calls as calls of an in-place or ``out=`` form; calls for which no ``out=`` can be made are left out."""
     from ..backends.torch_backend import thawed
     from .samples.recording import Recorder, transfer
 
@@ -254,7 +255,7 @@ def transferred(cases: Iterable[Case], op: str) -> list[Case]:
 
 @cache
 def drawn_families() -> dict[str, list[str]]:
-    """Return the overloads that calls can be drawn for, by torchnp's family; ``none`` if torchnp has no row."""
+    """Return the overloads that get random calls, by torchnp's family; ``none`` if torchnp has no kernel."""
     import torchnp
 
     found: dict[str, list[str]] = {}
@@ -263,18 +264,20 @@ def drawn_families() -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
-MANY = 25  # one draw in so many is repeated with many elements if shapes are free, another with a longer dimension
-SOME = range(5, 40)  # length of that dimension
-OPTIONS = 24  # calls with new option values that are repeated with many elements, in a dtype that most kernels take
+# if shapes are free, one call in this many is repeated with many elements, and another with a longer dimension
+MANY = 25
+SOME = range(5, 40)  # lengths of this dimension
+# Number of calls with new option values that are repeated with many elements, in a dtype that most kernels support.
+OPTIONS = 24
 MANY_OF = ("float32", "float64")
-PLANTED = 10  # one draw in so many is repeated with special values, as are those with many elements
+PLANTED = 10  # one call in this many is repeated with special values, and so are the calls with many elements
 
 
 def options(case: Case) -> tuple:
-    """Return a key of the code paths that a kernel may take.
+    """Return a key for the code path that a kernel may take for a call.
 
-    It has which arguments are given, the booleans, strings and dtypes, whether ``dim`` is the last dimension or the one
-    that `enlarged` repeats, and whether there are rows.
+    The key consists of which arguments are given, the booleans, strings and dtypes, whether ``dim`` is the last
+    dimension or the one that `enlarged` repeats, and how many dimensions (up to two) are longer than 1.
     """
     given = bound(case)
     shape = next((a.shape for a in case.arrays() if a.shape), ())
@@ -284,7 +287,7 @@ def options(case: Case) -> tuple:
 
 
 def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
-    """Offer the draws of a task and their variants, one draw for each step."""
+    """Pass the random calls of a task and variants of them to the sink; yield after each call with its variants."""
     op, seen = source.removeprefix(DRAWN), set[Any]()
     for turn, case in enumerate(draws(op, number(count), start), 1):
         recorder.calls[op] += 1
@@ -314,7 +317,7 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
 
 
 def plan(ops: Iterable[str], count: int, by_rule: bool = True) -> list[Task]:
-    """Return the tasks that draw ``count`` calls of each overload, and those that break arguments of some."""
+    """Return the tasks that generate ``count`` calls of each overload, and the tasks with wrong arguments."""
     names = sorted(drawable(ops), key=lambda op: (drawn_as(op), op))
     said = str(count) if by_rule else f"{count}{PLAIN}"
     tasks = [

@@ -1,4 +1,4 @@
-"""Tasks, the units of work of a run, and the seeding of their generators."""
+"""Tasks, the units of work of a run, and the seeding of the random generators that they use."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-PLAIN = " without rules"  # suffix of the number of draws: no rule-made calls besides them
+PLAIN = " without rules"  # suffix of the number of calls: only random calls, without those that follow rules
 
 
 def number(count: str) -> int:
-    """Return how many calls a task draws."""
+    """Return how many random calls a task generates."""
     return int(count.removesuffix(PLAIN))
 
 
-# Prefixes that make a source from an overload.
-DRAWN = "drawn/"  # calls drawn from its schema
-GIVEN = "given/"  # samples that another library provides
-BROKEN = "broken/"  # accepted calls with arguments changed
-LARGE = "large/"  # calls of another source, scaled up
-THRESHOLDS = "thresholds/"  # calls of another source, scaled to sizes at which kernels take another path
+# Prefixes that, with an overload, make the name of a source.
+DRAWN = "drawn/"  # random calls from the overload's schema
+GIVEN = "given/"  # samples provided by another library
+BROKEN = "broken/"  # valid calls with some arguments changed
+LARGE = "large/"  # calls of another source, with larger shapes
+THRESHOLDS = "thresholds/"  # calls of another source, with the sizes at which kernels change to another path
 
 
 @dataclass(frozen=True)
 class Task:
-    """A worker's unit of work: an OpInfo entry in one dtype, or an overload and (as ``dtype``) its number of draws.
+    """A unit of work: an OpInfo entry and a dtype, or an overload and (as ``dtype``) its number of random calls.
 
-    Tasks with the same ``beside`` are adjacent in a plan and best run in one process, because they share draws.
+    Tasks with the same ``beside`` are adjacent in a plan and should run in one process, because they use the same
+    calls.
     """
 
     source: str
@@ -38,22 +39,22 @@ class Task:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether its calls are drawn from a schema, and so already cover all kinds of values and layouts."""
+        """Whether the calls are random calls from a schema, which already have all kinds of values and layouts."""
         return is_drawn(self.source)
 
     @property
     def is_kept(self) -> bool:
-        """Whether its calls may be cached between runs: another library's may change any day."""
+        """Whether the calls may be cached between runs; the samples of another library may change any day."""
         return "::" not in self.source or self.source.partition("/")[2].startswith(("aten::", "prims::"))
 
 
 def is_drawn(source: str) -> bool:
-    """Return whether a source's calls are drawn from a schema."""
+    """Return whether a source's calls are random calls from a schema."""
     return source.startswith((DRAWN, BROKEN))
 
 
 def reseed(text: str) -> None:
-    """Seed every generator that samples draw from, by name, so that a task alone gives the same as in a full run."""
+    """Seed every generator that samples use, by a name, so that a task gives the same calls alone as in a full run."""
     value = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
     torch.manual_seed(value)
     np.random.seed(value)

@@ -1,7 +1,7 @@
-"""Calls just below, at and above each size at which a kernel of the table takes another path, for ``--tier thresholds``.
+"""Calls just below, at and above each size at which a kernel changes to another path, for ``--tier thresholds``.
 
-The sizes are the constants of `torchnp.thresholds`. Small recorded calls run with constants that note what they are
-compared with; then one size of a call grows until the compared number reaches the constant.
+The sizes are the constants of `torchnp.thresholds`. Small recorded calls run with constants that record what they are
+compared with. Then one size of a call grows until the compared number reaches the constant.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .samples.recording import Recorder
 from .task import DRAWN, THRESHOLDS, Task, reseed
 
 Key = tuple[str, str]  # a module and the name of a constant
-MOST = 1 << 22  # elements of a call's largest argument
-MEMORY = 1 << 30  # bytes that a call may add: a product's result may be far larger than its arguments
+MOST = 1 << 22  # limit for the number of elements of a call's largest argument
+MEMORY = 1 << 30  # bytes of memory that a call may add; a product's result may be far larger than its arguments
 HALF = "bfloat16"
 
 
 class Noting(int):
-    """An integer that passes on what it is compared with or divides; None if it is part of another computation."""
+    """An integer that records the numbers that it is compared with or divides; it records None for other arithmetic."""
 
     note: Callable[[int | None], None]
 
@@ -58,7 +58,7 @@ for _name in ("__lt__", "__le__", "__gt__", "__ge__", "__rfloordiv__", *COMPUTES
 
 @cache
 def places() -> list[tuple[Any, str, Key]]:
-    """Return where each constant stands: the module that defines it, and those that import it, by their names for it."""
+    """Return the variables that hold each constant, in the module that defines it and in those that import it."""
     known = thresholds()
     found = [(importlib.import_module(module), name, (module, name)) for module, name in known]
     for module in modules():
@@ -73,7 +73,7 @@ def places() -> list[tuple[Any, str, Key]]:
 
 @contextmanager
 def noted() -> Iterator[dict[Key, set[int | None]]]:
-    """Let kernels note what they compare with each constant."""
+    """Let each constant record the numbers that kernels compare with it."""
     seen: dict[Key, set[int | None]] = defaultdict(set)
     held = [(module, name, getattr(module, name)) for module, name, _ in places()]
     for module, name, key in places():
@@ -88,7 +88,7 @@ def noted() -> Iterator[dict[Key, set[int | None]]]:
 
 
 def met_by(case: Case, table: Backend) -> dict[Key, set[int | None]]:
-    """Return what a call compares with the constants that it meets; nothing if it fails."""
+    """Return by constant the numbers that a call compares with it; empty if the call fails."""
     with noted() as seen, large_calls.limited_memory(MEMORY), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         failed = table.execute(case).error
@@ -96,14 +96,14 @@ def met_by(case: Case, table: Backend) -> dict[Key, set[int | None]]:
 
 
 def with_size(case: Case, size: int, new: int) -> Case | None:
-    """Return the case with one size replaced wherever it stands; None if it becomes too large."""
+    """Return the case with one size replaced wherever it occurs, or None if it becomes too large."""
     if size == new:
         return case
     return large_calls.resized(case, lambda _, n: new if n == size else n, MOST)
 
 
 def reached(key: Key, limit: int, case: Case, size: int, table: Backend) -> list[Case]:
-    """Return the calls around the least size with which a call compares at least ``limit`` with a constant."""
+    """Return calls of three consecutive sizes; the middle one is the smallest that compares at least ``limit``."""
 
     def compared(new: int) -> int | None:
         other = with_size(case, size, new) if new > 0 else None
@@ -119,7 +119,7 @@ def reached(key: Key, limit: int, case: Case, size: int, table: Backend) -> list
         value = compared(high)
     if value is None:
         return []
-    guess = -(-high * limit // value)  # right if the number is a multiple of the size
+    guess = -(-high * limit // value)  # correct if the compared number is a multiple of the size
     guesses = [guess - 1, guess]
     while high - low > 1:
         middle = guesses.pop() if guesses else (low + high) // 2
@@ -131,9 +131,9 @@ def reached(key: Key, limit: int, case: Case, size: int, table: Backend) -> list
 
 
 def calls_at_thresholds(op: str, bases: list[Case], table: Backend) -> Iterator[Case]:
-    """Yield calls on both sides of each constant that an overload's kernel meets, and that torch takes.
+    """Yield calls on both sides of each constant that an overload's kernel uses; torch must accept them.
 
-    There are three of row-major arrays for each constant, and three of others.
+    For each constant there are three calls with row-major arrays, and three with other arrays.
     """
     torch_cpu = TorchDevice("cpu")
     limits, over = thresholds(), set()
@@ -160,7 +160,7 @@ def threshold_tasks(ops: frozenset[str]) -> list[Task]:
 
 
 def run_at_thresholds(task: Task, recorder: Recorder, seed: int) -> Iterator[None]:
-    """Offer a task's calls around thresholds to the recorder's sink, an overload at each step."""
+    """Pass a task's calls around thresholds to the recorder's sink; yield after each overload."""
     source = task.source.removeprefix(THRESHOLDS)
     homes = large_calls.source_of()
     ops = [

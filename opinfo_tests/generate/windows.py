@@ -1,6 +1,6 @@
-"""Windows of a drawn call: consistent sizes, strides, padding and dilation, and the resulting output sizes.
+"""Windows of a random call: consistent kernel sizes, strides, padding, dilation and image sizes, and the output sizes.
 
-All are drawn at once, because a gradient, whose size follows from them, is drawn before its operator's other arguments.
+All are chosen at once, because a gradient, whose size depends on them, comes before the operator's other arguments.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .constraints.constraint import T
 
 @dataclass(frozen=True)
 class Windows:
-    """Window arguments of a pool, a convolution or a transposed one: numbers for each dimension, by argument name."""
+    """Window arguments of pooling, convolution or transposed convolution: by name, a number for each dimension."""
 
     kernel_size: list[int]
     stride: list[int]
@@ -28,9 +28,9 @@ class Windows:
 
 @dataclass(frozen=True)
 class WindowKind:
-    """Limits of windows: kernel size, dilation, padding, and how much the image may exceed the smallest one.
+    """Limits for random windows: kernel size, dilation, padding, and how far images exceed their smallest size.
 
-    Pools (``half``) are padded by at most half a kernel, may use ceil_mode, and may default stride to the kernel size.
+    Pools (``half``) have padding of at most half a kernel, may use ceil_mode, and may omit the stride.
     """
 
     dims: int
@@ -49,7 +49,7 @@ DENSE = {n: WindowKind(n, 3 if n < 3 else 2, 1, spare=3 if n < 3 else 1) for n i
 
 
 def windows_of(call: Any, kind: WindowKind) -> Windows:
-    """Return the windows of a call, drawn on first use."""
+    """Return the windows of a call, which are chosen at the first use."""
     if "windows" not in call.once:
         ceil, apart = kind.half and call.chance(40), not kind.half or call.chance(85)
         back = "transposed" in call.row.sizes and bool(call.size("transposed"))
@@ -62,7 +62,7 @@ def windows_of(call: Any, kind: WindowKind) -> Windows:
 
 
 def _line(call: Any, kind: WindowKind, ceil: bool, apart: bool, back: bool) -> tuple[int, ...]:
-    """Draw the numbers of one dimension; with ``back``, those of a transposed convolution."""
+    """Return random window arguments and sizes for one dimension, with ``back`` for a transposed convolution."""
     kernel = call.integer(1, kind.kernel)
     stride = call.integer(1, 3) if apart else kernel
     dilation = call.integer(1, kind.dilation) if call.chance(50) else 1
@@ -82,11 +82,12 @@ def _line(call: Any, kind: WindowKind, ceil: bool, apart: bool, back: bool) -> t
 
 
 def over(kind: WindowKind, lead: str, which: str = "sizes", **given: Any) -> Callable:
-    """Return a draw function of an array whose last dimensions are the ``sizes``, ``out`` or ``kernel_size``."""
+    """Return a function that generates an array whose last dimensions are the ``sizes``, ``out`` or ``kernel_size``."""
 
     def draw(call: Any) -> Any:
         w = windows_of(call, kind)
-        # In some of torch's loops infinities meet zero padding, or zeros between a filter's elements.
+        # In some of torch's loops zeros of the padding, or between a filter's elements, are multiplied: infinities give
+        # NaN.
         tame = {"values": "tame"} if not kind.half and max(w.dilation) > 1 else {}
         return call.array(T(" ".join([lead, *map(str, getattr(w, which))]), **(tame | given)))
 
@@ -94,14 +95,14 @@ def over(kind: WindowKind, lead: str, which: str = "sizes", **given: Any) -> Cal
 
 
 def _broken(call: Any, names: tuple[str, ...]) -> list[str]:
-    """Return the one or two arguments that a wild call breaks; none in other calls."""
+    """Return one or two names of arguments to make wrong, if the call may have wrong arguments, else an empty list."""
     if "broken" not in call.once:
         call.once["broken"] = call.permuted(names)[: call.integer(1, 2)] if call.wild else []
     return call.once["broken"]
 
 
 def numbers(kind: WindowKind, *names: str) -> dict[str, Callable]:
-    """Return draw functions of the named arguments, which are drawn together; wild calls break some of them."""
+    """Return functions that generate the named arguments together; some get wrong values if the call may be wrong."""
 
     def draw_of(name: str) -> Callable:
         def draw(call: Any) -> Any:

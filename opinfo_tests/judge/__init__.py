@@ -1,1 +1,1 @@
-"""Judging of one call: outcomes, tolerances, defining equations, torch's disagreements with itself, diagnoses."""
+"""Judges one call: outcomes, tolerances, checks of matrix factors, results that torch does not specify, diagnoses."""

@@ -1,4 +1,7 @@
-"""In-place calls that read what they write: torch's vectors, threads or index loops decide the order."""
+"""In-place calls that also read the memory that they write through another argument.
+
+Their result depends on the order in which torch's vectors, threads or index loops process the elements.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,15 @@ import numpy as np
 from ..case import DTYPES, Array, Case
 from ..schemas import all_schemas, is_out
 
-NARROWEST = 32  # bytes that torch's narrowest vectors read before they write any
-GRAIN = 32768  # elements from which torch may use several threads
-INDEXED = ("index", "indices", "source")  # argument names of operators that write at indices
+NARROWEST = 32  # bytes that torch's narrowest vectors read before they write
+GRAIN = 32768  # number of elements from which torch may use several threads
+INDEXED = ("index", "indices", "source")  # argument names that mark operators that write at indices
 
 
 def has_no_order(case: Case, arrays: list[Array], writes: frozenset[int]) -> bool:
-    """Return whether a written argument overlaps another one in a call where torch promises no order of elements.
+    """Return whether a written argument overlaps another argument, in a call where torch promises no order of elements.
 
-    It promises one only where contiguous runs are shorter than any vector, in calls too small for threads.
+    torch promises an order only if contiguous runs are shorter than any vector and the call is too small for threads.
     """
     schema = all_schemas()[case.op]
     if is_out(case.op) or not schema.mutates:
@@ -30,7 +33,7 @@ def has_no_order(case: Case, arrays: list[Array], writes: frozenset[int]) -> boo
 
 
 def is_read(case: Case, arrays: list[Array], i: int) -> bool:
-    """Return whether another argument shares an element with argument ``i`` and is not the same view."""
+    """Return whether another argument shares an element with argument ``i`` without being the same view."""
     mine = arrays[i]
     place = lambda a: (a.offset, a.shape, a.strides, a.dtype)
     others = (a for j, a in enumerate(arrays) if j != i and a.buffer == mine.buffer and place(a) != place(mine))
@@ -38,7 +41,7 @@ def is_read(case: Case, arrays: list[Array], i: int) -> bool:
 
 
 def run_of(a: Array) -> int:
-    """Return the length in bytes of an array's gapless run, in any order of dimensions."""
+    """Return the length in bytes of an array's longest contiguous run, with its dimensions in any order."""
     run = DTYPES[a.dtype].itemsize
     for step, n in sorted((s, n) for s, n in zip(a.strides, a.shape, strict=True) if n > 1):
         run *= n if step == run else 1

@@ -1,6 +1,7 @@
-"""Colliding writes: where an index repeats, torch keeps one of the values and does not promise which.
+"""Colliding writes: if an index occurs more than once, torch keeps one of the values and does not promise which.
 
-All other elements have one right answer, and so do reductions (sum, product, mean, extreme) of colliding values.
+All other elements have one correct value, and so have reductions (sum, product, mean, minimum, maximum) of the
+colliding values.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def _places(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _scatter(self: np.ndarray, dim: int, index: np.ndarray, src: Any, **_: Any) -> WriteSpec | None:
-    if not isinstance(src, np.ndarray):  # one scalar: the order of writes does not show
+    if not isinstance(src, np.ndarray):  # a scalar is written: the order of writes makes no difference
         return None
     index, src = np.atleast_1d(index), np.atleast_1d(src)
     at: list[np.ndarray] = list(np.indices(index.shape, sparse=True))
@@ -77,7 +78,7 @@ WRITES: dict[str, Callable[..., WriteSpec | None]] = {
 
 
 def explained(case: Case, pairs: list[tuple[Any, Any]]) -> bool:
-    """Return whether each (torch's, other) pair differs only at collisions, and there has one of the written values."""
+    """Return whether all pairs (torch's, other) differ only at collisions, where the other is a written value."""
     name = case.op.partition("::")[2]
     base, _, overload = name.partition(".")
     find = WRITES.get(base.removesuffix("_"))
@@ -101,7 +102,7 @@ def explained(case: Case, pairs: list[tuple[Any, Any]]) -> bool:
 
 
 def equal_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return a mask of where two arrays of one shape and dtype have the same bits."""
+    """Return a mask of the elements that have the same bits in two arrays of the same shape and dtype."""
     size = a.dtype.itemsize
     left, right = (np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, size) for x in (a, b))
     return (left == right).all(axis=1).reshape(a.shape)

@@ -1,7 +1,7 @@
-"""Diagnoses of wrong results: NumPy's own answer, the right values in another form, an ignored argument.
+"""Diagnoses of wrong results: NumPy's result, the right values in another form, or an ignored argument.
 
-Each diagnosis is a computed fact, not a guess about causes: it says "matches NumPy, not torch" only where the NumPy
-counterpart, called the obvious way on the same arguments, gives the backend's result.
+Each diagnosis is computed, not a guess about causes. It says "matches NumPy, not torch" only if the NumPy counterpart,
+called in an obvious way with the same arguments, gives the backend's result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .verdict import judge, said, special_mismatch, ulp_distance
 
 # torch's argument names -> NumPy's.
 SPELLING = {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "dtype": "dtype"}
-ROUNDING = ("fused-sum",)  # differences in the last digits: they explain no larger error
+ROUNDING = ("fused-sum",)  # differences that change only the last digits; they explain no larger error
 HALF = ("float16", "bfloat16", "complex32", "bcomplex32")
 
 
@@ -39,11 +39,11 @@ def diagnose(case: Case, outcome: str, want: Seen, mine: Seen, oracle: Backend) 
         return from_form(case, outcome, want, mine, oracle) or known
 
 
-# ---------------------------------------------------------------- NumPy's own answer
+# ---------------------------------------------------------------- NumPy's result
 
 
 def from_numpy(case: Case, outcome: str, want: Seen, mine: Seen) -> str:
-    """Diagnose a result that equals the NumPy counterpart's, with the difference that explains it."""
+    """Return a diagnosis if the result equals that of the NumPy counterpart, with the difference that explains it."""
     import torchnp
 
     row = torchnp.table.get(case.op)
@@ -61,7 +61,7 @@ def from_numpy(case: Case, outcome: str, want: Seen, mine: Seen) -> str:
 
 
 def obvious_calls(case: Case, like: Callable) -> Iterator[Callable[[], tuple[Any, list[np.ndarray]]]]:
-    """Yield the obvious ways to call a NumPy function in place of this operator."""
+    """Yield the obvious ways to call a NumPy function with the arguments of this operator."""
     declared = schemas()[case.op]
     names = [a.name for a in declared.args]
     values = dict(zip(names, case.args, strict=False)) | case.kwargs
@@ -92,10 +92,10 @@ def call_numpy(like: Callable, args: list, kwargs: dict[str, Any], case: Case) -
 
 
 def matches(call: Callable[[], tuple[Any, list[np.ndarray]]], outcome: str, want: Seen, mine: Seen, case: Case) -> bool:
-    """Return whether a NumPy call gives the backend's result, and fails with the same outcome."""
+    """Return whether a NumPy call gives the backend's result and would get the same outcome."""
     try:
         out, buffers = call()
-    except Exception as e:  # an error of NumPy's is compared like a result
+    except Exception as e:  # an error of NumPy is compared like a result
         if not mine.error:
             return False
         name, message = error_of(e)
@@ -119,20 +119,24 @@ def alike(r: Any, m: Any) -> bool:
 
 
 def rounds(want: Seen, mine: Seen) -> bool:
-    """Return whether results differ at most by rounding."""
+    """Return whether the results differ only by rounding."""
     pairs = zip(want.results, mine.results, strict=False)
     return all(near(wide(w), wide(m)) for w, m in pairs if numeric(w, m))
 
 
 def explaining(row: Any, outcome: str, case: Case, rounds: bool = True, refusal: str = "") -> str:
-    """Return title and id of the row's difference that explains an ``outcome``, and a ``refusal`` if torch has one."""
+    """Return the title and id of the kernel's listed difference that explains an outcome.
+
+    ``refusal`` is the message of torch's error if torch raises one; the difference must then have this message.
+    """
     found = [d for d in row.differences if outcome in shows_as(d) and fits(d, case)]
     found = [d for d in found if rounds or d.id not in ROUNDING]
     base = schemas()[case.op].base.strip("_")
     shows = lambda d: re.search(rf"\b{re.escape(base)}\b", d.torch) is not None
     if refusal:
         same = [d for d in found if opening(d.torch_value.partition(": ")[2]) == opening(refusal)]
-        found = same or [d for d in found if not shows(d)]  # an example with this very operator has another message
+        # drop differences whose example uses this operator: their message is not this one
+        found = same or [d for d in found if not shows(d)]
         found = found if same or len(found) == 1 else []
     like = lambda d: (
         d.torch_value.startswith(HALF) != (case.dtype in HALF),
@@ -147,7 +151,7 @@ def explaining(row: Any, outcome: str, case: Case, rounds: bool = True, refusal:
 
 
 def opening(message: str) -> list[str]:
-    """Return the first words of an error message, without the names and numbers of its call."""
+    """Return the first words of an error message, without quoted names and numbers, which vary between calls."""
     return [word for word in re.sub(r"['\"][^'\"]*['\"]|[-\d.,\[\]]+", "", message).split() if word != ":"][:4]
 
 
@@ -155,7 +159,7 @@ _VALUE = re.compile(r"^(\w+)\[([\d, ]*)\] (.*)$", re.DOTALL)
 
 
 def shows_as(difference: Any) -> set[str]:
-    """Return the outcomes that a backend gets if it follows NumPy's side of a difference."""
+    """Return the outcomes that a backend gets if it behaves like NumPy's side of a difference."""
     torch_value, numpy_value = difference.torch_value, difference.numpy_value
     raises = [re.match(r"^\w*(Error|Exception)\b", v) is not None for v in (torch_value, numpy_value)]
     if raises == [True, True]:
@@ -175,7 +179,7 @@ def shows_as(difference: Any) -> set[str]:
 
 
 def fits(difference: Any, case: Case) -> bool:
-    """Return whether a difference can show in this case, by its id and the dtype of its example."""
+    """Return whether a difference can show in this case, judged by its id and the dtype of its example."""
     if re.search(r"\b(inplace|out|overlap)\b", difference.id) and not schemas()[case.op].mutates:
         return False
     wanted = re.match(r"^(\w+)\[", difference.torch_value)
@@ -198,7 +202,7 @@ def case_dtype(case: Case) -> np.dtype | None:
 
 
 def from_form(case: Case, outcome: str, want: Seen, mine: Seen, oracle: Backend) -> str:
-    """Diagnose a result that differs from torch's in one respect only."""
+    """Return a diagnosis if the result differs from torch's in one respect only."""
     if want.error or mine.error:
         return from_error(want, mine)
     if outcome not in ("wrong-value", "wrong-dtype", "wrong-shape", "wrong-alias") or len(want.results) != len(
@@ -230,7 +234,7 @@ def from_error(want: Seen, mine: Seen) -> str:
 
 
 def form(want: np.ndarray, got: np.ndarray) -> str:
-    """Return in what form ``got`` has the values of ``want``, or an empty string."""
+    """Return how ``got`` follows from ``want`` (cast, transposed, negated, reordered, ...), or an empty string."""
     if want.dtype != got.dtype:
         if want.shape == got.shape and near(want, cast(got, want.dtype)):
             return f"the right values in another dtype: {NAMES.get(got.dtype, got.dtype)} for {NAMES[want.dtype]}"
@@ -273,7 +277,7 @@ def identical(w: np.ndarray, g: Any) -> bool:
 
 
 def numeric(w: Any, g: Any) -> bool:
-    """Return whether two results are arrays of one dtype and shape that can be subtracted."""
+    """Return whether two results are arrays of the same dtype and shape whose values can be subtracted."""
     arrays = isinstance(w, np.ndarray) and isinstance(g, np.ndarray)
     return arrays and w.dtype == g.dtype != np.bool_ and w.shape == g.shape
 
@@ -295,7 +299,7 @@ def other_shape(want: np.ndarray, got: np.ndarray) -> str:
 
 
 def off_by(w: np.ndarray, g: np.ndarray) -> str:
-    """Diagnose results that differ by a constant factor or offset."""
+    """Return a diagnosis if the results differ by a constant factor or offset."""
     finite = np.isfinite(w) & np.isfinite(g)
     if finite.sum() < 2 or near(w, g):
         return ""
@@ -321,11 +325,11 @@ def rounding(want: np.ndarray, got: np.ndarray) -> str:
     return f"rounding: at most {ulps:.0f} units in the last place" if 0 < ulps <= 64 else ""
 
 
-# ---------------------------------------------------------------- an argument left out, swapped, or handed back
+# ---------------------------------------------------------------- an argument ignored, swapped or returned
 
 
 def argument_ignored(case: Case, want: Seen, mine: Seen, oracle: Backend) -> str:
-    """Return which argument torch must lack, or which two it must swap, to give the backend's result."""
+    """Return the argument without which torch gives the backend's result, or the two that must be swapped."""
     if case.draws:
         return ""
     declared = schemas()[case.op]
@@ -398,7 +402,7 @@ def cast(a: np.ndarray, dt: np.dtype) -> np.ndarray:
 
 
 def near(a: np.ndarray, b: np.ndarray) -> bool:
-    """Return whether two arrays have one shape and the same values up to rounding; NaNs are equal."""
+    """Return whether two arrays have the same shape and, up to rounding, the same values; NaNs are equal."""
     if a.shape != b.shape:
         return False
     narrow = any(NAMES.get(x.dtype) in HALF or (x.dtype.itemsize == 1 and is_inexact(x.dtype)) for x in (a, b))

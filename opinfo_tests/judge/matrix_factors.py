@@ -1,6 +1,7 @@
-"""Decompositions: checked by their defining equations; what these leave free (sign, phase) is not compared.
+"""Matrix factorizations are checked by their defining equations; signs and phases, which these leave free, may differ.
 
-The checks are ordered values, orthonormal vectors, triangular factors and the product: no single one is enough.
+The checks are: values in order, orthonormal vectors, triangular factors, and the product of the factors. Each alone
+would accept wrong results.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ ndarray = np.ndarray
 
 @dataclass(frozen=True)
 class Near:
-    """Absolute tolerance: ``unit`` for values near one, times a power of ``scale``, the matrix's largest element."""
+    """Absolute tolerance: ``unit`` times a power of ``scale``, the matrix's largest absolute value (at least 1)."""
 
     unit: float
     scale: float
 
     def equal(self, a: ndarray, b: ndarray, power: int = 1) -> bool:
-        """Return whether two arrays are equal; their elements grow as the matrix's to the given power."""
+        """Return whether arrays are equal, with a tolerance that grows as the ``power``-th power of the matrix."""
         return a.shape == b.shape and bool(np.abs(a - b).max(initial=0) <= self.unit * self.scale**power)
 
     def orthonormal(self, columns: ndarray) -> bool:
@@ -36,7 +37,7 @@ def adjoint(a: ndarray) -> ndarray:
 
 
 def broken_factors(case: Case, want: list, got: list) -> str:
-    """Return which defining property ``got`` breaks, or an empty string."""
+    """Return which defining property ``got`` violates, or an empty string."""
     window = case.arrays()[0]
     check = CHECKS[case.op.partition(".")[0].rstrip("_")]
     a = widen(window.on(case.buffers))
@@ -44,7 +45,7 @@ def broken_factors(case: Case, want: list, got: list) -> str:
     if not a.size or not all(np.isfinite(t).all() for t in theirs):
         same = all(np.array_equal(t, m, equal_nan=True) for t, m in zip(theirs, mine, strict=True))
         return "" if same else "the factors are not torch's, of a matrix that has nothing to tell them apart"
-    # The tolerance of the coarsest dtype: an out may have another dtype than the matrix.
+    # Use the tolerance of the coarsest dtype: ``out=`` may have another dtype than the matrix.
     unit = max(CLOSE[d][0] for d in {window.dtype, *(NAMES[x.dtype] for x in want)} if d in CLOSE)
     return check(a, theirs, mine, Near(10 * unit * max(a.shape[-2:]), max(1.0, float(np.abs(a).max()))))
 
@@ -56,7 +57,7 @@ def _svd(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> 
         return "singular values are not torch's"
     if (s < 0).any() or (np.diff(s) > 0).any():
         return "singular values are negative or do not descend"
-    if not theirs[0].any():  # no vectors were asked for: they are empty or zeros
+    if not theirs[0].any():  # vectors were not requested: torch's are empty or zeros
         return "there are vectors, which were not asked for" if u.any() or vh.any() else ""
     if not near.orthonormal(u) or not near.orthonormal(adjoint(vh)):
         return "singular vectors are not orthonormal"
@@ -78,13 +79,13 @@ def _eigh(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) ->
         return ""
     if not near.orthonormal(vectors):
         return "eigenvectors are not orthonormal"
-    # Only one triangle of the matrix is read: torch's own product gives the whole.
+    # torch reads only one triangle of the matrix, so compare with the product of torch's own factors.
     products = ((v * w[..., None, :]) @ adjoint(v) for w, v in (mine, theirs))
     return "" if near.equal(*products) else "the product of the factors is not the matrix"
 
 
 def _eig(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
-    """Check each pair alone: the matrix is not recomposed, because the matrix of vectors may be singular."""
+    """Check each eigenpair alone: the matrix of eigenvectors may be singular, so it cannot rebuild the matrix."""
     values, vectors = mine
     if not near.equal(a @ vectors, vectors * values[..., None, :]):
         return "a value and its vector are no pair"
@@ -94,7 +95,7 @@ def _eig(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> 
 
 
 def _eigvals(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
-    """Check in no order: LAPACK returns eigenvalues as it finds them, each exact for a matrix near the given one."""
+    """Check eigenvalues in any order, as LAPACK returns them; each must be exact for a matrix near the given one."""
     values = mine[0]
     if values.shape[-1] != a.shape[-1]:
         return "there are not as many eigenvalues as rows"
@@ -115,7 +116,7 @@ def _qr(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> s
     q, r = mine
     if np.tril(r, -1).any():
         return "R is not upper triangular"
-    if not theirs[0].size:  # R alone
+    if not theirs[0].size:  # only R was requested
         same = near.equal(adjoint(r) @ r, adjoint(theirs[1]) @ theirs[1], 2)
         return "" if same else "R is not a factor of the matrix"
     if not near.orthonormal(q):
@@ -124,7 +125,11 @@ def _qr(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> s
 
 
 def _geqrf(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
-    """Compare with torch's at full rank, as reflections are LAPACK's; below it, one reflects only rounding errors."""
+    """Check that the reflections give an orthonormal Q and that Q R is the matrix.
+
+    At full rank also compare the reflections with torch's, since both are LAPACK's. Below full rank a reflection may be
+    computed from a column of rounding errors.
+    """
     packed, tau = mine
     r = np.triu(packed[..., : tau.shape[-1], :])
     q = np.zeros_like(a[..., : tau.shape[-1]]) + np.eye(a.shape[-2], tau.shape[-1])
@@ -142,7 +147,7 @@ def _geqrf(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -
 
 
 def _polar(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
-    """Compare with torch's H, which is unique; U is not, for a matrix that lacks full rank."""
+    """Check that H equals torch's H, which is unique; U is not unique for a matrix without full rank."""
     u, h = mine
     if not near.equal(h, theirs[1]):
         return "H is not torch's"

@@ -1,7 +1,7 @@
-"""Tolerances: a comparison rule for each operator, as data with a reason.
+"""Tolerances: how the results of each operator are compared, as data with reasons.
 
-Without an entry, values of dtypes that are not inexact (integers, booleans) must be bit-equal, and inexact values must
-be within torch.testing's tolerance for their dtype, with an absolute part that shrinks with the data.
+An operator without an entry gets the default: integers and booleans must be bit-equal; floating-point and complex
+values must be within torch.testing's tolerance for their dtype, with an absolute part that shrinks with the data.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..case import Case, schemas
 from ..namespaces import is_other
 from ..schemas import bound, siblings
 
-# torch.testing.assert_close's (rtol, atol) by the result's dtype. Double precision is tighter, about the error of a sum
-# of some thousand terms: torch.testing's would let results rounded to single precision pass.
+# The (rtol, atol) of torch.testing.assert_close, by the result's dtype. Only double precision is tighter, about the
+# error of a sum of some thousand terms: with torch.testing's tolerance, results rounded to single precision would pass.
 CLOSE = {
     "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-12, 1e-12),
     "complex32": (1e-3, 1e-5), "bcomplex32": (1.6e-2, 1e-5), "complex64": (1.3e-6, 1e-5), "complex128": (1e-12, 1e-12),
@@ -29,32 +29,41 @@ CLOSE = {
 class ToleranceRule:
     """How the values of an operator's results are compared.
 
-    ``kind``: exact (bit-equal), ulp (``ulp`` units in the last place of the result's dtype), close (torch.testing's
-    tolerance), factors (defining equations), ties (exact, or other indices that pick equal values), uninitialised (dtype
-    and shape only), cast (bit-equal, but a float that an integer cannot hold is undefined in C).
+    ``kind`` is one of: exact (bit-equal), ulp (within ``ulp`` units in the last place of the result's dtype), close
+    (within torch.testing's tolerance), factors (satisfies the defining equations), ties (exact, or other indices that
+    select equal values), uninitialised (only dtype and shape are compared), cast (bit-equal, except where a float does
+    not fit the integer dtype, which is undefined in C).
     """
 
     kind: str
     reason: str
     ulp: int = 0
     zero_sign: bool = True
-    double: float = 0.0  # rtol and atol of double precision, where torch's own error exceeds `CLOSE`
-    compared: int = 99  # how many results have their values compared
-    sums: bool = True  # terms are added in no fixed order: a result as near to the exact one as torch's is right
-    conditioned: bool = False  # ill-conditioned: an error is right that changes in the inputs' last bits cause, too
-    once: bool = False  # half results are rounded once: others than torch's must be as near to double precision
-    beside: bool = False  # torch's vector code and scalar remainder round differently (zero signs too): either is right
-    half: int = 0  # units in the last place of float16 that an element may be off, where torch rounds more than once
-    most: float = 0.0  # bound on the magnitude of each part, which rounding must not exceed either
-    nearer: bool = False  # torch's half results are no rounding: much nearer to double precision is right, too
+    double: float = 0.0  # rtol and atol in double precision, used if torch's own error exceeds `CLOSE`
+    compared: int = 99  # number of results whose values are compared
+    # the order of additions is not fixed: a result passes if it is as near to the exact one as torch's
+    sums: bool = True
+    # Ill-conditioned operators: an error passes if rounding the inputs differently would cause an equally large one.
+    conditioned: bool = False
+    # Half-precision results are rounded once: one that differs from torch's must be as near to the double precision
+    # result.
+    once: bool = False
+    # For the remainder torch's vector code and its scalar code round differently (and give other signs of zero): both
+    # pass.
+    beside: bool = False
+    half: int = 0  # float16 elements may be off by so many ulp, because torch rounds more than once
+    most: float = 0.0  # largest magnitude that the real and imaginary parts may have, even after rounding
+    # torch's half-precision results are not the rounded exact results: a result that is much more accurate also passes.
+    nearer: bool = False
 
 
 ONCE = "one correctly rounded operation"
-# torch calls std::sort, std::partial_sort and std::nth_element. On the CPU, equal values come in the order of a stable
-# sort up to 16 elements and in another above, in every dtype. Its documentation promises no order but for stable=True.
+# torch calls std::sort, std::partial_sort and std::nth_element. On the CPU, up to 16 elements, equal values keep their
+# order as in a stable sort; with more elements they don't, in any dtype. torch's documentation promises an order only
+# for stable=True.
 UNSTABLE = "which of equal values comes first is not promised"
 DEFAULT = ToleranceRule("close", "rounding depends on the order of operations")
-# torch's own error is up to 1e-12 for 40,000 terms, where an exact computation has 1e-15.
+# With 40,000 terms torch's own error is up to 1e-12; an exact computation has 1e-15.
 UPDATED = "a mean and a sum of squares are updated for each term, with a rounding each"
 ADDED = "powers are added one after another, with a rounding each"
 
@@ -93,7 +102,8 @@ def rows(names: str, rule: ToleranceRule) -> dict[str, ToleranceRule]:
     return dict.fromkeys(names.split(), rule)
 
 
-# torch's mm and bmm of the same matrices give zeros of different sign: its BLAS starts a sum at zero or at a product.
+# torch's mm and bmm of the same matrices give zeros of different sign: depending on shapes, its BLAS starts a sum at
+# zero or at the first product.
 SUMS = "sums of products in the order of a BLAS, whose zeros have the sign of its shapes"
 _PRODUCTS = (
     "mm _sparse_mm _sparse_addmm bmm mv dot vdot inner addmm _addmm_activation addmv addbmm baddbmm matmul linalg_matmul linear einsum "
@@ -105,9 +115,9 @@ _PRODUCTS = (
     "_weight_int8pack_mm _weight_int8pack_mm.*"
 )
 
-# torch's rfft of a signal, rfft2 of it as a one-row matrix, and fft of it as complex numbers give zero imaginary parts
-# different signs, or a last bit instead of zero (the first two differ at 16 points, the third at most sizes). For few
-# points, and for complex numbers, the signs follow a rule that a kernel can follow.
+# For the same real signal torch's rfft, rfft2 (as a one-row matrix) and fft (as complex numbers) give zero imaginary
+# parts different signs, or a rounding error instead of zero: the first two at 16 points, the third at most sizes. For
+# the few sizes here, and for complex input, the signs follow a rule that a kernel can implement.
 FEW_POINTS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14})
 ONE_SIDED = "one side of a real signal's spectrum, whose zeros have the sign of the way that MKL goes"
 _ONE_SIDED = "_fft_r2c fft_r2c fft_fft fft_ifft fft_rfft fft_rfft[2n] fft_ihfft fft_ihfft[2n]"
@@ -201,9 +211,9 @@ RULES: dict[str, ToleranceRule] = {
 
 @cache
 def rule_for(op: str) -> ToleranceRule:
-    """Return the rule of an overload: by full name, base name, then pattern; in-place and out as functional.
+    """Return the rule of an overload, looked up by full name, then base name, then pattern.
 
-    Overloads of other libraries get the default.
+    In-place and ``out=`` overloads have the rule of the functional one. Overloads of other libraries have the default.
     """
     if is_other(op):
         return DEFAULT
@@ -229,13 +239,13 @@ def rule_for(op: str) -> ToleranceRule:
 
 
 def has_complex_number(case: Case) -> bool:
-    """Return whether an argument, or an entry of a list, is a complex number."""
+    """Return whether an argument, or an element of a list argument, is a complex number."""
     given = [*case.args, *case.kwargs.values()]
     return any(isinstance(x, complex) for arg in given for x in (arg if isinstance(arg, (list, tuple)) else (arg,)))
 
 
 def rule_of(case: Case) -> ToleranceRule:
-    """Return the rule of one call: its operator's, unless its arguments ask for another."""
+    """Return the rule of one call: that of its operator, unless the arguments require another."""
     rule = rule_for(case.op)
     if rule.kind == "close" and not rule.half and "pointwise" in schemas()[case.op].tags:
         rule = replace(rule, once=True)
@@ -263,14 +273,14 @@ def rule_of(case: Case) -> ToleranceRule:
 
 
 def keeps(case: Case) -> bool:
-    """Return whether the new shape has no more elements than the resized tensor."""
+    """Return whether the new shape has at most as many elements as the resized tensor."""
     given = bound(case)
     shape = given["size"] if "size" in given else given["the_template"].shape
     return min(shape, default=1) >= 0 and math.prod(shape) <= math.prod(given["self"].shape)
 
 
 def points(case: Case) -> int:
-    """Return the size of the last dimension that a Fourier transform covers."""
+    """Return the length of a Fourier transform along the last dimension that it covers."""
     given = bound(case)
     dim, n = given["dim"], given.get("n", given.get("s"))
     last = dim if isinstance(dim, int) else dim[-1] if dim else -1

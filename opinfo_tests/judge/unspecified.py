@@ -1,4 +1,4 @@
-"""Unspecified results: where torch gives different answers for the same values in another layout, each is right."""
+"""Unspecified results: if torch itself gives different results, for example in another layout, each of them passes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LAYOUTS = {"contiguous": contiguous, "stepped": stepped}
 
 
 def relayout(case: Case, layout: str) -> Case:
-    """Return the same call with every array argument in its own memory, in another layout."""
+    """Return the same call with each array argument in its own memory, in another layout."""
     buffers: list[np.ndarray] = []
 
     def leaf(x: Any) -> Any:
@@ -49,7 +49,7 @@ def relayout(case: Case, layout: str) -> Case:
 def recheck_unspecified(
     case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdict, writes: frozenset[int]
 ) -> Verdict:
-    """Return ``unspecified`` in place of a failure where torch promises no single answer; else the verdict."""
+    """Return ``unspecified`` instead of a failure if torch promises no single result, else the verdict unchanged."""
     arrays = case.arrays()
     careful = verdict.outcome == "spurious-error" and refuses_overlap(mine)
     if (careful or verdict.outcome in ("wrong-value", "wrong-alias")) and unchecked_out(case, writes):
@@ -67,7 +67,8 @@ def recheck_unspecified(
         return Verdict("unspecified", "an index repeats: torch promises no order of writes", verdict.max_abs)
     rule, scale = rule_of(case), input_scale(case)
     if rule.kind == "ties":
-        # torch's median of an expanded input reads memory beyond it.
+        # For an expanded input torch's median reads memory beyond it: also compare with its result for a contiguous
+        # copy.
         both = (want, oracle.execute(relayout(case, "contiguous")))
         found = any(same_but_for_ties(case, answer, mine) for answer in both)
         return Verdict("unspecified", rule.reason, verdict.max_abs) if found else verdict
@@ -108,7 +109,10 @@ def recheck_unspecified(
 
 
 def excused_by_reference(verdict: Verdict, against: Verdict) -> Verdict:
-    """Return ``unspecified`` in place of a failure that torch's own kernels show, too, behind the same machinery."""
+    """Return ``unspecified`` instead of a failure if the backend agrees with its `Backend.reference`.
+
+    The reference runs torch's own kernels through the backend's machinery.
+    """
     if against.outcome != "pass":
         return verdict
     return Verdict(
@@ -117,34 +121,40 @@ def excused_by_reference(verdict: Verdict, against: Verdict) -> Verdict:
 
 
 def repeated_target(arrays: list[Array], writes: frozenset[int]) -> bool:
-    """Return whether a list of targets has one array twice: ``_foreach_tan_`` then takes the tangent of a tangent.
+    """Return whether a written list contains the same array twice.
 
-    The second call magnifies the rounding of the first, which differs between vector libraries.
+    ``_foreach_tan_`` then computes the tangent of a tangent: the second call magnifies the rounding errors of the
+    first, which differ between vector libraries.
     """
     targets = [arrays[i] for i in sorted(writes)]
     return any(a in targets[:n] for n, a in enumerate(targets))
 
 
 def target_of(arrays: list[Array], i: int, writes: frozenset[int]) -> int:
-    """Return the written argument equal to argument ``i``, else ``i``: in its own memory, ``i`` is not written."""
+    """Return the written argument that is the same array as argument ``i``, else ``i``.
+
+    If each argument has its own memory, only the written one changes.
+    """
     return i if i in writes else next((w for w in sorted(writes) if arrays[w] == arrays[i]), i)
 
 
 def asked_otherwise(case: Case, oracle: Backend, rule: ToleranceRule) -> dict[str, Seen]:
-    """Return torch's answers to a call again, with its values in other layouts, and without oneDNN.
+    """Return torch's results for the same call: repeated, with the values in other layouts, and without oneDNN.
 
-    On processors that it supports, oneDNN adds in another order, and skips or multiplies an image's padding.
+    On processors that oneDNN supports, it adds in another order, and either skips or multiplies the padding of an
+    image.
     """
     answers = {"again": oracle.execute(case)}
-    # Random numbers are drawn in memory order: another layout gives them to other elements.
+    # Random numbers are generated in memory order: in another layout, elements get other numbers.
     tags = all_schemas()[case.op].tags
     drawn = "nondeterministic_seeded" in tags
     for layout in () if drawn or is_fragile(case.op) else LAYOUTS:
-        # The scalar path of pointwise operators is known, and does not excuse elements of the vector path.
+        # Skip the stepped layout for pointwise operators: it shows torch's scalar path, which is known to differ and
+        # does not excuse differences in elements of the vector path.
         if layout != "stepped" or "pointwise" not in tags or rule.beside:
             answers[layout] = oracle.execute(relayout(case, layout))
     if not drawn:
-        was, *_ = torch.backends.mkldnn.set_flags(False)  # flags() sets other flags too, and warns about them
+        was, *_ = torch.backends.mkldnn.set_flags(False)  # flags() would also set other flags, and warns about them
         try:
             answers["without oneDNN"] = oracle.execute(case)
         finally:
@@ -152,25 +162,25 @@ def asked_otherwise(case: Case, oracle: Backend, rule: ToleranceRule) -> dict[st
     return answers
 
 
-TRIES = 5  # repeats of the same call
+TRIES = 5  # number of repetitions of the same call
 
 
 def in_other_memory(case: Case, oracle: Any, turn: int) -> Seen:
-    """Run a call with other bytes in freed memory each time, so that elements torch leaves unwritten change."""
+    """Fill freed memory with other bytes in each turn, then run a call: elements that torch does not write differ."""
     used = [torch.full((b.size,), 40 + turn, dtype=torch.uint8) for b in case.buffers for _ in range(3)]
     del used
     return oracle.execute(case)
 
 
 def answers_of(seen: list[Seen], kind: str, i: int) -> list[Any]:
-    """Return one result, or one argument after the call, from each of several calls."""
+    """Return one result (or one argument after the call) of each of several calls."""
     return [getattr(s, kind)[i] for s in seen if len(getattr(s, kind)) > i]
 
 
 def told_again(want: np.ndarray, again: list[Any]) -> np.ndarray:
-    """Return a mask of the elements that torch gives in every repeat.
+    """Return a mask of the elements that are equal in all repetitions of torch's call.
 
-    It leaves the others uninitialised, such as `_fused_sgd_` lanes of momentum buffers of half types.
+    The other elements are uninitialized, for example some elements of `_fused_sgd_` momentum buffers in half precision.
     """
     same = np.ones(want.shape, bool)
     for a in again:
@@ -180,9 +190,9 @@ def told_again(want: np.ndarray, again: list[Any]) -> np.ndarray:
 
 
 def same_but_for_ties(case: Case, want: Seen, mine: Seen) -> bool:
-    """Return whether values equal torch's (-0 equals 0), and each index picks its value and occurs once."""
+    """Return whether the values equal torch's (-0 equals 0), and each index selects its value and occurs only once."""
     given = bound(case)
-    if "dim" not in given:  # msort, and the median of all elements
+    if "dim" not in given:  # msort, or the median of all elements
         return equal_values(want.results[0], mine.results[0])
     source = np.atleast_1d(given["self"].on(case.buffers))
     dim = given["dim"] % source.ndim
@@ -215,7 +225,7 @@ REAL = {"complex32": "float16", "bcomplex32": "bfloat16", "complex64": "float32"
 
 
 def held(case: Case) -> dict[int, set[str]]:
-    """Return the dtypes of the arrays in each buffer."""
+    """Return the dtypes of the arrays that use each buffer."""
     found: dict[int, set[str]] = {}
     for a in case.arrays():
         found.setdefault(a.buffer, set()).add(a.dtype)
@@ -223,7 +233,7 @@ def held(case: Case) -> dict[int, set[str]]:
 
 
 def widened(case: Case) -> Case:
-    """Return the same call on the same values in double precision, in the same layout."""
+    """Return the same call with the same values in double precision and in the same layout."""
     there = held(case)
     buffers = []
     for i, memory in enumerate(case.buffers):
@@ -246,7 +256,7 @@ def widened(case: Case) -> Case:
 
 
 def in_double(case: Case) -> Case:
-    """Return the call; an operator without double precision is replaced by an equivalent one that has it."""
+    """Return the call; if its operator has no double precision, replace it by an equivalent operator that has."""
     if case.op.partition(".")[0] != "aten::mkldnn_convolution":
         return case
     given = bound(case)
@@ -259,12 +269,13 @@ def in_double(case: Case) -> Case:
 def as_true(
     want: Any, got: Any, truth: Seen, kind: str, i: int, case: Case, rule: ToleranceRule, scale: float
 ) -> tuple[set[str] | None, str]:
-    """Return evidence that ``got`` is as near to torch's double precision result as torch's, or None; and the errors.
+    """Compare the errors of ``got`` and of torch's result, both measured against torch's result in double precision.
 
-    ``got``'s largest and mean errors may be at most twice torch's, or 1.1 times where a half result is rounded once.
-    Where sums cancel, no order of adding is the right one, and each has a few roundings of a number as large as the
-    largest input, ``scale``. An operator that draws may draw other numbers in double precision: then nothing is near.
-    Zeros must have torch's sign where torch's is exact.
+    Return evidence that ``got`` is as accurate as torch's result, or None if it is not, and the errors as text. The
+    largest and the mean error may be at most twice torch's, or 1.1 times if a half-precision result is rounded once. If
+    the terms of a sum cancel, no order of additions is the right one: errors of a few roundings of the largest input
+    (``scale``) are allowed. A random operator may generate other numbers in double precision: then None is returned.
+    Where the double precision zero has the sign of torch's zero, ``got`` must have this sign, too.
     """
     answers = getattr(truth, kind)
     if truth.error or len(answers) <= i or not is_inexact(want.dtype):
@@ -280,7 +291,8 @@ def as_true(
         return None, ""
     if rule.zero_sign and sign_lost(want, got, true):
         return None, ""
-    # Elements that overflow only in torch measure no error: they must be torch's or the true ones (pointwise: torch's).
+    # Where only torch's result overflows, no error can be measured: ``got`` must equal torch's there or, except for
+    # pointwise operators, the double precision result.
     lost = finite & ~np.isfinite(widen(want))
     if lost.any():
         theirs, mine = widen(want)[lost], widen(got)[lost]
@@ -299,7 +311,7 @@ def as_true(
         return None, ""
     few = (
         4 * max(scale, float(np.abs(true).max())) * np.finfo(np.float32).eps
-    )  # half types are added in single precision, too
+    )  # float32, because sums of half-precision values are also computed in single precision
     if narrow in HALVES and not rule.nearer and precise(mine, theirs, np.abs(true), narrow):
         return None, "as if in another precision than torch's: " + errors_of(mine, theirs)
     times = 1.1 if rule.once else 2
@@ -309,12 +321,12 @@ def as_true(
 
 
 HALVES = frozenset({"float16", "bfloat16", "complex32", "bcomplex32"})
-NEARER = 8  # times as near as torch's: no mere reordering of the same sums
-VISIBLE = 4  # units in the last place: a larger error of torch's shows that it rounds intermediate results
+NEARER = 8  # summing in another order cannot explain errors that differ by this factor
+VISIBLE = 4  # in ulp: if torch's error is larger, torch rounds intermediate results
 
 
 def precise(mine: np.ndarray, theirs: np.ndarray, true: np.ndarray, narrow: str) -> bool:
-    """Return whether torch visibly rounds intermediates to a half type, and ``mine`` is too precise to do so."""
+    """Return whether torch visibly rounds intermediates to half precision, and ``mine`` is too accurate for that."""
     unit = 2.0**-7 if narrow == "bfloat16" else 2.0**-10
     worst = theirs.argmax()
     return bool(theirs.flat[worst] > VISIBLE * unit * true.flat[worst] and NEARER * mine.max() < theirs.flat[worst])
@@ -324,12 +336,14 @@ def errors_of(mine: np.ndarray, theirs: np.ndarray) -> str:
     return f"off the double precision result by {mine.max():.2g}, torch by {theirs.max():.2g}"
 
 
-NEARBY = 8  # calls with nudged inputs
-FURTHER = 8  # times as far as theirs a result may be off: another order of adding rounds each term, not only inputs
+NEARBY = 8  # number of calls with slightly changed inputs
+# allowed error as a multiple of the change in torch's result: additions in another order round each term, not only the
+# inputs
+FURTHER = 8
 
 
 def nudged(case: Case, seed: int) -> Case:
-    """Return the same call with each float's magnitude moved by one ulp, up or down at random."""
+    """Return the same call with each floating-point value's magnitude changed by one ulp, up or down at random."""
     rng = np.random.default_rng(seed)
     buffers = list(case.buffers)
     for b, dtypes in held(case).items():
@@ -345,9 +359,9 @@ def nudged(case: Case, seed: int) -> Case:
 
 
 def as_far(want: Any, got: Any, around: list[Any], rule: ToleranceRule) -> bool:
-    """Return whether each element is about as near to torch's as torch's own results for nudged inputs are.
+    """Return whether each element is about as near to torch's as torch's results for changed inputs are.
 
-    Where one is infinite, reciprocals are compared. Nothing is near NaN.
+    Where a value is infinite, reciprocals are compared. NaN matches only NaN.
     """
     alike = [a for a in around if isinstance(a, np.ndarray) and a.shape == want.shape and a.dtype == want.dtype]
     if not alike:
@@ -365,7 +379,7 @@ def as_far(want: Any, got: Any, around: list[Any], rule: ToleranceRule) -> bool:
 
 
 def sign_lost(want: np.ndarray, got: np.ndarray, true: np.ndarray) -> bool:
-    """Return whether a zero's sign differs from torch's where torch's double precision zero has torch's sign, too."""
+    """Return whether a zero's sign differs from torch's, although torch's double precision result has the same sign."""
     for part in ("real", "imag") if is_complex(true.dtype) else ("real",):
         w, g, t = (getattr(widen(x), part) for x in (want, got, true))
         zero = (w == 0) & (g == 0) & (t == 0)
@@ -375,7 +389,7 @@ def sign_lost(want: np.ndarray, got: np.ndarray, true: np.ndarray) -> bool:
 
 
 def elementwise(got: Any, options: list[tuple[str, Any]], rule: Any, scale: float, case: Case) -> set[str] | None:
-    """Return which of torch's answers together explain every element of ``got``, or None if they do not."""
+    """Return the names of the torch results that together explain every element of ``got``, or None if they do not."""
     if not isinstance(got, np.ndarray):
         return {name for name, o in options[:1] if check_values(o, got, rule, scale, case).outcome == "pass"} or None
     left = np.ones(got.shape, bool)
@@ -395,9 +409,9 @@ def elementwise(got: Any, options: list[tuple[str, Any]], rule: Any, scale: floa
 
 
 def folds(a: Array) -> bool:
-    """Return whether elements overlap though no dimension is expanded.
+    """Return whether elements of an array overlap although no dimension is expanded.
 
-    torch's documentation of ``as_strided`` says that in-place operations on such windows may give incorrect results.
+    torch's documentation of ``as_strided`` says that in-place operations on such views may give incorrect results.
     """
     if 0 in a.strides or 0 in a.shape:
         return False
@@ -408,9 +422,9 @@ def folds(a: Array) -> bool:
 
 
 def unchecked_out(case: Case, writes: frozenset[int]) -> bool:
-    """Return whether an ``out=`` overlaps itself or partly overlaps an input, and torch writes it while it reads.
+    """Return whether ``out=`` overlaps itself or partly overlaps an input, and torch writes it while it reads.
 
-    torch's generated overloads are excluded: they copy a finished result into the out.
+    torch's generated overloads are excluded: they copy a finished result into ``out=``.
     """
     schema, arrays = all_schemas()[case.op], case.arrays()
     if not schema.is_out or "generated" in schema.tags:
@@ -423,13 +437,13 @@ def is_expanded(a: Array) -> bool:
 
 
 def refuses_overlap(mine: Seen) -> bool:
-    """Return whether a backend raises torch's error for a write to overlapping memory."""
+    """Return whether the backend raises torch's error for a write to overlapping memory."""
     words = mine.error[1] if mine.error else ""
     return words.startswith("unsupported operation: ") and "memory" in words
 
 
 def read_elsewhere(arrays: list[Array], i: int) -> bool:
-    """Return whether another argument overlaps argument ``i`` and is not the same view."""
+    """Return whether another argument's memory overlaps that of argument ``i`` without being the same view."""
     mine, size = arrays[i], DTYPES[arrays[i].dtype].itemsize
     for j, other in enumerate(arrays):
         same = (other.offset, other.shape, other.strides) == (mine.offset, mine.shape, mine.strides)
@@ -442,6 +456,6 @@ def read_elsewhere(arrays: list[Array], i: int) -> bool:
 
 
 def extent(a: Array) -> tuple[int, int]:
-    """Return the byte offsets of the lowest and highest element."""
+    """Return the byte offsets of the lowest and the highest element."""
     reach = [(n - 1) * s for n, s in zip(a.shape, a.strides, strict=True)]
     return a.offset + sum(r for r in reach if r < 0), a.offset + sum(r for r in reach if r > 0)

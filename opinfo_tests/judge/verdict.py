@@ -1,4 +1,4 @@
-"""The verdict: torch's behaviour against a backend's, as one outcome of a closed list and a message."""
+"""The verdict on a call: one of a fixed list of outcomes, and a message about how the backend differs from torch."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ class Verdict:
     max_abs: float = 0.0
     max_ulp: float = 0.0
     refused: str = ""
-    by_element: bool = False  # elements differ: torch's answer in another layout may explain them
-    reason: str = ""  # why the backend's policy refuses the call
+    by_element: bool = False  # single elements differ: torch's result in another layout may explain them
+    reason: str = ""  # the backend's policy by which it refuses the call
 
 
 def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = frozenset()) -> Verdict:
     """Compare a backend's behaviour with torch's; ``writes`` are the array arguments that the operator writes.
 
-    Values come after memory: a kernel that clobbers its input and computes from it has wrong values because it wrote.
+    Writes are compared before values: a kernel that overwrites its input and then reads it returns wrong values, and
+    the wrong write is the cause to report.
     """
     if mine.error and mine.refused:
         return Verdict("refused", f"{mine.error[0]}: {first_line(mine.error[1])}", reason=mine.refused)
@@ -75,7 +76,10 @@ def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = fro
 
 
 def check_all_values(case: Case, torch_says: Seen, mine: Seen, rule: ToleranceRule, writes: frozenset[int]) -> Verdict:
-    """Compare the values of results and written arguments; check a decomposition's by its defining equations."""
+    """Compare the values of results and written arguments.
+
+    Matrix factorizations are not unique, so check their defining equations instead.
+    """
     if rule.kind == "factors":
         broken = broken_factors(case, torch_says.results, mine.results)
         return Verdict("wrong-value", broken) if broken else Verdict("pass")
@@ -87,7 +91,7 @@ def check_all_values(case: Case, torch_says: Seen, mine: Seen, rule: ToleranceRu
 
 
 def check_results(case: Case, torch_says: Seen, mine: Seen, rule: ToleranceRule, scale: float) -> Verdict:
-    """Compare the results' values one by one; the verdict has the largest errors seen."""
+    """Compare the results one by one; return a verdict with the largest errors found."""
     verdict = Verdict("pass")
     for i, (want, got) in enumerate(zip(torch_says.results[: rule.compared], mine.results, strict=False)):
         found = check_values(want, got, rule, scale, case)
@@ -102,7 +106,7 @@ def check_results(case: Case, torch_says: Seen, mine: Seen, rule: ToleranceRule,
 
 
 def judge_error(want: tuple[str, str], mine: Seen) -> Verdict:
-    """Require torch's error from the backend: the same class and first line, whatever the whitespace."""
+    """Require torch's error from the backend: the same class and the same first line, ignoring whitespace."""
     if want[0] == "OutOfContract":
         return Verdict("unspecified", f"torch returns {want[1]}")
     if "INTERNAL ASSERT" in want[1]:
@@ -120,7 +124,7 @@ def judge_error(want: tuple[str, str], mine: Seen) -> Verdict:
 
 
 def said(message: str) -> list[str]:
-    """Split a message's first line into words."""
+    """Return the words of a message's first line."""
     return first_line(message, 100_000).split()
 
 
@@ -131,7 +135,7 @@ def first_line(message: str, limit: int = 160) -> str:
     return line[:limit].rpartition(" ")[0].rstrip(",;:") + " ..." if " " in line[:limit] else line[:limit]
 
 
-# ---------------------------------------------------------------- form
+# ---------------------------------------------------------------- type, dtype, shape and strides
 
 
 def check_form(want: Any, got: Any) -> Verdict | None:
@@ -147,9 +151,10 @@ def check_form(want: Any, got: Any) -> Verdict | None:
 
 
 def check_strides(want: Seen, mine: Seen, told: bool = False) -> str:
-    """Compare the results' strides, if the backend reports them, including dims of size 0 and 1.
+    """Compare the results' strides if the backend reports them, including those of dimensions of size 0 and 1.
 
-    With ``told``, compare only strides that locate an element: kernels of other libraries do not follow torch's layout.
+    With ``told``, compare only strides that locate an element: kernels of other libraries do not reproduce torch's
+    layout.
     """
     for i, (w, m) in enumerate(zip(want.strides, mine.strides, strict=False)):
         if w is None or m is None:
@@ -166,7 +171,7 @@ def check_strides(want: Seen, mine: Seen, told: bool = False) -> str:
 
 
 def check_values(want: Any, got: Any, rule: ToleranceRule, scale: float, case: Case) -> Verdict:
-    """Compare NaN, infinity and zero signs, then values by the operator's rule."""
+    """Compare NaN, infinity and signs of zeros, then values by the operator's rule."""
     if not isinstance(want, np.ndarray):
         same = not isinstance(got, np.ndarray) and (want == got or (want != want and got != got))
         return Verdict("pass") if same else Verdict("wrong-value", f"{got!r}, torch gives {want!r}")
@@ -177,7 +182,8 @@ def check_values(want: Any, got: Any, rule: ToleranceRule, scale: float, case: C
     if rule.kind == "cast" and not is_inexact(want.dtype):
         return check_cast(want, got, case)
     if not is_inexact(want.dtype):
-        # In reinterpreted memory a bool's byte may be neither 0 nor 1: torch keeps it in cat and makes it 1 in clone.
+        # In reinterpreted memory a bool's byte may be neither 0 nor 1: torch keeps the byte in cat and makes it 1 in
+        # clone.
         bad = want != got
         return mismatch(bad, want, got, 0.0, 0.0) if bad.any() else Verdict("pass")
     parts = ((want.real, got.real), (want.imag, got.imag)) if is_complex(want.dtype) else ((want, got),)
@@ -190,7 +196,7 @@ def check_values(want: Any, got: Any, rule: ToleranceRule, scale: float, case: C
             return mismatch(bad, want, got, np.nan, np.nan, "nan, infinity or sign of zero")
     if rule.most:
         beyond = [(np.abs(widen(g)) > rule.most) & (np.abs(widen(w)) <= rule.most) for w, g in parts]
-        if np.logical_or.reduce(beyond).any():  # no order of adding explains this
+        if np.logical_or.reduce(beyond).any():  # no order of additions explains this
             found = mismatch(np.logical_or.reduce(beyond), want, got, 0.0, 0.0, f"being beyond {rule.most:g}")
             return replace(found, by_element=False)
     narrow = computed_dtype(want.dtype, case)
@@ -209,7 +215,7 @@ def special_mismatch(w: np.ndarray, g: np.ndarray, zero_sign: bool) -> np.ndarra
 
 
 def computed_dtype(dtype: np.dtype, case: Case) -> np.dtype:
-    """Return the dtype that a result was computed in: the inputs', where ``out=`` is wider."""
+    """Return the dtype that a result was computed in: that of the inputs if ``out=`` is wider."""
     if not is_out(case.op):
         return dtype
     inputs = [a_dtype(a) for v in case.args for a in leaves(v) if isinstance(a, Array)]
@@ -245,7 +251,8 @@ def check_near(want: np.ndarray, got: np.ndarray, rule: ToleranceRule, scale: fl
             bad |= ulp_distance(want, got, finite) > rule.ulp
         if rule.half and NAMES[want.dtype] in ("float16", "bfloat16"):
             units = ulp_distance(want, got, finite) > (1 if NAMES[want.dtype] == "bfloat16" else rule.half)
-            bad |= units & (error > 4 * np.finfo(np.float32).eps * scale)  # the computation is in single precision
+            # allow rounding errors of float32, in which half-precision results are computed
+            bad |= units & (error > 4 * np.finfo(np.float32).eps * scale)
         if rule.once and NAMES[want.dtype] in ("float16", "bfloat16"):
             bad |= w != g
     if not bad.any():
@@ -266,7 +273,7 @@ def mismatch(
 
 
 def ulp_distance(want: np.ndarray, got: np.ndarray, finite: np.ndarray) -> np.ndarray:
-    """Return the distance of two values in ulps; for complex ones, the larger of the parts'."""
+    """Return the distance of two values in ulps; for complex values the larger one of real and imaginary parts."""
     if is_complex(want.dtype):
         if want.dtype.kind != "c":
             want, got = widen(want), widen(got)
@@ -275,23 +282,23 @@ def ulp_distance(want: np.ndarray, got: np.ndarray, finite: np.ndarray) -> np.nd
     w, g = (np.ascontiguousarray(a).view(BITS[a.itemsize]).reshape(a.shape) for a in (want, got))
     mask = w.dtype.type((1 << top) - 1)
     low, high = np.minimum(w & mask, g & mask), np.maximum(w & mask, g & mask)
-    # Subtract as integers: float64 bit patterns do not fit a float64.
+    # Subtract as integers: float64 cannot represent all 64-bit patterns.
     apart = np.where((w ^ g) >> w.dtype.type(top), low.astype(np.float64) + high.astype(np.float64), high - low)
     return np.where(finite, apart, 0).astype(np.float64)
 
 
 def check_cast(want: np.ndarray, got: np.ndarray, case: Case) -> Verdict:
-    """Compare a conversion to integers where the source fits the dtype or an int32: the rest is undefined in C."""
+    """Compare converted values that fit the integer dtype or int32; the conversion of others is undefined in C."""
     source = next((a.on(case.buffers) for a in reversed(case.arrays()) if is_inexact(a_dtype(a))), None)
     bad = want != got
     if source is not None and want.dtype != np.bool_:
         wide = widen(source)
         wide = np.trunc(wide.real if np.iscomplexobj(wide) else wide).astype(np.float64)
         info = np.iinfo(want.dtype)
-        # Narrower and unsigned integers take the low bits of a wider one.
+        # Conversions to narrower and to unsigned integers take the low bits of a wider integer.
         low, high = min(float(info.min), -(2.0**31)), max(float(info.max), 2.0**31 - 1)
         fits = (wide >= low) & (wide <= high) & (wide < 2.0**63)
-        if fits.size == bad.size:  # a selection of elements gets no excuse
+        if fits.size == bad.size:  # if the result is a selection of elements, all are compared
             bad = bad & fits.reshape(bad.shape)
     return mismatch(bad, want, got, 0.0, 0.0) if bad.any() else Verdict("pass")
 
@@ -301,7 +308,7 @@ def a_dtype(a: Array) -> np.dtype:
 
 
 def input_scale(case: Case) -> float:
-    """Return the largest finite magnitude among the inexact inputs."""
+    """Return the largest finite absolute value in the inexact array arguments."""
     scale = 0.0
     for a in case.arrays():
         if is_inexact(a_dtype(a)):
@@ -315,7 +322,7 @@ def input_scale(case: Case) -> float:
 
 
 def undeclared_writes(case: Case, want: Seen) -> frozenset[int]:
-    """Return the arrays that torch wrote without its schema saying so, such as batch norm's running statistics."""
+    """Return the arrays that torch writes though its schema does not say so, as batch norm's running statistics."""
     if want.buffers is None:
         return frozenset()
     pairs = enumerate(zip(case.arrays(), want.after, strict=True))
@@ -330,7 +337,7 @@ def undeclared_writes(case: Case, want: Seen) -> frozenset[int]:
 
 
 def check_shapes(case: Case, want: Seen, mine: Seen, writes: frozenset[int]) -> str:
-    """Compare the shapes of written arguments after the call, where an ndarray can be resized."""
+    """Compare the shapes of written arguments after the call, for arguments that an ndarray can resize."""
     resizable, arrays = resizable_buffers(case), case.arrays()
     for i in sorted(writes):
         w, m = want.after[i].shape, mine.after[i].shape
@@ -342,8 +349,8 @@ def check_shapes(case: Case, want: Seen, mine: Seen, writes: frozenset[int]) -> 
 def laid_out_anew(case: Case, want: Seen, writes: frozenset[int]) -> frozenset[int]:
     """Return the buffers of written arguments whose shape or strides torch changed.
 
-    An ndarray that is resized in place is contiguous: the memory that holds such a result is compared, its strides are
-    judged separately.
+    An ndarray that is resized in place is contiguous. For such a result only the buffer and the offset are compared
+    here; strides are compared separately.
     """
     arrays = case.arrays()
     found = {arrays[i].buffer for i in writes if want.after[i].shape != arrays[i].shape}
@@ -378,7 +385,7 @@ def same_window(w: tuple, m: tuple, shape: tuple[int, ...]) -> bool:
 def check_arguments(
     case: Case, want: Seen, mine: Seen, rule: ToleranceRule, scale: float, writes: frozenset[int]
 ) -> Verdict | None:
-    """Compare the values of written arguments by the operator's rule."""
+    """Compare the values of written arguments by the operator's rule; return the first failure, or None."""
     left_out = frozenset(sorted(writes)[rule.compared :]) if is_out(case.op) else frozenset()
     for i, (w, m) in enumerate(zip(want.after, mine.after, strict=True)):
         if i in writes - left_out and m.dtype == w.dtype and m.shape == w.shape:
@@ -392,9 +399,9 @@ def check_arguments(
 def check_foreign(
     case: Case, want: Seen, mine: Seen, writes: frozenset[int], anew: frozenset[int], written: bool
 ) -> int:
-    """Return how many bytes of argument memory outside written arguments differ from torch's.
+    """Return how many bytes of the arguments' memory outside written arguments differ from torch's.
 
-    With ``written``, count bytes that the backend wrote; otherwise those that it left alone. The latter are checked
+    With ``written``, count bytes that the backend changed, else bytes that only torch changed. The latter are checked
     after values, because torch may write a strided ``out=`` as if it were contiguous.
     """
     if mine.buffers is None or want.buffers is None:
@@ -404,7 +411,7 @@ def check_foreign(
         free = w != m if w.shape == m.shape else np.zeros(0, bool)
         held = case.buffers[b]
         n = min(free.size, held.size)
-        free[n:] = False  # memory that a result grew into belongs to no argument
+        free[n:] = False  # memory added by resizing a result belongs to no argument
         free[:n] &= (m[:n] != held[:n]) == written
         if b in anew or not free.any():
             continue

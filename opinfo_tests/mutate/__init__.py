@@ -1,4 +1,4 @@
-"""Mutation testing: make kernels wrong by rules, and count how many mutants the judge catches.
+"""Mutation testing: makes kernels wrong by rules, and counts how many of the wrong kernels (mutants) the judge catches.
 
-``python -m opinfo_tests.mutate --help`` says how to run it.
+``python -m opinfo_tests.mutate --help`` describes how to run it.
 """

@@ -1,4 +1,4 @@
-"""The command line: ``python -m opinfo_tests.mutate`` makes kernels wrong and reports how many the judge catches."""
+"""The command line ``python -m opinfo_tests.mutate``: makes kernels wrong and reports how many the judge catches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # worker processes use the cores, and a fork does not copy threads
+# parallelism comes from the worker processes; a fork does not copy threads
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from rich.console import Console
 
@@ -80,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run, print, and return the exit status."""
+    """Run the command line, print the results, and return the exit status."""
     p = parser()
     a = p.parse_args(argv)
     if unknown := set((a.rules or "").split(",")) - {*RULES, ""}:
@@ -117,7 +118,7 @@ def run(a: argparse.Namespace, console: Console) -> int:
     with Bars(console) as bar:
         held = recorded(ops, a.jobs, bar)
         coverage = Coverage(followed(held, bar), own_table(), a.calls)
-        if a.ops:  # only now is it known which functions the overloads run
+        if a.ops:  # only the coverage tells which functions the overloads run
             chosen = sample(a, [m for m in every(a) if (m.module, m.function) in coverage.calls])
         rows = resumed(a, chosen)
         done = {m for m, _ in rows}
@@ -136,7 +137,7 @@ def run(a: argparse.Namespace, console: Console) -> int:
 
 
 def run_written(a: argparse.Namespace, console: Console) -> int:
-    """Judge the faults of files and show each file's score; return the worst exit status."""
+    """Judge the handwritten faults of some files and print each file's score; return the worst exit status."""
     files = a.written or sorted(handwritten_faults.SHIPPED.glob("*.json"))
     only = set(a.only.split(",")) if a.only else None
     faults = [(path, f) for path in files for f in handwritten_faults.read(path) if only is None or f.name in only]
@@ -178,7 +179,7 @@ def every(a: argparse.Namespace) -> list[Mutant]:
 
 
 def sample(a: argparse.Namespace, found: list[Mutant]) -> list[Mutant]:
-    """Return ``n`` mutants chosen by the seed, taking rules in turn so that frequent rules do not dominate."""
+    """Return ``n`` mutants chosen at random with the seed; rules take turns, so that frequent rules do not dominate."""
     if a.only:
         ids = set(a.only.split(","))
         return [m for m in found if m.id in ids]
@@ -202,7 +203,7 @@ def choice(a: argparse.Namespace) -> list[Mutant]:
 
 
 def recorded(ops: frozenset[str], jobs: int, bar: Bars) -> list[Held]:
-    """Return the quick tier's calls of the overloads that pass on the table, with torch's answers."""
+    """Return the quick tier's calls that pass with the original table, with torch's results."""
     held_in, table, oracle = oracle_cache.opened(), own_table(), TorchDevice("cpu")
     ops = frozenset(op for op in ops if op in table.ops)
     tasks = plan(ops, dtypes_of("all"), home=True)
@@ -232,7 +233,7 @@ def followed(held: Sequence[Held], bar: Bars) -> Iterator[Held]:
 
 
 def sought(a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar: Bars) -> None:
-    """Draw calls for the functions that no recorded call runs."""
+    """Generate random calls for functions that no recorded call runs."""
     places = sorted(
         {(m.module, m.function) for m in chosen} - {place for place, held in coverage.calls.items() if held}
     )
@@ -251,7 +252,7 @@ def sought(a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar:
 def judged(
     a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar: Bars
 ) -> Iterator[tuple[Mutant, Found]]:
-    """Judge each mutant and yield it with its outcome."""
+    """Judge each mutant; yield it with its outcome."""
     how = Plan(a.draws, a.probes, a.seed, a.through)
 
     def start(mutant: Mutant) -> Process:
@@ -264,7 +265,7 @@ def judged(
 def again(
     a: argparse.Namespace, rows: list[tuple[Mutant, Found]], coverage: Coverage, bar: Bars
 ) -> Iterator[tuple[Mutant, Found]]:
-    """Judge the survivors by every call of the full tier, and yield those that it catches."""
+    """Judge the surviving mutants by every call of the full tier; yield those that are caught."""
     left = [m for m, found in rows if found.outcome in ("survived", "unrun")]
     ops = {m: coverage.ops((m.module, m.function), a.overloads) or coverage.near(m.module) for m in left}
     starts = [partial(Process, m, handwritten_faults.trial, ops[m]) for m in left]
@@ -276,7 +277,7 @@ def again(
 def watched(
     bar: Bars, total: int, rows: Iterator[tuple[Mutant, Found]], what: str = "judging mutants"
 ) -> Iterator[tuple[Mutant, Found]]:
-    """Pass the rows on as they come, and update the progress bar."""
+    """Yield the rows unchanged, and update the progress bar."""
     job = bar.add_task(what, total=total)
     counts: Counter[str] = Counter()
     for mutant, found in rows:
@@ -290,7 +291,7 @@ def watched(
 
 
 def reported(a: argparse.Namespace, rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
-    """Pass the rows on, writing each to the report at once, so that an interrupted run keeps its results."""
+    """Yield the rows unchanged, and write each to the report at once, so that an interrupted run keeps its results."""
     with a.report.open("a" if a.resume else "w", encoding="utf-8") if a.report else nullcontext() as file:
         for mutant, found in rows:
             if file:
@@ -300,13 +301,13 @@ def reported(a: argparse.Namespace, rows: Iterator[tuple[Mutant, Found]]) -> Ite
 
 
 def until_broken(rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
-    """Pass the rows on until Ctrl-C, which ends the judging but not the report of what was judged."""
+    """Yield the rows until Ctrl-C, which ends the judging; what was judged so far is still reported."""
     with suppress(KeyboardInterrupt):
         yield from rows
 
 
 def resumed(a: argparse.Namespace, chosen: Sequence[Mutant]) -> list[tuple[Mutant, Found]]:
-    """Return the mutants that an interrupted run's report already holds, with their outcomes."""
+    """Return the mutants that an interrupted run has judged, with their outcomes, from its report."""
     if not (a.resume and a.report.exists()):
         return []
     with a.report.open(encoding="utf-8") as file:
@@ -320,7 +321,7 @@ def row_of(m: Mutant, found: Found) -> dict[str, Any]:
 
 
 def score(outcomes: Counter[str]) -> float:
-    """Return the share caught among the mutants that differ from the original or that no call runs."""
+    """Return the share of caught mutants among those that differ from the original or that no call runs."""
     told = told_apart(outcomes)
     return outcomes["caught"] / told if told else 1.0
 
@@ -330,9 +331,10 @@ def told_apart(outcomes: Counter[str]) -> int:
 
 
 def show(console: Console, rows: list[tuple[Mutant, Found]], chosen: int, why: dict[Mutant, str] | None = None) -> int:
-    """Print each survivor with the call that exposes it or why it is wrong, then scores by family, by rule and in all.
+    """Print each survivor, with the call that exposes it or the reason why it is wrong, and then the scores.
 
-    Returns the exit status, 130 if fewer mutants were judged than chosen.
+    Scores are by family, by rule and for all mutants. Return the exit status; it is 130 if fewer mutants were judged
+    than chosen.
     """
     for mutant, found in rows:
         if found.outcome in ("survived", "unrun", "undecided"):

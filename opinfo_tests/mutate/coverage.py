@@ -1,4 +1,4 @@
-"""Which calls run which kernel functions: a mutant is judged with the calls that run its function."""
+"""Coverage: which calls run which kernel functions. A mutant is judged with the calls that run its function."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from ..schemas import is_out
 from .rules import ROOT, kernel_modules, source_of
 
 Held = tuple[Case, Seen]
-Place = tuple[str, str]  # a module, and a top-level function or class, or "" for module level
+# a module, and the name of a top-level function or class in it, or "" for the module's own statements
+Place = tuple[str, str]
 KERNELS = str(ROOT / "kernels")
 FORK = mp.get_context("fork")
-SOUGHT = 60  # overloads whose drawn calls are searched for a function that no recorded call runs
+SOUGHT = 60  # number of overloads whose random calls are tried for a function that no recorded call runs
 
 
 @cache
 def functions(module: str) -> tuple[list[int], list[str]]:
-    """Return the first lines of top-level statements, decorators included, and the names of functions and classes."""
+    """Return the first lines of a module's top-level statements (including decorators), and the names they define."""
     starts, names = [0], [""]
     for node in ast.parse(source_of(module)).body:
         starts.append(min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))]))
@@ -50,7 +51,7 @@ def place_of(filename: str, line: int) -> Place:
 
 
 class traced:
-    """Context manager that records which kernel functions run; read them from ``places`` afterwards."""
+    """Context manager that records which kernel functions run; afterwards ``places`` contains them."""
 
     def __enter__(self) -> traced:
         self.codes: dict[Any, None] = {}
@@ -72,14 +73,14 @@ class traced:
 
 @cache
 def kept(loaded: int) -> list[Any]:
-    """Return the kernels' memoized functions; ``loaded``, the number of loaded modules, is only a cache key."""
+    """Return the kernels' functions with a cache; ``loaded``, the number of loaded modules, is only a cache key."""
     modules = [m for name, m in sys.modules.items() if name.startswith("torchnp.kernels")]
     found = {id(x): x for m in modules for x in vars(m).values() if hasattr(x, "cache_clear")}
     return [x for x in found.values() if x.__module__.startswith("torchnp.kernels")]
 
 
 def run_by(case: Case, backend: Backend) -> set[Place]:
-    """Return the kernel functions that a call runs when all memoized results are cleared first."""
+    """Return the kernel functions that a call runs; their caches are cleared first, so that cached functions run."""
     for function in kept(len(sys.modules)):
         function.cache_clear()
     with warnings.catch_warnings():
@@ -90,7 +91,7 @@ def run_by(case: Case, backend: Backend) -> set[Place]:
 
 
 def run_at_import() -> set[Place]:
-    """Return the functions that loading the package runs; runs in a fork, since it loads the package again."""
+    """Return the functions that run when the package is imported; a fork imports it again to find them."""
     pipe, there = FORK.Pipe(duplex=False)
 
     def serve() -> None:
@@ -120,7 +121,7 @@ def importers() -> dict[str, set[str]]:
 
 
 class Coverage:
-    """The calls that run each function, at most ``most``, taking overloads and dtypes in turn."""
+    """The calls that run each function: at most ``most``, chosen from overloads and dtypes in turn."""
 
     def __init__(self, held: Iterable[Held], backend: Backend, most: int) -> None:
         self.most = most
@@ -132,7 +133,7 @@ class Coverage:
             self.add(case, want, run_by(case, backend))
 
     def add(self, case: Case, want: Seen, places: Iterable[Place]) -> None:
-        """Record a call under each function that it runs."""
+        """Add a call to each function that it runs."""
         for place in places:
             key = place, case.op, case.dtype
             self.order[place].append(self.turns[key])
@@ -140,10 +141,10 @@ class Coverage:
             self.calls[place].append((case, want))
 
     def search(self, place: Place, drawn: Callable[[str], Iterable[Held]]) -> None:
-        """Search calls ``drawn`` for the overloads of a function's family for some that run it.
+        """Search random calls (``drawn``) of the overloads of a function's family for calls that run it.
 
-        Code that runs at import, and a module's own statements, are judged by the calls that run the module, or else
-        the modules that import it.
+        Code that runs at import, and a module's own statements, get the calls that run the module. If there are none,
+        they get the calls that run the modules which import it.
         """
         module, function = place
         if not function or place in self.at_import:
@@ -160,18 +161,18 @@ class Coverage:
                 return
 
     def near(self, module: str) -> list[str]:
-        """Return the overloads of a module's family and of the modules that import it."""
+        """Return the overloads of a module's family, and those of the families whose modules import it."""
         families = {name.removeprefix("torchnp.kernels.") for name in (module, *importers()[module])}
         return [n for n in sorted(schemas()) if n in self.backend.ops and family(n) in families and not is_out(n)]
 
     def of(self, place: Place) -> list[Held]:
-        """Return the calls that run a function, starting with one of each overload and dtype."""
+        """Return the calls that run a function, one of each overload and dtype first."""
         turns = self.order[place]
         ranked = sorted(range(len(turns)), key=lambda i: (turns[i], shard(self.calls[place][i][0].digest, 1)))
         return [self.calls[place][i] for i in ranked[: self.most]]
 
     def ops(self, place: Place, most: int) -> list[str]:
-        """Return the overloads whose calls run a function, most frequent first."""
+        """Return the overloads whose calls run a function, those with the most calls first."""
         counts: dict[str, int] = defaultdict(int)
         for case, _ in self.calls[place]:
             counts[case.op] += 1

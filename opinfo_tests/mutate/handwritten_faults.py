@@ -1,6 +1,7 @@
-"""Faults written by hand, without sight of the harness: reading their files, and judging them.
+"""Faults written by hand by people who had not seen the harness: reads their files and judges the faults.
 
-A fault changes the source text of a kernel, or is a function that replaces a kernel and gets it as an argument.
+A fault either changes the source text of a kernel, or is a function that replaces a kernel and gets the kernel as an
+argument.
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ from ..run.runner import Judge, Options, run_case, run_one
 from .rules import ROOT, Mutant, source_of
 from .trial import Found, Original, limited, modules_taken
 
-SHIPPED = Path(__file__).parents[1] / "data" / "faults"  # the blind audits, a file for each
+SHIPPED = Path(__file__).parents[1] / "data" / "faults"  # faults from blind audits, one file for each audit
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault and the overloads that it shows in.
+    """One fault, and the overloads whose results it changes.
 
     Attributes
     ----------
     name : str
         The fault's id in its file.
     mutant : Mutant or None
-        The change; None if the kernel no longer has the text that it changes.
+        The change; None if the kernel's source no longer contains the text to change.
     ops : tuple of str
         The overloads whose calls are judged.
     why : str
-        What is wrong.
+        What the fault makes wrong.
     witness : str
-        The arguments of a call of the first overload whose result the fault changes, written as in
+        The arguments of a call of the first overload for which the fault changes the result, written as in
         `generate.samples.extra`.
     """
 
@@ -59,16 +60,16 @@ class Fault:
 
 
 def read(path: Path) -> list[Fault]:
-    """Return the faults of a file: JSON, a list of ``{"id", "file", "old", "new", "ops", "why"}``.
+    """Return the faults in a file: a JSON list of ``{"id", "file", "old", "new", "ops", "why"}``.
 
-    Instead of ``file``, ``old`` and ``new``, a row may have ``wrong``: the source of a function named ``wrong``, which
-    takes the kernel of the row's first overload and then the call's arguments. ``witness`` may give the arguments of a
-    call that proves the fault.
+    Instead of ``file``, ``old`` and ``new``, an entry may have ``wrong``: the source of a function named ``wrong`` that
+    takes the kernel of the entry's first overload, followed by the arguments of the call. ``witness`` may give the
+    arguments of a call whose result the fault changes.
 
     Raises
     ------
     SystemExit
-        The file is not there or is not such a list.
+        The file does not exist or does not contain such a list.
     """
     try:
         return [fault(row) for row in json.loads(path.read_text(encoding="utf-8"))]
@@ -92,7 +93,7 @@ def fault(row: dict[str, Any]) -> Fault:
 
 
 class Replaced(Mutant):
-    """A mutant that replaces a kernel by a function; ``function`` is the overload, ``after`` the source."""
+    """A mutant that replaces a kernel by a function; ``function`` is the overload, ``after`` the function's source."""
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Replaced:
@@ -102,7 +103,7 @@ class Replaced(Mutant):
         return self.after
 
     def table(self, right: Mapping[str, Callable]) -> Mapping[str, Callable]:
-        """Return the table with the kernel replaced by the function."""
+        """Return the table with this kernel replaced."""
         names: dict[str, Any] = {"np": np, "ml_dtypes": ml_dtypes}
         exec(compile(self.after, self.rule, "exec"), names)
         wrong, kernel = partial(names["wrong"], right[self.function]), right[self.function]
@@ -117,7 +118,10 @@ class Replaced(Mutant):
 
 
 def settled(wrong: Callable, right: Callable) -> Callable:
-    """Return a function that is wrong only in values, dtypes, shapes and refusals; errors and layout are unchanged."""
+    """Return a kernel with the wrong kernel's values, dtypes and shapes, and the original's memory layout.
+
+    If the wrong kernel raises an error, the original's result or error is used.
+    """
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -136,7 +140,7 @@ def settled(wrong: Callable, right: Callable) -> Callable:
 
 
 def laid(mine: Any, out: Any) -> Any:
-    """Copy results into the kernel's own results, and so its layout, where dtypes and shapes agree."""
+    """Copy results into the original kernel's results, to get their layout, if dtypes and shapes agree."""
     if isinstance(out, (tuple, list)) and isinstance(mine, (tuple, list)) and len(out) == len(mine):
         return type(out)([laid(m, o) for m, o in zip(mine, out, strict=True)])
     mine = np.asarray(mine) if isinstance(mine, np.generic) else mine
@@ -151,7 +155,7 @@ def laid(mine: Any, out: Any) -> Any:
 
 
 class Overlaid(Mapping):
-    """A table with some rows replaced by another's."""
+    """A table in which some kernels are replaced."""
 
     def __init__(self, table: Mapping[str, Callable], over: Mapping[str, Callable]) -> None:
         self.under, self.over = table, over
@@ -167,7 +171,7 @@ class Overlaid(Mapping):
 
 
 class Limited(Table):
-    """A table that limits each call to a mutant's time."""
+    """A table that raises TimeoutError if a call takes too long."""
 
     def execute(self, case: Case) -> Seen:
         with limited():
@@ -175,7 +179,7 @@ class Limited(Table):
 
 
 def trial(mutant: Mutant, ops: Sequence[str], tier: str = "full") -> Found:
-    """Judge the calls of a tier until the first that fails with the mutant and passes with the original."""
+    """Judge a tier's calls until one fails with the mutant but passes with the original."""
     original, oracle = Original(), TorchDevice("cpu")
     try:
         with limited():
@@ -206,7 +210,7 @@ def trial(mutant: Mutant, ops: Sequence[str], tier: str = "full") -> Found:
 
 
 def table_of(mutant: Mutant, original: Original) -> Mapping[str, Callable]:
-    """Return torchnp's table with the mutant applied."""
+    """Return torchnp's table with the mutant's change."""
     if isinstance(mutant, Replaced):
         original.modules = modules_taken()
         sys.modules.update(original.modules)
@@ -215,11 +219,11 @@ def table_of(mutant: Mutant, original: Original) -> Mapping[str, Callable]:
 
 
 def nearest_first(ops: frozenset[str]) -> list[Task]:
-    """Return the full tier's tasks that reach the overloads: lists of calls, then their home entries, then others."""
+    """Return the full tier's tasks that call the overloads: lists of calls first, then home entries, then others."""
     home = frozenset(task.source for task in plan(ops, dtypes_of("all"), home=True))
     rank = lambda task: 0 if listed(task.source) else 1 if task.source in home else 2
     return sorted(plan(ops, dtypes_of("all")), key=rank)
 
 
 class CaughtError(Exception):
-    """Raised to stop judging when a call tells the mutant from the original."""
+    """Raised to stop judging when a call has exposed the mutant."""

@@ -1,4 +1,4 @@
-"""Mutation rules: each takes a node of a kernel's source and returns the wrong sources that may replace it."""
+"""Mutation rules: each takes a node of a kernel's syntax tree and returns wrong sources that may replace the node's."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ CHECKERS = ("check", "refuse", "require", "need")
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one place in a module.
+    """A single change of a module's source.
 
     Attributes
     ----------
     module : str
         Dotted name of the module.
     function : str
-        The outermost function that contains the change, empty for the module's own statements.
+        The outermost function that contains the change; empty if it is in the module's own statements.
     line : int
-        Line of the change, from one.
+        Line of the change, counted from 1.
     rule : str
         Name of the rule in `RULES`.
     before, after : str
         The original source text, and its replacement.
     start, end : int
-        Byte range of the original text in the source.
+        Byte range of the original text in the module's source.
     """
 
     module: str
@@ -48,17 +48,17 @@ class Mutant:
 
     @property
     def id(self) -> str:
-        """A short id, stable as long as the module does not change."""
+        """A short id, which stays the same as long as the module does not change."""
         text = f"{self.module}:{self.start}:{self.rule}:{self.after}"
         return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
 
     @property
     def family(self) -> str:
-        """The kernels' file, as `torchnp.table` names families."""
+        """The family (kernel file) of the module, named as in `torchnp.table`."""
         return self.module.removeprefix("torchnp.kernels.").removeprefix("torchnp.")
 
     def source(self) -> str:
-        """Return the module's whole source with the change made."""
+        """Return the module's whole source with the change applied."""
         text = source_of(self.module).encode()
         return (text[: self.start] + self.after.encode() + text[self.end :]).decode()
 
@@ -84,13 +84,13 @@ def kernel_modules() -> list[str]:
     return [".".join(p.relative_to(ROOT.parent).with_suffix("").parts) for p in paths if p.stem != "__init__"]
 
 
-# ---------------------------------------------------------------- rules: from a node to the sources that replace it
+# ---------------------------------------------------------------- rules: from a node to sources that may replace it
 
 Rule = Callable[[ast.AST], list[str]]
 
 
 def flipped(table: dict[type, type], field: str) -> Callable[[ast.AST], list[str]]:
-    """Return the rule that replaces an operator by another."""
+    """Return a rule that replaces one operator of a node by another."""
 
     def rule(node: ast.AST) -> list[str]:
         operator: Any = getattr(node, field, None)
@@ -111,7 +111,7 @@ def unparsed(node: ast.AST, **changes: object) -> str:
 
 
 def constants(node: ast.AST) -> list[str]:
-    """Shift integers by one, scale floats by 1.1 or 2, negate booleans."""
+    """Add or subtract 1 from an integer, multiply a float by 1.1 or 2, negate a boolean."""
     if not isinstance(node, ast.Constant):
         return []
     v = node.value
@@ -125,7 +125,7 @@ def constants(node: ast.AST) -> list[str]:
 
 
 def words(node: ast.AST) -> list[str]:
-    """Prefix an error's message with ``Bad:``."""
+    """Prefix an error message with ``Bad:``."""
     if isinstance(node, (ast.Raise, ast.Expr)):
         call = node.exc if isinstance(node, ast.Raise) else node.value
         if isinstance(call, ast.Call) and (isinstance(node, ast.Raise) or is_check(node)):
@@ -169,12 +169,12 @@ def lost_operand(node: ast.AST) -> list[str]:
 
 
 def lost_sign(node: ast.AST) -> list[str]:
-    """Drop a minus, a ``not`` or an inversion."""
+    """Drop a unary operator: minus, ``not`` or inversion."""
     return [f"({ast.unparse(node.operand)})"] if isinstance(node, ast.UnaryOp) else []
 
 
 def lost_call(node: ast.AST) -> list[str]:
-    """Replace a copy, a cast or a similar call by its receiver or its first argument."""
+    """Replace a copy, a cast or a similar call by the object or the argument that it is applied to."""
     if not isinstance(node, ast.Call):
         return []
     if isinstance(node.func, ast.Attribute) and node.func.attr in (
@@ -305,7 +305,7 @@ def ast_text(text: str) -> str:
 
 
 def places(tree: ast.Module) -> Iterator[tuple[Any, str]]:
-    """Yield the nodes to mutate, each with its outermost function; skip docstrings, types, imports and decorators."""
+    """Yield the nodes to mutate, each with its outermost function; leave out docstrings, types and imports."""
     for statement in tree.body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             continue

@@ -1,4 +1,4 @@
-"""Mutants that survived when a thousand were judged, each with the reason: ``data/survivors.toml``."""
+"""The mutants that survived a run of a thousand, each with the reason, from ``data/survivors.toml``."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ DATA = Path(__file__).parents[1] / "data" / "survivors.toml"
 
 @dataclass(frozen=True)
 class Survivor:
-    """One surviving mutant.
+    """A mutant that no call and no test caught.
 
     Attributes
     ----------
     module, function : str
-        Where it is.
+        The module and function that it changes.
     before, after : str
         The original source text, and its replacement.
     why : str
-        Why it equals the original in all that torch promises, or what it would take to catch it.
+        Why its behaviour is correct as far as torch promises anything, or what a call would need to catch it.
     """
 
     module: str
@@ -41,6 +41,6 @@ def survivors() -> tuple[Survivor, ...]:
 
 
 def why(mutant: Mutant) -> str:
-    """Return the file's reason that a mutant survives, or nothing."""
+    """Return the reason in the file why a mutant survives, or an empty string."""
     same = (s for s in survivors() if (s.module, s.function) == (mutant.module, mutant.function))
     return next((s.why for s in same if (s.before, s.after) == (mutant.before, mutant.after)), "")

@@ -1,4 +1,4 @@
-"""Judging one mutant in a fork, which loads the package again with one module made wrong."""
+"""Judges a mutant in a forked process, which imports the package again with one module changed."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from .coverage import FORK, Held
 from .rules import ROOT, Mutant
 
 OUTCOMES = ("caught", "survived", "unrun", "within", "same", "undecided")
-SECONDS = 20  # for one call of a mutant: a slower one counts as caught
-MEMORY = 4 << 30  # bytes that a mutant may allocate beyond the process's size at its start
+SECONDS = 20  # seconds for one call of a mutant; a call that takes longer counts as caught
+MEMORY = 4 << 30  # bytes that a mutant may allocate beyond the size of the process at its start
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class Found:
     Attributes
     ----------
     outcome : str
-        ``caught`` by the judge, or by a test if no call runs it; ``survived`` though a probe tells it from the
-        original; ``unrun`` by any call and not caught by a test; ``within`` the tolerance of the operator's class
-        wherever they differ; the ``same`` on every probe; or ``undecided`` within the time limit.
+        ``caught``: by the judge, or, if no call runs it, by a test. ``survived``: not caught, although a call differs
+        visibly from the original. ``unrun``: no call runs it, and no test catches it. ``within``: it differs from the
+        original only within the operator's tolerance. ``same``: no call differs. ``undecided``: the time was up.
     by : str
-        What caught it, or the call that tells it from the original.
+        The call or test that caught it, or the call that shows that a survivor differs from the original.
     calls : int
-        How many calls were judged until then.
+        Number of calls judged.
     told : tuple of str
-        The ids of the calls that caught it: the first, or with ``Plan.through`` all recorded ones that did.
+        The ids of the calls that caught it: the first, or with ``Plan.through`` all recorded calls that did.
     """
 
     outcome: str
@@ -62,7 +62,7 @@ class Found:
 
 
 class Altered(importlib.abc.MetaPathFinder):
-    """Import hook that finds the mutated module before the original."""
+    """Import hook that finds the changed module instead of the original."""
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant, self.source = mutant, mutant.source()
@@ -90,7 +90,7 @@ def modules_taken() -> dict[str, ModuleType]:
 
 
 class Original:
-    """Our original table beside a mutated one: imports inside the context get the package's original modules."""
+    """The original table next to a mutated one: inside the context, imports find the package's original modules."""
 
     def __init__(self) -> None:
         self.table = own_table()
@@ -106,7 +106,7 @@ class Original:
         sys.modules.update(self.others)
 
     def mutated(self, mutant: Mutant) -> Table:
-        """Reload the package with one module made wrong, and return its table as a backend."""
+        """Import the package again with one module changed, and return its table as a backend."""
         self.modules = modules_taken()
         sys.meta_path.insert(0, Altered(mutant))
         module = importlib.import_module("torchnp")
@@ -120,11 +120,11 @@ class Plan:
     Attributes
     ----------
     draws, probes : int
-        Calls drawn of each overload for the judge, and to tell a survivor from the original.
+        Number of random calls of each overload for the judge, and for finding a difference in a survivor (probes).
     seed : int
         Seed of the probes.
     through : bool
-        Whether to judge all recorded calls, even after one catches the mutant.
+        Whether all recorded calls are judged, even after one has caught the mutant.
     """
 
     draws: int
@@ -134,7 +134,7 @@ class Plan:
 
 
 def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], plan: Plan) -> Found:
-    """Judge a mutant; if nothing catches it, look for a call that tells it from the original."""
+    """Judge a mutant; if no call catches it, look for a call whose result differs from the original's."""
     original, oracle = Original(), TorchDevice("cpu")
     try:
         with limited():
@@ -175,7 +175,8 @@ def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], plan: Plan) 
     return Found("caught", f"the test {failed}") if failed else Found("unrun")
 
 
-# These compare kernels that torch's CPU lacks with other torch operators, and run portable kernels on other arrays.
+# Tests of code that no call of the harness runs: they compare kernels that torch's CPU lacks with other torch
+# operators, and run portable kernels on arrays of other libraries.
 TESTS = (
     "torchnp/tests/kernels/test_ops_of_other_devices.py",
     "torchnp/tests/kernels/test_vendor_aliases.py",
@@ -188,7 +189,7 @@ TESTS = (
 
 
 def tests_fail() -> str:
-    """Run `TESTS`, of code that no harness call reaches, on the loaded package; return the first that fails."""
+    """Run `TESTS` on the loaded package; return the first test that fails, or an empty string."""
     import pytest
 
     failed: list[str] = []
@@ -214,7 +215,7 @@ def tests_fail() -> str:
 def given(
     held: Sequence[Held], ops: Sequence[str], draws: int, oracle: Backend | None, seed: int = 0
 ) -> Iterator[tuple[Case, Seen | None]]:
-    """Yield calls with torch's answers: first the recorded ones, then drawn ones."""
+    """Yield calls with torch's results: the recorded calls first, then random calls."""
     from ..generate.samples.opinfo import samples_of
     from ..generate.samples.recording import Recorder
     from ..generate.strategies import plan
@@ -237,7 +238,7 @@ def alike(a: Seen, b: Seen) -> bool:
 
 
 class limited:
-    """Context manager that raises TimeoutError in a call that takes too long."""
+    """Context manager that raises TimeoutError if a call takes too long."""
 
     def __enter__(self) -> None:
         signal.signal(signal.SIGALRM, self.stop)
@@ -258,7 +259,7 @@ def serve(pipe: Connection, of: Callable[..., Found], *arguments: Any) -> None:
     import faulthandler
 
     faulthandler.disable()
-    os.setpgid(0, 0)  # a process group, with the processes that it starts
+    os.setpgid(0, 0)  # its own process group, so that the processes it starts can be killed with it
     with open("/proc/self/statm") as file:
         size = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
@@ -279,7 +280,7 @@ class Process:
         there.close()
 
     def ended(self, timeout: float) -> Found | None:
-        """Return the outcome, None while it runs."""
+        """Return the outcome, or None while the process runs."""
         if self.pipe.poll():
             try:
                 found = self.pipe.recv()
@@ -295,7 +296,7 @@ class Process:
         return None
 
     def over(self) -> None:
-        """Wait for the end, and kill the subprocesses that it left running, which may be stuck in a call."""
+        """Wait for the process to end, and kill the subprocesses that it left running, which may hang in a call."""
         self.process.join()
         assert self.process.pid
         with suppress(ProcessLookupError):
@@ -303,7 +304,7 @@ class Process:
 
 
 def ends(starts: Sequence[Callable[[], Process]], jobs: int, timeout: float) -> Iterator[tuple[Mutant, Found]]:
-    """Run processes, at most ``jobs`` at a time; yield each mutant with its outcome."""
+    """Run the processes, at most ``jobs`` at a time; yield each mutant with its outcome as it ends."""
     waiting, running = list(starts)[::-1], list[Process]()
     while waiting or running:
         while waiting and len(running) < max(1, jobs):

@@ -1,1 +1,1 @@
-"""The proof of the differences: compare torch with NumPy's natural calls, and account for each disagreement."""
+"""The proof of the differences: compares torch with equivalent NumPy calls, and explains each disagreement."""

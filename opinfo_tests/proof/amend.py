@@ -1,4 +1,4 @@
-"""Imports every amendment module, which registers its amendments."""
+"""Imports all modules with amendments, which registers them. `explanations` describes what amendments are."""
 
 from __future__ import annotations
 

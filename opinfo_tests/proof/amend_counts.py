@@ -1,4 +1,4 @@
-"""Amendments for counting and lookup: unique, searchsorted, histograms, quantiles, the trapezoidal rule."""
+"""Amendments for counting and searching: unique, searchsorted, histograms, quantiles, the trapezoidal rule."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .explanations import amends, expects, left_out, refuse
+from .explanations import adds_if_omitted, amends, expects, refuse
 from .natural_call import NaturalCall
 from .torch_promotion import promoted
 
@@ -14,19 +14,19 @@ from .torch_promotion import promoted
 
 
 @amends("unique-nan", stage=2)
-def no_nan_is_another(call: NaturalCall) -> Any:
+def treat_nans_as_distinct(call: NaturalCall) -> Any:
     call.kwargs["equal_nan"] = False
     return "dim" not in call.given
 
 
 @expects("unique-nan", "value", "shape")
-def slices_with_nan(call: NaturalCall) -> Any:
-    """No comparison with nan holds, so sorting by comparisons leaves such slices in its own order."""
+def has_nan_slices(call: NaturalCall) -> Any:
+    """Return whether a slice contains nan: torch sorts slices by comparisons, which are all false with nan."""
     return "dim" in call.given and np.isnan(call.first).any()
 
 
 @amends("unique-results", stage=3)
-def inverse_and_counts(call: NaturalCall) -> Any:
+def return_inverse_and_counts(call: NaturalCall) -> Any:
     full = call.full()
     wanted = (full["return_inverse"], full.get("return_counts", True))
     if "dim" in full:
@@ -41,11 +41,11 @@ def inverse_and_counts(call: NaturalCall) -> Any:
     return True
 
 
-# ---------------------------------------------------------------- places among sorted elements
+# ---------------------------------------------------------------- positions among sorted elements
 
 
-def bisected(edges: np.ndarray, value: Any, after: bool) -> int:
-    """Bisect by comparisons alone, none of which holds with nan."""
+def bisect_by_comparison(edges: np.ndarray, value: Any, after: bool) -> int:
+    """Return the position of a value by bisection; comparisons with nan are all false."""
     low, high = 0, len(edges)
     while low < high:
         middle = (low + high) // 2
@@ -56,17 +56,17 @@ def bisected(edges: np.ndarray, value: Any, after: bool) -> int:
     return low
 
 
-def found_by_row(edges: np.ndarray, values: Any, after: bool) -> np.ndarray:
-    """Return each value's place among the edges, or among its own row of edges."""
+def search_rows(edges: np.ndarray, values: Any, after: bool) -> np.ndarray:
+    """Return each value's position among the edges, or, if edges are a batch, among the edges of its row."""
     values, out = np.asarray(values), np.zeros(np.shape(values), np.int64)
     rows = np.broadcast_to(edges, (*values.shape[:-1], edges.shape[-1])) if edges.ndim > 1 else None
     for i in np.ndindex(*values.shape):
-        out[i] = bisected(edges if rows is None else rows[i[:-1]], values[i], after)
+        out[i] = bisect_by_comparison(edges if rows is None else rows[i[:-1]], values[i], after)
     return out
 
 
-def places(call: NaturalCall) -> tuple[np.ndarray, Any, bool]:
-    """Return the sorted edges, the values, and whether a value goes after equal edges."""
+def edges_and_values(call: NaturalCall) -> tuple[np.ndarray, Any, bool]:
+    """Return the sorted edges, the values, and whether a value equal to an edge belongs after it."""
     full = call.full()
     edges = full["boundaries" if "boundaries" in full else "sorted_sequence"]
     if full.get("sorter") is not None:
@@ -76,28 +76,31 @@ def places(call: NaturalCall) -> tuple[np.ndarray, Any, bool]:
 
 
 @amends("searchsorted-nan", stage=4)
-def by_comparisons(call: NaturalCall) -> Any:
-    edges, values, after = places(call)
+def search_by_comparison(call: NaturalCall) -> Any:
+    edges, values, after = edges_and_values(call)
     if not (np.isnan(edges).any() or np.isnan(values).any()) or edges.ndim > 1:
         return False
-    call.f = lambda *args, **kwargs: found_by_row(edges, values, after)
+    call.f = lambda *args, **kwargs: search_rows(edges, values, after)
     return True
 
 
 @amends("searchsorted-batches", stage=5)
-def row_by_row(call: NaturalCall) -> Any:
-    edges, values, after = places(call)
+def search_each_row(call: NaturalCall) -> Any:
+    edges, values, after = edges_and_values(call)
     if edges.ndim == 1:
         return False
     if not edges.ndim or edges.shape[:-1] != values.shape[:-1]:
         return refuse(call)
-    call.f = lambda *args, **kwargs: found_by_row(edges, values, after)
+    call.f = lambda *args, **kwargs: search_rows(edges, values, after)
     return True
 
 
 @amends("row-indices-walked", stage=2)
-def from_the_first_to_the_last(call: NaturalCall) -> Any:
-    """The entries up to each new highest index hold how many indices came before it."""
+def compress_row_indices(call: NaturalCall) -> Any:
+    """Walk through the row indices in order, as torch does.
+
+    The entries up to each new highest index get the number of indices before it.
+    """
     rows, size = np.ravel(call.given["self"]), call.given["size"]
 
     def walked(*_: Any) -> Any:
@@ -114,20 +117,20 @@ def from_the_first_to_the_last(call: NaturalCall) -> Any:
 
 
 @amends("sorter-in-range", stage=0)
-def all_of_the_sorter(call: NaturalCall) -> Any:
+def refuse_sorter_out_of_range(call: NaturalCall) -> Any:
     sorter, n = call.given["sorter"], call.given["sorted_sequence"].shape[-1]
     return refuse(call) if ((sorter < 0) | (sorter >= n)).any() else False
 
 
-left_out("bucketize-side", "right", right=True, stage=2)
+adds_if_omitted("bucketize-side", "right", right=True, stage=2)
 
 
 @amends("bucketize-unsorted", stage=4)
-def whichever_way_they_go(call: NaturalCall) -> Any:
-    edges, values, after = places(call)
+def bisect_unsorted_edges(call: NaturalCall) -> Any:
+    edges, values, after = edges_and_values(call)
     if not (np.diff(edges) < 0).any():
         return False
-    call.f = lambda *args, **kwargs: found_by_row(edges, values, after)
+    call.f = lambda *args, **kwargs: search_rows(edges, values, after)
     return True
 
 
@@ -135,7 +138,7 @@ def whichever_way_they_go(call: NaturalCall) -> Any:
 
 
 @amends("histc-dtype", stage=5)
-def counts_in_the_dtype(call: NaturalCall) -> Any:
+def cast_counts_to_input_dtype(call: NaturalCall) -> Any:
     dtype = call.first.dtype
 
     def cast(out: Any) -> Any:
@@ -148,12 +151,12 @@ def counts_in_the_dtype(call: NaturalCall) -> Any:
 
 
 @expects("histc-dtype", "rounding")
-def density_by_rounded_edges(call: NaturalCall) -> Any:
+def is_density(call: NaturalCall) -> Any:
     return bool(call.given.get("density"))
 
 
 @amends("histc-range", stage=2)
-def range_of_the_data(call: NaturalCall) -> Any:
+def use_range_of_data(call: NaturalCall) -> Any:
     full = call.full()
     if full["min"] != full["max"]:
         return False
@@ -164,22 +167,22 @@ def range_of_the_data(call: NaturalCall) -> Any:
     return True
 
 
-left_out("histogram-bins", "bins", bins=100, stage=2)
+adds_if_omitted("histogram-bins", "bins", bins=100, stage=2)
 
 
 @amends("histogram-of-one-edge", stage=0)
-def no_bin(call: NaturalCall) -> Any:
+def refuse_single_edge(call: NaturalCall) -> Any:
     return refuse(call) if call.given["bins"].size == 1 else False
 
 
 @expects("histogram-edges-unsorted", "numpy refuses")
-def edges_fall(call: NaturalCall) -> Any:
+def has_decreasing_edges(call: NaturalCall) -> Any:
     bins = call.given["bins"]
     return any((np.diff(edges) < 0).any() for edges in (bins if isinstance(bins, list) else [bins]))
 
 
 @amends("histogramdd-batches", stage=2)
-def rows_of_points(call: NaturalCall) -> Any:
+def flatten_batches_of_points(call: NaturalCall) -> Any:
     x = call.first
     if x.ndim == 2:
         return False
@@ -195,13 +198,13 @@ def rows_of_points(call: NaturalCall) -> Any:
 
 
 @expects("quantile-of-negative-zero", "zero sign")
-def between_negative_zeros(call: NaturalCall) -> Any:
+def has_negative_zero(call: NaturalCall) -> Any:
     return (np.signbit(call.first) & (call.first == 0)).any()
 
 
 @amends("zero-dim-axis", stage=1)
-def quantiles_of_a_number(call: NaturalCall) -> Any:
-    """Treat a number as a vector of one element; the result has the shape of ``q``."""
+def treat_number_as_vector(call: NaturalCall) -> Any:
+    """Treat a number as a vector of one element; give the result the shape of ``q``."""
     x, shape = call.first, np.shape(call.given["q"])
     if x.ndim:
         return False
@@ -214,8 +217,8 @@ def quantiles_of_a_number(call: NaturalCall) -> Any:
 
 
 @amends("int-to-default-float", stage=5)
-def areas_of_integers(call: NaturalCall) -> Any:
-    """The sum is of integers; its half is float32."""
+def cast_integer_area_to_float32(call: NaturalCall) -> Any:
+    """Return float32: NumPy computes the area of integers in float64."""
     if call.f is not np.trapezoid or any(x.dtype.kind == "f" for x in call.arrays()):
         return False
     call.after.append(lambda out: np.asarray(out).astype(np.float32))
@@ -223,14 +226,14 @@ def areas_of_integers(call: NaturalCall) -> Any:
 
 
 @amends("trapezoid-ends", stage=4)
-def half_of_both_ends(call: NaturalCall) -> Any:
+def halve_both_ends(call: NaturalCall) -> Any:
     half = lambda y: np.float32(0.5) if y.dtype.kind in "ui" else y.dtype.type(0.5)
     call.f = lambda y, dx=1.0, axis=-1: (y.sum(axis=axis) - (y.take(0, axis) + y.take(-1, axis)) * half(y)) * dx
     return True
 
 
 @amends("trapezoid-of-nothing", stage=5)
-def zero_of_the_dtype(call: NaturalCall) -> Any:
+def return_zero_of_input_dtype(call: NaturalCall) -> Any:
     y = call.given["y"]
     if y.shape[call.full()["dim"]]:
         return False

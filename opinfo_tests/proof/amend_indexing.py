@@ -1,4 +1,4 @@
-"""Amendments for the chapter of indices: gathering, scattering, masks."""
+"""Amendments for the catalogue's chapter of indexing: gathering, scattering, masks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .torch_promotion import KINDS, cast, category
 
 
 @amends("gather-negative", stage=0)
-def counted_from_the_front(call: NaturalCall) -> Any:
+def refuse_negative_index(call: NaturalCall) -> Any:
     index = call.given["index" if "index" in call.given else "indices"]
     return refuse(call) if (index < 0).any() else False
 
 
 @amends("gather-crops", stage=2)
-def where_the_index_is(call: NaturalCall) -> Any:
-    """The index may be smaller than the tensor and the source; 0-d arrays count as 1-d."""
+def index_part_of_tensor(call: NaturalCall) -> Any:
+    """Accept an index that is smaller than the tensor and the source; treat 0-d arrays as 1-d."""
     adds = call.f == np.add.at
 
     def gathered(x: Any, index: Any, dim: int) -> Any:
@@ -50,7 +50,7 @@ def where_the_index_is(call: NaturalCall) -> Any:
 
 
 @amends("take-along-flat", stage=1)
-def of_all_elements(call: NaturalCall) -> Any:
+def flatten_indices(call: NaturalCall) -> Any:
     if "dim" in call.given:
         return False
     call.given["indices"] = call.given["indices"].reshape(-1)
@@ -58,7 +58,7 @@ def of_all_elements(call: NaturalCall) -> Any:
 
 
 @amends("take-along-wraps", stage=1)
-def round_and_round(call: NaturalCall) -> Any:
+def wrap_indices(call: NaturalCall) -> Any:
     if "dim" not in call.given:
         return False
     call.given["indices"] = call.given["indices"] % call.first.shape[call.given["dim"]]
@@ -66,14 +66,14 @@ def round_and_round(call: NaturalCall) -> Any:
 
 
 @amends("index-add-shapes", stage=0)
-def same_but_in_one_dim(call: NaturalCall) -> Any:
+def refuse_other_shapes(call: NaturalCall) -> Any:
     x, source, dim = call.given["self"], call.given["source"], call.given["dim"]
     around = [np.delete(y.shape, dim).tolist() if y.ndim else [] for y in (x, source)]
     return False if x.ndim == source.ndim and around[0] == around[1] else refuse(call)
 
 
 @amends("index-add-alpha", stage=3)
-def alpha_is_converted(call: NaturalCall) -> Any:
+def convert_alpha(call: NaturalCall) -> Any:
     alpha, dtype = call.given["alpha"], call.given["self"].dtype
     if category(alpha) <= KINDS[dtype.kind]:
         return False
@@ -84,18 +84,18 @@ def alpha_is_converted(call: NaturalCall) -> Any:
 
 
 @amends("no-mixed-writes", stage=0)
-def of_one_dtype(call: NaturalCall) -> Any:
+def refuse_mixed_dtypes(call: NaturalCall) -> Any:
     written = next(call.given[n] for n in ("src", "source", "values") if n in call.given)
     return refuse(call) if written.dtype != call.given["self"].dtype else False
 
 
 @amends("index-copy-long", stage=0)
-def of_int64(call: NaturalCall) -> Any:
+def refuse_other_than_int64(call: NaturalCall) -> Any:
     return refuse(call) if call.given["index"].dtype != np.int64 else False
 
 
 @amends("put-as-many", stage=0)
-def one_for_each(call: NaturalCall) -> Any:
+def refuse_other_sizes(call: NaturalCall) -> Any:
     return refuse(call) if call.given["index"].size != call.given["source"].size else False
 
 
@@ -103,7 +103,7 @@ def one_for_each(call: NaturalCall) -> Any:
 
 
 @amends("index-uint8-mask", stage=1)
-def bytes_are_masks(call: NaturalCall) -> Any:
+def treat_uint8_as_mask(call: NaturalCall) -> Any:
     found = [i.astype(bool) if i is not None and i.dtype == np.uint8 else i for i in call.given["indices"]]
     same = all(i is j for i, j in zip(found, call.given["indices"]))
     call.given["indices"] = found
@@ -111,18 +111,18 @@ def bytes_are_masks(call: NaturalCall) -> Any:
 
 
 @amends("index-int-not-advanced", stage=1)
-def integers_first(call: NaturalCall) -> Any:
+def apply_integers_first(call: NaturalCall) -> Any:
     call.template = parsed("f(self, index_of(indices))")
     return True
 
 
 @amends("unsafe-index-integers", stage=0)
-def no_masks(call: NaturalCall) -> Any:
+def refuse_masks(call: NaturalCall) -> Any:
     return refuse(call) if any(i is not None and i.dtype.kind not in "i" for i in call.given["indices"]) else False
 
 
 @amends("index-put-accumulates", stage=3)
-def every_duplicate(call: NaturalCall) -> Any:
+def accumulate_duplicates(call: NaturalCall) -> Any:
     if not call.given.get("accumulate"):
         return False
     said = "itself" if "itself(" in call.template.text else "wrote"
@@ -131,7 +131,7 @@ def every_duplicate(call: NaturalCall) -> Any:
 
 
 @amends("index-write-overlap", stage=0)
-def written_while_read(call: NaturalCall) -> Any:
+def refuse_overlapping_arrays(call: NaturalCall) -> Any:
     x = call.first
     others = [y for y in call.arrays() if y is not x]
     return refuse(call) if schemas()[call.op].mutates and any(np.shares_memory(x, y) for y in others) else False
@@ -141,13 +141,13 @@ def written_while_read(call: NaturalCall) -> Any:
 
 
 @amends("nonzero-rows", stage=1)
-def a_row_for_each(call: NaturalCall) -> Any:
+def return_row_per_element(call: NaturalCall) -> Any:
     call.template = parsed("np.argwhere(self)")
     return True
 
 
 @amends("nonzero-static-size", stage=3)
-def so_many_rows(call: NaturalCall) -> Any:
+def pad_to_static_size(call: NaturalCall) -> Any:
     full = call.full()
     if full["size"] < 0:
         return refuse(call)
@@ -157,7 +157,7 @@ def so_many_rows(call: NaturalCall) -> Any:
 
 
 @amends("scatter-of-its-shape", stage=0)
-def of_the_window_s_shape(call: NaturalCall) -> Any:
+def refuse_source_of_other_shape(call: NaturalCall) -> Any:
     x, src, full = call.given["self"], call.given["src"], call.full()
     if "diagonal" in call.op:
         window = np.diagonal(x, full["offset"], full["dim1"], full["dim2"]).shape
@@ -170,17 +170,17 @@ def of_the_window_s_shape(call: NaturalCall) -> Any:
 
 
 @expects("csr-batches", "numpy refuses")
-def more_than_one_matrix(call: NaturalCall) -> Any:
+def is_batch_of_matrices(call: NaturalCall) -> Any:
     return call.given["crow_indices"].ndim > 1
 
 
 @amends("fill-0d", stage=0)
-def of_one_value(call: NaturalCall) -> Any:
+def refuse_value_with_dims(call: NaturalCall) -> Any:
     return refuse(call) if call.given["value"].ndim else False
 
 
 @amends("masks-broadcast", stage=2)
-def mask_and_array_broadcast(call: NaturalCall) -> Any:
+def broadcast_mask_and_array(call: NaturalCall) -> Any:
     try:
         x, mask = np.broadcast_arrays(call.given["self"], call.given["mask"])
     except ValueError:
@@ -192,6 +192,6 @@ def mask_and_array_broadcast(call: NaturalCall) -> Any:
 
 
 @amends("masked-scatter-enough", stage=0)
-def enough_elements(call: NaturalCall) -> Any:
+def refuse_too_few_elements(call: NaturalCall) -> Any:
     _, mask = np.broadcast_arrays(call.given["self"], call.given["mask"])
     return refuse(call) if mask.sum() > call.given["source"].size else False

@@ -1,4 +1,4 @@
-"""Amendments for linear algebra: factors, tolerances, norms."""
+"""Amendments for linear algebra: factors, tolerances, norms, Fourier transforms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .template_helpers import stored
 
 
 @amends("qr-mode-r", stage=3)
-def empty_q(call: NaturalCall) -> Any:
+def return_empty_q(call: NaturalCall) -> Any:
     if call.given.get("mode") != "r":
         return False
     dtype = call.first.dtype
@@ -22,7 +22,7 @@ def empty_q(call: NaturalCall) -> Any:
 
 
 @amends("svd-reduced", stage=2)
-def reduced(call: NaturalCall) -> Any:
+def use_reduced_factors(call: NaturalCall) -> Any:
     if {"full_matrices", "some"} & call.given.keys() or not call.full()["compute_uv"]:
         return False
     call.kwargs["full_matrices"] = False
@@ -30,7 +30,7 @@ def reduced(call: NaturalCall) -> Any:
 
 
 @amends("svd-v", stage=3)
-def not_transposed(call: NaturalCall) -> Any:
+def return_v_not_transposed(call: NaturalCall) -> Any:
     if not call.full()["compute_uv"]:
         return False
     call.after.append(lambda out: (out[0], out[1], np.conj(np.swapaxes(out[2], -1, -2))))
@@ -38,8 +38,8 @@ def not_transposed(call: NaturalCall) -> Any:
 
 
 @amends("svd-without-vectors", stage=3)
-def vectors_of_nothing(call: NaturalCall) -> Any:
-    """Empty arrays, or zero matrices for `svd`."""
+def return_placeholder_vectors(call: NaturalCall) -> Any:
+    """Return empty arrays in place of the vectors, or zero matrices for `svd`."""
     full, x = call.full(), call.first
     if full["compute_uv"]:
         return False
@@ -51,12 +51,12 @@ def vectors_of_nothing(call: NaturalCall) -> Any:
 
 
 @amends("svd-driver", stage=0)
-def of_another_device(call: NaturalCall) -> Any:
+def refuse_driver(call: NaturalCall) -> Any:
     return refuse(call) if "driver" in call.given and call.first.size else False
 
 
 @amends("rank-tolerance", stage=2)
-def of_the_larger_size(call: NaturalCall) -> Any:
+def scale_tolerance_by_size(call: NaturalCall) -> Any:
     if {"rcond", "rtol", "atol"} & call.given.keys():
         return False
     call.kwargs["rtol"] = None
@@ -64,7 +64,7 @@ def of_the_larger_size(call: NaturalCall) -> Any:
 
 
 @amends("tolerance-of-zero", stage=1)
-def default_tolerance(call: NaturalCall) -> Any:
+def use_default_tolerance(call: NaturalCall) -> Any:
     if np.any(call.given.get("atol", 1)):
         return False
     del call.given["atol"]
@@ -72,13 +72,13 @@ def default_tolerance(call: NaturalCall) -> Any:
 
 
 @amends("rank-of-vectors", stage=0)
-def of_matrices(call: NaturalCall) -> Any:
+def refuse_vectors(call: NaturalCall) -> Any:
     return refuse(call) if call.first.ndim < 2 else False
 
 
 @amends("tolerance-tensors", stage=3)
-def of_each_matrix(call: NaturalCall) -> Any:
-    """Apply real tolerances, which broadcast with the batch."""
+def apply_tolerance_per_matrix(call: NaturalCall) -> Any:
+    """Apply a tolerance for each matrix of the batch; tolerances must be real."""
     x, cut = call.first, call.given["rcond"]
     if cut.dtype.kind == "c":
         return refuse(call)
@@ -94,7 +94,7 @@ def of_each_matrix(call: NaturalCall) -> Any:
 
 
 @amends("solve-vectors", stage=3)
-def batch_of_vectors(call: NaturalCall) -> Any:
+def solve_batch_of_vectors(call: NaturalCall) -> Any:
     a, b = call.given["A"], call.given["B"]
     if b.ndim == 1 or a.ndim - 1 != b.ndim or a.shape[:-1] != b.shape:
         return False
@@ -104,14 +104,14 @@ def batch_of_vectors(call: NaturalCall) -> Any:
 
 
 @amends("cond-of-zero", stage=5)
-def zero_by_zero(call: NaturalCall) -> Any:
+def return_nan_for_zero_matrices(call: NaturalCall) -> Any:
     nothing = (call.first == 0).all(axis=(-2, -1))
     call.after.append(lambda out: np.where(nothing, np.asarray(np.nan, out.dtype), out))
     return True
 
 
 @amends("cond-of-singular", stage=3)
-def by_singular_values(call: NaturalCall) -> Any:
+def compute_condition_by_singular_values(call: NaturalCall) -> Any:
     if call.given["p"] != "nuc" or not call.first.size:
         return False
 
@@ -124,18 +124,18 @@ def by_singular_values(call: NaturalCall) -> Any:
 
 
 @amends("vander-needs-two", stage=0)
-def of_two_at_least(call: NaturalCall) -> Any:
+def refuse_fewer_than_two_columns(call: NaturalCall) -> Any:
     return refuse(call) if call.given.get("N", call.first.shape[-1:] or (1,)) in (0, 1, (0,), (1,)) else False
 
 
 @amends("vander-increasing", stage=2)
-def increasing_powers(call: NaturalCall) -> Any:
+def use_increasing_powers(call: NaturalCall) -> Any:
     call.kwargs["increasing"] = True
     return True
 
 
 @amends("vander-of-rows", stage=3)
-def matrix_of_each_row(call: NaturalCall) -> Any:
+def build_matrix_of_each_row(call: NaturalCall) -> Any:
     if call.first.ndim == 1:
         return False
     wide = lambda x: x.astype(np.int64) if x.dtype.kind in "bui" else x
@@ -146,8 +146,8 @@ def matrix_of_each_row(call: NaturalCall) -> Any:
 # ---------------------------------------------------------------- least squares
 
 
-def unexplained(call: NaturalCall, x: np.ndarray) -> np.ndarray:
-    """Return the residual sums of squares of solutions."""
+def residual_sums(call: NaturalCall, x: np.ndarray) -> np.ndarray:
+    """Return the residual sums of squares of least-squares solutions."""
     a, b = call.given["self"], call.given["b"]
     vectors = b.ndim == a.ndim - 1 and a.shape[:-1] == b.shape
     left = (b[..., None] - a @ x[..., None]) if vectors else b - a @ x
@@ -155,15 +155,15 @@ def unexplained(call: NaturalCall, x: np.ndarray) -> np.ndarray:
 
 
 @amends("lstsq-results", stage=4)
-def of_each_driver(call: NaturalCall) -> Any:
-    """Residuals of every driver but gelsy, ranks of every one but gels, singular values of gelsd and gelss."""
+def return_results_of_driver(call: NaturalCall) -> Any:
+    """Return residuals except for gelsy, ranks except for gels, and singular values only for gelsd and gelss."""
     real, driver = call.first.real.dtype, call.given.get("driver", "gelsy")
     m, n = call.first.shape[-2:]
 
     def shown(out: Any) -> Any:
         x, _, rank, values = out
         told = m > n and driver != "gelsy" and (driver == "gels" or np.all(rank == n))
-        residuals = np.atleast_1d(unexplained(call, x)) if told else np.empty(0, real)
+        residuals = np.atleast_1d(residual_sums(call, x)) if told else np.empty(0, real)
         ranks = np.empty(0, np.int64) if driver == "gels" else np.asarray(rank).astype(np.int64)
         return x, residuals, ranks, values if driver in ("gelsd", "gelss") else np.empty(0, real)
 
@@ -172,7 +172,7 @@ def of_each_driver(call: NaturalCall) -> Any:
 
 
 @amends("lstsq-tolerance", stage=2)
-def of_its_own_epsilon(call: NaturalCall) -> Any:
+def use_epsilon_of_dtype(call: NaturalCall) -> Any:
     if "rcond" in call.given:
         return False
     call.kwargs["rcond"] = np.finfo(call.first.dtype).eps * max(call.first.shape[-2:])
@@ -180,8 +180,11 @@ def of_its_own_epsilon(call: NaturalCall) -> Any:
 
 
 @amends("slogdet-sign-of-zero", stage=5)
-def signs_of_the_triangle(call: NaturalCall) -> Any:
-    """The product of the diagonal's signs and the sign of the row exchanges: 0 times -1 is -0."""
+def keep_sign_of_zero_determinant(call: NaturalCall) -> Any:
+    """Compute the sign as torch does, as the product of the diagonal's signs and the sign of the row exchanges.
+
+    A zero sign then keeps its own sign: 0 times -1 is -0.
+    """
     lu, pivots = scipy.linalg.lu_factor(call.first, check_finite=False)
     exchanges = int((pivots != np.arange(len(pivots))).sum())
     sign = np.prod(np.sign(np.diag(lu))) * lu.dtype.type((-1) ** exchanges)
@@ -190,20 +193,20 @@ def signs_of_the_triangle(call: NaturalCall) -> Any:
 
 
 @amends("vecdot-broadcasts", stage=2)
-def sums_of_products(call: NaturalCall) -> Any:
+def sum_products(call: NaturalCall) -> Any:
     vectors = all(x.ndim == 1 for x in call.arrays())
     call.f = lambda x, y, axis=-1: (np.conjugate(x) * y).sum(-1 if vectors else axis)
     return True
 
 
 @amends("fft-dims-unique", stage=0)
-def each_once(call: NaturalCall) -> Any:
+def refuse_repeated_dims(call: NaturalCall) -> Any:
     dims = call.full().get("dim") or ()
     return refuse(call) if len({d % call.first.ndim for d in dims}) < len(dims) else False
 
 
 @amends("lstsq-batches", stage=3)
-def one_after_the_other(call: NaturalCall) -> Any:
+def solve_each_matrix(call: NaturalCall) -> Any:
     a, b = call.given["self"], call.given["b"]
     if a.ndim < 3:
         return False
@@ -223,8 +226,11 @@ def one_after_the_other(call: NaturalCall) -> Any:
 
 
 @expects("lstsq-drivers", "value", "shape")
-def ranks_of_their_own(call: NaturalCall) -> Any:
-    """Rank-deficient matrices, which gels takes as regular, and an ``rcond`` outside the ratios of singular values."""
+def has_driver_dependent_rank(call: NaturalCall) -> Any:
+    """Return whether the result depends on the driver.
+
+    gels assumes full rank. Only gelsd replaces a ``rcond`` outside (0, 1) by machine epsilon.
+    """
     limit, sizes = call.given.get("rcond", 0.5), call.first.shape[-2:]
     deficient = (np.linalg.matrix_rank(call.first) < min(sizes)).any()
     return not 0 < limit < 1 or (call.given.get("driver") == "gels" and deficient)
@@ -234,13 +240,13 @@ def ranks_of_their_own(call: NaturalCall) -> Any:
 
 
 @amends("fft-of-nothing", stage=0)
-def of_something(call: NaturalCall) -> Any:
+def refuse_empty_input(call: NaturalCall) -> Any:
     return False if call.first.size else refuse(call)
 
 
 @amends("fft-normalization", stage=2)
-def none_of_their_own(call: NaturalCall) -> Any:
-    """Any normalization but 0 and 1 means 1 / n, and inverse transforms mirror NumPy's modes."""
+def map_normalization(call: NaturalCall) -> Any:
+    """Treat any normalization other than 0 and 1 as 1 / n; swap NumPy's modes for inverse transforms."""
     asked = call.given["normalization"]
     scale = asked if asked in (0, 1) else 2
     call.given["normalization"] = scale if call.given.get("forward", "onesided" in call.given) else 2 - scale
@@ -251,13 +257,13 @@ def none_of_their_own(call: NaturalCall) -> Any:
 
 
 @amends("fft-out-kind", stage=0)
-def of_the_results_kind(call: NaturalCall) -> Any:
+def refuse_out_of_other_kind(call: NaturalCall) -> Any:
     real = call.f in (np.fft.irfft, np.fft.hfft, np.fft.irfftn, np.fft.irfft2)
     return False if call.target is None or call.target.dtype.kind == "fc"[not real] else refuse(call)
 
 
 @amends("fft-out-exact", stage=0)
-def in_the_results_dtype(call: NaturalCall) -> Any:
+def refuse_out_of_other_dtype(call: NaturalCall) -> Any:
     x = call.first
     if call.target is None or x.dtype.kind == "c":
         return False
@@ -266,7 +272,7 @@ def in_the_results_dtype(call: NaturalCall) -> Any:
 
 
 @amends("fft-out-ignored", "fft-out-sized", "fft-out-casts", stage=4)
-def written_at_the_end(call: NaturalCall) -> Any:
+def write_result_to_out(call: NaturalCall) -> Any:
     out = call.target
     if out is None:
         return False

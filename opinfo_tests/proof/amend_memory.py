@@ -1,4 +1,4 @@
-"""Amendments for the chapters of memory, of shapes and of indexing."""
+"""Amendments for the catalogue's chapters of memory, shapes and indexing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def overlaps_itself(x: np.ndarray) -> bool:
 
 
 @amends("inplace-within-category", stage=2)
-def narrows(call: NaturalCall) -> Any:
+def cast_to_target(call: NaturalCall) -> Any:
     out = call.kwargs.get("out")
     if out is None:
         return False
@@ -32,13 +32,13 @@ def narrows(call: NaturalCall) -> Any:
 
 
 @amends("overlap-inplace", stage=0)
-def written_twice(call: NaturalCall) -> Any:
+def refuse_overlapping_target(call: NaturalCall) -> Any:
     out = call.first if call.target is None and schemas()[call.op].mutates else call.target
     return refuse(call) if out is not None and overlaps_itself(out) else False
 
 
-def read_elsewhere(call: NaturalCall) -> list[np.ndarray]:
-    """Return the arrays that overlap the written one and are not the same view of it."""
+def overlapping_arrays(call: NaturalCall) -> list[np.ndarray]:
+    """Return the arrays that share memory with the written array without being the same view."""
     out = call.first if schemas()[call.op].mutates and "out" not in call.given else None
     place = lambda x: (x.__array_interface__["data"], x.shape, x.strides)
     others = [x for x in call.given.values() if isinstance(x, np.ndarray) and x is not out]
@@ -46,18 +46,18 @@ def read_elsewhere(call: NaturalCall) -> list[np.ndarray]:
 
 
 @amends("overlap-operand", stage=0)
-def read_where_written(call: NaturalCall) -> Any:
+def refuse_dense_overlap(call: NaturalCall) -> Any:
     dense = lambda x: x.size == 1 or x.flags.forc
-    return refuse(call) if any(dense(x) and dense(call.first) for x in read_elsewhere(call)) else False
+    return refuse(call) if any(dense(x) and dense(call.first) for x in overlapping_arrays(call)) else False
 
 
 @expects("overlap-order", "value")
-def read_by_then(call: NaturalCall) -> Any:
-    return read_elsewhere(call)
+def overlaps_another_array(call: NaturalCall) -> Any:
+    return overlapping_arrays(call)
 
 
 @amends("out-resized", stage=2)
-def resized(call: NaturalCall) -> Any:
+def return_new_array_in_out_dtype(call: NaturalCall) -> Any:
     out = call.given.get("out")
     if out is None:
         return False
@@ -67,7 +67,7 @@ def resized(call: NaturalCall) -> Any:
 
 
 @amends("out-overlap", stage=0)
-def partly_shared(call: NaturalCall) -> Any:
+def refuse_partial_overlap(call: NaturalCall) -> Any:
     out = call.target
     if out is None:
         return False
@@ -77,7 +77,7 @@ def partly_shared(call: NaturalCall) -> Any:
 
 
 @amends("negative-strided", "predicate-strided", stage=1)
-def one_by_one(call: NaturalCall) -> Any:
+def use_contiguous_input(call: NaturalCall) -> Any:
     out = call.kwargs.pop("out", None)
     name, x = next((k, v) for k, v in call.given.items() if isinstance(v, np.ndarray))
     call.given[name] = np.ascontiguousarray(x).reshape(x.shape)
@@ -92,8 +92,8 @@ def written(out: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 @amends("conj-of-real", "positive-is-self", stage=3)
-def itself(call: NaturalCall) -> Any:
-    """Return the array itself, but for conj of complex numbers, where torch marks the view."""
+def return_input(call: NaturalCall) -> Any:
+    """Return the input itself; for conj of complex numbers, torch returns a view with the conjugate bit."""
     x = call.first
     if x.dtype.kind == "c" and call.f is np.conjugate:
         return False
@@ -102,12 +102,12 @@ def itself(call: NaturalCall) -> Any:
 
 
 @expects("conj-of-real", "alias")
-def marked_view(call: NaturalCall) -> Any:
+def is_complex(call: NaturalCall) -> Any:
     return call.first.dtype.kind == "c"
 
 
 @amends("nonzero-0d", stage=1)
-def places_of_a_number(call: NaturalCall) -> Any:
+def treat_number_as_vector(call: NaturalCall) -> Any:
     name, x = next((k, v) for k, v in call.given.items() if isinstance(v, np.ndarray))
     if x.ndim:
         return False
@@ -116,13 +116,13 @@ def places_of_a_number(call: NaturalCall) -> Any:
 
 
 @amends("flip-copies", "copy-forms", stage=6)
-def copied(call: NaturalCall) -> Any:
+def copy_results(call: NaturalCall) -> Any:
     call.after.append(lambda out: tuple(map(np.copy, out)) if isinstance(out, tuple) else np.copy(out))
     return True
 
 
 @amends("view-not-copy", stage=3)
-def viewed(call: NaturalCall) -> Any:
+def return_view(call: NaturalCall) -> Any:
     if isinstance(call.given.get("tensors"), list) and len(call.given["tensors"]) != 1:
         return False
     call.f = lambda x: (x[0] if isinstance(x, list) else x).reshape(-1)
@@ -138,13 +138,13 @@ def shares_memory(call: NaturalCall) -> Any:
 
 
 @amends("expand-writable", "diagonal-writable", stage=6)
-def writable(call: NaturalCall) -> Any:
+def make_results_writable(call: NaturalCall) -> Any:
     call.after.append(made_writable)
     return True
 
 
 @amends("windows-writable", stage=1)
-def windows_asked_to_be_writable(call: NaturalCall) -> Any:
+def request_writable_windows(call: NaturalCall) -> Any:
     call.kwargs["writeable"] = True
     return True
 
@@ -159,20 +159,23 @@ def made_writable(out: Any) -> Any:
 
 
 @amends("cast-is-itself", stage=3)
-def only_where_it_changes(call: NaturalCall) -> Any:
+def skip_copy_of_same_dtype(call: NaturalCall) -> Any:
     call.kwargs["copy"] = False
     return True
 
 
 @amends("copy-casts-down", stage=2)
-def casts_anything(call: NaturalCall) -> Any:
+def allow_unsafe_casts(call: NaturalCall) -> Any:
     call.kwargs["casting"] = "unsafe"
     return True
 
 
 @amends("view-dtype-alignment", stage=0)
-def aligned(call: NaturalCall) -> Any:
-    """The last stride must be 1; the other strides and the offset must be multiples of the larger element."""
+def refuse_unaligned_views(call: NaturalCall) -> Any:
+    """Refuse a view in another dtype whose memory is not aligned.
+
+    The last stride must be 1, and the other strides and the offset must be multiples of the larger element size.
+    """
     x = call.first
     size = 2 * x.itemsize if "complex" in call.op else np.dtype(call.given["dtype"]).itemsize
     places = [*x.strides[:-1], x.ctypes.data - memory_of(call).ctypes.data]
@@ -181,13 +184,13 @@ def aligned(call: NaturalCall) -> Any:
 
 
 @amends("memory-format", stage=2)
-def in_its_own_order(call: NaturalCall) -> Any:
+def keep_memory_order(call: NaturalCall) -> Any:
     call.template = parsed("np.copy(self)")
     return True
 
 
 @amends("cast-float8-saturates", stage=2)
-def largest_float8(call: NaturalCall) -> Any:
+def saturate_float8(call: NaturalCall) -> Any:
     if np.dtype(call.given["dtype"]).name != "float8_e4m3fn":
         return False
     call.given["self"] = np.clip(call.given["self"], -448, 448)
@@ -195,8 +198,8 @@ def largest_float8(call: NaturalCall) -> Any:
 
 
 @amends("memory-format-fits", stage=0)
-def format_fits(call: NaturalCall) -> Any:
-    """Channels formats need their number of dimensions, and preserve_format needs a tensor to preserve it from."""
+def refuse_misfitting_format(call: NaturalCall) -> Any:
+    """Refuse channels_last formats for other ranks, and preserve_format without a tensor to take it from."""
     named = call.given.get("memory_format", "")
     sized = "size" in call.given or not call.arrays()
     ndim = len(call.given.get("size", ())) if sized else call.given.get("the_template", call.first).ndim
@@ -206,7 +209,7 @@ def format_fits(call: NaturalCall) -> Any:
 
 
 @amends("resize-references", stage=3)
-def asks_nobody(call: NaturalCall) -> Any:
+def resize_despite_references(call: NaturalCall) -> Any:
     """Reuse the memory from the first element on, extended if it is too small."""
     x, memory = call.first, memory_of(call)
     start = x.ctypes.data - memory.ctypes.data if x.size else 0
@@ -221,7 +224,7 @@ def asks_nobody(call: NaturalCall) -> Any:
 
 
 @amends("empty-with-gaps", stage=1)
-def memory_with_gaps(call: NaturalCall) -> Any:
+def allocate_with_gaps(call: NaturalCall) -> Any:
     def made(size: Any, dtype: Any = np.float64, strides: Any = ()) -> Any:
         steps = [s * np.dtype(dtype).itemsize for s in strides]
         needed = sum((n - 1) * s for n, s in zip(size, steps)) + np.dtype(dtype).itemsize
@@ -232,25 +235,26 @@ def memory_with_gaps(call: NaturalCall) -> Any:
 
 
 @amends("as-strided-elements", stage=1)
-def in_bytes(call: NaturalCall) -> Any:
+def convert_strides_to_bytes(call: NaturalCall) -> Any:
     call.given["stride"] = tuple(s * call.first.itemsize for s in call.given["stride"])
     return True
 
 
 def memory_of(call: NaturalCall) -> np.ndarray:
-    """Return the memory in which the first array of a call lies, as flat bytes."""
+    """Return the memory that contains the first array of a call, as flat bytes."""
     x = call.first
     memory = next(b for b in call.buffers if np.shares_memory(b, x)) if x.size else x
     return memory.reshape(-1).view(np.uint8)
 
 
 @amends("as-strided-storage", stage=2)
-def from_the_start_of_memory(call: NaturalCall) -> Any:
+def view_from_start_of_memory(call: NaturalCall) -> Any:
     memory, dtype, offset = memory_of(call), call.first.dtype, call.given.get("storage_offset")
     if offset is None:
         if "scatter" not in call.op:
             return False
-        offset = (call.first.ctypes.data - memory.ctypes.data) // dtype.itemsize  # torch's copy has the gaps too
+        # torch copies the memory between elements, too
+        offset = (call.first.ctypes.data - memory.ctypes.data) // dtype.itemsize
 
     def on_memory(_: Any, size: Any, stride: Any) -> Any:
         return np.ndarray(size, dtype, memory, offset * dtype.itemsize, stride)
@@ -260,7 +264,7 @@ def from_the_start_of_memory(call: NaturalCall) -> Any:
 
 
 @amends("resize-in-memory", stage=2)
-def in_the_order_of_memory(call: NaturalCall) -> Any:
+def resize_in_memory_order(call: NaturalCall) -> Any:
     x, memory = call.first, memory_of(call)
     start = x.ctypes.data - memory.ctypes.data
     call.f = lambda _, size: np.ndarray(size, x.dtype, memory, start).copy()
@@ -268,7 +272,7 @@ def in_the_order_of_memory(call: NaturalCall) -> Any:
 
 
 @amends("as-strided-bounds", stage=0)
-def within_memory(call: NaturalCall) -> Any:
+def refuse_out_of_bounds(call: NaturalCall) -> Any:
     x, memory = call.first, memory_of(call)
     offset, size, stride = call.given.get("storage_offset"), call.given["size"], call.given["stride"]
     if len(size) != len(stride) or min((*stride, offset or 0), default=0) < 0:

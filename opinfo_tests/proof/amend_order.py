@@ -1,4 +1,4 @@
-"""Amendments for sorting and selection: values with their indices."""
+"""Amendments for sorting and selection, which in torch also return indices."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .natural_call import NaturalCall
 
 
 def same(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return where two arrays are equal; nan equals nan."""
+    """Return a mask of equal elements; nan equals nan."""
     return (x == y) | ((x != x) & (y != y))
 
 
 @amends("max-with-indices", stage=5)
-def values_and_places(call: NaturalCall) -> Any:
-    """Return the values, and the index of the first of each."""
+def return_values_and_indices(call: NaturalCall) -> Any:
+    """Return the values, and for each the index of its first occurrence."""
     dim, keep, x = call.full().get("dim"), call.full().get("keepdim", False), call.first
     if not isinstance(dim, int):
         return False
@@ -33,7 +33,7 @@ def values_and_places(call: NaturalCall) -> Any:
 
 
 @amends("cummax-indices", stage=3)
-def running_places(call: NaturalCall) -> Any:
+def return_running_indices(call: NaturalCall) -> Any:
     f = call.f
 
     def running(x: Any, axis: int) -> Any:
@@ -46,7 +46,10 @@ def running_places(call: NaturalCall) -> Any:
 
 
 def order_of(x: np.ndarray, axis: int, descending: bool, keeps: bool) -> np.ndarray:
-    """Return a stable order; a descending one ``keeps`` the order of equal elements, or reverses the ascending one."""
+    """Return the indices of a stable sort.
+
+    A descending sort keeps the order of equal elements if ``keeps`` is true, else it is the reversed ascending sort.
+    """
     if descending and keeps:
         return x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis=axis, stable=True), axis)
     order = np.argsort(x, axis=axis, stable=True)
@@ -54,7 +57,7 @@ def order_of(x: np.ndarray, axis: int, descending: bool, keeps: bool) -> np.ndar
 
 
 @amends("sort-with-indices", stage=3)
-def elements_and_places(call: NaturalCall) -> Any:
+def return_elements_and_indices(call: NaturalCall) -> Any:
     full = call.full()
 
     def ordered(x: Any, **_: Any) -> Any:
@@ -67,7 +70,7 @@ def elements_and_places(call: NaturalCall) -> Any:
 
 
 @amends("stable-descending", stage=4)
-def equals_stay(call: NaturalCall) -> Any:
+def keep_order_of_equals(call: NaturalCall) -> Any:
     full, pair = call.full(), call.f is not np.argsort
     if not full["descending"]:
         return False
@@ -82,13 +85,13 @@ def equals_stay(call: NaturalCall) -> Any:
 
 
 @amends("norm-flattens", stage=1)
-def one_vector(call: NaturalCall) -> Any:
+def flatten_before_norm(call: NaturalCall) -> Any:
     call.f = lambda x, ord=2, axis=None, keepdims=False: np.linalg.vector_norm(x, ord=ord, axis=axis, keepdims=keepdims)
     return True
 
 
 @amends("descending-by-negation", stage=4)
-def not_negated(call: NaturalCall) -> Any:
+def avoid_negation(call: NaturalCall) -> Any:
     x = call.first
     if x.dtype.kind != "i" or not (x == np.iinfo(x.dtype).min).any():
         return False

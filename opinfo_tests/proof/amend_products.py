@@ -11,7 +11,7 @@ from .natural_call import NaturalCall
 
 
 def refuses_ranks(id: str, *ranks: tuple[int, ...]) -> None:
-    """Register a difference by which torch refuses operands whose ranks are not among ``ranks``."""
+    """Register a refusal for a difference: torch raises an error unless the operands' ranks are one of ``ranks``."""
 
     def amendment(call: NaturalCall) -> Any:
         return refuse(call) if tuple(x.ndim for x in call.arrays()) not in ranks else False
@@ -24,15 +24,15 @@ refuses_ranks("cross-broadcast", *((n, n) for n in range(9)))
 
 
 @amends("matrix-only", stage=0)
-def of_matrices(call: NaturalCall) -> Any:
-    """Two matrices, batches of them for bmm, a matrix and a vector for mv, one matrix for trace."""
+def refuse_other_ranks(call: NaturalCall) -> Any:
+    """Refuse all but two matrices (bmm: two batches, mv: a matrix and a vector, trace: one matrix)."""
     name = call.op.rpartition("::")[2].partition(".")[0]
     wanted = {"bmm": (3, 3), "mv": (2, 1), "trace": (2,)}.get(name, (2, 2))
     return refuse(call) if tuple(x.ndim for x in call.arrays()) != wanted else False
 
 
 @amends("cross-default-dim", stage=2)
-def along_the_first_of_three(call: NaturalCall) -> Any:
+def use_first_dim_of_size_3(call: NaturalCall) -> Any:
     if "dim" in call.given:
         return False
     shape = np.broadcast_shapes(*(x.shape for x in call.arrays()))
@@ -41,7 +41,7 @@ def along_the_first_of_three(call: NaturalCall) -> Any:
 
 
 @amends("chain-of-one", stage=3)
-def one_is_itself(call: NaturalCall) -> Any:
+def return_copy_of_single_matrix(call: NaturalCall) -> Any:
     if len(call.arrays()) != 1:
         return False
     call.f = lambda matrices: matrices[0].copy()
@@ -49,7 +49,7 @@ def one_is_itself(call: NaturalCall) -> Any:
 
 
 @amends("product-of-nothing", stage=5)
-def dtype_of_the_second(call: NaturalCall) -> Any:
+def use_dtype_of_second(call: NaturalCall) -> Any:
     dtype = call.given["mat2"].dtype
     if all(call.given["self"].shape):
         return False
@@ -58,8 +58,8 @@ def dtype_of_the_second(call: NaturalCall) -> Any:
 
 
 @amends("tensordot-broadcasts", stage=1)
-def ones_are_stretched(call: NaturalCall) -> Any:
-    """Where one operand has size 1 along a dimension, the other is summed over its own."""
+def broadcast_size_1(call: NaturalCall) -> Any:
+    """Broadcast contracted dimensions: where one operand has size 1, sum the other over its dimension."""
     x, y = call.given["self"], call.given["other"]
     pairs = list(zip(call.given["dims_self"], call.given["dims_other"], strict=True))
     if all(x.shape[i] == y.shape[j] for i, j in pairs):
@@ -75,12 +75,12 @@ def ones_are_stretched(call: NaturalCall) -> Any:
 
 
 @expects("kron-of-strided", "torch refuses")
-def no_view_of_the_product(call: NaturalCall) -> Any:
+def is_strided_above_2d(call: NaturalCall) -> Any:
     return any(x.ndim > 2 and not x.flags.c_contiguous for x in call.arrays())
 
 
 @amends("zero-dim-axis", stage=2)
-def numbers_as_vectors(call: NaturalCall) -> Any:
+def treat_numbers_as_vectors(call: NaturalCall) -> Any:
     x, y = call.given["x"], call.given["y"]
     if x.ndim and y.ndim:
         return False
@@ -89,14 +89,14 @@ def numbers_as_vectors(call: NaturalCall) -> Any:
 
 
 @amends("einsum-path", stage=0)
-def pairs_of_two(call: NaturalCall) -> Any:
+def refuse_invalid_path(call: NaturalCall) -> Any:
     n, pairs = len(call.given["tensors"]), list(zip(*[iter(call.given["path"])] * 2))
     bad = any(a == b or not (0 <= a < n - i and 0 <= b < n - i) for i, (a, b) in enumerate(pairs))
     return refuse(call) if bad else False
 
 
 @amends("einsum-ellipsis", stage=1)
-def sums_over_what_is_left_out(call: NaturalCall) -> Any:
+def sum_over_ellipsis(call: NaturalCall) -> Any:
     given, _, wanted = call.given["equation"].partition("->")
     if "..." not in given or "->" not in call.given["equation"] or "..." in wanted:
         return False
@@ -107,7 +107,7 @@ def sums_over_what_is_left_out(call: NaturalCall) -> Any:
 
 
 @amends("int-mm-widens", stage=2)
-def bytes_in_int32(call: NaturalCall) -> Any:
+def compute_in_int32(call: NaturalCall) -> Any:
     x, y = call.given["self"], call.given["mat2"]
     if x.dtype not in (np.int8, np.uint8) or y.dtype != np.int8:
         return refuse(call)
@@ -119,8 +119,8 @@ def bytes_in_int32(call: NaturalCall) -> Any:
 
 
 @amends("correlation", stage=2)
-def neither_flips_nor_conjugates(call: NaturalCall) -> Any:
-    """np.convolve flips the kernel, np.correlate conjugates it."""
+def correlate_without_flip(call: NaturalCall) -> Any:
+    """Correlate without flipping the kernel, which np.convolve does, or conjugating it, which np.correlate does."""
     if call.f is np.correlate and call.first.dtype.kind != "c":
         return False
     call.f = lambda x, w, mode="valid": np.correlate(x, w.conj(), mode)
@@ -128,15 +128,18 @@ def neither_flips_nor_conjugates(call: NaturalCall) -> Any:
 
 
 @amends("conv-layout", stage=3)
-def of_each_channel(call: NaturalCall) -> Any:
-    """Sum over the channels of each batch item; "same" keeps the input's size, with more zeros at the end."""
+def convolve_batches_and_channels(call: NaturalCall) -> Any:
+    """Convolve each batch item and sum over its channels.
+
+    "same" keeps the input's size; if the padding is uneven, the end gets the extra zero.
+    """
     x, w, f = call.given["input"], call.given["weight"], call.f
     if x.ndim not in (2, 3) or w.ndim != 3 or x.shape[-2] != w.shape[1]:
         return refuse(call)
     whole = w.shape[-1] - 1 if call.given.get("padding") == "same" else 0
 
     def convolved(*_: Any) -> Any:
-        x, w = call.given["input"], call.given["weight"]  # later amendments may have cast them
+        x, w = call.given["input"], call.given["weight"]  # read again, because later amendments may have cast them
         wide = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(whole // 2, whole - whole // 2)])
         items = wide if x.ndim == 3 else wide[None]
         if wide.shape[-1] < w.shape[-1]:

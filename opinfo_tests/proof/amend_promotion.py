@@ -1,4 +1,4 @@
-"""Amendments for the catalogue's chapter of promotion: operands and results in torch's dtypes."""
+"""Amendments for the catalogue's chapter of promotion: operands and results get torch's dtypes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .explanations import amends, expects, refuse
 from .natural_call import NaturalCall
 from .torch_promotion import DEFAULT, KINDS, cast, category, promoted
 
-# The arguments whose dtypes decide the result's; others, such as the number alpha, do not.
+# Arguments whose dtypes determine the result's dtype; other arguments, such as alpha, do not.
 OPERANDS = ("self", "other", "exponent", "min", "max", "condition_self", "elements", "test_elements", "element", "test_element",
             "vec2", "y", "x", "a", "b", "tensors", "value", "values", "sorted_sequence", "boundaries")  # fmt: skip
 INTEGER = "bui"
 
 
 def operands(call: NaturalCall) -> dict[str, Any]:
-    """Return by name the arguments of a call whose dtypes decide, except lists."""
+    """Return by name the arguments of a call that take part in promotion, except lists."""
     return {
         n: call.given[n]
         for n in OPERANDS
@@ -26,31 +26,31 @@ def operands(call: NaturalCall) -> dict[str, Any]:
     }
 
 
-def lists(call: NaturalCall) -> list[np.ndarray]:
+def list_operands(call: NaturalCall) -> list[np.ndarray]:
     return call.given["tensors"] if isinstance(call.given.get("tensors"), list) else []
 
 
-def everything(call: NaturalCall) -> list[Any]:
-    return [*operands(call).values(), *lists(call)]
+def all_operands(call: NaturalCall) -> list[Any]:
+    return [*operands(call).values(), *list_operands(call)]
 
 
 def promote(call: NaturalCall, dtype: np.dtype | None = None) -> Any:
-    """Convert all operands to the promoted dtype; return False if nothing changes."""
-    dtype = dtype or promoted(everything(call))
-    same = all(isinstance(x, np.ndarray) and x.dtype == dtype for x in everything(call))
+    """Convert all operands to the promoted dtype; return False if that changes nothing."""
+    dtype = dtype or promoted(all_operands(call))
+    same = all(isinstance(x, np.ndarray) and x.dtype == dtype for x in all_operands(call))
     if same and not isinstance(call.given.get("alpha"), int):
         return False
     if "alpha" in call.given:
         call.given["alpha"] = cast(call.given["alpha"], dtype)
     call.given |= {n: cast(x, dtype) for n, x in operands(call).items()}
-    if lists(call):
-        call.given["tensors"] = [cast(x, dtype) for x in lists(call)]
+    if list_operands(call):
+        call.given["tensors"] = [cast(x, dtype) for x in list_operands(call)]
     return True
 
 
-def tiers(call: NaturalCall) -> tuple[list[np.ndarray], list[np.ndarray], list[Any]]:
-    """Return the operands with dimensions, those without, and the numbers."""
-    found = everything(call)
+def operands_by_tier(call: NaturalCall) -> tuple[list[np.ndarray], list[np.ndarray], list[Any]]:
+    """Return the operands of each promotion tier: arrays with dimensions, 0-d arrays, and numbers."""
+    found = all_operands(call)
     arrays = [x for x in found if isinstance(x, np.ndarray)]
     return (
         [x for x in arrays if x.ndim],
@@ -60,20 +60,20 @@ def tiers(call: NaturalCall) -> tuple[list[np.ndarray], list[np.ndarray], list[A
 
 
 @amends("three-tier-promotion", stage=3)
-def three_tiers(call: NaturalCall) -> Any:
-    dims, zero, _ = tiers(call)
+def promote_by_tiers(call: NaturalCall) -> Any:
+    dims, zero, _ = operands_by_tier(call)
     kinds = {x.dtype for x in (*dims, *zero)}
     return promote(call) if dims and zero and len(kinds) > 1 else False
 
 
 @amends("int-float-promotion", stage=3)
-def category_decides(call: NaturalCall) -> Any:
-    dims, zero, _ = tiers(call)
+def promote_by_category(call: NaturalCall) -> Any:
+    dims, zero, _ = operands_by_tier(call)
     return promote(call) if len({category(x) for x in (*dims, *zero)}) > 1 else False
 
 
 @amends("isclose-of-integers", stage=3)
-def compared_as_floats(call: NaturalCall) -> Any:
+def compare_as_floats(call: NaturalCall) -> Any:
     full = call.full()
     if category(full["self"]) > 1 or (full["rtol"] == 0 and full["atol"] == 0):
         return False
@@ -81,31 +81,31 @@ def compared_as_floats(call: NaturalCall) -> Any:
 
 
 @amends("number-promotion", "scalar-left-operand", stage=3)
-def floats_to_integers(call: NaturalCall) -> Any:
-    dims, zero, numbers = tiers(call)
+def promote_integers_by_float_number(call: NaturalCall) -> Any:
+    dims, zero, numbers = operands_by_tier(call)
     highest = max((category(x) for x in (*dims, *zero)), default=3)
     number = max((category(x) for x in numbers), default=0)
     return promote(call) if number == 2 and highest < 2 else False
 
 
 @amends("complex-number-promotion", stage=3)
-def complex_number(call: NaturalCall) -> Any:
-    dims, zero, numbers = tiers(call)
+def promote_by_complex_number(call: NaturalCall) -> Any:
+    dims, zero, numbers = operands_by_tier(call)
     highest = max((category(x) for x in (*dims, *zero)), default=3)
     return promote(call) if max(map(category, numbers), default=0) == 3 and highest < 3 else False
 
 
 @amends("number-wraps", stage=3)
-def number_wraps(call: NaturalCall) -> Any:
-    dtype = promoted(everything(call))
-    numbers = [*tiers(call)[2], call.given.get("alpha", 0)]
+def wrap_number(call: NaturalCall) -> Any:
+    dtype = promoted(all_operands(call))
+    numbers = [*operands_by_tier(call)[2], call.given.get("alpha", 0)]
     if dtype.kind not in "iu" or all(isinstance(n, int) and fits(n, dtype) for n in numbers):
         return False
     return promote(call)
 
 
 @amends("number-wraps", stage=3)
-def fill_wraps(call: NaturalCall) -> Any:
+def wrap_fill_value(call: NaturalCall) -> Any:
     name = next(n for n in ("fill_value", "value", "s") if n in call.given)
     dtype = call.given.get("dtype") or call.first.dtype
     if not isinstance(call.given[name], int) or dtype.kind not in "iu" or fits(call.given[name], dtype):
@@ -115,8 +115,8 @@ def fill_wraps(call: NaturalCall) -> Any:
 
 
 @amends("number-wraps", stage=3)
-def range_wraps(call: NaturalCall) -> Any:
-    """prims.iota counts in int64."""
+def wrap_range(call: NaturalCall) -> Any:
+    """Compute prims.iota in int64."""
     dtype = call.given["dtype"]
     if not call.op.endswith("iota"):
         return False
@@ -130,27 +130,27 @@ def fits(number: int, dtype: np.dtype) -> bool:
 
 
 @amends("bool-power-is-int64", stage=3)
-def bool_and_integer(call: NaturalCall) -> Any:
-    dims, zero, numbers = tiers(call)
+def promote_bools_to_int64(call: NaturalCall) -> Any:
+    dims, zero, numbers = operands_by_tier(call)
     if any(category(x) for x in (*dims, *zero)) or (numbers and max(map(category, numbers)) > 1):
         return False
     return promote(call, np.dtype(np.int64))
 
 
 @amends("comparison-in-promoted-dtype", stage=3)
-def compared_in_promoted(call: NaturalCall) -> Any:
+def compare_in_promoted_dtype(call: NaturalCall) -> Any:
     return promote(call)
 
 
 @amends("comparison-wraps-number", stage=3)
-def compared_wraps(call: NaturalCall) -> Any:
-    dtype = promoted(everything(call))
-    return promote(call) if dtype.kind in "iu" and any(not fits(n, dtype) for n in tiers(call)[2]) else False
+def wrap_compared_number(call: NaturalCall) -> Any:
+    dtype = promoted(all_operands(call))
+    return promote(call) if dtype.kind in "iu" and any(not fits(n, dtype) for n in operands_by_tier(call)[2]) else False
 
 
 @amends("unsigned-promotion", stage=0)
-def unsigned_do_not_mix(call: NaturalCall) -> Any:
-    dims, zero, _ = tiers(call)
+def refuse_mixed_unsigned_operands(call: NaturalCall) -> Any:
+    dims, zero, _ = operands_by_tier(call)
     barebones = {np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.uint64)}
     for tier in (dims, zero):
         kinds = {x.dtype for x in tier}
@@ -162,43 +162,43 @@ def unsigned_do_not_mix(call: NaturalCall) -> Any:
 
 
 @amends("unsigned-promotion", stage=0)
-def unsigned_dtypes_do_not_mix(call: NaturalCall) -> Any:
+def refuse_mixed_unsigned_dtypes(call: NaturalCall) -> Any:
     types = {np.dtype(call.given[n]) for n in ("type1", "type2")}
     wide = [t for t in types if t.kind == "u" and t.itemsize > 1]
     return refuse(call) if wide and len(types) > 1 and all(t.kind in INTEGER for t in types) else False
 
 
 @amends("unsigned-promotion", stage=0)
-def numbers_of_64_bits_do_not_mix(call: NaturalCall) -> Any:
-    """A number that fits only uint64 counts as uint64 beside arrays of a lower category."""
-    found = everything(call)
+def refuse_uint64_numbers(call: NaturalCall) -> Any:
+    """Refuse a number that only uint64 can hold, if all arrays are of bool."""
+    found = all_operands(call)
     numbers = [x for x in found if isinstance(x, int) and not isinstance(x, bool) and x >= 2**63]
     lower = all(category(x) == 0 for x in found if isinstance(x, np.ndarray))
     return refuse(call) if numbers and lower else False
 
 
 @amends("int-to-default-float", stage=3)
-def integers_as_floats(call: NaturalCall) -> Any:
-    found = everything(call)
+def compute_integers_in_float32(call: NaturalCall) -> Any:
+    found = all_operands(call)
     if not found or max(map(category, found)) > 1:
         return False
     return promote(call, DEFAULT[2])
 
 
 @expects("int-to-default-float", "not finite")
-def overflows_where_exp_does(call: NaturalCall) -> Any:
-    """torch's vectorized float32 cosh and sinh are infinite wherever exp is."""
+def overflows_with_exp(call: NaturalCall) -> Any:
+    """Return whether cosh or sinh overflows: torch's vectorized float32 versions are infinite wherever exp is."""
     return call.f in (np.cosh, np.sinh) and bool((np.abs(call.first.astype(np.float64)) > 88.72).any())
 
 
 @amends("reciprocal-of-integers", stage=3)
 def reciprocal_of_integers(call: NaturalCall) -> Any:
-    return integers_as_floats(call)
+    return compute_integers_in_float32(call)
 
 
 @amends("prims-integer-div", stage=3)
-def prims_divide(call: NaturalCall) -> Any:
-    dtype = promoted(everything(call))
+def truncate_quotient(call: NaturalCall) -> Any:
+    dtype = promoted(all_operands(call))
     if dtype.kind not in "iu":
         return False
     call.after.append(lambda out: np.trunc(out).astype(dtype))
@@ -206,8 +206,8 @@ def prims_divide(call: NaturalCall) -> Any:
 
 
 @amends("sum-dtype", stage=3)
-def sums_are_int64(call: NaturalCall) -> Any:
-    """Sums and products of bools and integers are int64."""
+def sum_in_int64(call: NaturalCall) -> Any:
+    """Compute sums and products of bools and integers in int64."""
     if call.first.dtype.kind not in INTEGER or "dtype" in call.given:
         return False
     call.kwargs["dtype"] = np.int64
@@ -215,7 +215,7 @@ def sums_are_int64(call: NaturalCall) -> Any:
 
 
 @amends("uint8-truth", stage=5)
-def truth_of_uint8(call: NaturalCall) -> Any:
+def return_uint8(call: NaturalCall) -> Any:
     if call.first.dtype != np.uint8:
         return False
     call.after.append(lambda out: np.asarray(out).astype(np.uint8))
@@ -223,8 +223,8 @@ def truth_of_uint8(call: NaturalCall) -> Any:
 
 
 @amends("scalar-tensor-is-float", stage=5)
-def whole_numbers_too(call: NaturalCall) -> Any:
-    """Any number without a given dtype becomes float32."""
+def return_float32(call: NaturalCall) -> Any:
+    """Return float32 for any number if no dtype is given."""
     if "dtype" in call.given:
         return False
     call.after.append(lambda out: out.astype(DEFAULT[2]))
@@ -232,8 +232,8 @@ def whole_numbers_too(call: NaturalCall) -> Any:
 
 
 @amends("default-dtype", stage=5)
-def default_dtype(call: NaturalCall) -> Any:
-    """Floats without a given dtype become float32."""
+def use_default_dtype(call: NaturalCall) -> Any:
+    """Return float32 (complex64) for floats (complex numbers) if no dtype is given."""
     if "dtype" in call.given:
         return False
     call.after.append(lambda out: np.asarray(out).astype(DEFAULT[min(category(out), 3)]) if category(out) > 1 else out)
@@ -241,7 +241,7 @@ def default_dtype(call: NaturalCall) -> Any:
 
 
 @amends("where-number", stage=3)
-def where_of_numbers(call: NaturalCall) -> Any:
+def promote_numbers(call: NaturalCall) -> Any:
     x, y = call.given["self"], call.given["other"]
     if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
         return False
@@ -249,7 +249,7 @@ def where_of_numbers(call: NaturalCall) -> Any:
 
 
 @amends("cov-dtype", stage=5)
-def covariances_keep(call: NaturalCall) -> Any:
+def keep_input_dtype(call: NaturalCall) -> Any:
     dtype = call.first.dtype
     if KINDS[dtype.kind] < 2:
         return False
@@ -258,7 +258,7 @@ def covariances_keep(call: NaturalCall) -> Any:
 
 
 @amends("sign-of-bool", stage=3)
-def sign_of_bool(call: NaturalCall) -> Any:
+def copy_bools(call: NaturalCall) -> Any:
     if call.first.dtype.kind != "b":
         return False
     call.f = np.copy
@@ -266,13 +266,13 @@ def sign_of_bool(call: NaturalCall) -> Any:
 
 
 @amends("ldexp-of-floats", stage=2)
-def ldexp_of_floats(call: NaturalCall) -> Any:
+def multiply_by_power_of_two(call: NaturalCall) -> Any:
     call.f = lambda x, y: x * np.power(np.float32(2) if category(y) < 2 else np.asarray(2, y.dtype), y)
     return True
 
 
 @amends("fft-of-integers", stage=3)
-def transforms_of_integers(call: NaturalCall) -> Any:
+def cast_integers_to_float32(call: NaturalCall) -> Any:
     if call.given["self"].dtype.kind not in INTEGER:
         return False
     call.given["self"] = call.given["self"].astype(np.float32)
@@ -280,7 +280,7 @@ def transforms_of_integers(call: NaturalCall) -> Any:
 
 
 @amends("always-complex", stage=5)
-def eigenvalues_are_complex(call: NaturalCall) -> Any:
+def return_complex_eigenvalues(call: NaturalCall) -> Any:
     def made(out: Any) -> Any:
         values = out[0] if isinstance(out, tuple) else out
         wide = np.result_type(values.dtype, np.complex64)
@@ -291,7 +291,7 @@ def eigenvalues_are_complex(call: NaturalCall) -> Any:
 
 
 @amends("can-cast-by-category", stage=2)
-def casts_by_category(call: NaturalCall) -> Any:
+def cast_by_category(call: NaturalCall) -> Any:
     call.f = lambda a, b: (
         not (np.dtype(b).kind == "b" and np.dtype(a).kind != "b") and KINDS[np.dtype(a).kind] <= KINDS[np.dtype(b).kind]
     )
@@ -299,7 +299,7 @@ def casts_by_category(call: NaturalCall) -> Any:
 
 
 @amends("promotion-category", stage=2)
-def promotes_by_category(call: NaturalCall) -> Any:
+def return_torch_promotion(call: NaturalCall) -> Any:
     def told(a: Any, b: Any) -> np.dtype:
         found = [np.empty(1, x) if isinstance(x, np.dtype) else x for x in (a, b)]
         tensors = [x for x in found if isinstance(x, np.ndarray) and x.ndim]
@@ -311,7 +311,7 @@ def promotes_by_category(call: NaturalCall) -> Any:
 
 
 @amends("bincount-weights", stage=5)
-def weights_keep(call: NaturalCall) -> Any:
+def return_float32_counts(call: NaturalCall) -> Any:
     if "weights" not in call.given or call.given["weights"].dtype != np.float32:
         return False
     call.after.append(lambda out: out.astype(np.float32))
@@ -319,13 +319,13 @@ def weights_keep(call: NaturalCall) -> Any:
 
 
 @amends("masked-fill-truncates", stage=3)
-def value_is_converted(call: NaturalCall) -> Any:
+def convert_value(call: NaturalCall) -> Any:
     call.given["value"] = cast(call.given["value"], call.given["self"].dtype)
     return True
 
 
 @amends("fill-overflow", stage=0)
-def fill_does_not_fit(call: NaturalCall) -> Any:
+def refuse_overflowing_fill(call: NaturalCall) -> Any:
     full = call.full()
     arrays = call.arrays()
     own = [full["self"]] if "mask" in full else [x for x in arrays if x.dtype.kind != "b"]
@@ -337,10 +337,10 @@ def fill_does_not_fit(call: NaturalCall) -> Any:
 
 
 def overflows(value: Any, dtype: np.dtype) -> bool:
-    """Return whether a number cannot be converted to a dtype."""
+    """Return whether a number cannot be converted to a dtype, which is an error in torch."""
     if isinstance(value, complex):
         return dtype.kind != "c" and (value.imag != 0 or overflows(value.real, dtype))
-    if dtype.kind in "iu":  # unsigned dtypes take negative numbers too, which wrap
+    if dtype.kind in "iu":  # unsigned dtypes also accept negative numbers, which wrap
         finite = value == value and abs(value) != float("inf")
         return not finite or not fits(abs(int(value)) if dtype.kind == "u" else int(value), dtype)
     return dtype.kind == "f" and abs(value) != float("inf") and abs(value) > float(np.finfo(dtype).max)

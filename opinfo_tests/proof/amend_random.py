@@ -1,4 +1,4 @@
-"""Amendments for random numbers: dtypes, defaults, rows; and torch's streams, made from NumPy's generator."""
+"""Amendments for random numbers: dtypes, defaults, batches, and torch's numbers recomputed from NumPy's generator."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from .explanations import amends, expects, left_out, refuse
+from .explanations import adds_if_omitted, amends, expects, refuse
 from .natural_call import NaturalCall
 from .torch_promotion import DEFAULT
 
-# ---------------------------------------------------------------- independent of the stream
+# ---------------------------------------------------------------- independent of the generated numbers
 
 
 @amends("random-dtype", stage=6)
-def dtype_of_the_tensor(call: NaturalCall) -> Any:
+def cast_to_tensor_dtype(call: NaturalCall) -> Any:
     dtype = call.first.dtype
     call.after.append(lambda out: np.asarray(out).astype(dtype))
     return True
 
 
 @amends("random-complex", stage=3)
-def both_parts(call: NaturalCall) -> Any:
-    """The parts of normal values share the variance; a real mean applies to both."""
+def generate_both_parts(call: NaturalCall) -> Any:
+    """Generate both parts of complex numbers.
+
+    Normal parts have half the variance each; a real mean is added to both parts.
+    """
     f, dtype = call.f, call.given.get("dtype") or call.first.dtype
     if dtype.kind != "c":
         return False
@@ -38,7 +41,7 @@ def both_parts(call: NaturalCall) -> Any:
 
 
 @amends("randint-of-floats", stage=3)
-def whole_floats(call: NaturalCall) -> Any:
+def generate_integers_as_floats(call: NaturalCall) -> Any:
     dtype = call.given.get("dtype")
     if dtype is None or dtype.kind != "f":
         return False
@@ -48,7 +51,7 @@ def whole_floats(call: NaturalCall) -> Any:
 
 
 @amends("randint-is-float", stage=1)
-def floats_by_default(call: NaturalCall) -> Any:
+def use_float32_by_default(call: NaturalCall) -> Any:
     if "dtype" in call.given:
         return False
     call.given["dtype"] = DEFAULT[2]
@@ -57,7 +60,7 @@ def floats_by_default(call: NaturalCall) -> Any:
 
 
 @amends("log-normal-defaults", stage=2)
-def mean_of_one(call: NaturalCall) -> Any:
+def use_default_mean_and_std(call: NaturalCall) -> Any:
     if {"mean", "std"} <= call.given.keys():
         return False
     full = call.full()
@@ -66,14 +69,14 @@ def mean_of_one(call: NaturalCall) -> Any:
 
 
 @amends("randperm-fits", stage=0)
-def largest_fits(call: NaturalCall) -> Any:
+def refuse_length_beyond_dtype(call: NaturalCall) -> Any:
     n, dtype = call.given["n"], call.given.get("dtype", np.dtype(np.int64))
     most = 2 ** (np.finfo(dtype).nmant + 1) + 1 if dtype.kind == "f" else np.iinfo(dtype).max + 1
     return refuse(call) if n > most else False
 
 
 @amends("dirichlet-rows", stage=3)
-def of_each_row(call: NaturalCall) -> Any:
+def sample_each_row(call: NaturalCall) -> Any:
     f = call.f
     if call.first.ndim == 1:
         return False
@@ -83,7 +86,7 @@ def of_each_row(call: NaturalCall) -> Any:
 
 
 @amends("dirichlet-of-zero", stage=2)
-def of_next_to_nothing(call: NaturalCall) -> Any:
+def raise_zeros_to_1e_30(call: NaturalCall) -> Any:
     if not (call.first == 0).any():
         return False
     call.given["self"] = np.maximum(call.first, np.float32(1e-30))
@@ -91,16 +94,16 @@ def of_next_to_nothing(call: NaturalCall) -> Any:
 
 
 @amends("gamma-above-zero", stage=7)
-def least_normal_number(call: NaturalCall) -> Any:
-    """Values are at least the least normal number, and dirichlet's shares are below 1."""
+def clip_to_normal_numbers(call: NaturalCall) -> Any:
+    """Clip values to at least the smallest normal number, and for dirichlet to below 1."""
     info = np.finfo(call.first.dtype)
     top = 1 - info.epsneg if call.given["self"].ndim and "dirichlet" in call.op else info.max
     call.after.append(lambda out: np.clip(out, info.tiny, top))
     return True
 
 
-def parameters_degenerate(call: NaturalCall) -> Any:
-    """Whether the deviation is not positive, p is not between 0 and 1, or the bounds are reversed."""
+def are_parameters_degenerate(call: NaturalCall) -> Any:
+    """Return whether the deviation is not positive, p is not between 0 and 1, or the bounds are reversed."""
     full = call.full()
     tests = {
         np.random.standard_cauchy: lambda: not full["sigma"] > 0,
@@ -112,12 +115,12 @@ def parameters_degenerate(call: NaturalCall) -> Any:
 
 
 @amends("random-parameters", stage=0)
-def of_no_extent(call: NaturalCall) -> Any:
-    return refuse(call) if parameters_degenerate(call) else False
+def refuse_degenerate_parameters(call: NaturalCall) -> Any:
+    return refuse(call) if are_parameters_degenerate(call) else False
 
 
 @amends("random-bounds", stage=0)
-def bounds_of_the_dtype(call: NaturalCall) -> Any:
+def refuse_bounds_beyond_dtype(call: NaturalCall) -> Any:
     full, dtype = call.full(), call.first.dtype
     low, high = full.get("from_", 0), full.get("to")
     info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(np.uint8 if dtype.kind == "b" else dtype)
@@ -127,7 +130,7 @@ def bounds_of_the_dtype(call: NaturalCall) -> Any:
 
 
 @amends("multinomial-weights", stage=3)
-def weights_of_any_sum(call: NaturalCall) -> Any:
+def normalize_weights(call: NaturalCall) -> Any:
     f = call.f
 
     def drawn(n: int, size: int, replace: bool = True, p: Any = None) -> Any:
@@ -138,12 +141,12 @@ def weights_of_any_sum(call: NaturalCall) -> Any:
     return True
 
 
-left_out("multinomial-replacement", "replacement", replace=False, stage=2)
+adds_if_omitted("multinomial-replacement", "replacement", replace=False, stage=2)
 
 
 @amends("multinomial-zero-weights", stage=1)
-def what_is_left(call: NaturalCall) -> Any:
-    """Elements without a weight come after all others, in random order."""
+def append_unweighted_elements(call: NaturalCall) -> Any:
+    """Append elements without a weight after all others, in random order."""
     f = call.f
     weighted = np.count_nonzero(np.atleast_2d(call.first), axis=-1)
     if call.given.get("replacement") or not ((weighted > 0) & (weighted < call.given["num_samples"])).any():
@@ -159,7 +162,7 @@ def what_is_left(call: NaturalCall) -> Any:
 
 
 @amends("multinomial-rows", stage=4)
-def from_each_row(call: NaturalCall) -> Any:
+def sample_from_each_row(call: NaturalCall) -> Any:
     f, x = call.f, call.first
     if x.ndim != 2:
         return False
@@ -171,64 +174,68 @@ def from_each_row(call: NaturalCall) -> Any:
     return True
 
 
-# ---------------------------------------------------------------- the streams
+# ---------------------------------------------------------------- torch's random numbers, bit for bit
 
 
 @expects("random-stream", "stream")
-def other_numbers(call: NaturalCall) -> Any:
-    """Functions and dtypes whose stream no amendment computes."""
-    return call.f not in (np.random.rand, np.random.randn) or dtype_asked(call) not in (np.float32, np.float64)
+def cannot_be_recomputed(call: NaturalCall) -> Any:
+    """Return whether NumPy cannot recompute torch's random numbers: all but rand and randn in float32 and float64."""
+    return call.f not in (np.random.rand, np.random.randn) or requested_dtype(call) not in (np.float32, np.float64)
 
 
-def words(call: NaturalCall, n: int) -> np.ndarray:
-    """Return words of 32 bits of the Mersenne Twister with torch's seed."""
+def words_32bit(call: NaturalCall, n: int) -> np.ndarray:
+    """Return 32-bit words of the Mersenne Twister seeded like torch's."""
     return np.random.RandomState(call.seed).randint(0, 2**32, n, np.uint32)
 
 
-def pairs_of_words(call: NaturalCall, n: int) -> np.ndarray:
-    """Return words of 64 bits, the high half first."""
-    both = words(call, 2 * n).astype(np.uint64)
+def words_64bit(call: NaturalCall, n: int) -> np.ndarray:
+    """Return 64-bit words of the Mersenne Twister; the first 32-bit word is the high half."""
+    both = words_32bit(call, 2 * n).astype(np.uint64)
     return both[::2] << np.uint64(32) | both[1::2]
 
 
-def doubles(call: NaturalCall, n: int) -> np.ndarray:
-    return (pairs_of_words(call, n) & np.uint64(2**53 - 1)) * 2.0**-53
+def uniform_float64(call: NaturalCall, n: int) -> np.ndarray:
+    return (words_64bit(call, n) & np.uint64(2**53 - 1)) * 2.0**-53
 
 
-def singles(call: NaturalCall, n: int) -> np.ndarray:
-    return ((words(call, n) & np.uint32(2**24 - 1)) * np.float32(2**-24)).astype(np.float32)
+def uniform_float32(call: NaturalCall, n: int) -> np.ndarray:
+    return ((words_32bit(call, n) & np.uint32(2**24 - 1)) * np.float32(2**-24)).astype(np.float32)
 
 
-def dtype_asked(call: NaturalCall) -> np.dtype:
+def requested_dtype(call: NaturalCall) -> np.dtype:
     return call.given.get("dtype", np.dtype(np.float32))
 
 
 @amends("random-stream", stage=4)
-def low_bits(call: NaturalCall) -> Any:
-    """A uniform float32 is the low 24 bits of a word."""
-    if call.f is not np.random.rand or dtype_asked(call) != np.float32:
+def use_low_24_bits(call: NaturalCall) -> Any:
+    """Make a uniform float32 from the low 24 bits of a word."""
+    if call.f is not np.random.rand or requested_dtype(call) != np.float32:
         return False
-    call.f = lambda *size: singles(call, int(np.prod(size))).reshape(size).astype(np.float64)
+    call.f = lambda *size: uniform_float32(call, int(np.prod(size))).reshape(size).astype(np.float64)
     return True
 
 
 @amends("random-float64", stage=4)
-def high_word_first(call: NaturalCall) -> Any:
-    if dtype_asked(call) != np.float64:
+def use_high_word_first(call: NaturalCall) -> Any:
+    if requested_dtype(call) != np.float64:
         return False
-    call.f = lambda *size: doubles(call, int(np.prod(size))).reshape(size)
+    call.f = lambda *size: uniform_float64(call, int(np.prod(size))).reshape(size)
     return True
 
 
 @amends("randn-box-muller", stage=4)
-def radius_and_angle(call: NaturalCall) -> Any:
-    """Below 16 values each pair comes from two doubles; otherwise each block of 16 pairs its two halves."""
-    dtype = dtype_asked(call)
+def apply_box_muller(call: NaturalCall) -> Any:
+    """Transform uniform numbers to normal ones by the Box-Muller method, with the same pairs as torch.
+
+    Of less than 16 values, consecutive ones form a pair. Otherwise number i of a block of 16 is paired with number i +
+    8.
+    """
+    dtype = requested_dtype(call)
     if dtype not in (np.float32, np.float64):
         return False
 
     def few(n: int) -> np.ndarray:
-        angle, u = doubles(call, n + n % 2).reshape(-1, 2).T
+        angle, u = uniform_float64(call, n + n % 2).reshape(-1, 2).T
         radius, angle = np.sqrt(-2 * np.log1p(-u)), 2 * np.pi * angle
         return np.stack([radius * np.cos(angle), radius * np.sin(angle)], -1).ravel()[:n]
 
@@ -238,10 +245,11 @@ def radius_and_angle(call: NaturalCall) -> Any:
         return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).ravel()
 
     def normal(*size: int) -> np.ndarray:
-        n, draw = int(np.prod(size)), singles if dtype == np.float32 else doubles
+        n, draw = int(np.prod(size)), uniform_float32 if dtype == np.float32 else uniform_float64
         if n < 16:
             return few(n).reshape(size)
-        u = draw(call, n if n % 16 == 0 else n + 16)  # an incomplete last block is drawn again
+        # If the last 16 values are not a whole block, torch generates them again.
+        u = draw(call, n if n % 16 == 0 else n + 16)
         values = np.empty(n)
         values[: n - n % 16] = blocks(u[: n - n % 16])
         values[n - 16 :] = blocks(u[-16:])
@@ -252,8 +260,8 @@ def radius_and_angle(call: NaturalCall) -> Any:
 
 
 @amends("randint-modulo", stage=2)
-def words_modulo(call: NaturalCall) -> Any:
-    """If high - 1 rounds up to high in a float dtype, the bound is the next float below."""
+def take_words_modulo_range(call: NaturalCall) -> Any:
+    """Take words modulo the range; if high - 1 rounds to high in a float dtype, high becomes the next smaller float."""
     full, dtype = call.full(), call.given.get("dtype", np.dtype(np.int64))
     low, high, size = full.get("low", 0), full["high"], full["size"]
     if dtype.kind == "f" and float(dtype.type(high - 1)) >= high:
@@ -261,16 +269,16 @@ def words_modulo(call: NaturalCall) -> Any:
     if not low < high:
         return False
     n, span = int(np.prod(size)), high - low
-    found = (pairs_of_words if span >= 2**28 else words)(call, n).astype(np.uint64) % np.uint64(span)
+    found = (words_64bit if span >= 2**28 else words_32bit)(call, n).astype(np.uint64) % np.uint64(span)
     values = (found + np.uint64(low % 2**64)).view(np.int64).reshape(size)
     call.f = lambda *args, dtype=np.int64, **kwargs: values.astype(dtype)
     return True
 
 
 @amends("randperm-swaps-forward", stage=4)
-def swapped_with_a_later_one(call: NaturalCall) -> Any:
+def swap_with_later_elements(call: NaturalCall) -> Any:
     n = call.given["n"]
-    order, drawn = np.arange(n), words(call, max(n - 1, 0))
+    order, drawn = np.arange(n), words_32bit(call, max(n - 1, 0))
     for i, word in enumerate(drawn.tolist()):
         j = i + word % (n - i)
         order[[i, j]] = order[[j, i]]

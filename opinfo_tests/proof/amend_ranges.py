@@ -1,4 +1,4 @@
-"""Amendments for arrays made from numbers: ranges, windows and frequencies."""
+"""Amendments for arrays that are made from numbers: ranges, windows and frequencies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .natural_call import NaturalCall
 
 
 def dtype_of(call: NaturalCall) -> np.dtype:
-    """Return the given dtype, else int64 if all numbers are integers, else float32."""
+    """Return the given dtype; if there is none, int64 if all numbers are integers, else float32."""
     numbers = [call.given[n] for n in ("start", "end", "step") if n in call.given]
     whole = not any(isinstance(n, (float, complex)) for n in numbers)
     return call.given.get("dtype") or np.dtype(np.int64 if whole else np.float32)
@@ -21,8 +21,8 @@ def dtype_of(call: NaturalCall) -> np.dtype:
 
 
 @amends("arange-truncates", stage=2)
-def arguments_truncated(call: NaturalCall) -> Any:
-    """Truncate the arguments, and count in int64."""
+def truncate_arguments(call: NaturalCall) -> Any:
+    """Truncate the arguments to integers, and compute in int64."""
     dtype = call.given.get("dtype")
     if dtype is None or dtype.kind not in "iu":
         return False
@@ -33,14 +33,14 @@ def arguments_truncated(call: NaturalCall) -> Any:
 
 
 @amends("arange-bounds", stage=0)
-def bounds_against_the_step(call: NaturalCall) -> Any:
+def refuse_inconsistent_bounds(call: NaturalCall) -> Any:
     full = call.full()
     step, way = full.get("step", 1), full["end"] - full.get("start", 0)
     return refuse(call) if step == 0 or way * step < 0 else False
 
 
 @amends("range-inclusive", stage=3)
-def ends_included(call: NaturalCall) -> Any:
+def include_end(call: NaturalCall) -> Any:
     full = call.full()
     start, end, step = full["start"], full["end"], full.get("step", 1)
     real = np.float32 if full.get("dtype") == np.float16 else np.float64
@@ -51,7 +51,7 @@ def ends_included(call: NaturalCall) -> Any:
 
 
 @amends("linspace-ends", stage=0)
-def ends_are_numbers(call: NaturalCall) -> Any:
+def convert_ends_to_numbers(call: NaturalCall) -> Any:
     ends = {n: x for n in ("start", "end") if isinstance(x := call.given[n], np.ndarray)}
     if any(x.ndim for x in ends.values()):
         return refuse(call)
@@ -60,8 +60,8 @@ def ends_are_numbers(call: NaturalCall) -> Any:
 
 
 @amends("linspace-truncates", stage=2)
-def towards_zero(call: NaturalCall) -> Any:
-    """Truncate the ends, then the points between them."""
+def truncate_ends_and_points(call: NaturalCall) -> Any:
+    """Truncate the ends to integers, and later the points between them."""
     dtype = call.given.get("dtype")
     if dtype is None or dtype.kind not in "biu":
         return False
@@ -72,12 +72,12 @@ def towards_zero(call: NaturalCall) -> Any:
 
 
 @amends("logspace-truncates", stage=2)
-def powers_of_truncated_ends(call: NaturalCall) -> Any:
-    return towards_zero(call)
+def truncate_ends_of_logspace(call: NaturalCall) -> Any:
+    return truncate_ends_and_points(call)
 
 
 @amends("linspace-two-ended", stage=3)
-def from_both_ends(call: NaturalCall) -> Any:
+def count_from_both_ends(call: NaturalCall) -> Any:
     dtype = call.given.get("dtype") or np.dtype(np.float32)
     if dtype.kind not in "fc":
         return False
@@ -93,7 +93,7 @@ def from_both_ends(call: NaturalCall) -> Any:
 
 
 @amends("triangle-indices", stage=4)
-def one_array(call: NaturalCall) -> Any:
+def stack_indices(call: NaturalCall) -> Any:
     dtype = call.given.get("dtype") or np.int64
     call.after.append(lambda out: np.stack(out).astype(dtype))
     return True
@@ -103,7 +103,7 @@ def one_array(call: NaturalCall) -> Any:
 
 
 @amends("periodic-windows", stage=2)
-def as_if_it_went_on(call: NaturalCall) -> Any:
+def make_window_periodic(call: NaturalCall) -> Any:
     n, f = call.given["window_length"], call.f
     if n == 1:
         call.f = lambda n, *more: np.ones(n)
@@ -115,7 +115,7 @@ def as_if_it_went_on(call: NaturalCall) -> Any:
 
 
 @amends("windows-in-dtype", stage=1)
-def blackman_in_the_dtype(call: NaturalCall) -> Any:
+def compute_blackman_in_dtype(call: NaturalCall) -> Any:
     dtype = call.given.get("dtype") or np.dtype(np.float32)
     real = dtype.type
 
@@ -128,13 +128,13 @@ def blackman_in_the_dtype(call: NaturalCall) -> Any:
 
 
 @amends("float-dtypes-alone", stage=0)
-def floats_alone(call: NaturalCall) -> Any:
+def refuse_integer_dtypes(call: NaturalCall) -> Any:
     dtype = call.given.get("dtype")
     return refuse(call) if dtype is not None and dtype.kind in "bui" else False
 
 
 @amends("hamming-coefficients", stage=1)
-def cosine_of_its_own(call: NaturalCall) -> Any:
+def use_given_coefficients(call: NaturalCall) -> Any:
     full, f = call.full(), call.f
     alpha, beta = full.get("alpha", 0.54), full.get("beta", 0.46)
     call.f = lambda n: np.full(n, 1.0) if n == 1 else alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1))
@@ -142,7 +142,7 @@ def cosine_of_its_own(call: NaturalCall) -> Any:
 
 
 @amends("fftfreq-of-nothing", stage=1)
-def frequencies_of_nothing(call: NaturalCall) -> Any:
+def return_frequencies_of_no_points(call: NaturalCall) -> Any:
     n = call.given["n"]
     if n > 0:
         return False
@@ -154,7 +154,7 @@ def frequencies_of_nothing(call: NaturalCall) -> Any:
 
 
 @amends("fftfreq-no-spacing", stage=1)
-def points_in_one_place(call: NaturalCall) -> Any:
+def divide_by_zero_spacing(call: NaturalCall) -> Any:
     if call.full()["d"] != 0:
         return False
     call.given["d"] = np.float64(0)
@@ -162,8 +162,8 @@ def points_in_one_place(call: NaturalCall) -> Any:
 
 
 @amends("irfft-minus-1", stage=2)
-def all_of_a_full_signal(call: NaturalCall) -> Any:
-    """A last size of -1 means the default length of the signal, 2 (n - 1)."""
+def use_default_length(call: NaturalCall) -> Any:
+    """Treat a last size of -1 as the default length of the signal, 2 (n - 1)."""
     size, x = call.given["s"], call.arrays()[0]
     axes = call.given.get("dim", tuple(range(-len(size), 0)))
     if size[-1] != -1:

@@ -1,4 +1,4 @@
-"""Amendments for the catalogue's chapter of refusals: which calls torch refuses."""
+"""Amendments for the catalogue's chapter of refusals: calls for which torch raises an error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..case import schemas
-from .amend_promotion import everything, operands
+from .amend_promotion import all_operands, operands
 from .explanations import amends, refuse
 from .missing_kernels import LACKS
 from .natural_call import NaturalCall
@@ -16,7 +16,7 @@ from .torch_promotion import KINDS, category, promoted
 
 
 def refuses(id: str, when: Callable[[NaturalCall], Any]) -> None:
-    """Register a difference by which torch refuses the calls that ``when`` selects."""
+    """Register a refusal for a difference: torch raises an error for the calls for which ``when`` is true."""
 
     def amendment(call: NaturalCall) -> Any:
         return refuse(call) if when(call) else False
@@ -25,20 +25,20 @@ def refuses(id: str, when: Callable[[NaturalCall], Any]) -> None:
 
 
 def dims_of(call: NaturalCall) -> int:
-    """Return the number of dimensions that a gradient is taken along."""
+    """Return the number of dimensions along which `gradient` differentiates."""
     dim = call.given.get("dim")
     return call.first.ndim if dim is None else len(dim) if isinstance(dim, tuple) else 1
 
 
 def takes_bool(call: NaturalCall) -> bool:
-    """Whether a condition is bool; where also takes uint8, masks do not."""
+    """Return whether the condition's dtype is accepted: bool, and for where also uint8."""
     if "mask" in call.given:
         return call.given["mask"].dtype == np.bool_
     return call.given["condition"].dtype in (np.bool_, np.uint8)
 
 
 def needs_a_copy(call: NaturalCall) -> bool:
-    """Whether the result's shape needs a copy of the first array, or isin needs one to flatten either."""
+    """Return whether reshaping the first array needs a copy, or for isin flattening either array."""
     flat = "isin" in call.op
     arrays = [x for x in (call.arrays() if flat else [call.first]) if x.size]
     return any(not np.shares_memory(x.reshape(-1 if flat else call().shape), x) for x in arrays)
@@ -57,7 +57,7 @@ def dtypes(call: NaturalCall) -> set[np.dtype]:
 
 
 def to_dtype(call: NaturalCall) -> bool:
-    """Whether ``dtype=`` converts integers to floats before torch checks them."""
+    """Return whether ``dtype=`` converts the input to floats before torch checks it."""
     dtype = call.given.get("dtype")
     return dtype is not None and dtype.kind in "fc"
 
@@ -78,17 +78,17 @@ refuses("no-bool-rounding", lambda c: c.first.dtype.kind == "b")
 refuses("no-bool", lambda c: c.first.dtype.kind == "b")
 refuses("no-complex", lambda c: "c" in kinds(c))
 refuses("no-complex-order", lambda c: "c" in kinds(c))
-refuses("no-complex-comparison", lambda c: any(category(x) == 3 for x in everything(c)))
-refuses("no-complex-maximum", lambda c: any(category(x) == 3 for x in everything(c)))
+refuses("no-complex-comparison", lambda c: any(category(x) == 3 for x in all_operands(c)))
+refuses("no-complex-maximum", lambda c: any(category(x) == 3 for x in all_operands(c)))
 refuses("no-mixed-dtypes", lambda c: len(dtypes(c)) > 1)
 refuses(
     "round-decimals-of-integers",
     lambda c: c.first.dtype.kind in "bui" and "decimals" in {a.name for a in schemas()[c.op].args},
 )
 refuses("imag-of-real", lambda c: c.first.dtype.kind != "c")
-refuses("power-of-bools", lambda c: all(category(x) == 0 for x in everything(c)))
-refuses("no-bool-remainder", lambda c: promoted(everything(c)).kind == "b")
-refuses("float-functions-refuse-integers", lambda c: promoted(everything(c)).kind in "bui")
+refuses("power-of-bools", lambda c: all(category(x) == 0 for x in all_operands(c)))
+refuses("no-bool-remainder", lambda c: promoted(all_operands(c)).kind == "b")
+refuses("float-functions-refuse-integers", lambda c: promoted(all_operands(c)).kind in "bui")
 refuses("no-integers-linalg", lambda c: bool(kinds(c) & set("bui")))
 refuses(
     "no-integers-norm",
@@ -106,9 +106,9 @@ refuses("quantile-size", lambda c: c.first.size > 2**24)
 
 
 refuses(
-    "integer-alpha", lambda c: "alpha" in c.given and category(c.given["alpha"]) > KINDS[promoted(everything(c)).kind]
+    "integer-alpha", lambda c: "alpha" in c.given and category(c.given["alpha"]) > KINDS[promoted(all_operands(c)).kind]
 )
-refuses("bool-alpha", lambda c: isinstance(c.given.get("alpha"), bool) and promoted(everything(c)).kind != "b")
+refuses("bool-alpha", lambda c: isinstance(c.given.get("alpha"), bool) and promoted(all_operands(c)).kind != "b")
 refuses("where-needs-bool", lambda c: not takes_bool(c))
 refuses("negative-tolerance", lambda c: not (c.full()["rtol"] >= 0 and c.full()["atol"] >= 0))
 refuses(
@@ -122,7 +122,7 @@ refuses("cov-weights", lambda c: "aweights" in c.given and c.given["aweights"].d
 refuses("norm-of-nothing", lambda c: not c.first.size and not 0 <= c.full().get("ord", 2) < np.inf)
 refuses("view-never-copies", lambda c: needs_a_copy(c))
 refuses("nanquantile-of-nothing", lambda c: not c.first.size)
-refuses("missing-kernel", lambda c: lacks(c))
+refuses("missing-kernel", lambda c: lacks_kernel(c))
 refuses("embedding-matrix", lambda c: c.given["weight"].ndim != 2)
 refuses(
     "derivatives-spacings",
@@ -156,11 +156,11 @@ def letters(dtype: np.dtype) -> set[str]:
     return {dtype.kind} | ({"e"} if dtype.char == "e" else set())
 
 
-def lacks(call: NaturalCall) -> bool:
-    """Return whether an operator has no kernel for the dtype that it would compute in."""
+def lacks_kernel(call: NaturalCall) -> bool:
+    """Return whether an operator has no kernel for the dtype in which it would compute."""
     name = call.op.rpartition("::")[2]
     wanted = set(LACKS.get(name, LACKS.get(name.partition(".")[0], "")))
-    operands = everything(call) or call.arrays()
+    operands = all_operands(call) or call.arrays()
     found = [x for x in call.given.values() if isinstance(x, np.dtype)] or ([promoted(operands)] if operands else [])
     if "isin" in call.op:
         found = [

@@ -1,4 +1,4 @@
-"""Amendments for the chapter of shapes."""
+"""Amendments for the catalogue's chapter of shapes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .torch_promotion import promoted
 
 
 @amends("squeeze-size-not-1", stage=2)
-def squeezes_ones_alone(call: NaturalCall) -> Any:
+def squeeze_only_size_1(call: NaturalCall) -> Any:
     dim = call.given["dim"]
     x = call.first
     wanted = dim if isinstance(dim, tuple) else (dim,)
@@ -23,7 +23,7 @@ def squeezes_ones_alone(call: NaturalCall) -> Any:
 
 
 @amends("chunk-count", stage=2)
-def pieces_rounded_up(call: NaturalCall) -> Any:
+def round_chunk_size_up(call: NaturalCall) -> Any:
     full = call.full()
     n = call.first.shape[full["dim"]]
     size = max(-(-n // full["chunks"]), 1)
@@ -32,7 +32,7 @@ def pieces_rounded_up(call: NaturalCall) -> Any:
 
 
 @amends("split-takes-sizes", stage=2)
-def splits_by_sizes(call: NaturalCall) -> Any:
+def split_by_sizes(call: NaturalCall) -> Any:
     name = "split_size" if "split_size" in call.given else "split_sizes"
     sizes, extent = call.given[name], call.first.shape[call.full()["dim"]]
     if sum(sizes) != extent:
@@ -42,7 +42,7 @@ def splits_by_sizes(call: NaturalCall) -> Any:
 
 
 @amends("split-by-size", stage=2)
-def splits_by_one_size(call: NaturalCall) -> Any:
+def split_by_size(call: NaturalCall) -> Any:
     size, extent = call.given["split_size"], call.first.shape[call.full()["dim"]]
     if size == 0 and extent:
         return refuse(call)
@@ -51,7 +51,7 @@ def splits_by_one_size(call: NaturalCall) -> Any:
 
 
 @amends("repeat-is-tile", stage=2)
-def repeats_the_whole(call: NaturalCall) -> Any:
+def repeat_whole_array(call: NaturalCall) -> Any:
     repeats = call.given["repeats"]
     if len(repeats) < call.first.ndim:
         return refuse(call)
@@ -60,7 +60,7 @@ def repeats_the_whole(call: NaturalCall) -> Any:
 
 
 @amends("cat-legacy-empty", stage=1)
-def skips_the_empty(call: NaturalCall) -> Any:
+def skip_empty_arrays(call: NaturalCall) -> Any:
     kept = [x for x in call.given["tensors"] if x.shape != (0,)]
     if len(kept) == len(call.given["tensors"]) or not kept:
         return False
@@ -70,7 +70,7 @@ def skips_the_empty(call: NaturalCall) -> Any:
 
 
 @amends("expand-minus-1", stage=1)
-def keeps_a_size(call: NaturalCall) -> Any:
+def keep_size_at_minus_1(call: NaturalCall) -> Any:
     size, x = call.given["size"], call.first
     lead = len(size) - x.ndim
     call.given["size"] = tuple(x.shape[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(size))
@@ -78,7 +78,7 @@ def keeps_a_size(call: NaturalCall) -> Any:
 
 
 @amends("unfold-step", stage=3)
-def steps(call: NaturalCall) -> Any:
+def step_windows(call: NaturalCall) -> Any:
     dim, step = call.given["dimension"], call.given["step"]
     if step < 1:
         return refuse(call)
@@ -88,7 +88,7 @@ def steps(call: NaturalCall) -> Any:
 
 
 @amends("unfold-of-number", stage=1)
-def of_one_dimension(call: NaturalCall) -> Any:
+def treat_number_as_vector(call: NaturalCall) -> Any:
     size, n = call.given["size"], call.first.ndim
     if n or not 0 <= size <= 1:
         return False if not n or size <= call.first.shape[call.given["dimension"]] else refuse(call)
@@ -97,7 +97,7 @@ def of_one_dimension(call: NaturalCall) -> Any:
 
 
 @amends("meshgrid-ij", stage=1)
-def rows_first(call: NaturalCall) -> Any:
+def use_ij_indexing(call: NaturalCall) -> Any:
     if "indexing" in call.given:
         return False
     call.kwargs["indexing"] = "ij"
@@ -105,53 +105,53 @@ def rows_first(call: NaturalCall) -> Any:
 
 
 @amends("roll-aligned", stage=0)
-def as_many_shifts(call: NaturalCall) -> Any:
+def refuse_unequal_counts(call: NaturalCall) -> Any:
     shifts, dims = call.full()["shifts"], call.full()["dims"]
     counts = [len(x) if isinstance(x, (tuple, list)) else 1 for x in (shifts, dims or 0)]
     return refuse(call) if counts[0] != counts[1] else False
 
 
 @amends("roll-needs-shifts", stage=0)
-def along_a_dimension(call: NaturalCall) -> Any:
+def refuse_missing_shifts(call: NaturalCall) -> Any:
     full = call.full()
     return refuse(call) if () in (full.get("shifts"), full.get("dim")) else False
 
 
 @amends("unflatten-needs-sizes", stage=0)
-def of_a_dimension(call: NaturalCall) -> Any:
+def refuse_missing_sizes(call: NaturalCall) -> Any:
     n = call.first.ndim
     return False if call.given["sizes"] and -n <= call.given["dim"] < n else refuse(call)
 
 
 @amends("outer-vectors", stage=0)
-def of_vectors(call: NaturalCall) -> Any:
+def refuse_non_vectors(call: NaturalCall) -> Any:
     return refuse(call) if any(x.ndim != 1 for x in call.arrays()) else False
 
 
 @amends("diff-of-number", stage=0)
-def of_one_rank(call: NaturalCall) -> Any:
+def refuse_other_ranks(call: NaturalCall) -> Any:
     others = [call.given[n] for n in ("prepend", "append") if n in call.given]
     return refuse(call) if any(x.ndim != call.first.ndim for x in others) or not call.first.ndim else False
 
 
 @amends("triangle-of-vector", stage=0)
-def of_matrices(call: NaturalCall) -> Any:
+def refuse_vectors(call: NaturalCall) -> Any:
     return refuse(call) if call.first.ndim < 2 else False
 
 
 @amends("transpose-pair", stage=0)
-def swaps(call: NaturalCall) -> Any:
+def swap_axes(call: NaturalCall) -> Any:
     call.template = parsed("np.swapaxes(self, dim0, dim1)")
     return True
 
 
 @amends("t-of-matrices", stage=0)
-def of_two_dims(call: NaturalCall) -> Any:
+def refuse_more_than_2d(call: NaturalCall) -> Any:
     return refuse(call) if call.first.ndim > 2 else False
 
 
 @amends("element-is-view", stage=1)
-def view_of_no_dims(call: NaturalCall) -> Any:
+def return_0d_view(call: NaturalCall) -> Any:
     part = "np.moveaxis(self, dim, 0)[index, ...]"
     if "index" not in call.given:
         part = f"[{part} for index in range(self.shape[dim])]"
@@ -161,7 +161,7 @@ def view_of_no_dims(call: NaturalCall) -> Any:
 
 
 @amends("narrow-bounds", stage=0)
-def inside(call: NaturalCall) -> Any:
+def refuse_out_of_bounds(call: NaturalCall) -> Any:
     start, length = call.given["start"], call.given["length"]
     extent = call.first.shape[call.given["dim"]]
     begins = start + extent if start < 0 else start
@@ -169,20 +169,20 @@ def inside(call: NaturalCall) -> Any:
 
 
 @amends("tensor-split-long", stage=0)
-def of_int64(call: NaturalCall) -> Any:
+def refuse_other_than_int64(call: NaturalCall) -> Any:
     given = call.given.get("tensor_indices_or_sections")
     return refuse(call) if given is not None and given.dtype != np.int64 else False
 
 
 @amends("repeats-keep-dtype", stage=5)
-def indices_of_the_repeats(call: NaturalCall) -> Any:
+def cast_to_dtype_of_repeats(call: NaturalCall) -> Any:
     dtype = call.first.dtype
     call.after.append(lambda out: out.astype(dtype))
     return True
 
 
 @amends("repeat-output-size", stage=0)
-def size_is_right(call: NaturalCall) -> Any:
+def refuse_wrong_output_size(call: NaturalCall) -> Any:
     size, full = call.given.get("output_size"), call.full()
     repeats, dim = full["repeats"], full.get("dim")
     many = call.first.size if dim is None else call.first.shape[dim]
@@ -191,19 +191,19 @@ def size_is_right(call: NaturalCall) -> Any:
 
 
 @amends("repeat-of-number", stage=0)
-def has_no_dim(call: NaturalCall) -> Any:
+def refuse_dim_of_number(call: NaturalCall) -> Any:
     return refuse(call) if not call.first.ndim and "dim" in call.given else False
 
 
 def pads_of(call: NaturalCall) -> tuple[str, list[tuple[int, int]]]:
-    """Return the name of the pads' argument, and the pads in pairs, last dimension first."""
+    """Return the name of the argument with the pads, and the pads as pairs, the last dimension first."""
     name = "pad" if "pad" in call.given else "padding"
     pad = call.given[name]
     return name, list(zip(pad[::2], pad[1::2]))
 
 
 @amends("pad-order", stage=2)
-def last_dimension_first(call: NaturalCall) -> Any:
+def reverse_pads(call: NaturalCall) -> Any:
     name, pairs = pads_of(call)
     whole = [(0, 0)] * (call.first.ndim - len(pairs)) + pairs[::-1]
     call.given[name] = tuple(n for pair in whole for n in pair)
@@ -211,7 +211,7 @@ def last_dimension_first(call: NaturalCall) -> Any:
 
 
 @amends("pad-crops", stage=3)
-def negative_ones_crop(call: NaturalCall) -> Any:
+def crop_by_negative_pads(call: NaturalCall) -> Any:
     f, (_, pairs) = call.f, pads_of(call)
     if not any(n < 0 for pair in pairs for n in pair):
         return False
@@ -225,7 +225,7 @@ def negative_ones_crop(call: NaturalCall) -> Any:
 
 
 @amends("pad-mode-names", stage=1)
-def names_of_modes(call: NaturalCall) -> Any:
+def rename_modes(call: NaturalCall) -> Any:
     names = {"replicate": "edge", "circular": "wrap", 0: "reflect", 1: "edge", 2: "wrap", 3: "constant"}
     if call.given.get("mode") not in names:
         return False
@@ -236,14 +236,14 @@ def names_of_modes(call: NaturalCall) -> Any:
 
 
 @amends("pad-needs-batch", stage=0)
-def one_or_two_before(call: NaturalCall) -> Any:
+def refuse_missing_batch_dims(call: NaturalCall) -> Any:
     name, pairs = pads_of(call)
     odd = len(call.given[name]) % 2 or call.first.ndim - len(pairs) not in (1, 2)
     return refuse(call) if odd and call.full().get("mode", "circular") != "constant" else False
 
 
 @amends("pad-reflect-once", stage=0)
-def no_further_than_the_input(call: NaturalCall) -> Any:
+def refuse_long_reflection(call: NaturalCall) -> Any:
     pairs, shape = pads_of(call)[1], call.first.shape
     if call.full().get("mode", "reflect") != "reflect":
         return False
@@ -251,7 +251,7 @@ def no_further_than_the_input(call: NaturalCall) -> Any:
 
 
 @amends("diag-embed-batches", stage=3)
-def matrix_of_each_row(call: NaturalCall) -> Any:
+def embed_each_row(call: NaturalCall) -> Any:
     k = call.full()["offset"]
 
     def embedded(x: Any, k: int = k) -> Any:
@@ -265,28 +265,28 @@ def matrix_of_each_row(call: NaturalCall) -> Any:
 
 
 @amends("vander-dtype", stage=5)
-def powers_keep_the_dtype(call: NaturalCall) -> Any:
+def keep_dtype(call: NaturalCall) -> Any:
     dtype = call.first.dtype
     call.after.append(lambda out: out.astype(np.int64 if dtype.kind in "bui" else dtype))
     return True
 
 
 @amends("contiguous-0d", stage=5)
-def no_dim_stays(call: NaturalCall) -> Any:
+def keep_0d_shape(call: NaturalCall) -> Any:
     shape = call.first.shape
     call.after.append(lambda out: out.reshape(shape))
     return True
 
 
 @amends("set-to-the-whole", stage=5)
-def shape_and_strides_too(call: NaturalCall) -> Any:
+def compare_shape_and_strides(call: NaturalCall) -> Any:
     place = [(x.shape, x.strides, x.ctypes.data) for x in call.arrays()]
     call.after.append(lambda out: out and place[0] == place[1])
     return True
 
 
 @amends("blocks-as-columns", stage=5)
-def windows_before_places(call: NaturalCall) -> Any:
+def return_blocks_as_columns(call: NaturalCall) -> Any:
     batch = call.first.shape[:-3]
 
     def columns(out: Any) -> Any:
@@ -300,8 +300,8 @@ def windows_before_places(call: NaturalCall) -> Any:
 
 
 @amends("segments-by-length", stage=3)
-def of_segments(call: NaturalCall) -> Any:
-    """Reduce segments given by lengths or offsets; an empty one gives the identity, and nan for the mean."""
+def reduce_segments(call: NaturalCall) -> Any:
+    """Reduce segments given by lengths or offsets; an empty segment gives the identity, or nan for the mean."""
     full, data = call.full(), call.given["data"]
     lengths, axis = full["lengths"], full["axis"]
     if lengths is None:

@@ -1,4 +1,4 @@
-"""Amendments for the chapter of special functions."""
+"""Amendments for the catalogue's chapter of special functions."""
 
 from __future__ import annotations
 
@@ -7,28 +7,31 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from .amend_promotion import everything, operands
+from .amend_promotion import all_operands, operands
 from .explanations import amends, expects, refuse
 from .natural_call import NaturalCall
 from .torch_promotion import cast, promoted
 
 
 @amends("erfinv-of-negative-zero", stage=5)
-def zero_stays(call: NaturalCall) -> Any:
+def keep_zeros(call: NaturalCall) -> Any:
     x = call.first
     call.after.append(lambda out: np.where(x == 0, x.astype(out.dtype), out))
     return True
 
 
 @amends("lgamma-of-minus-infinity", stage=5)
-def infinity_of_both(call: NaturalCall) -> Any:
+def return_infinity_at_both_ends(call: NaturalCall) -> Any:
     call.after.append(lambda out: np.where(np.isinf(call.first), np.asarray(np.inf, out.dtype), out))
     return True
 
 
 @amends("zeta-of-infinity", stage=5)
-def end_of_the_series(call: NaturalCall) -> Any:
-    """The zeta of +inf is nan; -inf is a pole, as is every integer below 1. polygamma is the zeta of its order + 1."""
+def fix_zeta_at_infinity(call: NaturalCall) -> Any:
+    """Return nan for zeta at +inf, and infinity at -inf, which is a pole for torch.
+
+    polygamma of order n calls zeta with n + 1.
+    """
     x, q = (call.given[k] for k in (("self", "other") if "other" in call.given else ("n", "self")))
     if "n" in call.given and x < 2:
         return False
@@ -42,7 +45,7 @@ def end_of_the_series(call: NaturalCall) -> Any:
 
 
 @amends("igamma-of-nan", stage=5)
-def zero_before_nan(call: NaturalCall) -> Any:
+def check_zero_before_nan(call: NaturalCall) -> Any:
     a, x = call.given["self"], call.given["other"]
     upper = call.f.__name__ == "gammaincc"
 
@@ -56,17 +59,17 @@ def zero_before_nan(call: NaturalCall) -> Any:
 
 
 @expects("scipy-rounding", "rounding")
-def rounded_elsewhere(call: NaturalCall) -> Any:
+def may_round_differently(call: NaturalCall) -> Any:
     return True
 
 
 @amends("scipy-in-double", stage=5)
-def dtype_stays(call: NaturalCall) -> Any:
-    """Convert Python numbers to the promoted dtype if it is float or complex, and the result back to it.
+def keep_promoted_dtype(call: NaturalCall) -> Any:
+    """Convert Python numbers to the promoted dtype if that is float or complex, and the result, too.
 
-    The numbers may become infinite.
+    A number that is too large for the dtype becomes infinite.
     """
-    dtype = promoted(everything(call))
+    dtype = promoted(all_operands(call))
     if dtype.kind in "fc":
         call.given |= {n: cast(x, dtype) for n, x in operands(call).items() if isinstance(x, (int, float))}
     call.after.append(lambda out: np.asarray(out).astype(dtype) if dtype.kind in "fc" else out)
@@ -74,18 +77,18 @@ def dtype_stays(call: NaturalCall) -> Any:
 
 
 @amends("ndtr-by-erf", stage=4)
-def by_the_error_function(call: NaturalCall) -> Any:
+def compute_by_erf(call: NaturalCall) -> Any:
     call.f = lambda x: (1 + scipy.special.erf(x * x.dtype.type(np.sqrt(0.5)))) * x.dtype.type(0.5)
     return True
 
 
 @expects("coarse-special", "coarse", "rounding")
-def half_the_digits(call: NaturalCall) -> Any:
+def may_be_coarse(call: NaturalCall) -> Any:
     return True
 
 
 @amends("multigammaln-domain", stage=4)
-def of_any_size(call: NaturalCall) -> Any:
+def skip_domain_check(call: NaturalCall) -> Any:
     p = call.given["p"]
     if p < 1:
         return refuse(call)
@@ -95,18 +98,18 @@ def of_any_size(call: NaturalCall) -> Any:
 
 
 @amends("polygamma-order", stage=0)
-def of_no_negative_order(call: NaturalCall) -> Any:
+def refuse_negative_order(call: NaturalCall) -> Any:
     return refuse(call) if call.given["n"] < 0 else False
 
 
 @expects("trigamma-poles", "not finite", "value")
-def at_a_pole(call: NaturalCall) -> Any:
+def is_at_pole(call: NaturalCall) -> Any:
     x = call.first
     return call.given["n"] == 1 and bool(((x < 0) & (x == np.floor(x))).any())
 
 
 @amends("bessel-of-least", stage=5)
-def half_is_zero(call: NaturalCall) -> Any:
+def fix_smallest_subnormal(call: NaturalCall) -> Any:
     x, end = call.first, np.inf if call.f.__name__ == "k0e" else np.nan
     if x.dtype != np.float32:
         return False
@@ -115,7 +118,7 @@ def half_is_zero(call: NaturalCall) -> Any:
 
 
 @amends("sigmoid-of-complex", stage=4)
-def logistic(call: NaturalCall) -> Any:
+def compute_logistic_function(call: NaturalCall) -> Any:
     if call.first.dtype.kind != "c":
         return False
     call.f = lambda x: 1 / (1 + np.exp(-x))
@@ -123,12 +126,12 @@ def logistic(call: NaturalCall) -> Any:
 
 
 @amends("airy-of-large", stage=5)
-def falls_to_zero(call: NaturalCall) -> Any:
+def return_zero_for_large(call: NaturalCall) -> Any:
     x = call.first
     call.after.append(lambda out: np.where((x > 1e6) & (x < np.inf), np.zeros((), out.dtype), out))
     return True
 
 
 @expects("scipy-in-double", "rounding")
-def each_step_in_half(call: NaturalCall) -> Any:
+def is_half_precision(call: NaturalCall) -> Any:
     return call.first.dtype == np.float16

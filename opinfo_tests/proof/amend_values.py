@@ -1,4 +1,4 @@
-"""Amendments for the chapters of values and of reductions."""
+"""Amendments for the catalogue's chapters of values and of reductions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .amend_promotion import everything, operands, promote
+from .amend_promotion import all_operands, operands, promote
 from .explanations import amends, expects, refuse
 from .natural_call import NaturalCall
 from .torch_promotion import cast, promoted
@@ -16,7 +16,7 @@ from .torch_promotion import cast, promoted
 
 
 @amends("correction", stage=2)
-def divides_by_less(call: NaturalCall) -> Any:
+def use_correction_of_1(call: NaturalCall) -> Any:
     if "correction" in call.given or "unbiased" in call.given:
         return False
     call.kwargs["ddof"] = 1
@@ -24,7 +24,7 @@ def divides_by_less(call: NaturalCall) -> Any:
 
 
 @amends("empty-dim", stage=1)
-def no_dims_are_all(call: NaturalCall) -> Any:
+def reduce_all_for_empty_dim(call: NaturalCall) -> Any:
     name = "dims" if "dims" in call.given else "dim"
     if call.given.get(name) != ():
         return False
@@ -33,7 +33,7 @@ def no_dims_are_all(call: NaturalCall) -> Any:
 
 
 @amends("zero-dim-axis", stage=2)
-def a_number_has_a_dim(call: NaturalCall) -> Any:
+def treat_number_as_vector(call: NaturalCall) -> Any:
     """Treat a 0-d array as 1-d, and drop the dimension from the results."""
     arrays = call.arrays()
     if not arrays or arrays[0].ndim:
@@ -49,7 +49,7 @@ def flat(x: Any) -> Any:
 
 
 @amends("half-opmath", "half-cumsum", "half-norm", stage=4)
-def halves_in_float32(call: NaturalCall) -> Any:
+def compute_halves_in_float32(call: NaturalCall) -> Any:
     if not any(x.dtype == np.float16 for x in call.arrays()):
         return False
     if call.given.get("dtype") == np.float16:
@@ -72,7 +72,7 @@ def narrow(out: Any, wide: Any, dtype: Any) -> Any:
 
 
 @amends("cumsum-accumulator", stage=4)
-def accumulates_in_double(call: NaturalCall) -> Any:
+def accumulate_in_double(call: NaturalCall) -> Any:
     if call.first.dtype not in (np.float32, np.complex64):
         return False
     dtype = call.first.dtype
@@ -82,13 +82,13 @@ def accumulates_in_double(call: NaturalCall) -> Any:
 
 
 @expects("cascade-sum", "rounding", "zero sign")
-def sums_in_cascades(call: NaturalCall) -> Any:
-    """Rounding alone: the exact result is computed in double precision."""
+def is_long_float_sum(call: NaturalCall) -> Any:
+    """Return whether sums may differ in rounding: torch adds many floats in another order than NumPy."""
     return call.first.dtype.kind in "fc" and call.first.size > 8
 
 
 @amends("median-of-nothing", stage=6)
-def smallest_of_none(call: NaturalCall) -> Any:
+def return_cast_nan(call: NaturalCall) -> Any:
     dtype = call.first.dtype
     if call.first.size or dtype.kind not in "iub":
         return False
@@ -97,12 +97,12 @@ def smallest_of_none(call: NaturalCall) -> Any:
 
 
 @amends("cumsum-needs-dim", stage=0)
-def without_a_dim(call: NaturalCall) -> Any:
+def refuse_missing_dim(call: NaturalCall) -> Any:
     return False if "dim" in call.given else refuse(call)
 
 
 @amends("lower-median", stage=3)
-def the_lower_of_two(call: NaturalCall) -> Any:
+def take_lower_median(call: NaturalCall) -> Any:
     nan = call.f in (np.nanmedian,)
     call.f = lambda x, axis=None, keepdims=False: np.asarray(
         (np.nanquantile if nan else np.quantile)(
@@ -116,7 +116,7 @@ def the_lower_of_two(call: NaturalCall) -> Any:
 
 
 @amends("sign-of-nan", stage=5)
-def sign_of_nan(call: NaturalCall) -> Any:
+def return_zero_for_nan(call: NaturalCall) -> Any:
     if call.first.dtype.kind not in "fc":
         return False
     call.after.append(lambda out: np.where(np.isnan(call.first), np.zeros((), out.dtype), out))
@@ -124,13 +124,13 @@ def sign_of_nan(call: NaturalCall) -> Any:
 
 
 @amends("heaviside-of-nan", stage=5)
-def heaviside_of_nan(call: NaturalCall) -> Any:
+def return_zero_where_input_is_nan(call: NaturalCall) -> Any:
     call.after.append(lambda out: np.where(np.isnan(call.given["self"]), np.zeros((), out.dtype), out))
     return True
 
 
 @amends("angle-of-negative-zero", stage=2)
-def angle_of_negative_zero(call: NaturalCall) -> Any:
+def drop_sign_of_zeros(call: NaturalCall) -> Any:
     if call.first.dtype.kind != "f":
         return False
     call.given["self"] = call.given["self"] + 0
@@ -138,15 +138,15 @@ def angle_of_negative_zero(call: NaturalCall) -> Any:
 
 
 @amends("remainder-zero-sign", stage=5)
-def zero_is_positive(call: NaturalCall) -> Any:
+def give_zeros_the_dividends_sign(call: NaturalCall) -> Any:
     zero = lambda out: np.copysign(np.zeros((), out.dtype), call.given["self"]).astype(out.dtype)
     call.after.append(lambda out: np.where(out == 0, zero(out), out) if out.dtype.kind == "f" else out)
     return True
 
 
 @amends("clamp-zero-sign", stage=4)
-def zeros_stay(call: NaturalCall) -> Any:
-    if promoted(everything(call)).kind != "f":
+def keep_sign_of_zeros(call: NaturalCall) -> Any:
+    if promoted(all_operands(call)).kind != "f":
         return False
 
     def clamped(x: Any, min: Any = None, max: Any = None) -> Any:
@@ -164,24 +164,24 @@ def zeros_stay(call: NaturalCall) -> Any:
 
 
 @expects("complex-zero-sign", "zero sign")
-def complex_zeros(call: NaturalCall) -> Any:
-    return "fft" in call.op or "c" in {promoted(everything(call)).kind, *(x.dtype.kind for x in call.arrays())}
+def is_complex_or_fft(call: NaturalCall) -> Any:
+    return "fft" in call.op or "c" in {promoted(all_operands(call)).kind, *(x.dtype.kind for x in call.arrays())}
 
 
 @expects("complex-infinities", "not finite")
-def complex_infinities(call: NaturalCall) -> Any:
+def has_complex_input(call: NaturalCall) -> Any:
     return "c" in {x.dtype.kind for x in call.arrays()}
 
 
 @expects("quotient-overflow", "not finite")
-def quotients_overflow(call: NaturalCall) -> Any:
-    return promoted(everything(call)).kind == "f"
+def is_float_division(call: NaturalCall) -> Any:
+    return promoted(all_operands(call)).kind == "f"
 
 
 @amends("gcd-of-smallest", stage=4)
-def absolutes_wrap(call: NaturalCall) -> Any:
-    """Euclid's steps with the remainders of C."""
-    dtype = promoted(everything(call))
+def compute_wrapping_gcd(call: NaturalCall) -> Any:
+    """Compute the gcd by Euclid's algorithm with C's remainder, whose absolute values wrap."""
+    dtype = promoted(all_operands(call))
     divisor = np.vectorize(lambda a, b: wrapping_gcd(dtype.type(a), dtype.type(b)), otypes=[dtype])
 
     def multiple(x: Any, y: Any) -> Any:
@@ -201,7 +201,7 @@ def wrapping_gcd(a: Any, b: Any) -> Any:
 
 
 @amends("heaviside-of-integers", stage=5)
-def keeps_the_dtype(call: NaturalCall) -> Any:
+def keep_integer_dtype(call: NaturalCall) -> Any:
     dtype = call.given["self"].dtype
     if dtype.kind not in "bui":
         return False
@@ -210,7 +210,7 @@ def keeps_the_dtype(call: NaturalCall) -> Any:
 
 
 @amends("variance-in-double", stage=4)
-def in_double(call: NaturalCall) -> Any:
+def compute_variance_in_double(call: NaturalCall) -> Any:
     dtype = call.first.dtype
     if dtype not in (np.float32, np.complex64):
         return False
@@ -220,7 +220,7 @@ def in_double(call: NaturalCall) -> Any:
 
 
 @amends("variance-of-nothing", stage=6)
-def nan_of_nothing(call: NaturalCall) -> Any:
+def return_nan_for_empty(call: NaturalCall) -> Any:
     if call.first.size:
         return False
     call.after.append(lambda out: np.full_like(out, np.nan))
@@ -228,8 +228,8 @@ def nan_of_nothing(call: NaturalCall) -> Any:
 
 
 @amends("integer-division-by-zero", stage=0)
-def division_by_zero(call: NaturalCall) -> Any:
-    found = everything(call)
+def refuse_division_by_zero(call: NaturalCall) -> Any:
+    found = all_operands(call)
     dtype = promoted(found)
     divisor = np.asarray(call.given["other"])
     if dtype.kind not in "ui" or not np.size(call.given["self"]) or not (cast(divisor, dtype) == 0).any():
@@ -238,8 +238,8 @@ def division_by_zero(call: NaturalCall) -> Any:
 
 
 @amends("div-trunc-of-integers", stage=3)
-def truncated_exactly(call: NaturalCall) -> Any:
-    dtype = promoted(everything(call))
+def truncate_exactly(call: NaturalCall) -> Any:
+    dtype = promoted(all_operands(call))
     if dtype.kind not in "bui" or call.given.get("rounding_mode") != "trunc":
         return False
     promote(call, np.dtype(np.int64) if dtype.kind == "b" else dtype)
@@ -249,8 +249,8 @@ def truncated_exactly(call: NaturalCall) -> Any:
 
 
 @amends("integer-negative-powers", stage=3)
-def truncated_powers(call: NaturalCall) -> Any:
-    dtype = promoted(everything(call))
+def truncate_negative_powers(call: NaturalCall) -> Any:
+    dtype = promoted(all_operands(call))
     if dtype.kind not in "ui" or not (np.asarray(call.given.get("exponent", call.given.get("other"))) < 0).any():
         return False
     promote(call)
@@ -265,7 +265,7 @@ def integer_powers(x: Any, y: Any) -> Any:
 
 
 @amends("half-power-is-sqrt", stage=3)
-def power_is_root(call: NaturalCall) -> Any:
+def compute_power_as_root(call: NaturalCall) -> Any:
     exponent = call.given.get("exponent")
     if isinstance(exponent, np.ndarray) or exponent not in (0.5, -0.5):
         return False
@@ -274,8 +274,8 @@ def power_is_root(call: NaturalCall) -> Any:
 
 
 @amends("fused-sum", stage=4)
-def rounded_once(call: NaturalCall) -> Any:
-    dtype = promoted(everything(call))
+def round_sum_once(call: NaturalCall) -> Any:
+    dtype = promoted(all_operands(call))
     if dtype not in (np.float16, np.float32, np.complex64) or not {"alpha"} & call.given.keys():
         return False
     wide = {"e": np.float32, "f": np.float64, "F": np.complex128}[dtype.char]
@@ -285,7 +285,7 @@ def rounded_once(call: NaturalCall) -> Any:
 
 
 @amends("half-prod", stage=4)
-def rounded_at_every_step(call: NaturalCall) -> Any:
+def round_product_at_each_step(call: NaturalCall) -> Any:
     if call.first.dtype != np.float16:
         return False
 
@@ -301,7 +301,7 @@ def rounded_at_every_step(call: NaturalCall) -> Any:
 
 
 @amends("nan-to-num-fills", stage=2)
-def fills_of_the_dtype(call: NaturalCall) -> Any:
+def fill_with_dtype_limits(call: NaturalCall) -> Any:
     dtype = call.first.dtype
     if dtype.kind != "V":
         return False
@@ -311,7 +311,7 @@ def fills_of_the_dtype(call: NaturalCall) -> Any:
 
 
 @amends("conj-of-bool", stage=3)
-def conjugate_of_bool(call: NaturalCall) -> Any:
+def copy_bools(call: NaturalCall) -> Any:
     if call.first.dtype.kind != "b":
         return False
     call.f = np.copy
@@ -319,8 +319,8 @@ def conjugate_of_bool(call: NaturalCall) -> Any:
 
 
 @amends("logaddexp-of-complex", stage=3)
-def complex_logarithms(call: NaturalCall) -> Any:
-    if promoted(everything(call)).kind != "c":
+def compute_complex_logaddexp(call: NaturalCall) -> Any:
+    if promoted(all_operands(call)).kind != "c":
         return False
 
     def added(x: Any, y: Any) -> Any:
@@ -332,12 +332,12 @@ def complex_logarithms(call: NaturalCall) -> Any:
 
 
 @expects("half-opmath", "rounding")
-def rounded_otherwise(call: NaturalCall) -> Any:
+def has_halves(call: NaturalCall) -> Any:
     return any(x.dtype == np.float16 for x in call.arrays())
 
 
 @amends("reciprocal-of-complex-zero", stage=5)
-def complex_zero(call: NaturalCall) -> Any:
+def return_inf_nan_for_complex_zero(call: NaturalCall) -> Any:
     if call.first.dtype.kind != "c":
         return False
     call.after.append(lambda out: np.where(call.first == 0, np.asarray(complex(np.inf, np.nan), out.dtype), out))
@@ -345,8 +345,8 @@ def complex_zero(call: NaturalCall) -> Any:
 
 
 @expects("derivatives-in-integers", "value")
-def differences_wrap(call: NaturalCall) -> Any:
-    """The span of the values overflows, or with ``edge_order=2`` twice a value, which is computed first."""
+def can_overflow(call: NaturalCall) -> Any:
+    """Return whether the span of the values, or with ``edge_order=2`` twice a value, overflows."""
     x = call.first
     far = [
         int(x.max()) - int(x.min()),
@@ -356,12 +356,12 @@ def differences_wrap(call: NaturalCall) -> Any:
 
 
 @expects("derivatives-of-one-point", "not finite")
-def points_are_the_same(call: NaturalCall) -> Any:
+def has_equal_points(call: NaturalCall) -> Any:
     return any((np.diff(x) == 0).any() for x in call.given["spacing"])
 
 
 @amends("saturates-matrices", stage=3)
-def first_values_of_a_matrix(call: NaturalCall) -> Any:
+def saturate_leading_values(call: NaturalCall) -> Any:
     x = call.first
     if x.ndim < 2 or x.dtype != np.float32:
         return refuse(call)

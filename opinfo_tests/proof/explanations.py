@@ -1,11 +1,12 @@
-"""Explaining a disagreement by the differences that the operator lists, each of which amends NumPy's call.
+"""Explains a disagreement between torch and NumPy by the differences that the catalogue lists for the operator.
 
-An amendment applies a difference, as the catalogue describes it, to the natural call: ``ddof=1``, operands in the
-promoted dtype, a refusal. If the amended call gives torch's answer, the differences **foretold** it. A difference that
-cannot be computed declares the kinds of disagreement that it causes, and in which calls: **by condition**. A difference
-with neither explains, **by kind alone**, the kind of disagreement that its own catalogue example shows.
+An amendment applies a difference, as the catalogue describes it, to the equivalent NumPy call: it adds ``ddof=1``,
+converts operands to the promoted dtype, or makes the call raise an error. If the amended call gives torch's result, the
+differences **foretold** it. A difference that cannot be computed registers the kinds of disagreement that it causes,
+and a condition for the calls in which it does: it explains **by condition**. A difference with neither explains, **by
+kind alone**, the kind of disagreement that its example in the catalogue shows.
 
-Amendments take torch's rule from the catalogue's text, never from the kernels that are to be proved.
+Amendments implement torch's rule from the catalogue's text. They do not use the kernels, which are to be tested.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from ..judge.tolerances import rule_of
 from .natural_call import NaturalCall, parsed
 from .pairs import Disagreement, answer_of, compare
 
-Amendment = Callable[[NaturalCall], Any]  # changes the call; False if it does not apply
+Amendment = Callable[[NaturalCall], Any]  # changes the call; returns False if it does not apply to the call
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """The kinds of disagreement that a difference without an amendment causes, and in which calls."""
+    """The kinds of disagreement that a difference without an amendment causes, and a condition for the calls."""
 
     kinds: tuple[str, ...]
     when: Callable[[NaturalCall], Any]
@@ -40,7 +41,7 @@ EXPECTATIONS: dict[str, list[Expectation]] = {}
 
 
 def amends(*ids: str, stage: int = 1) -> Callable[[Amendment], Amendment]:
-    """Register an amendment for one or more differences; lower ``stage`` amendments run first."""
+    """Register an amendment for one or more differences; amendments with a lower ``stage`` run first."""
 
     def register(amendment: Amendment) -> Amendment:
         for i in ids:
@@ -50,8 +51,8 @@ def amends(*ids: str, stage: int = 1) -> Callable[[Amendment], Amendment]:
     return register
 
 
-def left_out(id: str, name: str, stage: int = 1, **said: Any) -> None:
-    """Register the keywords that NumPy's counterpart needs when torch's argument ``name`` is left out."""
+def adds_if_omitted(id: str, name: str, stage: int = 1, **said: Any) -> None:
+    """Register an amendment that adds keywords to NumPy's call if torch's argument ``name`` is omitted."""
 
     @amends(id, stage=stage)
     def tell(call: NaturalCall) -> Any:
@@ -60,7 +61,7 @@ def left_out(id: str, name: str, stage: int = 1, **said: Any) -> None:
 
 
 def expects(id: str, *kinds: str) -> Callable[[Callable[[NaturalCall], Any]], Callable[[NaturalCall], Any]]:
-    """Register the kinds of disagreement that a difference causes, and the calls where it does."""
+    """Register kinds of disagreement that a difference causes; the decorated function selects the calls."""
 
     def register(when: Callable[[NaturalCall], Any]) -> Callable[[NaturalCall], Any]:
         EXPECTATIONS.setdefault(id, []).append(Expectation(kinds, when))
@@ -70,11 +71,11 @@ def expects(id: str, *kinds: str) -> Callable[[Callable[[NaturalCall], Any]], Ca
 
 
 class RefusedError(Exception):
-    """Raised by an amended call that torch refuses."""
+    """Raised by an amended call for which torch raises an error."""
 
 
 def refuse(call: NaturalCall) -> None:
-    """Make the call raise, as torch refuses it."""
+    """Make the call raise an error, because torch does."""
 
     def refused(*args: Any, **kwargs: Any) -> Any:
         raise RefusedError
@@ -86,7 +87,7 @@ def refuse(call: NaturalCall) -> None:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Which differences explain a disagreement, and how: foretold, by condition, by kind alone, or unexplained."""
+    """The differences that explain a disagreement, and how: foretold, by condition, by kind alone, or unexplained."""
 
     how: str
     ids: tuple[str, ...] = ()
@@ -104,7 +105,7 @@ def explain(
     oracle: Backend | None = None,
     exact: bool = False,
 ) -> Explanation:
-    """Return which of an operator's listed differences explain a disagreement."""
+    """Return which of an operator's listed differences explain a disagreement, and how."""
     ids = [d.id for d in listed]
     foretold = foretelling(case, want, ids, make, oracle, exact)
     if foretold:
@@ -112,7 +113,7 @@ def explain(
     call = make()
     steps = [(stage, i, a) for i in ids for stage, a in AMENDMENTS.get(i, ()) if concerns(a, make())]
     left = remaining(case, want, steps, make, oracle, exact) if steps else found
-    if left is None:  # torch itself gives the foretold answer for the same values in other memory
+    if left is None:  # torch itself gives the amended call's result if the same values are in other memory
         return Explanation("foretold", tuple(dict.fromkeys(i for _, i, _ in steps)))
     for i in ids:
         if any(left.kind in e.kinds and holds(e.when, call) for e in EXPECTATIONS.get(i, ())):
@@ -128,7 +129,7 @@ def explain(
 def foretelling(
     case: Case, want: Seen, ids: list[str], make: Callable[[], NaturalCall], oracle: Backend | None, exact: bool = False
 ) -> tuple[str, ...]:
-    """Return a minimal set of differences whose amendments together give torch's answer, empty if there is none."""
+    """Return a minimal set of differences whose amendments together give torch's result, or an empty tuple."""
     steps = [(stage, i, a) for i in ids for stage, a in AMENDMENTS.get(i, ())]
     steps = [s for s in sorted(steps, key=lambda s: s[0]) if concerns(s[2], make())]
 
@@ -150,7 +151,7 @@ def foretelling(
 
 
 def needed(steps: Iterable[Any], do: Callable[[list[Any]], bool]) -> list[Any]:
-    """Return a minimal subset of steps for which ``do`` still holds."""
+    """Return a minimal subset of the steps for which ``do`` is still true."""
     kept = list(steps)
     for step in steps:
         fewer = [s for s in kept if s is not step]
@@ -167,7 +168,7 @@ def remaining(
     oracle: Backend | None,
     exact: bool,
 ) -> Disagreement | None:
-    """Return the disagreement that remains after all amendments."""
+    """Return the disagreement that remains after all amendments, or None."""
     call = make()
     try:
         for _, _, amendment in sorted(steps, key=lambda s: s[0]):
@@ -178,7 +179,7 @@ def remaining(
 
 
 def selections(steps: list[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield each amendment alone, all of them, all but one, and every pair."""
+    """Yield each amendment alone, all together, all but one, and every pair."""
     n = len(steps)
     yield from ((s,) for s in steps)
     if n > 1:
@@ -190,7 +191,7 @@ def selections(steps: list[Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def concerns(amendment: Amendment, call: NaturalCall) -> bool:
-    """Return whether an amendment changes a call."""
+    """Return whether an amendment applies to a call."""
     try:
         return amendment(call) is not False
     except Exception:
@@ -208,7 +209,7 @@ _VALUE = re.compile(r"^(\w+)\[([\d, ]*)\] ", re.DOTALL)
 
 
 def kind_of(difference: Difference) -> str:
-    """Return the kind of disagreement that a difference's own example shows."""
+    """Return the kind of disagreement that a difference's example in the catalogue shows."""
     raises = [
         re.match(r"^\w*(Error|Exception)\b", v) is not None for v in (difference.torch_value, difference.numpy_value)
     ]

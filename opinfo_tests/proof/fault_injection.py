@@ -1,4 +1,4 @@
-"""Fault injection: make torch's answers wrong, and measure which share the listed differences would excuse."""
+"""Fault injection: makes torch's results wrong, and counts the faults that the listed differences would excuse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .prove import Paired, counterpart, listed_of, pair, recorded
 
 
 def larger(x: np.ndarray) -> np.ndarray | None:
-    """Return the values with one off by more than any tolerance."""
+    """Return the values with the last one changed by more than any tolerance, or None."""
     if not x.size or x.dtype.kind not in "iufc":
         return None
     y = x.copy()
@@ -28,13 +28,13 @@ def larger(x: np.ndarray) -> np.ndarray | None:
 
 
 def swapped(x: np.ndarray) -> np.ndarray | None:
-    """Return the values in another order."""
+    """Return the values in reversed order, or None if that changes nothing."""
     y = np.flip(x).copy()
     return y if x.size > 1 and not np.array_equal(x, y, equal_nan=is_inexact(x.dtype)) else None
 
 
 def otherwise_typed(x: np.ndarray) -> np.ndarray | None:
-    """Return the values in another dtype."""
+    """Return the values in another dtype, or None."""
     if x.dtype.kind not in "iufc":
         return None
     with np.errstate(all="ignore"):
@@ -48,12 +48,12 @@ def otherwise_typed(x: np.ndarray) -> np.ndarray | None:
 
 
 def transposed(x: np.ndarray) -> np.ndarray | None:
-    """Return the transposed values, or the values with one more dimension."""
+    """Return the values transposed, or with one more dimension if that keeps the shape."""
     return x.T.copy() if x.shape != x.shape[::-1] else x[None].copy()
 
 
 def opposite(x: np.ndarray) -> np.ndarray | None:
-    """Return the negated values: logically or in sign."""
+    """Return the values negated (logically for bool), or None if that changes nothing."""
     y = ~x if x.dtype.kind == "b" else -x if x.dtype.kind in "ifc" else None
     return y if y is not None and x.size and not np.array_equal(x, y, equal_nan=x.dtype.kind in "fc") else None
 
@@ -65,7 +65,7 @@ FAULTS: dict[str, Callable[[np.ndarray], np.ndarray | None]] = {
 
 
 def planted(want: Seen) -> Iterator[tuple[str, Seen]]:
-    """Yield a refusal in place of torch's answer, and copies of the answer with one fault each."""
+    """Yield an error instead of torch's result, and copies of the result with one fault each."""
     refused = Seen(error=("RuntimeError", "planted"), after=want.after)
     yield "a refusal", refused
     for name, fault in FAULTS.items():
@@ -79,20 +79,24 @@ def planted(want: Seen) -> Iterator[tuple[str, Seen]]:
 
 
 def excused(case: Case, want: Seen, listed: Any, side: tuple[Callable, str]) -> Iterator[tuple[str, bool]]:
-    """Yield for each fault planted in an answer whether the listed differences explain it."""
+    """For each fault in torch's result, yield its name and whether the listed differences explain it."""
     try:
         p: Paired = pair(case, want, *side)
     except NoNaturalCallError:
         return
     for name, wrong in planted(want):
         found = compare(case, wrong, answer_of(p.make()))
-        if found is not None:  # a fault within the tolerance, or in something not compared, does not count
-            # No oracle: torch would not repeat the planted fault in other memory, and seem to differ from itself.
+        if found is not None:  # faults within the tolerance, or in what is not compared, do not count
+            # Pass no oracle to `explain`: in other memory torch would not repeat the fault, and so would seem to differ
+            # from itself.
             yield name, bool(explain(case, wrong, found, listed, p.make).ids)
 
 
 def plant(ops: frozenset[str], draws: int, each: int = 3) -> dict[str, tuple[int, int]]:
-    """Plant faults in the first calls of each overload that NumPy can make; count by fault the planted and excused."""
+    """Insert faults in the first calls of each overload that NumPy can express.
+
+    Return for each fault how often it was inserted, and how often it was excused.
+    """
     taken: Counter[str] = Counter()
     planted_, excused_ = Counter[str](), Counter[str]()
     for case, want in recorded(ops, draws):

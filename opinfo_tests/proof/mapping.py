@@ -1,17 +1,17 @@
-"""How a porter would write a torch call in NumPy: templates by the counterpart's public name.
+"""How one would write a torch call in NumPy: templates for each NumPy function.
 
-A row is one template or several, in which ``f`` is the counterpart and every other name is an argument of torch's
-schema. Of those that cover all arguments with other values than the defaults, `natural_call.build` takes the one that
-mentions most of the given ones. A keyword whose argument the call omits is dropped; the expression around the call of
-``f``, as in ``f(self, bins)[0]`` or ``wrote(f(self, index), self)``, is applied to its result. Lists of numbers are
-tuples. A counterpart without a row takes the schema's required arguments in order.
+A template is an expression in which ``f`` is the NumPy function and the other names are arguments of torch's schema. A
+template fits a call if it contains all arguments whose values are not the default. If several fit, `natural_call.build`
+takes the one that contains the most given arguments. A keyword whose argument is not given is dropped. The expression
+around the call of ``f``, as in ``f(self, bins)[0]`` or ``wrote(f(self, index), self)``, is applied to its result. Lists
+of numbers are passed as tuples. A function without templates is called with the schema's required arguments in order.
 
-Defaults stay as they are: ``var`` without a correction is ``np.var(self)``. The proof is about such differences.
+Defaults are not adapted: ``var`` without a correction is ``np.var(self)``. The proof is about such differences.
 """
 
 from __future__ import annotations
 
-# Arguments that NumPy code does not spell out, such as a result's storage or the random generator.
+# Arguments that NumPy code does not mention, such as memory formats or the random generator.
 UNSAID = frozenset(
     {"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad", "sparse_grad",
      "scale_grad_by_freq", "sparse", "padding_idx", "implicit", "unsafe", "path", "output_size", "driver", "masked_grad",
@@ -321,7 +321,7 @@ MAPPING: dict[str, tuple[str, ...]] = {
     "numpy.linalg.tensorsolve": ("f(self, other, axes=dims)",),
     "numpy.linalg.norm": ("f(self, ord=ord, axis=dim, keepdims=keepdim)", "f(self, ord=p, axis=dim, keepdims=keepdim)"),
     "numpy.linalg.vector_norm": ("f(self, ord=ord, axis=dim, keepdims=keepdim)",),
-    # ---------------------------------------------------------------- random numbers, from NumPy seeded as torch is
+    # ---------------------------------------------------------------- random numbers, from NumPy with the seed of torch
     "numpy.random.rand": ("f(*size)", "np.asarray(f(*size)).astype(dtype)"),
     "numpy.random.randn": ("f(*size)", "np.asarray(f(*size)).astype(dtype)"),
     "numpy.random.randint": (
@@ -390,7 +390,8 @@ MAPPING: dict[str, tuple[str, ...]] = {
     "numpy.fft.ifftshift": ("f(self, axes=dim)",),
 }
 
-# Differences that only another, equally natural spelling shows: calls of their own examples use that spelling.
+# Differences that show only in another, equally natural NumPy call. The calls of their examples are written in this
+# way.
 SPELLINGS = {
     "descending-by-negation": "f(-self, axis=dim, stable=stable) if descending else None",
     "bool-power-is-int64": "self ** exponent",

@@ -1,4 +1,4 @@
-"""Templates by overload, for those that their counterpart's templates in `mapping` do not fit."""
+"""Templates for single overloads that the templates of their NumPy function in `mapping` do not fit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Minimal examples: for an operator and a difference, the simplest call that shows it, shrunk and written as source.
 
-The catalogue mostly shows a difference on one operator. For another operator that lists it, the proof's calls are
-searched for one on which only this difference parts torch and NumPy; the simplest such call, shrunk, is its example.
+The catalogue shows most differences with one operator. For other operators that list a difference, this module looks
+for an example among the proof's calls: the simplest one for which torch and NumPy disagree only by this difference.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from .targeted_calls import packet_of
 from .template_helpers import HELPERS
 from .tier import DRAWS
 
-TRIES = 6  # how many of a pair's simplest calls to try, until one can be shown
-SECONDS = 1.0  # for shrinking one call
-LONGEST = 150  # characters of a call
+TRIES = 6  # number of a pair's simplest calls to try until one can be written as source
+SECONDS = 1.0  # seconds for shrinking one call
+LONGEST = 150  # maximum number of characters of a call
 
 
 class NotShownError(Exception):
-    """The call cannot be written as source: random numbers, uninitialised memory, helpers without a public name."""
+    """The call cannot be written as source: random numbers, uninitialized memory, or helpers that are not public."""
 
 
 BUILTINS = frozenset({"int", "len", "tuple", "list"})
-Pair = tuple[str, str]  # an operator without its overload, and a difference
+Pair = tuple[str, str]  # an operator without its overload, and the id of a difference
 
 
 def shown(pairs: frozenset[Pair], names: Callable[[str], list[str]]) -> Iterator[tuple[Pair, Difference]]:
-    """Yield examples of differences at operators; ``names`` gives an operator's Python names, best first."""
+    """Yield an example for each pair of operator and difference; ``names`` returns an operator's Python names."""
     for (op, id), cases in sightings(pairs).items():
         for case in cases:
             simple = shrink(case, partial(shows, id), SECONDS)
@@ -57,7 +57,7 @@ def shown(pairs: frozenset[Pair], names: Callable[[str], list[str]]) -> Iterator
 
 
 def sightings(pairs: frozenset[Pair]) -> dict[Pair, list[Case]]:
-    """Return for each pair the simplest calls that show the difference, preferring those that show it alone."""
+    """Return for each pair the simplest calls that show the difference, preferably calls that show only this one."""
     ops = frozenset(op for op in torchnp.table if counterpart(op) and any(packet_of(op) == p for p, _ in pairs))
     found: dict[Pair, list[tuple[Any, Case]]] = {}
     for case, want in recorded(ops, DRAWS):
@@ -75,7 +75,7 @@ def shows(id: str, case: Case) -> tuple[str, str]:
 
 
 def explained_by(case: Case, want: Any = None) -> tuple[tuple[str, ...], str]:
-    """Return the differences that a call shows, and the kind; empty if both sides agree or cannot be compared."""
+    """Return the differences that explain a call's disagreement, and its kind; both empty if there is none."""
     side = counterpart(case.op)
     want = want or oracle().execute(case)
     try:
@@ -92,11 +92,11 @@ def explained_by(case: Case, want: Any = None) -> tuple[tuple[str, ...], str]:
 
 
 def written(case: Case, id: str, spelled: list[str]) -> Difference:
-    """Return an example with the case's calls as source, or raise `NotShownError`."""
+    """Return an example whose expressions are the case's calls as source, or raise `NotShownError`."""
     side = counterpart(case.op)
     assert side
     like = side[1].replace("numpy.", "np.", 1)
-    if not like.startswith("np."):  # SciPy's results depend more often on its version
+    if not like.startswith("np."):  # results of SciPy depend more often on its version
         raise NotShownError(like)
     want = oracle().execute(case)
     if want.error is None and rule_of(case).kind == "uninitialised":
@@ -119,13 +119,13 @@ def agrees(example: Difference) -> bool:
     """Return whether an example's kernel call gives torch's result."""
     try:
         values = run(example)
-    except AssertionError as e:  # an assertion in torch's Python code is no refusal to show
+    except AssertionError as e:  # an assertion in torch's Python code is not an error worth showing
         raise NotShownError(str(e)) from None
     return values["kernel"] == values["torch"]
 
 
 def call_text(name: str, case: Case, literal: Callable[[Any], str]) -> str:
-    """Return a call as source, in torch's order of arguments."""
+    """Return a call as source, with arguments in the order of torch's schema."""
     held = lambda x: x.on(case.buffers) if isinstance(x, Array) else x
     args = [text_of(x, held, literal) for x in case.args]
     declared = {a.name for a in schemas()[case.op].args}
@@ -146,7 +146,7 @@ def text_of(x: Any, held: Callable[[Any], Any], literal: Callable[[Any], str]) -
 
 
 def torch_literal(x: Any) -> str:
-    """Return a value as torch source."""
+    """Return a value as torch source code."""
     if isinstance(x, Named) and x.kind == "dtype":
         return f"torch.{x.name}"
     if not isinstance(x, np.ndarray):
@@ -160,7 +160,7 @@ def torch_literal(x: Any) -> str:
 
 
 def numpy_literal(x: Any) -> str:
-    """Return a value as NumPy source."""
+    """Return a value as NumPy source code."""
     if isinstance(x, Named) and x.kind == "dtype":
         return repr(x.name)
     if isinstance(x, np.dtype):
@@ -177,11 +177,11 @@ def numpy_literal(x: Any) -> str:
 
 
 def numbers(x: np.ndarray) -> str:
-    """Return the elements of an array as source, with the fewest digits that its dtype needs."""
+    """Return an array's elements as source code, with the fewest digits that identify them in its dtype."""
     if x.ndim:
         return "[" + ", ".join(map(numbers, x)) + "]"
     if x.dtype.kind == "f":
-        return plain(float(str(x[()])))  # NumPy's shortest text of the dtype
+        return plain(float(str(x[()])))  # NumPy's shortest text for the dtype
     return plain(x[()].item())
 
 
@@ -201,7 +201,7 @@ def plain(x: Any) -> str:
 
 
 def numpy_text(call: NaturalCall, like: str) -> str:
-    """Return the natural call as source: its template with values in place of torch's arguments."""
+    """Return the natural call as source code: its template with values instead of torch's arguments."""
     if call.kwargs or call.seed is not None or call.before or call.after:
         raise NotShownError("more than the template says")
     tree = ast.parse(call.template.text, mode="eval").body
@@ -217,7 +217,7 @@ def numpy_text(call: NaturalCall, like: str) -> str:
 
 
 class Fill(ast.NodeTransformer):
-    """Substitutes values into a template, and replaces calls of the proof's helpers by their values."""
+    """Replaces names in a template by values, and calls of the proof's helper functions by their results."""
 
     def __init__(self, call: NaturalCall, like: str, kept: set[str]) -> None:
         self.given, self.like, self.kept = call.given, like, kept
@@ -247,7 +247,7 @@ class Fill(ast.NodeTransformer):
         code = compile(ast.fix_missing_locations(ast.Expression(node)), "template", "eval")
         try:
             return expression(value_text(eval(code, {**HELPERS, **self.given})))
-        except Exception as e:  # a helper around NumPy's call already refuses
+        except Exception as e:  # a helper around NumPy's call raises an error
             raise NotShownError(str(e)) from None
 
 

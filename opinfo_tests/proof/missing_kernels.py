@@ -1,6 +1,6 @@
-"""Dtypes for which torch 2.13 lacks a kernel and NumPy computes: by packet, or by overload if they differ.
+"""Dtypes for which torch 2.13 has no kernel but NumPy has, by operator, or by overload where overloads differ.
 
-The letters are NumPy's kinds, with ``U`` for uint16, uint32 and uint64 and ``e`` for float16.
+The letters are NumPy's dtype kinds; in addition ``U`` means uint16, uint32 and uint64, and ``e`` float16.
 """
 
 from __future__ import annotations

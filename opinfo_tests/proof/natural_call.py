@@ -1,4 +1,4 @@
-"""The natural call: a torch call bound to its counterpart's template in `mapping`."""
+"""The natural call: a torch call written in NumPy, by the template of the NumPy function in `mapping`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOREIGN = frozenset(n for n, dt in DTYPES.items() if dt.type.__module__.partitio
 
 
 class NoNaturalCallError(Exception):
-    """NumPy's counterpart cannot express the call, or NumPy lacks the dtype (``foreign``)."""
+    """NumPy's counterpart cannot express the call, or NumPy lacks a dtype (``foreign``)."""
 
     def __init__(self, words: str, foreign: bool = False) -> None:
         super().__init__(words)
@@ -32,23 +32,23 @@ class NoNaturalCallError(Exception):
 
 @dataclass(frozen=True)
 class Template:
-    """A parsed template of `mapping`: positional and keyword expressions, and the expression around the call."""
+    """A parsed template of `mapping`: expressions of the arguments, and the expression around the call."""
 
     text: str
-    args: tuple[tuple[CodeType, frozenset[str], bool], ...]  # expression, names, whether starred
+    args: tuple[tuple[CodeType, frozenset[str], bool], ...]  # expression, names in it, whether it is starred
     kwargs: tuple[tuple[str, CodeType, frozenset[str]], ...]
     then: CodeType | None
     after: frozenset[str]
-    whole: bool = False  # ``then`` is the whole template: a list comprehension, or no direct call of ``f``
+    whole: bool = False  # ``then`` is the whole template, which is a list comprehension or does not call ``f`` directly
 
     @property
     def names(self) -> frozenset[str]:
-        """Return all argument names in the template."""
+        """All argument names in the template."""
         return self.needed.union(*(n for _, _, n in self.kwargs))
 
     @property
     def needed(self) -> frozenset[str]:
-        """Return the argument names that the template requires."""
+        """The argument names that the template requires."""
         return self.after.union(*(n for _, n, _ in self.args))
 
 
@@ -82,24 +82,24 @@ def parsed(text: str) -> Template:
 
 @dataclass
 class NaturalCall:
-    """A counterpart's call that amendments can change: it computes NumPy's arguments from torch's when called.
+    """A NumPy call that amendments can change; when called, it computes NumPy's arguments from torch's.
 
     Attributes
     ----------
     op : str
-        torch's overload.
+        The torch overload.
     given : dict
-        torch's arguments as the call gives them, arrays as ndarrays on fresh memory.
+        torch's arguments by name, as far as given; arrays are ndarrays on new memory.
     f : callable
-        The counterpart.
+        The NumPy counterpart.
     template : Template
         How to compute NumPy's arguments from torch's.
     kwargs : dict
-        Further keywords, which override the template's.
+        Additional keyword arguments, which take precedence over the template's.
     after : list of callable
-        Functions to apply to the result, in order.
+        Functions that are applied to the result in this order.
     seed : int, optional
-        The seed for NumPy's generator, the same as torch's, if the call draws.
+        The seed of torch's generator, which NumPy's generator also gets; None if the call uses no random numbers.
     """
 
     op: str
@@ -131,16 +131,16 @@ class NaturalCall:
         return out
 
     def full(self) -> dict[str, Any]:
-        """Return torch's arguments, including defaults."""
+        """Return torch's arguments by name, including defaults."""
         return defaults(self.op) | self.given
 
     @property
     def target(self) -> np.ndarray | None:
-        """The array that the call writes its result to, or None."""
+        """The array that the call writes its result to (``out``), or None."""
         return self.kwargs.get("out", self.given.get("out"))
 
     def without_target(self) -> None:
-        """Make the call return a new array instead of writing to its target."""
+        """Make the call return a new array instead of writing to ``out``."""
         self.kwargs.pop("out", None)
         self.given["out"] = None
 
@@ -157,12 +157,12 @@ class NaturalCall:
 
 
 def defaults(op: str) -> dict[str, Any]:
-    """Return torch's defaults by argument."""
+    """Return the default values of torch's arguments by name."""
     return {python_name(a.name): a.default for a in schemas()[op].args if a.has_default}
 
 
 def arguments(case: Case) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """Return a case's arguments by name, in NumPy's types, and the fresh buffers that hold them."""
+    """Return a case's arguments by name, with NumPy types, and the new buffers that hold the arrays."""
     buffers = case.fresh_buffers()
 
     def leaf(x: Any) -> Any:
@@ -191,7 +191,7 @@ def templates_of(op: str, counterpart: str) -> tuple[str, ...]:
 
 
 def said(op: str, given: dict[str, Any]) -> frozenset[str]:
-    """Return the arguments that a natural call must cover: those given with a value other than the default."""
+    """Return the arguments that a template must contain: those given with another value than the default."""
     found = set()
     for a in schemas()[op].args:
         name = python_name(a.name)
@@ -210,7 +210,7 @@ def build(case: Case, f: Callable, counterpart: str, foreign: bool = False, spel
     given, buffers = arguments(case)
     must = said(case.op, given)
     source = source_of(case.op)
-    into = schemas()[case.op].is_out and source == case.op  # an out= form with its own row
+    into = schemas()[case.op].is_out and source == case.op  # an out= form with a counterpart of its own
     if into and not takes_out(f):
         raise NoNaturalCallError("a form that writes, of what is no ufunc")
     if source != case.op or into:
@@ -224,7 +224,8 @@ def build(case: Case, f: Callable, counterpart: str, foreign: bool = False, spel
     if not fit:
         missed = min((must - t.names for t in known), key=len, default=must)
         raise NoNaturalCallError(f"no words for {', '.join(sorted(missed)) or 'these arguments'}")
-    # Take the template that mentions most of the given arguments, defaults included; of several the first.
+    # Take the template that contains the most given arguments, including those that have the default value; of equals,
+    # the first.
     call = NaturalCall(case.op, given, f, max(fit, key=lambda t: len(t.names & given.keys())), buffers, seed_of(case))
     if "wrote(" in call.template.text:
         call.given["self"] = given["self"].copy()
@@ -238,11 +239,11 @@ def build(case: Case, f: Callable, counterpart: str, foreign: bool = False, spel
 
 
 def takes_out(f: Callable) -> bool:
-    """Return whether a counterpart has an ``out`` parameter."""
+    """Return whether a function has an ``out`` parameter."""
     return "out" in inspect.signature(f).parameters
 
 
 def source_of(op: str) -> str:
-    """Return the overload that a form is derived from, or the overload itself."""
+    """Return the overload that an in-place or ``out=`` form is derived from, or the overload itself."""
     row = torchnp.table.get(op)
     return (row.derived_from or op) if row is not None else op

@@ -1,6 +1,6 @@
-"""Pairs: torch's answer to a call, the NumPy counterpart's answer to the natural call, and how the two disagree.
+"""Pairs of torch's result for a call and NumPy's result for the natural call, and how the two disagree.
 
-The harness's own judge compares them, with the operator's tolerance: answers that it passes agree.
+The harness's judge compares them with the operator's tolerance: results that it would pass agree.
 """
 
 from __future__ import annotations
@@ -20,28 +20,30 @@ from ..judge.verdict import Verdict, check_all_values, check_form, check_values,
 from .natural_call import NaturalCall, arguments, defaults
 from .random_values import alike
 
-# How two answers disagree, in the order of the checks. If both refuse they agree, whatever the messages.
+# How two results disagree, in the order of the checks. If both sides raise errors they agree, whatever the messages.
 KINDS = ("torch refuses", "numpy refuses", "results", "dtype", "shape", "value", "alias", "read-only", "strides")
-# Subkinds of "value": only signs of zeros differ, only non-finite places, only the last digits, or for float64 the last
-# half of the digits. "stream" is for random values that `random_values` finds alike as samples.
+# Kinds of disagreeing values: only signs of zeros differ, only infinite values or nan, only by rounding ("rounding"),
+# or for float64 in about half of the digits ("coarse"). "stream" is for random values that differ, but that
+# `random_values` accepts as samples of the same distribution.
 VALUES = ("stream", "zero sign", "not finite", "rounding", "coarse", "value")
-NEARLY = {2: 2e-2, 4: 1e-3, 8: 1e-9}  # share of the largest value, by the bytes of a real number
-COARSE = NEARLY | {8: 1e-5}  # float64 that is hardly better than float32
-OF_EQUALS = ("fmax", "fmin")  # in NumPy the processor's instructions choose between 0 and -0
+# tolerance as a share of the largest value, by the number of bytes of a real number
+NEARLY = {2: 2e-2, 4: 1e-3, 8: 1e-9}
+COARSE = NEARLY | {8: 1e-5}  # for float64 little better than float32 precision
+OF_EQUALS = ("fmax", "fmin")  # in NumPy it depends on the processor whether these return 0 or -0
 NONE = frozenset[int]()
 EXACT = ToleranceRule("exact", "looked at bit by bit")
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """How two answers disagree: a kind, and a message that shows it."""
+    """How two results disagree: a kind, and a message that describes it."""
 
     kind: str
     message: str
 
 
 def answer_of(call: NaturalCall) -> Seen:
-    """Run a NumPy call and return its results or error."""
+    """Run a NumPy call and return its results or its error."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -52,7 +54,7 @@ def answer_of(call: NaturalCall) -> Seen:
 
 
 def seen_of(out: Any, buffers: list[np.ndarray]) -> Seen:
-    """Return a NumPy result in the harness's form: flat, scalars as 0-d arrays."""
+    """Return the results of a NumPy call in the harness's form: flattened, with scalars as 0-d arrays."""
     seen = Seen()
     for r in leaves(out if not isinstance(out, tuple) else list(out)):
         if isinstance(r, np.generic):
@@ -63,7 +65,7 @@ def seen_of(out: Any, buffers: list[np.ndarray]) -> Seen:
 
 
 def is_view(seen: Seen, i: int) -> bool | None:
-    """Return whether a result is in an argument's memory, None if unknown."""
+    """Return whether a result is a view of an argument's memory, or None if that is unknown."""
     place = seen.alias[i] if i < len(seen.alias) else ...
     return None if place is ... else place is not None
 
@@ -71,9 +73,10 @@ def is_view(seen: Seen, i: int) -> bool | None:
 def compare(
     case: Case, want: Seen, mine: Seen, oracle: Backend | None = None, exact: bool = False
 ) -> Disagreement | None:
-    """Return how NumPy's answer differs from torch's; an ``oracle`` excuses values where torch differs from itself.
+    """Return how NumPy's result differs from torch's, or None if they agree.
 
-    ``exact`` compares every bit and strides, for differences that the operator's tolerance passes.
+    With an ``oracle``, values are excused if torch itself gives other values in other memory. ``exact`` compares every
+    bit and the strides, for differences that are within the operator's tolerance.
     """
     if want.error or mine.error:
         if want.error and mine.error:
@@ -102,7 +105,7 @@ def compare(
 
 
 def compare_memory(case: Case, want: Seen, mine: Seen, exact: bool) -> Disagreement | None:
-    """Return how two answers with the same values disagree in memory: aliasing, writability, strides."""
+    """Return how two results with the same values disagree in memory: in aliasing, writability or strides."""
     resized = any(w.shape != a.shape for w, a in zip(want.after, case.arrays()))
     for i, m in enumerate(mine.results):
         if not isinstance(m, np.ndarray) or not m.size or resized:
@@ -119,7 +122,7 @@ def compare_memory(case: Case, want: Seen, mine: Seen, exact: bool) -> Disagreem
 
 
 def kind_of_values(case: Case, want: Seen, mine: Seen) -> str:
-    """Return in which of `VALUES` two answers of the same form disagree."""
+    """Return which of the kinds in `VALUES` describes how the values of two results disagree."""
     rule = rule_of(case)
     if case.draws:
         return "stream" if alike(case.op, defaults(case.op) | arguments(case)[0], want, mine) else "value"
@@ -143,7 +146,7 @@ def kind_of_values(case: Case, want: Seen, mine: Seen) -> str:
 
 
 def by_parts(change: Callable[[np.ndarray, np.ndarray], np.ndarray], w: np.ndarray, m: np.ndarray) -> np.ndarray:
-    """Apply ``change`` to two arrays, separately to the real and imaginary parts of complex ones."""
+    """Apply ``change`` to two arrays; for complex arrays, separately to the real and imaginary parts."""
     if w.dtype.kind != "c":
         return change(w, m).astype(w.dtype)
     out = m.copy()
@@ -152,7 +155,10 @@ def by_parts(change: Callable[[np.ndarray, np.ndarray], np.ndarray], w: np.ndarr
 
 
 def nearly(w: np.ndarray, m: np.ndarray, digits: dict[int, float]) -> bool:
-    """Return whether two arrays differ at most in their last digits, by a share ``digits`` of the largest value."""
+    """Return whether arrays differ by at most ``digits[itemsize]`` times the largest absolute value.
+
+    nan and infinity must be at the same positions.
+    """
     finite = np.isfinite(w) & np.isfinite(m)
     if not np.array_equal(np.where(finite, 0, w), np.where(finite, 0, m), equal_nan=True):
         return False
@@ -162,12 +168,12 @@ def nearly(w: np.ndarray, m: np.ndarray, digits: dict[int, float]) -> bool:
 
 
 def settled(case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdict) -> bool:
-    """Return whether torch itself gives other values for the same arguments in other memory."""
+    """Return whether torch itself gives other values for the same arguments, as in other memory."""
     return recheck_unspecified(case, oracle, want, mine, verdict, NONE).outcome == "unspecified"
 
 
 def is_contract(want: Seen) -> bool:
-    """Return whether torch's answer is comparable: no internal failure, and no error from a malformed call."""
+    """Return whether torch's result can be compared: it is no internal error, and no error about a malformed call."""
     none = (
         "INTERNAL ASSERT",
         "is missing value for argument",

@@ -1,4 +1,4 @@
-"""Pair every call of the chosen operators with NumPy's, and attribute each disagreement to listed differences."""
+"""Compares torch and NumPy on every call of the chosen operators; explains each disagreement by listed differences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .explanations import Explanation, explain
 from .mapping import SPELLINGS
 from .natural_call import FOREIGN, NaturalCall, NoNaturalCallError, build, source_of
 from .pairs import answer_of, compare, is_contract
-from .targeted_calls import fed, packet_of
+from .targeted_calls import example_calls, packet_of
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 HOW = ("foretold", "by condition", "by kind alone", "unexplained")
@@ -36,22 +36,23 @@ HOW = ("foretold", "by condition", "by kind alone", "unexplained")
 
 @dataclass
 class Account:
-    """The results of the calls of one overload."""
+    """The results for the calls of one overload."""
 
     op: str
     pairs: int = 0
     agree: int = 0
-    foreign: int = 0  # calls in dtypes that NumPy lacks
-    none: Counter[str] = field(default_factory=Counter)  # calls without a natural call, by reason
+    foreign: int = 0  # calls with dtypes that NumPy lacks
+    none: Counter[str] = field(default_factory=Counter)  # calls that NumPy cannot express, by reason
     how: Counter[str] = field(default_factory=Counter)
-    sightings: Counter[str] = field(default_factory=Counter)  # differences seen in drawn and recorded calls
-    alone: Counter[str] = field(default_factory=Counter)  # those of them seen by kind alone
-    apart: Counter[str] = field(default_factory=Counter)  # differences seen in the calls of examples
+    sightings: Counter[str] = field(default_factory=Counter)  # differences that random and recorded calls show
+    # differences, of those above, that explain only the kind of disagreement
+    alone: Counter[str] = field(default_factory=Counter)
+    apart: Counter[str] = field(default_factory=Counter)  # differences that example calls show
     unexplained: list[tuple[str, str, str]] = field(default_factory=list)  # kind, message, call
 
     @property
     def right(self) -> float:
-        """The share of calls on which plain NumPy is right."""
+        """The share of calls for which the unamended NumPy call gives torch's result."""
         return self.agree / self.pairs if self.pairs else 0.0
 
 
@@ -63,7 +64,7 @@ def counterpart(op: str) -> tuple[Callable, str] | None:
 
 
 def provable() -> frozenset[str]:
-    """Return the overloads with their own counterpart; derived forms share it and are left out."""
+    """Return the overloads with a counterpart of their own; derived forms are left out, because they share it."""
     return frozenset(op for op in torchnp.table if counterpart(op))
 
 
@@ -73,7 +74,7 @@ def oracle() -> Backend:
 
 
 def recorded(ops: frozenset[str], draws: int) -> Iterator[tuple[Case, Seen]]:
-    """Yield each distinct call of the quick tier for some overloads, with torch's answer."""
+    """Yield each distinct call of the quick tier of some overloads, with torch's result."""
     store = oracle_cache.opened()
     tasks: list[Task] = plan(ops, dtypes_of("all"), True)
     if draws:
@@ -91,7 +92,7 @@ def recorded(ops: frozenset[str], draws: int) -> Iterator[tuple[Case, Seen]]:
 
 @dataclass(frozen=True)
 class Paired:
-    """One call on both sides."""
+    """One call in torch and in NumPy."""
 
     case: Case
     want: Seen
@@ -102,7 +103,7 @@ class Paired:
 def pair(
     case: Case, want: Seen, f: Callable, name: str, own: bool = False, spelling: str = "", exact: bool = False
 ) -> Paired:
-    """Make torch's call in NumPy and compare; raises `NoNaturalCallError` if there is no such call."""
+    """Run a call in NumPy and compare the results with torch's; raise `NoNaturalCallError` if NumPy cannot."""
     if not own and (lacking := FOREIGN & {NAMES.get(r.dtype, "") for r in want.results if isinstance(r, np.ndarray)}):
         raise NoNaturalCallError(f"NumPy has no {min(lacking)}", foreign=True)
     make = partial(build, case, f, name, own, spelling)
@@ -120,7 +121,10 @@ def take(
     spelling: str = "",
     exact: bool = False,
 ) -> Explanation | None:
-    """Add one call to an overload's `Account`; differences seen in calls of examples (``own``) count apart."""
+    """Add one call to an overload's `Account`.
+
+    Differences that calls of examples (``own``) show are counted separately.
+    """
     if not (own or is_contract(want)):
         return None
     try:
@@ -147,12 +151,15 @@ def take(
 
 
 def listed_of(op: str) -> tuple[Difference, ...]:
-    """Return the differences that an overload's row lists."""
+    """Return the differences that the catalogue lists for an overload's operator."""
     return torchnp.table[op].differences
 
 
 def prove(ops: frozenset[str], draws: int) -> dict[str, Account]:
-    """Return the `Account` of each overload; examples supply calls for listed differences that no call shows."""
+    """Return the `Account` of each overload.
+
+    For listed differences that no call shows, calls from examples are tried.
+    """
     accounts = {op: Account(op) for op in sorted(ops)}
     sides = {op: counterpart(op) for op in ops}
     for case, want in recorded(ops, draws):
@@ -166,7 +173,7 @@ def prove(ops: frozenset[str], draws: int) -> dict[str, Account]:
 
 
 def packets(accounts: dict[str, Account]) -> dict[str, list[Account]]:
-    """Group overloads by packet: a packet's overloads share their list of differences."""
+    """Group overloads by operator: the overloads of an operator (packet) have the same list of differences."""
     found: dict[str, list[Account]] = {}
     for op, account in accounts.items():
         found.setdefault(packet_of(op), []).append(account)
@@ -174,25 +181,25 @@ def packets(accounts: dict[str, Account]) -> dict[str, list[Account]]:
 
 
 def never_seen(accounts: dict[str, Account]) -> dict[str, list[str]]:
-    """Return by packet the listed differences that no call shows, for packets whose overloads were all compared."""
+    """Return by operator the listed differences that no call shows, for operators whose overloads were all compared."""
     every: Counter[str] = Counter(map(packet_of, provable()))
     groups = packets(accounts).items()
     return {packet: ids for packet, group in groups if len(group) == every[packet] and (ids := unseen(group))}
 
 
 def unseen(group: list[Account]) -> list[str]:
-    """Return the differences that a packet lists and none of its calls shows."""
-    if not any(a.pairs for a in group):  # torch has it only on other devices, or no sample calls it
+    """Return the differences that an operator lists but none of its calls shows."""
+    if not any(a.pairs for a in group):  # torch has the operator only on other devices, or no sample calls it
         return []
     listed = dict.fromkeys(d.id for a in group for d in listed_of(a.op))
     return [i for i in listed if not any(a.sightings[i] or a.apart[i] for a in group)]
 
 
 def feed(packet: str, group: list[Account], id: str) -> None:
-    """Run the calls of examples until one shows a difference."""
+    """Run calls from examples until one shows a difference."""
     by_op = {a.op: a for a in group if any(d.id == id for d in listed_of(a.op))}
     for exact in (False, True):
-        for case in fed(list(by_op), id):
+        for case in example_calls(list(by_op), id):
             op = source_of(case.op)
             side = counterpart(op)
             if side and op in by_op:

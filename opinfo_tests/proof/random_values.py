@@ -1,8 +1,9 @@
-"""Comparing random values: NumPy and torch draw from different streams, so results are compared as samples.
+"""Compares random values: NumPy and torch generate different numbers, so results are compared as samples.
 
-Two samples are **alike** if both lie in the support of the distribution (with the right ends), neither is complex if
-the other is real, and the Kolmogorov-Smirnov test does not tell them apart. Samples that are alike and not equal
-disagree only in their *stream*; dtype, shape, memory and refusals are compared as everywhere.
+Two samples are **alike** if both lie in the support of the distribution, including its open and closed ends, neither is
+complex while the other is real, and the Kolmogorov-Smirnov test does not distinguish them. Alike samples that are not
+equal disagree only in the *stream* of random numbers. Dtype, shape, memory and errors are compared as for other
+operators.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from torchnp.lookup.public_name import public_name
 from ..backends.backend import Seen
 from ..case import Case, Seeded, leaves
 
-APART = 1e-6  # p-value: among some thousands of calls, equal distributions hardly ever fall below it
-MANY = 1000  # from this many values on the test's asymptotic form is as good as the exact one
+APART = 1e-6  # p-value; among some thousands of calls, equal distributions hardly ever give a smaller one
+MANY = 1000  # from this number of values on, the test's asymptotic form is as good as the exact one
 
-# Conditions on all values x by counterpart, in terms of torch's arguments; the first whose arguments are given holds.
+# Conditions on all values x by counterpart, written with torch's arguments. The first condition whose arguments are
+# given applies.
 SUPPORT: dict[str, tuple[str, ...]] = {
     "numpy.random.rand": ("(0 <= x) & (x < 1)",),
     "numpy.random.uniform": ("(from_ <= x) & ((x < to) | (from_ == to))", "(low <= x) & ((x < high) | (low == high))"),
@@ -47,18 +49,18 @@ SUPPORT: dict[str, tuple[str, ...]] = {
 
 
 def python_name(name: str) -> str:
-    """Return an argument's name as a Python identifier: ``from`` is ``from_``."""
+    """Return an argument's name as a Python identifier: ``from`` becomes ``from_``."""
     return name + "_" * keyword.iskeyword(name)
 
 
 def seed_of(case: Case) -> int | None:
-    """Return the seed of the generator that a call draws from, None if it does not draw."""
+    """Return the seed of the generator that a call uses, or None if it uses no random numbers."""
     given = [leaf.seed for leaf in leaves((case.args, case.kwargs)) if isinstance(leaf, Seeded)]
     return [*given, case.seed][0] % 2**32 if case.draws else None
 
 
 def distinct(x: np.ndarray) -> bool:
-    """Return whether each row's elements are distinct."""
+    """Return whether the elements of each row are distinct."""
     return not (np.diff(np.sort(x, axis=-1), axis=-1) == 0).any()
 
 
@@ -73,7 +75,7 @@ def inside(op: str, given: dict[str, Any], x: np.ndarray) -> bool:
 
 
 def parts(x: np.ndarray) -> list[np.ndarray]:
-    """Return a real array alone, or the real and imaginary parts of a complex one."""
+    """Return a list of the array itself if it is real, else of its real and imaginary parts."""
     return [x.real, x.imag] if x.dtype.kind == "c" else [x]
 
 

@@ -1,7 +1,8 @@
-"""Calls from examples, for differences that no recorded or drawn call of an operator shows; they are counted apart.
+"""Calls from examples, for differences that no recorded or random call of an operator shows; counted separately.
 
-The calls come from the catalogue's own expression, and from the example that ``torchnp explain`` has of a difference at
-an operator. A call of another overload is reused for this one if its schema takes the same arguments.
+The calls come from the difference's expression in the catalogue, and from the example of the difference that ``torchnp
+explain`` shows for the operator. A call of one overload is also used for another if its schema takes the same
+arguments.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from .natural_call import source_of
 
 EXAMPLES = Path(torchnp.__file__).parent / "data" / "examples.tsv"
 
-SHORT = frozenset({"cumsum-needs-dim"})  # only a call without its last argument differs
-# More calls by difference, for operators where neither shows it; {f} is the packet, such as torch.ops.aten.add.
+SHORT = frozenset({"cumsum-needs-dim"})  # these differences occur only in calls without the last argument
+# More calls by difference, for operators for which neither expression shows it; {f} is the operator, as
+# torch.ops.aten.add.
 MORE = {
     "number-wraps": ("{f}(torch.full((1,), 3, dtype=torch.uint8), 300, rounding_mode='floor')",
       "{f}(torch.full((1,), 3, dtype=torch.uint8), 300)",
@@ -122,13 +124,13 @@ MORE = {
 
 @cache
 def examples() -> dict[tuple[str, str], str]:
-    """Return torch's expression by packet and difference."""
+    """Return the example expressions in torch by operator and difference."""
     rows = (line.split("\t") for line in EXAMPLES.read_text(encoding="utf-8").splitlines()[1:])
     return {(row[0], row[1]): row[2] for row in rows}
 
 
 class Above(TorchFunctionMode):
-    """Also records Python-level calls: composite operators decompose before the recorder sees them."""
+    """Also records calls from Python, because operators that torch composes of others never reach the recorder."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -144,7 +146,7 @@ class Above(TorchFunctionMode):
 
 @cache
 def calls_beneath(expression: str) -> tuple[Case, ...]:
-    """Return each distinct call that torch makes when evaluating an expression."""
+    """Return each distinct call that torch makes when it evaluates an expression."""
     cases: list[Case] = []
     recorder = Recorder(lambda op: True, cases.append)
     recorder.source = "examples"
@@ -157,8 +159,8 @@ def packet_of(op: str) -> str:
     return op.partition(".")[0]
 
 
-def fed(ops: list[str], id: str) -> Iterator[Case]:
-    """Yield calls of one packet's overloads that may show a difference: its example's, the catalogue's, then `MORE`."""
+def example_calls(ops: list[str], id: str) -> Iterator[Case]:
+    """Yield calls of an operator's overloads that may show a difference: its example's, the catalogue's, `MORE`."""
     packet = packet_of(ops[0])
     row = CATALOGUE[id]
     more = [text.format(f=f"torch.ops.{packet.replace('::', '.')}") for text in MORE.get(id, ())]
@@ -172,24 +174,24 @@ def fed(ops: list[str], id: str) -> Iterator[Case]:
 
 
 def as_call_of(case: Case, op: str) -> Case | None:
-    """Return a call as a call of another overload, None if its schema takes other arguments."""
+    """Return a call as a call of another overload, or None if the other schema takes other arguments."""
     declared = schemas()[op].args
     names = {a.name: a for a in declared}
     if schemas()[case.op].mutates or len(case.args) > len(declared) or not set(case.kwargs) <= names.keys():
         return None
     given = [*zip(declared, case.args, strict=False), *((names[k], v) for k, v in case.kwargs.items())]
     missing = {a.name for a in declared if not a.has_default} - {a.name for a, _ in given}
-    return None if missing or not all(suits(a.type, v) for a, v in given) else replace(case, op=op, digest="")
+    return None if missing or not all(fits_type(a.type, v) for a, v in given) else replace(case, op=op, digest="")
 
 
-def suits(kind: str, value: Any) -> bool:
-    """Return whether a value fits a schema's type."""
+def fits_type(kind: str, value: Any) -> bool:
+    """Return whether a value fits an argument type of a schema."""
     if value is None:
         return kind.endswith("?")
     kind = kind.removesuffix("?")
     if isinstance(value, list):
         inner = kind.partition("[")[0]
-        return "[" in kind and all(suits(inner, v) for v in value)
+        return "[" in kind and all(fits_type(inner, v) for v in value)
     if isinstance(value, (Array, Named)):
         return kind == ("Tensor" if isinstance(value, Array) else "ScalarType")
     plain = {

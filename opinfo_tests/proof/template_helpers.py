@@ -1,4 +1,4 @@
-"""Helper functions that templates may use around the call of a counterpart, besides NumPy's own."""
+"""Functions that templates may use around the call of a NumPy function, besides those of NumPy itself."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 
 def wrote(_: Any, x: np.ndarray) -> np.ndarray:
-    """Return a copy of the array that a call has written, as torch's functional forms leave the input alone."""
+    """Return a copy of the array that a call has written, since torch's functional forms do not change their input."""
     return x.copy()
 
 
 def untold(_: Any, *what: Any) -> Any:
-    """Return the result, and ignore arguments that NumPy's counterpart cannot take."""
+    """Return the result; ``what`` are arguments that NumPy's function does not have, which are ignored."""
     return _
 
 
@@ -29,14 +29,14 @@ def stored(values: Any, x: np.ndarray) -> np.ndarray:
 
 
 def memory_of(window: Any) -> np.ndarray:
-    """Return the array that owns a window's memory."""
+    """Return the array that owns the memory of a view."""
     while getattr(window, "base", None) is not None:
         window = window.base
     return window
 
 
 def inside(window: np.ndarray) -> np.ndarray:
-    """Return a window, or raise if it reaches outside its array's memory, which must not be written."""
+    """Return a view, or raise ValueError if it reaches outside its array's memory, so that it must not be written."""
     (low, high), (start, end) = map(np.lib.array_utils.byte_bounds, (window, memory_of(window)))
     if window.size and (low < start or high > end):
         raise ValueError("a window outside of the array's memory")
@@ -44,7 +44,7 @@ def inside(window: np.ndarray) -> np.ndarray:
 
 
 def beneath(window: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the memory that a window was written through, or a copy of ``x`` if that shares it."""
+    """Return the memory of the array that ``window`` is a view of, or a copy of ``x`` if ``x`` uses the same memory."""
     memory = memory_of(window)
     return x.copy() if np.shares_memory(memory, x) else memory
 
@@ -54,7 +54,7 @@ def shaped_as(parts: list[np.ndarray], like: list[np.ndarray]) -> list[np.ndarra
 
 
 def limit_of(x: np.ndarray) -> int:
-    """Return the largest integer that `random_` draws: for floats, the last up to which all integers are exact."""
+    """Return the largest integer that `random_` generates: for floats, the limit up to which all integers are exact."""
     return (
         1
         if x.dtype.kind == "b"
@@ -65,7 +65,7 @@ def limit_of(x: np.ndarray) -> int:
 
 
 def divided(quotient: Any, x: Any, y: Any, mode: str) -> Any:
-    """Return a quotient as ``rounding_mode`` asks: x // y, or truncated."""
+    """Return a quotient rounded as ``rounding_mode`` requires: x // y for floor, truncated for trunc."""
     if mode not in ("floor", "trunc"):
         raise ValueError(mode)
     return np.floor_divide(x, y) if mode == "floor" else np.trunc(quotient)
@@ -76,13 +76,13 @@ def given_or(dtype: Any, x: np.ndarray) -> Any:
 
 
 def added_axes(x: np.ndarray, size: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the dimensions that broadcasting to the shape of ``x`` added or stretched."""
+    """Return the axes that must be added or expanded to broadcast ``size`` to the shape of ``x``."""
     front = x.ndim - len(size)
     return (*range(front), *(front + i for i, n in enumerate(size) if n == 1 and x.shape[front + i] != 1))
 
 
 def several(x: Any) -> Any:
-    """Return a single number as a tuple, as torch takes it."""
+    """Return a tuple; torch also accepts a single number."""
     return (x,) if isinstance(x, int) else x
 
 
@@ -100,17 +100,17 @@ def kth(x: np.ndarray, k: int, dim: int, keepdim: bool) -> np.ndarray:
 
 
 def pairs_of(x: tuple) -> list[tuple[Any, Any]]:
-    """Return a flat list of numbers as pairs, as NumPy takes pads and ranges: first dimension first."""
+    """Return a flat sequence of numbers as a list of pairs, the form in which NumPy takes pads and ranges."""
     return list(zip(x[::2], x[1::2]))
 
 
 def contracted(path: tuple) -> Any:
-    """Return pairs of operands as einsum's ``optimize`` path, or False if there are none."""
+    """Return a flat path of operands as einsum's ``optimize`` argument, or False if it is empty."""
     return ["einsum_path", *pairs_of(path)] if len(path) > 1 else False
 
 
 def slot(dim: int, index: Any) -> tuple[Any, ...]:
-    """Return an index along one dimension, counted from the front or from the end."""
+    """Return an index along one dimension, which is counted from the front or from the end."""
     return (*(slice(None),) * dim, index) if dim >= 0 else (..., index, *(slice(None),) * (-1 - dim))
 
 
@@ -121,7 +121,7 @@ def along(x: np.ndarray, index: np.ndarray, dim: int) -> tuple[Any, ...]:
 
 
 def slot_index(x: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray:
-    """Return a vector of indices reshaped to an array's number of dimensions, along ``dim``."""
+    """Return a vector of indices reshaped to broadcast with an array along ``dim``."""
     return index.reshape([-1 if i == dim % x.ndim else 1 for i in range(x.ndim)])
 
 
@@ -142,7 +142,7 @@ def real_of(x: np.ndarray) -> np.dtype:
 
 
 def norm_of(normalization: int) -> str:
-    """Return NumPy's ``norm`` for a scale of 1, 1 / sqrt(n) or 1 / n."""
+    """Return NumPy's name of a normalization: 0 means a scale of 1, 1 means 1 / sqrt(n), 2 means 1 / n."""
     return {0: "backward", 1: "ortho", 2: "forward"}[normalization]
 
 
@@ -152,17 +152,17 @@ def pair_of(x: Any) -> tuple[int, int]:
 
 
 def with_zeros(x: np.ndarray, padding: Any) -> np.ndarray:
-    """Return images zero-padded on all sides."""
+    """Return images padded with zeros on all sides."""
     return np.pad(x, [(0, 0)] * (x.ndim - 2) + [(n, n) for n in pair_of(padding)])
 
 
 def spans(kernel_size: Any, dilation: Any) -> tuple[int, ...]:
-    """Return the extent of dilated windows."""
+    """Return the extents of dilated windows."""
     return tuple((n - 1) * d + 1 for n, d in zip(pair_of(kernel_size), pair_of(dilation)))
 
 
 def spaced(windows: np.ndarray, stride: Any, dilation: Any) -> np.ndarray:
-    """Return every ``stride``-th window, and every ``dilation``-th element in it."""
+    """Return every ``stride``-th window, and in it every ``dilation``-th element."""
     (a, b), (c, d) = pair_of(stride), pair_of(dilation)
     return windows[..., ::a, ::b, ::c, ::d]
 

@@ -1,4 +1,4 @@
-"""The proof tier: ``python -m opinfo_tests --proof`` accounts for every disagreement of torch and NumPy."""
+"""The proof tier: ``python -m opinfo_tests --proof`` explains every disagreement between torch and NumPy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ DATA = Path(__file__).parents[1] / "data" / "proof.tsv"  # scripts/make_lookup.p
 HEAD = (
     "# by python -m opinfo_tests --proof --accept: overload, calls, those on which the plain NumPy counterpart is right"
 )
-# Families whose counterparts cannot be compared with torch, and why; all others are proved.
+# Families whose counterparts cannot be compared with torch, and the reasons; all other families are compared.
 WITHOUT = {
     "vendor_aliases": "torch makes _to_dense of sparse tensors alone, which NumPy does not have",
 }
-DRAWS = 20  # for each overload, as in the quick tier
+DRAWS = 20  # random calls of each overload, as in the quick tier
 
 
 def show_proof(
@@ -32,10 +32,10 @@ def show_proof(
     plant: bool = False,
     keep: bool = False,
 ) -> int:
-    """Compare overloads, by default all `proved` ones, with their NumPy counterparts; return the exit status.
+    """Compare overloads (by default those of `proved`) with their NumPy counterparts; return the exit status.
 
-    Prints how many disagreements are explained in each way, and shows those that are not explained. ``keep`` writes
-    the results to `DATA`, if they are of all overloads with the default draws.
+    Print how many disagreements are explained in each way, and show those that are not explained. ``keep`` writes the
+    results to `DATA` if the run has all overloads and the default number of random calls.
     """
     chosen = proved() if ops is None else ops & provable()
     if not chosen:
@@ -59,18 +59,18 @@ def show_proof(
         print(line)
     if keep and ops is None and draws == DRAWS:
         DATA.write_text("\n".join(lines(accounts)) + "\n", encoding="utf-8")
-    # With fewer draws, an overload's calls may all be in dtypes that NumPy lacks.
+    # With fewer random calls, all calls of an overload may have dtypes that NumPy lacks.
     silent = draws == DRAWS and "" in unpaired(accounts)
     return 1 if never or silent or any(a.unexplained for a in accounts.values()) else 0
 
 
 def proved() -> frozenset[str]:
-    """Return the overloads of all families but those of `WITHOUT`."""
+    """Return the overloads of all families except those in `WITHOUT`."""
     return frozenset(op for op in provable() if torchnp.table[op].family not in WITHOUT)
 
 
 def show_planted(ops: frozenset[str], draws: int) -> int:
-    """Plant faults and print the share excused, by kind and in all."""
+    """Insert faults and print the share that is excused, for each kind and in total."""
     found = plant_faults(ops, draws)
     for name, (planted, excused) in sorted(found.items()):
         print(f"{name}: {excused:,} of {planted:,} excused ({excused / planted:.1%})")
@@ -80,7 +80,7 @@ def show_planted(ops: frozenset[str], draws: int) -> int:
 
 
 def summary(accounts: dict[str, Account]) -> list[str]:
-    """Return the totals of all overloads as text."""
+    """Return the totals of all overloads as lines of text."""
     pairs = sum(a.pairs for a in accounts.values())
     agree = sum(a.agree for a in accounts.values())
     how: Counter[str] = sum((a.how for a in accounts.values()), Counter())
@@ -113,7 +113,7 @@ def summary(accounts: dict[str, Account]) -> list[str]:
 
 
 def unpaired(accounts: dict[str, Account]) -> dict[str, list[str]]:
-    """Return by reason the overloads that no call compares with their counterpart; the reason may be ``""``."""
+    """Return, by reason, the overloads of which no call was compared; a missing reason is ``""``."""
     found: dict[str, list[str]] = {}
     for a in accounts.values():
         if not a.pairs:
@@ -122,7 +122,7 @@ def unpaired(accounts: dict[str, Account]) -> dict[str, list[str]]:
 
 
 def read() -> dict[str, tuple[int, int]]:
-    """Read ``proof.tsv``: how many pairs each overload has, and on how many NumPy is right."""
+    """Return by overload, from ``proof.tsv``, how many calls were compared and on how many NumPy is right."""
     cells = (line.split("\t") for line in DATA.read_text(encoding="utf-8").splitlines()[1:])
     return {op: (int(pairs), int(right)) for op, pairs, right in cells}
 

@@ -1,4 +1,4 @@
-"""torch's dtype promotion, reimplemented for the amendments from the catalogue's text, not from the kernels."""
+"""torch's dtype promotion, implemented for the amendments from the catalogue's text, not with the kernels."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 
 KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-PARTNER = {"e": np.complex64, "f": np.complex64, "d": np.complex128}  # float16's is complex32, which NumPy lacks
+# float16 would become complex32, which NumPy lacks
+PARTNER = {"e": np.complex64, "f": np.complex64, "d": np.complex128}
 
 
 def category(x: Any) -> int:
-    """Return 0 for a bool, 1 for an integer, 2 for a float, 3 for a complex number or array."""
+    """Return the category of a number or array: 0 for bool, 1 for integer, 2 for float, 3 for complex."""
     if isinstance(x, (np.ndarray, np.generic)):
         return KINDS[x.dtype.kind]
     return 0 if isinstance(x, bool) else 1 if isinstance(x, int) else 2 if isinstance(x, float) else 3
 
 
 def wider(a: np.dtype, b: np.dtype) -> np.dtype:
-    """Return the promoted dtype of two tensors: the higher category's, and within one category NumPy's own."""
+    """Return the promoted dtype of two tensors: the one with the higher category, or NumPy's if they are equal."""
     ca, cb = KINDS[a.kind], KINDS[b.kind]
     if ca == cb:
         return np.promote_types(a, b)
@@ -32,9 +33,9 @@ DEFAULT = {0: np.dtype(bool), 1: np.dtype(np.int64), 2: np.dtype(np.float32), 3:
 
 
 def promoted(operands: list[Any]) -> np.dtype:
-    """Return the dtype of an operation; the tiers are dimensioned tensors, 0-d tensors, numbers.
+    """Return the dtype of an operation's result. The tiers are tensors with dimensions, 0-d tensors, and numbers.
 
-    A weaker tier changes the dtype only if its category is higher.
+    A lower tier changes the dtype only if its category is higher.
     """
     found: np.dtype | None = None
     tiers = (
@@ -58,7 +59,7 @@ def promoted(operands: list[Any]) -> np.dtype:
 
 
 def cast(x: Any, dtype: np.dtype) -> np.ndarray:
-    """Return an operand in a dtype; integers out of range wrap."""
+    """Return an operand converted to a dtype; integers out of range wrap."""
     if isinstance(x, int) and dtype.kind in "iu":
         return (
             np.asarray(x).astype(np.int64).astype(dtype)

@@ -1,1 +1,1 @@
-"""Reporting of a run: rows and totals, known gaps, pages, scripts, shrunk failing calls."""
+"""Reports of a run: rows and totals, known gaps, the HTML page, repro scripts, shrunk failing calls."""

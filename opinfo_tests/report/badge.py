@@ -1,4 +1,4 @@
-"""A badge with the share of calls that pass, as SVG, or as the JSON that badge services read."""
+"""A badge with the share of passing calls, as SVG or as the JSON that badge services read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SVG = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" ro
 
 
 def share_text(good: int, total: int) -> str:
-    """Return the share as text, rounded down: 100% means all."""
+    """Return the share as text, rounded down, so that 100% means all."""
     if not total:
         return "nothing judged"
     return "100%" if good == total else f"{int(good / total * 1000) / 10:.1f}%"
@@ -40,7 +40,7 @@ def svg(good: int, total: int, label: str = "torch conformance") -> str:
 
 
 def endpoint(good: int, total: int, label: str = "torch conformance") -> str:
-    """Return the badge as the JSON of an endpoint badge."""
+    """Return the badge as JSON for an endpoint badge of shields.io."""
     found = {"schemaVersion": 1, "label": label, "message": share_text(good, total), "color": colour(good, total)}
     return json.dumps(found) + "\n"
 

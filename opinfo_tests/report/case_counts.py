@@ -1,4 +1,4 @@
-"""Recorded case counts: the denominator that a run's collected cases are checked against."""
+"""The recorded number of cases of each overload and dtype, which tells whether a run collected enough."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 from .report import Tally
 
 DATA = Path(__file__).parents[1] / "data" / "counts.tsv"
-LEAST = 0.95  # share of the recorded cases that a run must collect
-LEAST_PAIRS = 0.5  # share of the pairs: only entries that are not their home reach some of them
+LEAST = 0.95  # share of the recorded cases that a full run must collect
+# The same share for (overload, dtype) pairs in the quick tier. It is lower, because some pairs occur only in samples
+# that the quick tier skips.
+LEAST_PAIRS = 0.5
 
 Pairs = dict[tuple[str, str], int]
 
@@ -27,7 +29,7 @@ def recorded() -> Pairs:
 
 
 def write(tally: Tally) -> None:
-    """Record the denominator."""
+    """Save a run's case counts as the recorded ones."""
     lines: dict[str, list[str]] = {}
     for (op, dtype, _), n in sorted(tally.counts.items()):
         lines.setdefault(op, []).append(f"{dtype}={n}")
@@ -37,7 +39,7 @@ def write(tally: Tally) -> None:
 def too_few(tally: Tally, ops: Iterable[str], quick: bool) -> str:
     """Return a message if a run collected too few of the recorded cases, else an empty string.
 
-    The quick tier has only some calls of each recorded overload and dtype, so its pairs are counted.
+    The quick tier runs only some calls of each overload and dtype, so pairs of overload and dtype are counted instead.
     """
     claimed = set(ops)
     counted = {pair: n for pair, n in recorded().items() if pair[0] in claimed}

@@ -1,4 +1,4 @@
-"""Failures by cause: calls of one outcome whose diagnosis or message agrees up to names and numbers are shown once."""
+"""Failures by cause: calls that agree in outcome and, but for names and numbers, in message are shown once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from .report import some
 
-# Order of display: wrong answers, then wrong refusals, then wrong messages.
+# Order of display: crashes and wrong results, then wrong errors, then wrong messages.
 ORDER = (
     "crash", "timeout", "wrong-value", "wrong-dtype", "wrong-shape", "wrong-alias", "spurious-error", "no-error",
     "wrong-strides", "wrong-error",
 )  # fmt: skip
-NAMED = 6  # overloads named per cause
-# Parts of a message that vary between calls of one cause: numbers, lists of them, dtypes and quoted words.
+NAMED = 6  # number of overloads named for each cause
+# Parts of a message that differ between calls with the same cause: numbers, lists of numbers, dtypes and quoted words.
 OWN = re.compile(
     r"\[[^\]]*\]|\([^)]*\)|'[^']*'|\"[^\"]*\"|np\.\w+|[-+]?\b\d[\d.,e+-]*\b|\b(nan|inf|True|False)\b"
     r"|\b(bool|u?int\d+|b?float\d+\w*|complex\d+|Bool|Byte|Char|Short|Int|Long|Half|BFloat16|Float|Double|Complex\w+|UInt\d+)\b"
@@ -31,11 +31,11 @@ class Cause:
     Attributes
     ----------
     outcome : str
-        One of the closed list.
+        One of `judge.verdict.OUTCOMES`.
     text : str
-        The diagnosis, or an empty string.
+        The diagnosis, or an empty string if there is none.
     rows : list of dict
-        Rows of the report.
+        The failing rows of the report.
     """
 
     outcome: str
@@ -52,7 +52,7 @@ class Cause:
 
 
 def key_of(row: dict[str, Any]) -> str:
-    """Return the key of a failure's cause: the errors' classes, the diagnosis, or the message without numbers."""
+    """Return the key of a failure's cause: the classes of the errors, the diagnosis, or the message without numbers."""
     message = row["message"]
     if row["outcome"] == "wrong-error":
         classes = ERRORS.match(message)
@@ -77,16 +77,16 @@ def causes(rows: Iterable[dict[str, Any]]) -> list[Cause]:
 
 
 def shown(rows: Iterable[dict[str, Any]], most: int) -> Iterator[tuple[str, str]]:
-    """Yield the lines that explain failures, each with its print style: each cause once, with its simplest call.
+    """Yield lines that explain failures, each with its print style: each cause once, with its simplest call.
 
     Parameters
     ----------
     rows : iterable of dict
         Failing rows of a report.
     most : int
-        The most causes shown for each overload and outcome.
+        Number of causes to show for each overload and outcome.
     """
-    told: dict[str, int] = defaultdict(int)  # causes shown for each overload and outcome
+    told: dict[str, int] = defaultdict(int)  # number of causes already shown for each overload and outcome
     left: Counter[str] = Counter()
     said: set[str] = set()
     for cause in causes(rows):
@@ -112,14 +112,14 @@ def shown(rows: Iterable[dict[str, Any]], most: int) -> Iterator[tuple[str, str]
 
 
 def names(ops: Counter[str]) -> str:
-    """Return the names of the overloads with most calls, and how many others there are."""
+    """Return the names of the overloads with the most calls, and the number of other overloads."""
     first = [f"{op}" for op, _ in ops.most_common(NAMED)]
     more = f" and {len(ops) - NAMED:,} others" if len(ops) > NAMED else ""
     return ", ".join(first) + more
 
 
 def outcomes_of(outcomes: Counter[str], good: Iterable[str]) -> str:
-    """Return the counts of an overload's failing outcomes, wrong values first."""
+    """Return the counts of an overload's failing outcomes as text, wrong values first."""
     return ", ".join(
         f"{o} {outcomes[o]:,}"
         for o in sorted(outcomes, key=lambda o: ORDER.index(o) if o in ORDER else 99)

@@ -1,7 +1,7 @@
-"""Known gaps: one TOML file for a backend, strict both ways.
+"""Known gaps: a TOML file for each backend that lists its known failures. It must be complete and current.
 
-An entry says which failures are known and why. A failure that no entry covers fails the run; so does an entry with a
-case that passes, one that a complete run does not hit, one that names no operator, and one without a reason.
+An entry says which failures are known and why. A run fails if a failure has no entry, if a case listed in an entry
+passes, if a complete run has no failure for an entry, or if an entry names no operator or has no reason.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ACCEPTED = "accepted without a reason: write one"
 
 @cache
 def capability() -> str:
-    """Return which vector code torch runs here: ``"AVX2"``, ``"AVX512"``, ``"DEFAULT"`` or another."""
+    """Return the vector instructions that torch uses here: ``"AVX2"``, ``"AVX512"``, ``"DEFAULT"`` or another name."""
     return torch.backends.cpu.get_cpu_capability()
 
 
@@ -40,10 +40,12 @@ def capability() -> str:
 class Gap:
     """Known failures with one outcome.
 
-    ``op`` and ``dtype`` may be patterns (``aten::*.out``, ``*``). ``cases`` are hashes; without them the gap covers
-    every such failure. ``message`` is a regular expression that must match the start of the failure's message, and
-    ``call`` one that must match anywhere in the call as shown. ``drawn`` gaps occur in drawn calls only, so a run may
-    miss them. ``since`` and ``until`` are the first and the last version of torch that have it. ``borrowed`` gaps are from another backend's file, whose own runs tell when they are stale.
+    ``op`` and ``dtype`` may be patterns (``aten::*.out``, ``*``). ``cases`` are the cases' hashes; without them the gap
+    covers every such failure. ``message`` is a regular expression that must match the start of the failure's message,
+    and ``call`` one that must match anywhere in the text of the call. ``drawn`` gaps occur only in random calls from
+    schemas, so a run need not have them. ``since`` and ``until`` are the first and the last version of torch that has
+    the gap. ``borrowed`` gaps come from another backend's file; whether they are stale is checked only in that
+    backend's runs.
     """
 
     op: str
@@ -75,23 +77,23 @@ class Gap:
 
     @property
     def here_or_there(self) -> bool:
-        """Whether the gap occurs only on some machines or in some runs, as its reason begins by saying."""
+        """Whether the gap occurs only on some machines or in some runs, which its reason must say at its beginning."""
         sometimes = ("by processor", "by build", "by number of threads", "by what memory held")
         return bool(self.processor) or self.reason.startswith(sometimes)
 
     @property
     def plain(self) -> bool:
-        """Whether the gap names one overload and dtype, so that ``--accept`` may rewrite it."""
+        """Whether the gap names one overload and dtype and has no conditions: ``--accept`` may rewrite it."""
         return not any(c in self.op + self.dtype for c in "*?[") and not (
             self.message or self.call or self.drawn or self.processor or self.since or self.until
         )
 
 
 def file_for(backend: str) -> Path:
-    """Return the gaps file of a backend: in the package for ours, in the working directory for others."""
-    if backend in ("table", "numpy"):  # "numpy" is its entry point
+    """Return a backend's gaps file: in the package for backends of torchnp, in the working directory for others."""
+    if backend in ("table", "numpy"):  # "numpy" is the entry point of the same table
         return Path(__file__).parents[1] / "gaps.toml"
-    if backend == "torch-cpu":  # the control
+    if backend == "torch-cpu":  # used by the control
         return Path(__file__).parents[1] / "gaps-torch-cpu.toml"
     if backend.startswith("remote-"):  # all transports share one file
         return Path(__file__).parents[1] / "gaps-remote.toml"
@@ -99,12 +101,12 @@ def file_for(backend: str) -> Path:
 
 
 def load(path: Path) -> list[Gap]:
-    """Read the entries of a gaps file that hold for the installed torch."""
+    """Return the entries of a gaps file that apply to the installed torch."""
     return [g for g in load_all(path) if holds(g.since, g.until)]
 
 
 def load_all(path: Path) -> list[Gap]:
-    """Read a gaps file; any fault in it is an error, not a warning."""
+    """Return all entries of a gaps file; an invalid file is an error, not a warning."""
     if not path.exists():
         return []
     try:
@@ -154,13 +156,16 @@ def load_all(path: Path) -> list[Gap]:
 
 
 def holds(since: str, until: str) -> bool:
-    """Return whether the installed torch is in a range of versions; an empty end is open."""
+    """Return whether the installed torch is in a range of versions; an empty end means no limit."""
     here = parse(torch.__version__)
     return (not since or here >= parse(since)) and (not until or here <= parse(until))
 
 
 def known_to(backend: str, path: Path) -> list[Gap]:
-    """Return a backend's gaps; the remote tensor also borrows the table's, whose kernels its server runs."""
+    """Return a backend's gaps.
+
+    The remote backend also has the gaps of the table, because its server runs the table's kernels.
+    """
     gaps = load(path)
     if path == file_for(backend) and backend.startswith("remote-"):
         gaps += [replace(g, borrowed=True) for g in load(file_for("table"))]
@@ -169,14 +174,14 @@ def known_to(backend: str, path: Path) -> list[Gap]:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a run covered completely: every case of ``ops``, out of those ``claimed``, in samples of ``dtypes``."""
+    """What a run covered completely: all cases of ``ops`` (of all ``claimed`` overloads) in samples of ``dtypes``."""
 
     ops: Collection[str]
     claimed: Collection[str]
     dtypes: Collection[str]
 
     def has(self, gap: Gap) -> bool:
-        """Return whether everything that a gap may cover was judged, so that a live gap would have been hit."""
+        """Return whether the run included everything that a gap may cover: then a gap without a failure is stale."""
         ops = {op for op in self.claimed if fnmatchcase(op, gap.op)}
         dtypes = {d for d in DTYPES if fnmatchcase(d, gap.dtype)} or set(DTYPES)
         return ops <= set(self.ops) and dtypes | {"errors"} <= set(self.dtypes)
@@ -198,7 +203,7 @@ class GapsVerdict:
 def check(
     gaps: list[Gap], tally: Tally, registered: Collection[str], path: Path, whole: Scope | None = None
 ) -> GapsVerdict:
-    """Check a run against the known gaps; ``whole`` is the scope that it covered completely, if any."""
+    """Compare a run's failures with the known gaps; ``whole`` is the scope that the run covered completely, if any."""
     hit: set[Gap] = set()
     unknown = []
     for row in tally.failures:
@@ -224,7 +229,7 @@ def check(
 
 
 def accept(path: Path, gaps: list[Gap], tally: Tally, whole: Scope | None = None) -> list[Gap]:
-    """Rewrite the plain entries of what ran, keeping reasons and all other entries; return the new list."""
+    """Rewrite the `plain` entries of what ran; keep their reasons and all other entries. Return the new gaps."""
     borrowed = [g for g in gaps if g.borrowed]
     gaps = [g for g in gaps if not g.borrowed]
     families = [g for g in gaps if not g.plain] + [g for g in load_all(path) if not holds(g.since, g.until)]

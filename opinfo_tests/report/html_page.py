@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page: overloads by dtype, filters, messages and scripts."""
+"""The report as one self-contained HTML page: overloads by dtype, with filters, messages and repro scripts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from ..case import DTYPES
 from .report import GOOD, REFUSED, every_row
 
-FAILURES = 5  # shown in full for each overload, dtype and outcome
-PASSING = 2  # case hashes kept for each overload and dtype
+FAILURES = 5  # number of failures shown for each overload, dtype and outcome
+PASSING = 2  # number of case hashes shown for each overload and dtype
 LARGEST_SCRIPT = 30_000  # characters
 _KEPT = ("id", "dtype", "outcome", "message", "call", "diagnosis", "shrunk", "sample", "sample_dtype", "repro")
 
@@ -33,7 +33,7 @@ def read_all(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str
 
 
 def page_data(head: dict[str, Any], rows: list[dict[str, Any]], foot: dict[str, Any]) -> dict[str, Any]:
-    """Return the page's data, summed by overload and dtype."""
+    """Return the page's data: the rows grouped by overload and dtype."""
     cells: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     passing: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     fails: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -69,7 +69,7 @@ def page_data(head: dict[str, Any], rows: list[dict[str, Any]], foot: dict[str, 
 
 
 def more_about(op: str) -> dict[str, Any]:
-    """Return what the table knows about an overload and rows do not have."""
+    """Return what the table knows about an overload: its schema, family and differences."""
     import torchnp
 
     table = torchnp.table
@@ -82,7 +82,7 @@ def more_about(op: str) -> dict[str, Any]:
 
 
 def shortest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows to show for each dtype and outcome: those with a script first, then the shortest calls."""
+    """Return the rows to show for each dtype and outcome: rows with a script first, then the shortest calls."""
     taken: Counter[tuple[str, str]] = Counter()
     shown = []
     for row in sorted(rows, key=lambda r: (r["outcome"] in GOOD, "repro" not in r, len(r.get("call", "")))):
@@ -99,12 +99,12 @@ def shortest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def page(head: dict[str, Any], rows: list[dict[str, Any]], foot: dict[str, Any]) -> str:
     """Return the page as text."""
     data = json.dumps(page_data(head, rows, foot), separators=(",", ":"), ensure_ascii=False)
-    # A report's text may contain anything, and `</script>` would end the data.
+    # Escape ``<``: a report may contain any text, and `</script>` would end the data.
     data = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     template = (files(__package__) / "page.html").read_text(encoding="utf-8")
     return template.replace("/*DATA*/", data)
 
 
 def write_page(report: Path, path: Path) -> None:
-    """Write the page of a report."""
+    """Write the HTML page of a report."""
     path.write_text(page(*read_all(report)), encoding="utf-8")

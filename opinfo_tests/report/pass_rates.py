@@ -1,4 +1,4 @@
-"""Pass rates of each overload and dtype in the last recorded run, for the grids of the operators' pages."""
+"""Pass rates of each overload and dtype in the last recorded run, for the tables on the operators' pages."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..case import DTYPES
 from .report import GOOD
 
 DATA = Path(__file__).parents[1] / "data" / "passed.tsv"
-RESULTS = DATA.with_name("results.json")  # the same run's header and totals
-ORDER = (*DTYPES, "none")  # of dtypes; "none" for calls without an array
+RESULTS = DATA.with_name("results.json")  # header and totals of the same run
+ORDER = (*DTYPES, "none")  # order of the columns; "none" is for calls without an array
 HEAD = (
     "# by scripts/verification_table.py: overload, and for each dtype the calls that pass, /attempted where some do not"
 )
 
 
 def write(counts: Counter[tuple[str, str, str]]) -> None:
-    """Record a run's calls, counted by overload, dtype and outcome as in a `Tally`."""
+    """Save a run's pass rates; calls are counted by overload, dtype and outcome as in a `Tally`."""
     found: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     for (op, dtype, outcome), n in sorted(counts.items()):
         good, all_ = found[op].get(dtype, (0, 0))

@@ -1,4 +1,4 @@
-"""Progress of long work: bars on a terminal, elsewhere (as in a log) a line every half minute."""
+"""Progress of long work: bars on a terminal; in a log, one line every half minute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVERY = 30.0  # seconds
 
 
 class Bars(Progress):
-    """Progress bars that update only on ``move``, which also prints the line when one is due."""
+    """Progress bars that only ``move`` updates. In a log it prints a line at most every `EVERY` seconds."""
 
     def __init__(self, console: Console) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

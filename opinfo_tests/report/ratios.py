@@ -1,4 +1,4 @@
-"""Time and memory of large calls beside torch's: a summary, and the calls that take far more."""
+"""Ratios of time and memory of large calls to torch's: a summary, and the calls with the largest ratios."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-SLOW, HEAVY = 10.0, 2.0  # times torch's time and memory: calls above are listed
-FEWEST_MS, FEWEST_MIB = 0.05, 1.0  # less than this of torch's counts as this: clocks and pages are no finer
-SHOWN = 40  # overloads
+SLOW, HEAVY = 10.0, 2.0  # calls with more than this multiple of torch's time or memory are listed
+FEWEST_MS, FEWEST_MIB = 0.05, 1.0  # smaller values count as these, because clocks and memory pages are no finer
+SHOWN = 40  # number of overloads listed
 
 
 def time_ratio(row: dict[str, Any]) -> float:
@@ -21,7 +21,7 @@ def memory_ratio(row: dict[str, Any]) -> float:
 
 
 def summary_of_ratios(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield lines: the median, 95th percentile and worst of both ratios, and the overloads above a limit."""
+    """Yield lines with the median, 95th percentile and maximum of both ratios, and the overloads above a limit."""
     if not rows:
         return
     kinds: list[tuple[str, Callable, float, str]] = [("time", time_ratio, SLOW, "ms")]

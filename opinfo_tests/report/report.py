@@ -1,4 +1,4 @@
-"""Reports: a header row and a row per case in report.jsonl; summary, totals and diff are computed from rows alone."""
+"""Reports: report.jsonl has a header row and a row for each case; summaries and diffs use only these rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .resource_usage import Usage
 from .undertested import merged
 
 GOOD = ("pass", "unspecified")
-REFUSED = "refused"  # by the backend's policy: counted by reason only
+REFUSED = "refused"  # refused by the backend's policy: counted only by reason
 
 
 def header(backend: str, **more: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def header(backend: str, **more: Any) -> dict[str, Any]:
 
 @dataclass
 class Tally:
-    """Counts of rows, the failing rows themselves, and how often samples called each overload."""
+    """Counts of rows, the failing rows, and how often samples called each overload."""
 
     path: Path | None = None
     head: dict[str, Any] = field(default_factory=dict)
@@ -49,11 +49,12 @@ class Tally:
     errors: list[str] = field(default_factory=list)
     drawn: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
-    broken: Counter[bool] = field(default_factory=Counter)  # by whether torch refused the call
-    refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # by reason and overload
-    met: dict[str, dict[str, Any]] = field(default_factory=dict)  # overload -> option -> values tried
+    # calls with an argument changed to a wrong one, by whether torch raised an error
+    broken: Counter[bool] = field(default_factory=Counter)
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # refused calls, by reason and overload
+    met: dict[str, dict[str, Any]] = field(default_factory=dict)  # overload -> option -> values that calls used
     absent: frozenset[str] = frozenset()  # requested overloads that the backend does not claim
-    tasks: int = 0  # finished tasks
+    tasks: int = 0  # number of finished tasks
     measured: list[dict[str, Any]] = field(default_factory=list)  # rows with the time and memory of large calls
     append: bool = False
     usage: Usage = field(default_factory=Usage)
@@ -90,7 +91,7 @@ class Tally:
             self.failures.append(row)
 
     def end_task(self, done: Any, ops: Any) -> None:
-        """Count a task's results other than rows, and write that it is done, so that a broken run can resume."""
+        """Count a task's results other than rows, and write that it is done, so that a run can be resumed."""
         self.usage.of(done.usage)
         self.tasks += 1
         if done.error:
@@ -108,7 +109,7 @@ class Tally:
     def close(self, ops: Any = (), asked: Iterable[str] = ()) -> None:
         """End the report with a footer row.
 
-        It has called overloads that are not in ``ops``, ``asked`` ones without a case, and samples that failed to draw.
+        It lists called overloads that are not in ``ops``, overloads in ``asked`` without a case, and errors of samples.
         """
         if self._file:
             end = {"absent": absent_calls(self, ops), "left_out": dict(self.left_out), "errors": self.errors}
@@ -129,7 +130,7 @@ class Tally:
         return sum(n for (_, _, outcome), n in self.counts.items() if outcome in GOOD)
 
     def by(self, place: int) -> dict[str, Counter[str]]:
-        """Return outcomes counted by overload (0) or dtype (1)."""
+        """Return the outcomes counted by overload (0) or by dtype (1)."""
         found: dict[str, Counter[str]] = defaultdict(Counter)
         for key, n in self.counts.items():
             found[key[place]][key[2]] += n
@@ -137,9 +138,10 @@ class Tally:
 
 
 def resumed(path: Path, head: dict[str, Any]) -> tuple[Tally, set[tuple[str, str]]]:
-    """Return the tally of a broken run's report, ready to resume, and the finished tasks.
+    """Return the tally of an interrupted run's report, and the tasks that it finished.
 
-    Truncates the report after its last whole row. A report of another run (other versions, seed or choice) is an error.
+    The report is truncated after its last complete row. It is an error if the report is from a run with other versions
+    or options.
     """
     if not path.exists():
         return Tally(path, head), set()
@@ -180,7 +182,7 @@ def read(path: Path, key: str = "op") -> Iterator[dict[str, Any]]:
 
 
 def every_row(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield all rows of a report; a file that is not a report exits with a one-line error."""
+    """Yield all rows of a report; if the file is not a report, exit with a one-line error."""
     number = 0
     try:
         with path.open(encoding="utf-8") as lines:
@@ -198,7 +200,7 @@ def every_row(path: Path) -> Iterator[dict[str, Any]]:
 
 @cache
 def facts(op: str) -> dict[str, Any]:
-    """Return an overload's status in torchnp's table, and the row that it is derived from."""
+    """Return an overload's status in torchnp's table, and the overload that its kernel is derived from."""
     import torchnp
 
     table = torchnp.table
@@ -220,7 +222,7 @@ def good_of(outcomes: Counter[str]) -> int:
 
 
 def refusals(tally: Tally) -> list[tuple[str, int, list[str]]]:
-    """Return the reasons of refused calls, most frequent first, each with its number of calls and its overloads."""
+    """Return the reasons for refused calls, most frequent first, each with its number of calls and its overloads."""
     calls: Counter[str] = Counter()
     names: dict[str, list[str]] = defaultdict(list)
     for (reason, op), n in tally.refused.most_common():
@@ -230,13 +232,13 @@ def refusals(tally: Tally) -> list[tuple[str, int, list[str]]]:
 
 
 def absent_calls(tally: Tally, ops: Any, wanted: frozenset[str] | None = None) -> list[tuple[str, int]]:
-    """Return called overloads that the backend does not claim, most called first."""
+    """Return the overloads that samples called but the backend does not claim, the most called first."""
     found = [(n, c) for n, c in tally.calls.items() if n not in ops and (wanted is None or n in wanted)]
     return sorted(found, key=lambda nc: (-nc[1], nc[0]))
 
 
 def summary(tally: Tally, ops: Any, absent_rows: int = 40) -> str:
-    """Return the Markdown summary."""
+    """Return the summary in Markdown."""
     lines = [f"# {tally.good:,} of {tally.total:,} calls pass", ""]
     lines += ["| dtype | passed | attempted | overloads | failing |", "|---|---:|---:|---:|---:|"]
     pairs: dict[str, set[str]] = defaultdict(set)
@@ -281,9 +283,9 @@ def summary(tally: Tally, ops: Any, absent_rows: int = 40) -> str:
 
 
 def diff(before: Path, after: Path) -> tuple[list[str], int]:
-    """Return the changes between two reports, as lines, and the exit status.
+    """Compare two reports; return the changes as lines, and the exit status.
 
-    The status is 1 if cases got worse or are missing in ``after``, 2 if the reports have no case in common.
+    The status is 1 if cases got worse or are missing in ``after``, 2 if the reports have no case in common, else 0.
     """
     old = {r["id"]: r for r in read(before)}
     new = {r["id"]: r for r in read(after)}
@@ -308,5 +310,5 @@ def diff(before: Path, after: Path) -> tuple[list[str], int]:
 
 
 def some(n: int, noun: str, plural: str = "") -> str:
-    """Return a number and its noun, such as ``1 overload`` or ``1,200 overloads``."""
+    """Return a number with its noun, such as ``1 overload`` or ``1,200 overloads``."""
     return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"

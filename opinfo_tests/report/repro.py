@@ -1,4 +1,4 @@
-"""Repro scripts: a failing case as one Python file with literal inputs that does not import the harness."""
+"""Repro scripts: a failing case as one Python file with literal inputs, which does not import the harness."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from .repro_template import TEMPLATE
 from .short_repro import brief
 
 HERE = 'sys.path.append("")  # modules of the working directory count\n'
-MOST = 3  # scripts for one overload and outcome
-_FEW = 64  # elements of the largest array written element by element
+MOST = 3  # number of scripts for each overload and outcome
+_FEW = 64  # arrays with at most this many elements are written element by element
 _LARGEST = 200_000  # characters of one array's literal
 
 
 class TooLargeError(ValueError):
-    """Raised when no script can be written, mostly because the inputs are too large."""
+    """Raised if no script can be written, usually because the inputs are too large."""
 
 
 # ---------------------------------------------------------------- inputs as text
 
 
 def literal(a: np.ndarray) -> str:
-    """Return bit-exact Python text for a contiguous array: its elements if few, else its packed bytes."""
+    """Return bit-exact Python text for a contiguous array: its elements if they are few, else its packed bytes."""
     name = next(n for n, dt in DTYPES.items() if dt == a.dtype)
     dtype = f"np.{name}" if a.dtype.isbuiltin == 1 else f"ml_dtypes.{name}"
     dtype = "np.bool_" if name == "bool" else dtype
@@ -77,7 +77,7 @@ def values_text(a: np.ndarray) -> str:
 
 
 def memory_text(case: Case) -> str:
-    """Return the argument buffers as text, each as an array like the first argument that views it."""
+    """Return the argument buffers as text, each as an array in the dtype of the first argument that uses it."""
     lines = []
     for i, raw in enumerate(case.buffers):
         users = [a for a in case.arrays() if a.buffer == i]
@@ -94,7 +94,7 @@ def memory_text(case: Case) -> str:
 
 
 def argument_text(x: Any) -> str:
-    """Return one argument as text in terms of ``array``, ``name`` and ``generator``."""
+    """Return the text of an argument, which may call the script's functions ``array``, ``name`` and ``generator``."""
     if isinstance(x, Array):
         size = DTYPES[x.dtype].itemsize
         strides = tuple(s // size for s in x.strides)
@@ -110,14 +110,14 @@ def argument_text(x: Any) -> str:
     return repr(x)
 
 
-# ---------------------------------------------------------------- the backend as text
+# ---------------------------------------------------------------- the text that calls the backend
 
 
 def runner_text(backend: Backend, op: str) -> tuple[str, str]:
-    """Return the imports and the ``mine(args, kwargs)`` function that call a backend's ``op``.
+    """Return the imports and the function ``mine(args, kwargs)`` with which a script calls a backend's ``op``.
 
-    A backend may have a method ``repro(op)`` that returns these two texts. By default the script imports it by the name
-    that it was loaded by, and passes arguments as the harness does.
+    A backend may have a method ``repro(op)`` that returns these two texts. By default the script loads the backend by
+    the name that it was loaded by here, and passes arguments as the harness does.
     """
     if hasattr(backend, "repro"):
         return backend.repro(op)
@@ -143,7 +143,7 @@ def runner_text(backend: Backend, op: str) -> tuple[str, str]:
 
 
 def called_text(backend: Backend, op: str) -> tuple[str, str] | None:
-    """Return the import and the expression of a table's function, or None if it cannot be imported."""
+    """Return the import and the expression for a table's function, or None if it cannot be imported."""
     import torchnp
 
     if type(backend) is not Table or hasattr(backend, "repro"):
@@ -156,7 +156,7 @@ def called_text(backend: Backend, op: str) -> tuple[str, str] | None:
 
 
 def loading_text(backend: Backend) -> tuple[str, str]:
-    """Return the imports and the code that create BACKEND, by the name that the backend was loaded by."""
+    """Return the imports and the code that create BACKEND by the name that the backend was loaded by."""
     name = backend.loaded_by
     if ":" in name:
         module, _, attribute = name.partition(":")
@@ -171,7 +171,7 @@ def loading_text(backend: Backend) -> tuple[str, str]:
 
 
 def importable(f: Callable) -> tuple[str, str] | None:
-    """Return the import and the expression of a function, or None if it cannot be imported."""
+    """Return the import and the expression for a function, or None if it cannot be imported."""
     module = getattr(f, "__module__", None) or "numpy"
     name = getattr(f, "__qualname__", "") or getattr(f, "__name__", "")
     try:
@@ -186,7 +186,7 @@ def importable(f: Callable) -> tuple[str, str] | None:
 
 
 def source_text(f: Callable, op: str) -> str:
-    """Return a ``mine`` that includes the function's source, for functions that cannot be imported."""
+    """Return a function ``mine`` that includes the source of a function that cannot be imported."""
     try:
         source = textwrap.dedent(inspect.getsource(f))
     except (OSError, TypeError):
@@ -197,7 +197,7 @@ def source_text(f: Callable, op: str) -> str:
 
 
 def lambda_text(f: Any, op: str) -> str:
-    """Return a lambda's source; its code positions tell it from other lambdas on the line."""
+    """Return a lambda's source. If its line has several lambdas, find it by the columns recorded in its code object."""
     source = "".join(inspect.findsource(f)[0])
     places = {(line, column) for line, _, column, _ in f.__code__.co_positions() if line and column}
     for node in ast.walk(ast.parse(source)):
@@ -213,7 +213,7 @@ def lambda_text(f: Any, op: str) -> str:
 
 
 def script(case: Case, row: dict[str, Any], backend: Backend) -> str:
-    """Return the script for a case that failed as ``row`` says."""
+    """Return the repro script for a case that failed as ``row`` describes."""
     from .report import header
 
     rule = rule_of(case)
@@ -258,7 +258,7 @@ def schema_text(op: str) -> str:
 
 
 def issue_body(row: dict[str, Any], text: str) -> str:
-    """Return a Markdown issue for a failing row and its script."""
+    """Return the text of a Markdown issue about a failing row, which includes its script."""
     versions = next(
         (found[0] for line in text.splitlines() if (found := re.search(r"(?:^|; )torch \d.*", line))), ""
     ).removeprefix("; ")
@@ -286,11 +286,11 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-# ---------------------------------------------------------------- writing them
+# ---------------------------------------------------------------- writing scripts
 
 
 def find_case(row: dict[str, Any], seed: int = 0, order: int = ORDER) -> Case | None:
-    """Record a row's sample again and return its case, as recording depends on the sample alone."""
+    """Return the case of a row, by recording its sample again: recording depends only on the sample."""
     from ..generate.samples.opinfo import samples_of
     from ..generate.samples.recording import Recorder
     from ..generate.task import Task
@@ -306,7 +306,7 @@ def find_case(row: dict[str, Any], seed: int = 0, order: int = ORDER) -> Case | 
 
 
 def choose(rows: Iterable[dict[str, Any]], most: int = MOST) -> list[dict[str, Any]]:
-    """Return at most ``most`` failing rows per overload and outcome, preferring rows with a script and short calls."""
+    """Return at most ``most`` failing rows per overload and outcome, preferably rows with a script and short calls."""
     taken: Counter[tuple[str, str]] = Counter()
     chosen = []
     for row in sorted(rows, key=lambda r: (r["op"], "repro" not in r, len(r.get("call", "")), r["id"])):
@@ -326,9 +326,9 @@ def write_repros(
     most: int = MOST,
     shrinker: Any = None,
 ) -> list[str]:
-    """Write scripts and issue bodies for failing rows, shrinking those that ``shrinker`` has not tried yet.
+    """Write scripts and issue texts for failing rows; shrink the rows that ``shrinker`` has not tried yet.
 
-    Returns the lines to print.
+    Return the lines to print.
     """
     folder.mkdir(parents=True, exist_ok=True)
     chosen = choose(rows, most)

@@ -1,4 +1,4 @@
-"""Template of a repro script; `repro.script` fills in the ``<WORDS>`` in capitals."""
+"""Template of a repro script; `repro.script` replaces the words in angle brackets and capitals, such as ``<TITLE>``."""
 
 TEMPLATE = '''"""<TITLE>
 

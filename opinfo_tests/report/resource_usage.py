@@ -26,12 +26,12 @@ class Usage:
         self.workers: dict[int, tuple[float, int]] = {}
 
     def control_over(self) -> Usage:
-        """Count the time until now as the control's; return self."""
+        """Count the time so far as the time of the control; return self."""
         self.control = time.perf_counter() - self.start
         return self
 
     def of(self, said: tuple[int, float, int]) -> None:
-        """Take a process's usage; its latest report counts."""
+        """Add the usage that a process reports; only its latest report counts."""
         pid, cpu, peak = said
         if pid != os.getpid():
             self.workers[pid] = cpu, peak

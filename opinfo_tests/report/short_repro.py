@@ -1,4 +1,4 @@
-"""Repro scripts of about ten lines for small cases: plain arrays, an importable function, and one result."""
+"""Repro scripts of about ten lines for small cases: simple arrays, an importable function, and one result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..backends.backend import Backend, Table
 from ..case import USUAL, Array, Case, Named, schemas
 from ..judge.tolerances import CLOSE, ToleranceRule
 
-SMALL = 12  # elements of an array
+SMALL = 12  # largest number of elements of an array
 SHOWN = ("wrong-value", "wrong-dtype", "wrong-shape", "spurious-error", "no-error")
 
 
@@ -21,7 +21,7 @@ def brief(
     called: tuple[str, str] | None,
     literal: Callable,
 ) -> str:
-    """Return the script, or an empty string if the case is not small or a short script cannot show it.
+    """Return the script, or an empty string if the case is not small or a short script cannot show the failure.
 
     ``called`` is the import and the expression of the backend's function; ``literal`` returns an array as text.
     """
@@ -67,7 +67,7 @@ def brief(
 
 
 def is_short(case: Case, row: dict[str, Any], backend: Backend, called: tuple[str, str] | None, message: str) -> bool:
-    """Return whether a short script can show a case: few values, nothing shared, one result that is compared as such."""
+    """Return whether a short script can show a case: small arrays that share no memory, and a single result."""
     arrays, schema = case.arrays(), schemas()[case.op]
     plain = (
         called is not None and isinstance(backend, Table) and row["outcome"] in SHOWN and case.default_dtype == USUAL
@@ -82,7 +82,7 @@ def is_short(case: Case, row: dict[str, Any], backend: Backend, called: tuple[st
 
 
 def arranged(case: Case) -> list[tuple[str, Any]]:
-    """Return (name, value) pairs of the arguments: positional names are empty, arrays are replaced by their numbers."""
+    """Return (name, value) pairs of the arguments: positional names are empty, arrays are replaced by their index."""
     count = iter(range(len(case.arrays())))
 
     def numbered(x: Any) -> Any:
@@ -94,7 +94,7 @@ def arranged(case: Case) -> list[tuple[str, Any]]:
 
 
 class Numbered(int):
-    """The number of an array."""
+    """The index of an array."""
 
 
 def argument(pair: tuple[str, Any], _: int) -> tuple[str, str]:

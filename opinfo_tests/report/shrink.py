@@ -1,7 +1,7 @@
-"""Shrinking: simplifies a failing call from any source while it fails in the same way.
+"""Shrinks failing calls: simplifies a failing call as long as it fails in the same way.
 
-The search is greedy: it tries simpler calls, the simplest first, and continues from the first that fails alike, until
-none does or time is up. Calls are tried in a separate process, so that a crash or hang loses only that call.
+The search is greedy: it tries simpler calls, the simplest first, and continues from the first one that fails in the
+same way, until none does or time is up. Calls run in a separate process, so that a crash or hang loses only that call.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import numpy as np
 from ..case import Array, Case, is_complex, is_inexact, leaves, map_tree, rebuilt, schemas, whole, widen
 from ..schemas import is_fragile
 
-SECONDS = 2.0  # for one failure
-FEW = 32  # elements of the largest array simplified element by element
+SECONDS = 2.0  # seconds for one failure
+FEW = 32  # arrays with at most this many elements are simplified element by element
 
 Kind = tuple[str, str]
 
 
 def shrink(case: Case, kind_of: Callable[[Case], Kind], seconds: float = SECONDS, kind: Kind | None = None) -> Case:
-    """Return the simplest call found that fails as ``case`` does (with ``kind``); it keeps the case's id and seed."""
+    """Return the simplest call found that fails as ``case`` does (``kind``); it keeps the case's id and seed."""
     if is_fragile(case.op):  # torch itself crashes on slightly wrong arguments
         return case
     ends = time.perf_counter() + seconds
@@ -49,7 +49,7 @@ def shrink(case: Case, kind_of: Callable[[Case], Kind], seconds: float = SECONDS
 
 
 def kind_of_failure(outcome: str, message: str) -> Kind:
-    """Return what shrinking must preserve: the outcome and the message's words without numbers and shapes."""
+    """Return what shrinking must preserve: the outcome, and the words of the message without numbers and shapes."""
     words = re.sub(r"\[.*?\]|\(.*?\)|\d+", "", message)
     if "error" in outcome:
         return outcome, " ".join(w for said in words.split(" | ") for w in said.split()[:6])
@@ -58,7 +58,7 @@ def kind_of_failure(outcome: str, message: str) -> Kind:
 
 
 def weight(case: Case) -> tuple[float, ...]:
-    """Return a call's complexity: elements, dims, arrays, arguments, strided arrays, memory, then values."""
+    """Return a call's complexity: elements, dimensions, arrays, arguments, strided arrays, bytes, then values."""
     arrays = case.arrays()
     given = [x for x in leaves((case.args, case.kwargs)) if not isinstance(x, Array)]
     elements = sum(math.prod(a.shape) for a in arrays)
@@ -72,7 +72,7 @@ def weight(case: Case) -> tuple[float, ...]:
 
 
 def cost(x: Any) -> float:
-    """Return a value's complexity: 0 is simplest, then 1, other small integers, NaN, infinities, the rest."""
+    """Return a value's complexity: 0 is simplest, then 1, other small integers, NaN, infinities, and all others."""
     if isinstance(x, complex):
         return cost(x.real) + 1.5 * cost(x.imag)
     if not isinstance(x, (int, float)):
@@ -91,7 +91,7 @@ def cost(x: Any) -> float:
 
 
 def simpler(case: Case) -> Iterator[Case]:
-    """Yield calls simpler than ``case`` in one respect, the largest simplifications first."""
+    """Yield calls that are simpler than ``case`` in one respect, the largest simplifications first."""
     yield from own_memory(case)
     yield from fewer_arguments(case)
     yield from smaller(case)
@@ -107,7 +107,7 @@ def changed(case: Case, edit: Callable[[Array], Array], ints: Callable[[Any], An
 
 
 def own_memory(case: Case) -> Iterator[Case]:
-    """Give arrays their own contiguous memory: all of them, then one at a time."""
+    """Yield cases whose arrays have their own contiguous memory: first all of them, then one at a time."""
     chosen = list(dict.fromkeys(case.arrays()))
     for group in [chosen, *([a] for a in chosen if len(chosen) > 1)]:
         if all(a.is_whole(case.buffers[a.buffer]) for a in group) and len({a.buffer for a in group}) == len(group):
@@ -116,7 +116,7 @@ def own_memory(case: Case) -> Iterator[Case]:
 
 
 def with_values(case: Case, values: dict[Array, np.ndarray]) -> Case:
-    """Return the case with new contiguous memory and values for some of its arrays."""
+    """Return the case with new contiguous memory and new values for some of its arrays."""
     buffers, moved = list(case.buffers), {}
     for a, v in values.items():
         made, moved[a] = whole(v, len(buffers))
@@ -131,7 +131,10 @@ def cut(a: Array, axis: int, start: int, n: int) -> Array:
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    """Cut sizes: a size wherever it occurs, with and without equal integers, then dim by dim."""
+    """Yield cases with smaller sizes.
+
+    First change one size wherever it occurs, with and without equal integer arguments; then one dimension of one array.
+    """
     arrays = list(dict.fromkeys(case.arrays()))
     for n in sorted({n for a in arrays for n in a.shape if n > 1}, reverse=True):
         for m in sorted({1, n // 2, n - 1}):
@@ -154,7 +157,7 @@ def every_axis(a: Array, n: int, start: int, m: int) -> Array:
 
 
 def fewer_dims(case: Case) -> Iterator[Case]:
-    """Drop a dim: from all arrays, counted from the left or the right, then from one array at a time."""
+    """Yield cases without a dimension: of all arrays, counted from the left or the right, then of one array."""
     arrays = list(dict.fromkeys(case.arrays()))
     most = max((len(a.shape) for a in arrays), default=0)
 
@@ -203,7 +206,7 @@ def with_keyword(case: Case, name: str, x: Any) -> Case:
 
 
 def fewer_arguments(case: Case) -> Iterator[Case]:
-    """Leave out arguments that have a default, pass None where allowed, shorten lists."""
+    """Yield cases without an argument that has a default, with None where allowed, or with shorter lists."""
     declared = schemas()[case.op].args
     optional = {a.name for a in declared if a.has_default}
     for k in case.kwargs.keys() & optional:
@@ -224,7 +227,7 @@ def fewer_arguments(case: Case) -> Iterator[Case]:
 
 
 def simpler_arguments(case: Case) -> Iterator[Case]:
-    """Replace arguments by their default, or by a simpler number."""
+    """Yield cases with an argument replaced by its default or by a simpler number."""
     for a, v, put in places(case):
         if a.has_default and type(v) in (bool, int, float, complex, str) and v != a.default:
             yield put(a.default)
@@ -250,7 +253,7 @@ def simpler_numbers(x: Any) -> list[Any]:
 
 
 def simpler_values(case: Case) -> Iterator[Case]:
-    """Set elements to zero or one, all of an array at once, then to simpler numbers one at a time."""
+    """Yield cases with simpler elements: all of an array 0 or 1, then single elements replaced by simpler numbers."""
     for a in dict.fromkeys(case.arrays()):
         x = a.on(case.buffers)
         if not x.size:
@@ -270,7 +273,7 @@ def simpler_values(case: Case) -> Iterator[Case]:
 
 
 def with_same_memory(case: Case, a: Array, values: np.ndarray) -> Case:
-    """Return the case with other values written to an array in place, where arrays that share its memory see them."""
+    """Return the case with other values written into an array's memory, which arrays that share it also see."""
     buffers = case.fresh_buffers()
     a.on(buffers)[...] = values
     return replace(case, buffers=buffers)

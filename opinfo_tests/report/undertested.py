@@ -1,4 +1,4 @@
-"""Undertested overloads: few calls, or an option that always had the same value."""
+"""Undertested overloads: overloads with few calls, or with an option that always had the same value."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from ..case import Case, schemas
 from ..schemas import bound
 
 DATA = Path(__file__).parents[1] / "data" / "thin.tsv"
-LEAST = 8  # calls an overload must have
+LEAST = 8  # number of calls that an overload must have
 CALLS = "calls"
-ENUMERATED = frozenset({"reduction", "interpolation_mode", "padding_mode", "mode"})  # integers that encode a choice
-UNTOLD = frozenset({"pin_memory", "device", "layout", "non_blocking"})  # have no effect on the CPU
-Options = Mapping[str, Mapping[str, Iterable[str]]]  # overload -> argument -> values tried
+# integer arguments that encode a choice
+ENUMERATED = frozenset({"reduction", "interpolation_mode", "padding_mode", "mode"})
+UNTOLD = frozenset({"pin_memory", "device", "layout", "non_blocking"})  # arguments that have no effect on the CPU
+Options = Mapping[str, Mapping[str, Iterable[str]]]  # overload -> argument -> values that calls used
 
 
 @cache
 def options(op: str) -> tuple[str, ...]:
-    """Return the arguments of an overload that are options: booleans, choices, and optional ones."""
+    """Return the arguments of an overload that are options: booleans, strings, choices, and optional arguments."""
     return tuple(
         a.name
         for a in schemas()[op].args
@@ -33,7 +34,7 @@ def options(op: str) -> tuple[str, ...]:
 
 
 def values_of(case: Case) -> Iterator[tuple[str, str]]:
-    """Yield each option of a call with its value; where it is no choice, any value but None counts as "given"."""
+    """Yield each option of a call and its value: "given" for optional arguments other than flags and strings."""
     given = bound(case)
     for name in options(case.op):
         value = given.get(name)
@@ -43,7 +44,7 @@ def values_of(case: Case) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Thin:
-    """An undertested aspect of an overload: its few ``calls``, or an option that always had one value."""
+    """An undertested aspect of an overload: its few ``calls``, or an option that always had the same value."""
 
     op: str
     what: str
@@ -66,7 +67,7 @@ def thin(calls: Mapping[str, int], met: Options, ops: Iterable[str]) -> Iterator
 
 @dataclass(frozen=True)
 class Reason:
-    """A line of the data: why a run need not try some options of overloads, or make many calls of them."""
+    """A line of thin.tsv: why options of the matching overloads need not vary, or why they have few calls."""
 
     pattern: str
     what: frozenset[str]
@@ -75,7 +76,7 @@ class Reason:
 
     @property
     def by_processor(self) -> bool:
-        """Whether the reason depends on the processor, so that another may try what this one does not."""
+        """Whether the reason depends on the processor: runs on another processor may cover what runs here do not."""
         return self.reason.startswith("by processor")
 
     def covers(self, found: Thin) -> bool:
@@ -83,7 +84,7 @@ class Reason:
 
 
 def reasons(path: Path = DATA) -> list[Reason]:
-    """Return the lines of the data; a line without a reason is an error."""
+    """Return the lines of thin.tsv; a line without a reason is an error."""
     found = []
     for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.startswith("#"):
@@ -95,9 +96,9 @@ def reasons(path: Path = DATA) -> list[Reason]:
 
 
 def held(found: Sequence[Thin], judged: Collection[str], claimed: Iterable[str], path: Path = DATA) -> list[str]:
-    """Check undertested aspects against the data; return those without a reason, and outdated lines.
+    """Compare undertested aspects with thin.tsv; return messages about missing and outdated lines.
 
-    A line can be outdated only if every ``claimed`` overload that its pattern matches was ``judged``.
+    A line counts as outdated only if every ``claimed`` overload that its pattern matches was ``judged``.
     """
     known = reasons(path)
     wrong = [str(f) for f in found if not any(r.covers(f) for r in known)]
@@ -116,7 +117,7 @@ def held(found: Sequence[Thin], judged: Collection[str], claimed: Iterable[str],
 
 
 def merged(met: dict[str, dict[str, Any]], more: Options) -> None:
-    """Add the option values that another process met."""
+    """Add the option values that another process recorded to ``met``."""
     for op, found in more.items():
         for name, values in found.items():
             met.setdefault(op, {}).setdefault(name, set()).update(values)

@@ -16,7 +16,7 @@ STATUS = (
 
 
 def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
-    """Return the argument parser, which ``torchnp conform`` uses, too."""
+    """Return the argument parser of ``python -m opinfo_tests``, which ``torchnp conform`` also uses."""
     p = argparse.ArgumentParser(
         prog=prog, description="Judge a backend: is each operator what torch says it is?", epilog=STATUS
     )
@@ -70,7 +70,7 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
 
 
 def add_files_and_other_runs(p: argparse.ArgumentParser) -> None:
-    """Add what a run reads and writes, and what runs instead of the judge."""
+    """Add the options for files to read and write, and the options that do something else than judge a backend."""
     p.add_argument("--report", type=Path, metavar="FILE", help="write report.jsonl here")
     p.add_argument("--resume", action="store_true", help="go on with the report that a broken run left")
     p.add_argument("--summary", type=Path, metavar="FILE", help="write a Markdown summary here")

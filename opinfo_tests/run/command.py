@@ -8,7 +8,8 @@ import sys
 from collections import Counter, defaultdict
 from typing import Any
 
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # hides torch's deprecation notes; torch reads it at import
+# hides torch's deprecation warnings; torch reads this variable at import
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 import torch
 from rich.console import Console
@@ -45,7 +46,7 @@ from .workers import run_pool
 
 
 def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
-    """Run, print, and return the exit status."""
+    """Run the command line, print the results, and return the exit status."""
     p = parser(prog)
     a = p.parse_args(argv)
     if a.resume and (not a.report or a.count):
@@ -72,7 +73,7 @@ def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
 
 
 def run(a: argparse.Namespace) -> int:
-    """Run the parsed command line; return the exit status."""
+    """Do what the parsed command line asks for; return the exit status."""
     usage = Usage()
     follow(a.against)
     console = Console(highlight=False, soft_wrap=True)
@@ -100,7 +101,7 @@ def run(a: argparse.Namespace) -> int:
 
 
 def judge(a: argparse.Namespace, console: Console, ops: frozenset[str] | None, backend: Backend, usage: Usage) -> int:
-    """Judge a backend on the calls that are asked for; return the exit status."""
+    """Judge a backend on the selected calls; return the exit status."""
     dtypes = [d for d in dtypes_of(a.dtypes) if not (a.no_errors and d == ERRORS)]
     outputs.prepare(a)
     print("loading torch's samples ...", flush=True)
@@ -145,7 +146,7 @@ def judge(a: argparse.Namespace, console: Console, ops: frozenset[str] | None, b
 
 
 def gaps_of(a: argparse.Namespace) -> tuple[list[known.Gap], list[known.Gap]]:
-    """Return all known gaps, and those among them that are changes between versions of torch."""
+    """Return all known gaps, and separately those made from changes between versions of torch (``--against``)."""
     if a.gaps and not a.gaps.exists() and not a.accept:
         raise SystemExit(f"opinfo_tests: no gaps file {a.gaps}; --accept writes one")
     a.gaps = a.gaps or known.file_for(a.backend)
@@ -156,7 +157,7 @@ def gaps_of(a: argparse.Namespace) -> tuple[list[known.Gap], list[known.Gap]]:
 def scope_of(
     a: argparse.Namespace, tally: Tally, backend: Backend, reachable: frozenset[str], dtypes: list[str]
 ) -> known.Scope | None:
-    """Return what a run of the full tier without restrictions judged, and None for any other run."""
+    """Return the scope of the run if it is a full tier without restrictions, else None."""
     less = (
         a.max or a.x or a.no_samples or a.no_backward or a.no_errors or tally.errors or a.draws < outputs.DRAWS["full"]
     )
@@ -173,7 +174,7 @@ def falls_short(
     reachable: frozenset[str],
     dtypes: list[str],
 ) -> bool:
-    """Print what was hardly tried, and where fewer cases were collected than are recorded; return whether any was."""
+    """Print undertested overloads and missing cases (fewer than the recorded counts); return whether there are any."""
     claimed = [n for n in registered() if n in backend.ops]
     untried = show_thin(tally, reachable, claimed, a.backend == "table" and not a.seed) if whole else False
     if not is_counted(a, dtypes, backend):
@@ -185,7 +186,7 @@ def falls_short(
 
 
 def tasks_of(a: argparse.Namespace, reachable: frozenset[str], dtypes: list[str]) -> list[Task]:
-    """Return the tasks: with ``--count`` every entry, else the entries that reach the overloads, and schema draws."""
+    """Return the tasks: entries that call the overloads (with ``--count`` all entries), and random calls."""
     if a.count:
         return [Task(s, d) for s in [*opinfos(), "own", "models"] for d in dtypes if d in supported(s)]
     if a.tier == "large":
@@ -217,7 +218,7 @@ def head_of(a: argparse.Namespace, backend: Backend, dtypes: list[str]) -> dict[
 def opened(
     a: argparse.Namespace, head: dict[str, Any], tasks: list[Task], options: Options
 ) -> tuple[Tally, list[Task]]:
-    """Return the report to write, new or resumed, and the remaining tasks."""
+    """Return the report to write, new or resumed, and the tasks that are left to run."""
     if not a.resume:
         return Tally(a.report, head), tasks
     tally, over = resumed(a.report, head)
@@ -228,7 +229,7 @@ def opened(
 
 
 def recorded(tally: Tally, called: dict[str, set[str]]) -> int:
-    """Record how many cases there are, and which entries call which overloads."""
+    """Save the number of cases of each overload and dtype, and which entries call which overloads."""
     case_counts.write(tally)
     opinfo_reach.save(opinfo_reach.DATA, called)
     print(f"{some(tally.total, 'case')} of {some(len(tally.by(0)), 'overload')}; {tally.errors or 'no errors'}")
@@ -245,9 +246,9 @@ def run_tasks(
     shrinker: Shrinker | None,
     gaps: list[known.Gap],
 ) -> dict[str, set[str]]:
-    """Judge the cases of all tasks under a progress bar; return what each entry called."""
+    """Judge the cases of all tasks and show a progress bar; return the overloads that each entry called."""
     called: dict[str, set[str]] = defaultdict(set)
-    looked = 0  # how many failures -x has seen
+    looked = 0  # number of failures that -x has checked so far
     running = run_pool(tasks, backend, options, a.jobs) if a.jobs else run_here(tasks, backend, options)
     with Bars(console) as bar:
         job = bar.add_task("judging", total=len(tasks))
@@ -268,7 +269,7 @@ def run_tasks(
 
 
 def follow(version: str | None) -> None:
-    """Let torchnp's table describe a version of torch, here and in worker processes."""
+    """Set the version of torch that torchnp's table implements, here and in worker processes."""
     if version:
         import torchnp
 
@@ -279,7 +280,7 @@ def follow(version: str | None) -> None:
 
 
 def changes_since(version: str | None) -> list[known.Gap]:
-    """Return the changes from a version to the installed torch as gaps, which failures of the older table hit."""
+    """Return the changes between a version and the installed torch, as gaps that cover the failures they cause."""
     if not version:
         return []
     here = spell(parse(torch.__version__))
@@ -304,7 +305,7 @@ def changes_since(version: str | None) -> list[known.Gap]:
 
 
 def not_seen(expected: list[known.Gap], tally: Tally, partial: Any) -> bool:
-    """Print the changes that explain failures, and those that none shows; return whether a whole run lacks some."""
+    """Print which expected changes the failures show; return whether a full run missed some of them."""
     seen = Counter(
         gap.reason for row in tally.failures for gap in {g.reason: g for g in expected if g.covers(row)}.values()
     )
@@ -318,7 +319,7 @@ def not_seen(expected: list[known.Gap], tally: Tally, partial: Any) -> bool:
 
 
 def is_counted(a: argparse.Namespace, dtypes: list[str], backend: Backend) -> bool:
-    """Return whether a run has all the samples that the recorded counts include."""
+    """Return whether the run includes all the samples that the recorded case counts include."""
     less = (
         a.max
         or a.x
@@ -340,7 +341,7 @@ def conclude(
     shrinker: Shrinker | None,
     whole: known.Scope | None,
 ) -> int:
-    """Check the run against the known gaps, and write its outputs; return the exit code."""
+    """Compare the failures with the known gaps, and write the outputs; return the exit status."""
     if a.accept:
         gaps = known.accept(a.gaps, gaps, tally, whole)
     found = known.check(gaps, tally, registered(), a.gaps, whole)
@@ -355,11 +356,16 @@ def conclude(
 
 
 def show_thin(tally: Tally, ops: frozenset[str], claimed: list[str], ours: bool, most: int = 20) -> bool:
-    """Print undertested overloads. For torchnp's table (``ours``), print and report only unexplained ones."""
+    """Print undertested overloads; return whether an unexplained one was found.
+
+    For torchnp's table (``ours``), print only the overloads that the recorded explanations do not cover. For other
+    backends, print the first ones and return False.
+    """
     calls = {op: outcomes.total() for op, outcomes in tally.by(0).items()}
     found = list(thin(calls, tally.met, ops & calls.keys()))
     print(f"hardly tried: {some(len({f.op for f in found}), 'overload')} of {len(calls):,}")
-    others = [f for f in found if namespaces.is_other(f.op)]  # the data has no line for these
+    # the recorded explanations do not list operators of other libraries
+    others = [f for f in found if namespaces.is_other(f.op)]
     wrong = held([f for f in found if f not in others], calls, claimed) if ours else []
     for text in [*wrong, *others[:most]] if ours else found[:most]:
         print(f"  {text}")

@@ -1,4 +1,7 @@
-"""Validity of a run: the control (torch's CPU device and torchnp's table, on some of the same tasks) must be green."""
+"""The control: before each run, torch's CPU device and torchnp's table are judged on some of its tasks.
+
+If either fails, the run is invalid: the harness is broken, not the backend.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ from .oracle_cache import shard
 from .runner import Options, run_here
 from .workers import run_pool
 
-INVALID = 3  # the exit status of a run that says nothing about its backend
-TASKS, CASES = 6, 150  # at most
-OURSELVES = ("torchnp", "torch-cpu")  # backends that the control judges anyway
-OURS = 0.9  # share of torchnp's calls that must pass: a wrong kernel fails a few, a broken harness nearly all
+INVALID = 3  # exit status of an invalid run, which says nothing about its backend
+TASKS, CASES = 6, 150  # the most tasks and cases that the control runs
+OURSELVES = ("torchnp", "torch-cpu")  # backends whose run needs no control by torchnp's table
+OURS = 0.9  # share of torchnp's calls that must pass: a wrong kernel fails a few calls, a broken harness nearly all
 
 
 def control(tasks: list[Task], options: Options, jobs: int, backend: Backend) -> str:
     """Return why the run is invalid, or an empty string.
 
-    Torch itself, in the backend's place, must pass the cases of some of the tasks. Our own table may fail a few: a
-    fault in one of our kernels is not a fault in the harness.
+    The control judges torch's CPU device as the backend: it must pass the first cases of some of the tasks. It also
+    judges torchnp's own table, which may fail a few cases: a fault in one of our kernels is not a fault in the harness.
     """
     store = options.store
     chosen = sorted(tasks, key=lambda t: shard(f"{t.source} {t.dtype}", options.choice))[:TASKS]
@@ -49,14 +52,14 @@ def control(tasks: list[Task], options: Options, jobs: int, backend: Backend) ->
 
 
 def announced(backend: Backend) -> str:
-    """Return the line that announces what the control judges."""
+    """Return the line that says which backends the control judges, or an empty string if it judges none."""
     both = {"torch's CPU device": backend.name != "torch-cpu", "torchnp's table": backend.name not in OURSELVES}
     names = " and ".join(name for name, judged_ in both.items() if judged_)
     return f"control: {names} on some of the same cases ...\n" if names else ""
 
 
 def judged(tasks: list[Task], options: Options, jobs: int, backend: Backend) -> list[dict[str, Any]]:
-    """Return the rows of the first cases of some tasks."""
+    """Judge the first cases of some tasks; return their report rows."""
     running = run_pool(tasks, backend, options, jobs) if jobs else run_here(tasks, backend, options)
     rows: list[dict[str, Any]] = []
     for kind, value in running:

@@ -1,4 +1,4 @@
-"""Directed cases: judge a backend on each NumPy-torch difference of the catalogue, in seconds."""
+"""Short targeted runs: judge a backend on each NumPy-torch difference of the catalogue, in seconds."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .runner import run_case
 
 @dataclass(frozen=True)
 class Asked:
-    """A backend's result for one difference: how many calls torch's expression makes, and which of them went wrong."""
+    """A backend's result for one difference: the number of calls that torch's expression makes, and the failed ones."""
 
     difference: Difference
     calls: int
-    wrong: tuple[tuple[Case, str, str], ...]  # each with its outcome and message
+    wrong: tuple[tuple[Case, str, str], ...]  # the failed calls, each with its outcome and message
 
 
 def calls_of(difference: Difference, backend: Backend) -> list[Case]:
-    """Return the calls beneath a difference's torch expression that the backend claims."""
+    """Return the calls that a difference's torch expression makes, of the overloads that the backend claims."""
     cases: list[Case] = []
     recorder = Recorder(lambda op: op in backend.ops, cases.append)
     recorder.source = f"differences/{difference.id}"
@@ -44,7 +44,7 @@ def calls_of(difference: Difference, backend: Backend) -> list[Case]:
 
 
 def ask(backend: Backend, known: Collection[Gap] = ()) -> Iterator[Asked]:
-    """Judge the calls beneath each difference; failures that gaps cover do not count."""
+    """Judge the calls that each difference's torch expression makes; failures that gaps cover do not count."""
     oracle = TorchDevice("cpu")
     for difference in CATALOGUE.values():
         wrong: list[tuple[Case, str, str]] = []

@@ -16,8 +16,8 @@ from ..report.repro import TooLargeError, script
 class Explainer:
     """Adds a diagnosis and a repro script to failing rows, up to a limit.
 
-    The limit is per overload and outcome, for diagnoses also per dtype. With ``cases``, a row that gets a script keeps
-    its case, too, for the shrinker.
+    The limit is per overload and outcome, for diagnoses also per dtype. With ``cases``, a row that gets a script also
+    keeps its case, which the shrinker needs.
     """
 
     def __init__(

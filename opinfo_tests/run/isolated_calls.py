@@ -1,4 +1,4 @@
-"""Calls judged one at a time in a separate process, because calls that shrinking tries may crash or hang it."""
+"""Judges calls one at a time in a separate process, because a call that the shrinker tries may crash or hang."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..report.repro import TooLargeError, script
 from ..report.shrink import Kind, kind_of_failure, shrink, weight
 from .workers import _FORK, death, fork
 
-PATIENCE = 1.0  # seconds for one call: a longer one counts as hanging
+PATIENCE = 1.0  # seconds for one call; a call that takes longer counts as hanging
 
 
 def serve(pipe: Any, sent: str | bytes, spaces: tuple[str, ...]) -> None:
-    """Judge cases until the parent exits."""
+    """Judge the cases that the parent sends until it exits."""
     import faulthandler
 
     from .runner import run_case
@@ -33,12 +33,13 @@ def serve(pipe: Any, sent: str | bytes, spaces: tuple[str, ...]) -> None:
         try:
             verdict = run_case(case, oracle, backend)[0]
             pipe.send((verdict.outcome, verdict.message))
-        except Exception as e:  # a call that breaks the harness is no simpler form of any failure
+        # The harness itself raised an error: report no outcome, so that this call does not count as a simpler failure.
+        except Exception as e:
             pipe.send(("", f"{type(e).__name__}: {e}"))
 
 
 class Trials:
-    """Judges calls in a separate process: ``trials(case)`` returns how a call fails, ``last`` is its message."""
+    """Judges calls in a separate process: ``trials(case)`` returns how a call fails, ``last`` is the message."""
 
     def __init__(self, backend: Backend, patience: float = PATIENCE) -> None:
         self.sent, self.patience, self.last = packed(backend), patience, ""
@@ -75,7 +76,7 @@ class Trials:
 
 
 class Shrinker:
-    """Shrinks failures that no gap covers: their rows get the simpler call and its script."""
+    """Shrinks failures that no gap covers: adds the simpler call and its repro script to their rows."""
 
     def __init__(self, backend: Backend, seconds: float, known: Collection[Gap] = ()) -> None:
         self.backend, self.seconds, self.known = backend, seconds, known
@@ -83,13 +84,14 @@ class Shrinker:
         self.tried: set[str] = set()
 
     def __call__(self, row: dict[str, Any], case: Case | None = None) -> dict[str, Any]:
-        """Return a failing row, shrunk if there is a case: ``row["case"]``, which is removed, else ``case``."""
+        """Return a failing row with its call shrunk. The call is ``row["case"]``, which is removed, or ``case``."""
         case = row.pop("case", case)
         if self.trials is None or case is None or any(g.covers(row) for g in self.known):
             return row
         self.tried.add(row["id"])
         kind = kind_of_failure(row["outcome"], row["message"])
-        if self.trials(case) != kind:  # it does not fail alike on its own: nothing to compare simpler calls with
+        # If the call alone does not fail in the same way, there is no failure to compare simpler calls with.
+        if self.trials(case) != kind:
             return row
         slow = 5 if row["outcome"] == "timeout" else 1
         small = shrink(case, self.trials, slow * self.seconds, kind)

@@ -1,4 +1,4 @@
-"""Time and peak memory of calls, the backend's beside torch's, for ``--tier large``."""
+"""Time and peak memory of the backend's calls and of torch's, for ``--tier large``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 from ..backends.backend import Backend
 from ..case import Case
 
-REPEATS, SECONDS = 5, 0.2  # at most so many runs of a call by each, or so many seconds in all
-_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # mallopt's
-_SMALL, _USUAL = 1 << 16, 1 << 25  # bytes from which memory is mapped on its own
+REPEATS, SECONDS = 5, 0.2  # a call runs on torch and the backend up to REPEATS times, or until SECONDS have passed
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # constants of glibc's mallopt
+_SMALL, _USUAL = 1 << 16, 1 << 25  # block sizes in bytes from which malloc uses mmap, while measuring and otherwise
 
 
 def measured(case: Case, oracle: Backend, backend: Backend) -> dict[str, float]:
-    """Return the least milliseconds of a call on both, and the MiB that it takes beyond its arguments at its peak.
+    """Return a call's shortest time (ms) on the backend and on torch, and its peak memory (MiB) beyond the arguments.
 
-    Runs alternate. Memory is left out where the system does not tell it, as outside Linux.
+    Runs of the two alternate. Memory is left out where the system does not report it (it does on Linux).
     """
     both = {"torch_": oracle, "": backend}
     least = dict.fromkeys(both, float("inf"))
@@ -32,7 +32,7 @@ def measured(case: Case, oracle: Backend, backend: Backend) -> dict[str, float]:
             for key, one in both.items():
                 with metered(one, timed) as figures:
                     one.execute(case)
-                if not figures:  # it could not even make the arguments, as when memory is short
+                if not figures:  # the arguments could not be made, for example for lack of memory
                     return {}
                 least[key] = min(least[key], *figures)
             if time.perf_counter() - begun > SECONDS:
@@ -49,9 +49,9 @@ def measured(case: Case, oracle: Backend, backend: Backend) -> dict[str, float]:
 
 @contextmanager
 def metered(backend: Backend, meter: Callable) -> Iterator[list[float]]:
-    """Measure what a backend's `run` takes, without the arguments' copies and the results' conversion."""
+    """Measure a backend's `run` alone, without copying the arguments and converting the results."""
     figures: list[float] = []
-    run, own = backend.run, vars(backend).get("run")  # a backend may have a function of its own there
+    run, own = backend.run, vars(backend).get("run")  # a backend may have its own ``run`` as an instance attribute
 
     def measured_run(*args: Any) -> Any:
         out, figure = meter(run, *args)
@@ -74,7 +74,7 @@ def timed(run: Callable, *args: Any) -> tuple[Any, float]:
 
 
 def peak(run: Callable, *args: Any) -> tuple[Any, float]:
-    """Call a function; return its result and the bytes by which memory grew at most."""
+    """Call a function; return its result and the growth of memory at its peak, in bytes."""
     return_freed_memory()
     reset_peak()
     before = status("VmRSS")
@@ -83,7 +83,7 @@ def peak(run: Callable, *args: Any) -> tuple[Any, float]:
 
 
 def status(name: str) -> int:
-    """Return a line of this process's status, in bytes."""
+    """Return a memory figure of this process, such as ``VmRSS``, in bytes."""
     text = Path("/proc/self/status").read_text(encoding="ascii")
     return int(text.partition(f"{name}:")[2].split(None, 1)[0]) << 10
 
@@ -101,7 +101,10 @@ def can_measure_memory() -> bool:
 
 @contextmanager
 def mapped_from(size: int) -> Iterator[None]:
-    """Let malloc map blocks from a size on: freed ones go back to the system, and a peak is of live memory."""
+    """Let malloc use mmap for blocks of at least ``size`` bytes.
+
+    The system gets freed blocks back at once, so the peak counts only live memory.
+    """
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallopt"):  # musl
         yield

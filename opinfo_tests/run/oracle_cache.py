@@ -1,7 +1,8 @@
-"""On-disk cache of calls with torch's answers, drawn once for the quick tier and the mutation tool.
+"""On-disk cache of generated calls with torch's results, for the quick tier and the mutation tool.
 
-A file holds one task's calls, indexed by overload, so that a run reads only what it judges. A folder belongs to one
-torch, one NumPy, one state of the harness and one seed: a change of any gives another folder.
+A file holds one task's calls, indexed by overload, so that a run reads only the calls that it judges. Each folder is
+for one version of torch and of NumPy, one state of the harness and one seed: if any of these changes, another folder is
+used.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from ..generate.samples.opinfo_reach import homes, listed
 from ..generate.samples.recording import Recorder
 from ..generate.task import Task
 
-KEPT = 3  # newest folders
-FEW = 12  # samples of an entry and dtype that all run; later ones are thinned out
+KEPT = 3  # number of folders kept; older ones are deleted
+FEW = 12  # number of first samples of an entry and dtype that all run; later samples are thinned out
 PARTS = ("generate", "backends/torch_backend.py", "backends/backend.py", "case.py", "schemas.py", "data/reach.tsv")
 
 
 @cache
 def state() -> str:
-    """Return a hash of everything that determines which calls are drawn and what torch answers."""
+    """Return a hash of everything that determines which calls are generated and what torch returns for them."""
     root = Path(__file__).parents[1]
     h = hashlib.blake2b(digest_size=8)
     for version in (torch.__version__, np.__version__, platform.python_version(), platform.machine()):
@@ -52,7 +53,7 @@ def state() -> str:
 
 
 def cache_folder() -> Path:
-    """Return the cache's root: ``TORCHNP_CACHE``, else a folder in the user's cache directory."""
+    """Return the cache's root: the environment variable ``TORCHNP_CACHE``, or a folder in the user's cache."""
     given = os.environ.get("TORCHNP_CACHE")
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(given) if given else base / "torchnp" / "cases"
@@ -60,14 +61,14 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class OracleCache:
-    """The quick tier's calls: the first ``calls`` by hash of each overload and dtype, from each of its home entries.
+    """The quick tier's calls: for each overload and dtype, the first ``calls`` by hash from each entry in `homes`.
 
     Parameters
     ----------
     folder : path
-        The folder of this state and seed.
+        The folder for the current state of the harness and this seed.
     calls : int
-        The most calls of each overload and dtype in a task.
+        The largest number of calls of each overload and dtype in a task.
     """
 
     folder: Path
@@ -78,9 +79,10 @@ class OracleCache:
     order: int = 2
 
     def held(self, task: Task, wanted: Callable[[str], bool], oracle: Backend) -> list[tuple[Case, Seen]]:
-        """Return a task's calls of wanted overloads with torch's answers, drawing the task the first time.
+        """Return a task's wanted calls with torch's results: from the cache, or generated now if they are not in it.
 
-        A task is drawn whole, unless it is a list of calls and less than half of its overloads are wanted.
+        All calls of the task are generated, except if it is a list of calls and less than half of its overloads are
+        wanted.
         """
         whole = self.path(task)
         some = [op for op in listed(task.source) if wanted(op)]
@@ -102,7 +104,7 @@ class OracleCache:
         return read(path, wanted)
 
     def was_green(self, tasks: Sequence[Task]) -> bool:
-        """Return whether torch has passed the control on these tasks before."""
+        """Return whether torch has passed the control on these tasks in an earlier run."""
         return self.green(tasks).exists()
 
     def note_green(self, tasks: Sequence[Task]) -> None:
@@ -117,8 +119,8 @@ class OracleCache:
         return self.folder / f"{letters}-{name}" / task.dtype
 
     def drawn(self, task: Task, oracle: Backend, wanted: Callable[[str], bool]) -> dict[str, list[tuple[Case, Seen]]]:
-        """Draw a task; return the kept calls by overload."""
-        free = task.is_drawn  # every drawn call is kept
+        """Generate a task's calls; return the selected ones with torch's results, by overload."""
+        free = task.is_drawn  # all of these calls are kept
         at_home = lambda op: free or (wanted(op) and task.source in homes().get(op, ()))
         kept: dict[tuple[str, str], list[tuple[float, str, Case]]] = defaultdict(list)
 
@@ -158,7 +160,7 @@ class OracleCache:
 
 
 def read(path: Path, wanted: Callable[[str], bool]) -> list[tuple[Case, Seen]]:
-    """Return a file's calls of wanted overloads."""
+    """Return a file's calls of the wanted overloads, with torch's results."""
     found: list[tuple[Case, Seen]] = []
     with path.open("rb") as file:
         index: dict[str, tuple[int, int]] = pickle.loads(file.read(int.from_bytes(file.read(8), "little")))
@@ -171,14 +173,15 @@ def read(path: Path, wanted: Callable[[str], bool]) -> list[tuple[Case, Seen]]:
 
 
 def shard(digest: str, seed: int) -> float:
-    """Return a case's pseudorandom number in [0, 1) under a seed."""
+    """Return a pseudorandom number in [0, 1) that depends on a case's digest and a seed."""
     found = hashlib.blake2b(f"{digest}{seed}".encode(), digest_size=4).digest()
     return int.from_bytes(found, "little") / 2**32
 
 
 def opened(seed: int = 0, choice: int = 0, backward: bool = True, order: int = 2, calls: int = 5) -> OracleCache:
-    """Return the cache of this state of the harness; remove all but the newest folders."""
-    device = getattr(torch._C, "_get_privateuse1_backend_name", str)()  # with one, torch refuses in other words
+    """Return the cache folder for the current state of the harness; remove all but the newest folders."""
+    # a registered PrivateUse1 device changes torch's error messages
+    device = getattr(torch._C, "_get_privateuse1_backend_name", str)()
     asked = f"{state()} {seed} {choice} {backward} {order} {calls} {device}"
     folder = cache_folder() / hashlib.blake2b(asked.encode(), digest_size=8).hexdigest()
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Outputs of a run besides its report: the page, the badge, and repro scripts of unknown failures."""
+"""Outputs of a run besides its report: the HTML page, the badge, and repro scripts of failures that no gap covers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ DRAWS = {
     "quick": 20,
     "thresholds": 0,
     "large": 0,
-}  # drawn calls of each overload
-FOUR = ("html", "badge", "summary", "repro")  # outputs that a report alone is enough for
+}  # random calls of each overload, by tier
+FOUR = ("html", "badge", "summary", "repro")  # outputs that can be made from a report alone
 
 
 def whole_number(text: str) -> int:
@@ -57,7 +57,7 @@ def badge_file(text: str) -> Path:
 
 
 def check_places(a: argparse.Namespace) -> None:
-    """Reject, before the run, output paths that cannot be written at its end."""
+    """Before the run, reject output paths that could not be written at its end."""
     files = {name: getattr(a, name) for name in ("html", "badge", "summary", "report")}
     files["gaps"] = a.gaps if a.accept else None
     for name, path in files.items():
@@ -95,21 +95,24 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def drawn_tasks(ops: frozenset[str], count: int) -> list[Any]:
-    """Return the tasks that draw calls from schemas."""
+    """Return the tasks that generate random calls from schemas."""
     from ..generate.strategies import plan
 
     return plan(ops, count)
 
 
 def draws_of(a: argparse.Namespace) -> int:
-    """Return how many calls to draw of each overload: the ``--draws`` given, or the tier's default."""
+    """Return how many random calls to generate for each overload: the value of ``--draws``, or the tier's default."""
     if a.draws is not None:
         return a.draws
     return 0 if a.count else DRAWS[a.tier]
 
 
 def show_drawn(tally: Tally, asked: Iterable[str], whole: bool, least: float = 0.2) -> None:
-    """Print how many overloads drawn calls judge; with ``whole``, also the others and those torch mostly refuses."""
+    """Print how many overloads the random calls cover.
+
+    With ``whole``, also print which overloads they do not cover, and those whose calls torch mostly rejects.
+    """
     from ..generate.drawable import WRITES, not_drawn
 
     total = sum(tally.drawn.values())
@@ -133,7 +136,7 @@ def show_drawn(tally: Tally, asked: Iterable[str], whole: bool, least: float = 0
 
 
 def prepare(a: argparse.Namespace) -> None:
-    """Give the run a temporary report if the page needs one, and set the default of ``--shrink``."""
+    """Create a temporary report if the HTML page needs one, and set the default of ``--shrink``."""
     if a.shrink is None:
         a.shrink = SECONDS if a.repro or a.no_samples else 0.0
     if a.html and not a.report:
@@ -157,7 +160,7 @@ def finish(
 
 
 def from_report(a: argparse.Namespace, backend: Backend) -> int:
-    """Make the page, the badge, the summary and the scripts from an existing report."""
+    """Write the page, the badge, the summary and the repro scripts from an existing report."""
     head, rows, foot = read_all(a.from_report)
     if not rows:
         print(f"{a.from_report} has no case")

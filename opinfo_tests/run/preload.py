@@ -1,4 +1,4 @@
-"""Imports that all worker processes share, done once in the fork server; each process uses one thread."""
+"""Imported once in the fork server, so that worker processes start with torch loaded; each process uses one thread."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The runner: draws cases, runs them on the oracle and the backend, judges, and emits rows."""
+"""The runner: gets cases, runs them on torch and on the backend, compares the results, and emits report rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .skipped import of_other_dtypes
 
 @dataclass
 class Options:
-    """What to run; ``ops`` of None means all that the backend claims."""
+    """Options of a run; if ``ops`` is None, all overloads that the backend claims are judged."""
 
     ops: frozenset[str] | None = None
     dtypes: tuple[str, ...] = ()
@@ -39,13 +39,13 @@ class Options:
     backward: bool = True
     order: int = ORDER
     timeout: float = 300.0  # on a busy machine the largest sampled volumes take more than 60 s
-    store: OracleCache | None = None  # the quick tier's cache: its calls are judged; missing ones are drawn into it
+    store: OracleCache | None = None  # the quick tier's cache; calls that it lacks are generated and added
     choice: int = 0
     count_only: bool = False
-    cases: bool = False  # emit failing cases with their rows, for the shrinker
+    cases: bool = False  # add its case to each failing row, for the shrinker
     skip: set[str] = field(default_factory=set)
-    errors: bool = True  # judge calls that torch refuses, too
-    measure: bool = False  # add times and peak memory, the backend's and torch's
+    errors: bool = True  # also judge calls for which torch raises an error
+    measure: bool = False  # add time and peak memory, of the backend and of torch
 
 
 def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
 
 
 def run_case(case: Case, oracle: Backend, backend: Backend, want: Seen | None = None) -> tuple[Verdict, float]:
-    """Judge one case; ``want`` is torch's answer, if it is known already."""
+    """Judge one case; ``want`` is torch's result if it is already known."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mine = backend.execute(case)
@@ -78,25 +78,25 @@ def run_case(case: Case, oracle: Backend, backend: Backend, want: Seen | None = 
     return verdict, mine.seconds
 
 
-# A run yields ("rows", list of rows) as they come, and ("done", Done) for each task.
+# A run yields ("rows", list of rows) as rows become available, and ("done", Done) at the end of each task.
 Stream = Generator[tuple[str, Any], None, None]
 
 
 @dataclass
 class Done:
-    """A task's results other than its rows."""
+    """A task's results besides its rows."""
 
     task: Task
     samples: int
     calls: Counter[str]
     left_out: Counter[str]
     error: str = ""
-    met: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # overload -> option -> values tried
+    met: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # overload -> option -> values that calls used
     usage: tuple[int, float, int] = (0, 0.0, 0)
 
 
 class LocalSet:
-    """Set of digests seen, for a run in one process."""
+    """Set of the digests seen so far, for a run in one process."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -109,10 +109,10 @@ class LocalSet:
 
 
 class Judge:
-    """Takes cases from the recorder, each once, and turns them into rows.
+    """Takes cases from the recorder, judges each distinct case once, and emits its row.
 
-    Cases are judged between samples, not inside them, because judging advances the random generator that samples draw
-    from: what is recorded must not depend on what is judged.
+    Cases are queued and judged between samples. Judging uses the random generator that samples also use, and the
+    recorded samples must not depend on which cases are judged.
     """
 
     def __init__(
@@ -139,7 +139,11 @@ class Judge:
         return op in self.backend.ops
 
     def take(self, case: Case, want: Seen | None = None) -> None:
-        """Queue a case, with torch's answer if known, unless it is unclaimed, deselected, seen or over the limit."""
+        """Queue a case, with torch's result if known.
+
+        A case is dropped if the backend does not claim it, an option excludes it, it was seen before, or the limit is
+        reached.
+        """
         o = self.options
         if self.backend.dtypes is not None and (others := case.dtypes() - self.backend.dtypes):
             self.unclaimed[f"dtype {min(others)} is not claimed"] += 1
@@ -150,7 +154,9 @@ class Judge:
         if not self.seen.add(case.digest):
             return
         key = case.op, case.dtype
-        if case.id in o.skip:  # judged before: a resumed run and one whose process died end at the same limit
+        # This case was judged before, in the run that is resumed or by a process that died: count it toward the same
+        # limit.
+        if case.id in o.skip:
             self.taken[key] += 1
             return
         if of_other_dtypes(case, o.dtypes):
@@ -179,7 +185,7 @@ class Judge:
                 verdict, seconds = run_case(case, self.oracle, self.backend, want)
             except Exception as e:
                 raise RuntimeError(f"the harness failed on {case.id}: {case.describe()}") from e
-            if not verdict.refused:  # a refused call tries no option
+            if not verdict.refused:  # for a call that torch rejects, option values do not count as tested
                 for name, value in values_of(case):
                     self.met.setdefault(case.op, {}).setdefault(name, set()).add(value)
             row = row_of(case, verdict, seconds)
@@ -189,7 +195,7 @@ class Judge:
 
 
 def run_one(task: Task, judge_: Judge) -> Done:
-    """Run one task."""
+    """Run one task: judge all its cases."""
     o = judge_.options
     if o.store is not None and task.is_kept:
         return run_held(task, judge_, o.store)
@@ -222,7 +228,7 @@ def done(task: Task, judge_: Judge, count: int, calls: Counter[str], left_out: C
 
 
 def run_held(task: Task, judge_: Judge, store: OracleCache) -> Done:
-    """Judge the cached calls of one task."""
+    """Judge one task's calls from the cache."""
     error = ""
     try:
         for case, want in store.held(task, judge_.wanted, judge_.oracle):

@@ -1,4 +1,4 @@
-"""What a run skipped, counted by option or reason, for its last line."""
+"""The last line of a run: what it skipped, counted by option or reason."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..generate.task import Task, is_drawn
 from ..report import case_counts
 from ..report.report import Tally, some
 
-# Dtypes of indices and masks: arrays of these go with arrays of any dtype.
+# Dtypes of indices and masks: arrays of these dtypes occur in calls of every dtype.
 BESIDE = frozenset({"int64", "bool"})
 DTYPES, MAX, ERROR = "--dtypes", "--max", "--no-errors"
 
 
 def of_other_dtypes(case: Case, dtypes: Collection[str]) -> bool:
-    """Return whether a drawn call has dtypes other than the requested ones, except indices and masks beside them."""
+    """Return whether a random call has dtypes that were not requested; indices and masks do not count."""
     if not dtypes or not is_drawn(case.source):
         return False
     given = case.dtypes()
@@ -63,7 +63,7 @@ def skipped(
 def by_option(
     a: argparse.Namespace, tally: Tally, tasks: Collection[Task], ops: Collection[str], dtypes: list[str], left: int
 ) -> Iterator[str]:
-    """Yield what the command line excludes."""
+    """Yield what options of the command line excluded."""
     if a.tier == "large":
         yield "all calls but large ones (--tier large)"
         return
@@ -106,11 +106,11 @@ def by_option(
         yield "the limit of --timeout, for which --jobs 0 has no process"
 
 
-OPTIONS = frozenset({DTYPES, MAX, ERROR})  # options that count what they exclude
+OPTIONS = frozenset({DTYPES, MAX, ERROR})  # options that count the calls they exclude
 
 
 def by_backend(tally: Tally, backend: Backend, ops: Collection[str]) -> Iterator[str]:
-    """Yield what the backend does not claim or report, and overloads that no calls can be drawn for."""
+    """Yield what the backend does not claim or show, and overloads for which no random calls can be generated."""
     absent = sorted(op for op in tally.absent if op not in backend.ops)
     if absent:
         yield f"{some(len(absent), 'overload')} that the backend does not claim"
@@ -134,7 +134,7 @@ def by_backend(tally: Tally, backend: Backend, ops: Collection[str]) -> Iterator
 
 
 def near(asked: Collection[str], backend: Backend, most: int = 4) -> str:
-    """Return why no call was judged: which requested overloads the backend does not claim, and similar ones it does."""
+    """Return why no call was judged: which requested overloads the backend lacks, and similar ones that it has."""
     import difflib
 
     claimed = [op for op in registered() if op in backend.ops]

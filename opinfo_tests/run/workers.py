@@ -1,7 +1,7 @@
-"""Worker processes: a crash or a hang is the outcome of one case, and the rest of its task continues.
+"""Worker processes: if a call crashes or hangs, only that case fails, and the rest of its task continues.
 
-Workers are forked from a fork server that has imported torch and run nothing: a fork of the caller's process would
-inherit running thread pools, and the child's first parallel loop would wait for them forever.
+Workers are forked from a fork server that has imported torch but run nothing. A fork of the caller's process would
+inherit thread pools whose threads do not exist in the child: its first parallel loop would wait forever.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from .runner import Judge, LocalSet, Options, Stream, run_one
 
 _FORK = mp.get_context("forkserver")
 _FORK.set_forkserver_preload(["opinfo_tests.run.preload"])
-_PLACES = 256  # slots probed for a digest
-_NOTE = 1024  # bytes for the id and the call of the case that a worker is running
+_PLACES = 256  # number of slots tried for a digest
+_NOTE = 1024  # bytes of shared memory for the id and the text of the case that a worker is running
 
 
 class SharedSet:
-    """Set of digests seen by any worker: an open hash table of 64-bit keys in shared memory that workers inherit.
+    """Set of the digests that any worker has seen: an open-addressing hash table of 64-bit keys in shared memory.
 
-    Two workers that add the same digest at the same moment may both be told that it is new. When the table is full, a
-    digest that finds no slot is new each time. In either case the parent drops the repeated row.
+    Two workers that add the same digest at the same moment may both get True. If the table is full, a digest that finds
+    no free slot is reported as new each time. In either case the parent drops the repeated row.
     """
 
     def __init__(self, slots: int = 1 << 23) -> None:
@@ -72,7 +72,7 @@ class SharedSet:
 
 @dataclass
 class Worker:
-    """One process, its current task, its next tasks, and a shared note of the case it is running."""
+    """One worker process, its current task, its next tasks, and a shared-memory note of the case that it is running."""
 
     process: Any
     pipe: Any
@@ -86,7 +86,7 @@ class Worker:
 def serve(
     pipe: Any, note: Any, since: Any, backend: str | bytes, options: Options, seen: SharedSet, spaces: tuple[str, ...]
 ) -> None:
-    """Run tasks from the parent until it sends None; send rows as they come."""
+    """Run the tasks that the parent sends, until it sends None; send the rows in batches."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.disable()  # a crash is reported as an outcome
 
@@ -108,7 +108,8 @@ def serve(
     while (message := pipe.recv()) is not None:
         task, lost = message
         judge.options = replace(options, skip=options.skip | lost) if lost else options
-        # A task that lost its worker runs again whole, with its own set: the shared one has cases it never judged.
+        # A task whose worker died runs again from the start, with a set of its own: the shared set contains cases that
+        # the dead worker did not judge.
         judge.seen = LocalSet() if lost else seen
         try:
             done = run_one(task, judge)
@@ -173,9 +174,9 @@ def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -
 
 
 def fork(target: Callable[..., None], *args: Any) -> Any:
-    """Start a process that ignores Ctrl-C from the start, as its fork server does.
+    """Start a process that ignores Ctrl-C from the start, like its fork server.
 
-    Only the parent is interrupted; it then ends them.
+    Ctrl-C interrupts only the parent, which then ends the workers.
     """
     if threading.current_thread() is threading.main_thread():
         heard = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server inherits this
@@ -189,7 +190,7 @@ def fork(target: Callable[..., None], *args: Any) -> Any:
 
 
 def while_heard(target: Callable[..., None], *args: Any) -> None:
-    """Run a process's function, and end silently when the parent is gone."""
+    """Run a process's function; exit silently if the parent is gone."""
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         target(*args)
 
@@ -203,7 +204,7 @@ def start(backend: str | bytes, options: Options, seen: SharedSet) -> Worker:
 
 
 def give(w: Worker, queue: deque[deque[Task]]) -> None:
-    """Give a worker its next task: one from its current ``beside`` group, or from a new group."""
+    """Give a worker its next task: the next of its current ``beside`` group, or the first of a new group."""
     if not w.following and queue:
         w.following = queue.popleft()
     w.task = w.following.popleft() if w.following else None
@@ -225,7 +226,7 @@ def death(code: int | None) -> str:
 
 
 def lost_row(w: Worker, outcome: str, message: str) -> dict[str, Any]:
-    """Return the row of the case that a lost worker was running; between cases, a row for its task."""
+    """Return the row of the case that a worker was running when it died; between cases, a row for its task."""
     assert w.task is not None, "a worker is lost with a task"
     noted = w.note.value.decode(errors="ignore") if w.since.value else f"{w.task.source}/{w.task.dtype}/recording"
     case_id, _, call = noted.partition("\n")

@@ -1,1 +1,1 @@
-"""What `make_data.py` asks of torch, file by file."""
+"""How `make_data.py` and `make_lookup.py` find out what torch does; each file that they write has a module."""

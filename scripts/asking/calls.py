@@ -1,4 +1,4 @@
-"""Calls that torch is asked: recorded from the harness's samples, and made again in a process that may go down."""
+"""Calls for asking torch: recorded from the harness's samples, and repeated in a process that torch may crash."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def record_cases(
     transfers: int,
     more: str = "",
 ) -> list[Case]:
-    """Calls of the wanted overloads, with outs as they should be.
+    """Return calls of the wanted overloads, with ``out=`` of the right shape and dtype.
 
     Parameters
     ----------
     each : int
-        How many of each overload and dtype.
+        The number of calls of each overload and dtype.
     steps, size : int
-        The samples of an entry that are looked at, and the bytes that a call may have.
+        The number of samples of an entry that are used, and the largest number of bytes of a call.
     transfers : int
-        How many calls of a sibling are made into calls of an overload.
+        The number of calls of a sibling that are turned into calls of an overload.
     more : str
-        Lines ``op  (arguments)`` of calls of siblings that no sample makes.
+        Lines ``op  (arguments)`` with calls of siblings that no sample makes.
     """
     taken: Counter[tuple[str, str]] = Counter()
     cases: list[Case] = []
@@ -73,23 +73,23 @@ def record_cases(
 
 
 def build(case: Case) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a call, on memory of its own."""
+    """Return a call's arguments in new memory."""
     args, kwargs = thawed(case)
     return list(args), kwargs
 
 
 def error_of(case: Case, args: list[Any], kwargs: dict[str, Any]) -> list[str] | None:
-    """Call torch; its error's class and first line, or None."""
+    """Call torch; return the class and first line of its error, or None."""
     torch.default_generator.manual_seed(case.seed)
     try:
         with torch.no_grad():
             overload_of(case.op)(*args, **kwargs)
-    except Exception as e:  # whatever torch raises is the answer
+    except Exception as e:  # any error of torch is an answer
         return [type(e).__name__, (str(e).splitlines() or [""])[0]]
     return None
 
 
-# ---------------------------------------------------------------- in a process of its own
+# ---------------------------------------------------------------- in a separate process
 
 
 Observe = Callable[[Case], dict[str, Any] | None]
@@ -108,9 +108,9 @@ def _work(observe: Observe, cases: list[Case], start: int, path: Path, at: Any) 
 
 
 def observe_all(observe: Observe, make: Callable[[], list[Case]], path: Path) -> list[dict[str, Any]]:
-    """The observations in a file; where there is none, they are made.
+    """Return the observations in a file; if it does not exist, make them first.
 
-    They are made in a child process: where torch brings it down, the next goes on behind that case.
+    They are made in a child process. If torch crashes it, the next child process continues after that case.
     """
     cases = [] if path.exists() else make()
     start = 0

@@ -1,9 +1,9 @@
-"""examples.tsv: the example that an operator has of one of its differences, by its own name.
+"""Makes examples.tsv: for an operator and one of its differences, an example with the operator's own name.
 
-The catalogue shows each difference once, mostly on one operator. For another operator that declares it, the same
-expressions are written with that operator's names and, where it takes other arguments, with more or fewer of them. What
-torch, NumPy and the kernel then give is kept where they part in the same manner: both raise or not as in the catalogue,
-the dtypes agree or not, the shapes agree or not, and the kernel is with torch.
+The catalogue shows each difference once, usually for one operator. For another operator that has the difference, its
+expressions are rewritten with that operator's names and, if it takes other arguments, with more or fewer of them. The
+results of torch, NumPy and the kernel are kept if they differ in the same way: the same sides raise errors as in the
+catalogue, dtypes and shapes agree or differ as there, and the kernel agrees with torch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OPERATORS = {
     ast.Pow: "pow", ast.MatMult: "matmul", ast.Eq: "eq", ast.Lt: "lt",
 }  # fmt: skip
 FIELDS = ("torch", "numpy", "kernel", "in_numpy", "in_torch")
-# Where the catalogue's own arguments do not fit other operators that differ alike: for torch, NumPy and the kernel.
+# Arguments for operators that do not accept those of the catalogue's example: for torch, NumPy and the kernel.
 BIG = "[6e4, 6e4, -6e4]"
 MORE = {
     "zero-dim-axis": [
@@ -182,7 +182,7 @@ MORE = {
           "np.ones((1, 4, 4), np.float32), [-1, -1, 0, 0]"),
     ],
 }  # fmt: skip
-# Of single operators that refuse the arguments of both for another reason first.
+# Arguments for single operators, for which torch rejects those of the catalogue and of `MORE` for another reason.
 _VECTORS = (
     "torch.ones(1), torch.ones(1, dtype=torch.float64)",
     "np.ones(1, np.float32), np.ones(1)",
@@ -247,7 +247,7 @@ for _n, (_pad, _mode) in itertools.product((1, 2, 3), (("reflection", "reflect")
         f"{{f}}(np.ones({_shape}, np.float32), {_pads}, mode={_mode!r}).shape",
         f"{{f}}(np.ones({_shape}, np.float32), {[1, 0, *[0] * (2 * _n - 2)]}).shape",
     )
-# What NumPy gives there changed with 2.5: eigenvalues are complex.
+# Examples for which NumPy's result changed in version 2.5: eigenvalues are complex.
 CHANGED = {(f"aten::{op}", "no-integers-linalg") for op in ("linalg_eig", "linalg_eigvals", "_linalg_eigvals")}
 CHANGED |= {("aten::histogramdd", "missing-kernel")}
 NOT_THE_POINT = re.compile(
@@ -258,7 +258,7 @@ NOT_THE_POINT = re.compile(
 
 
 def pairs() -> dict[tuple[str, str], tuple[str, ...]]:
-    """Operators and the differences that they declare, each with the NumPy counterparts of the operator."""
+    """Return the pairs of operators and the differences that they declare, each with the NumPy counterparts."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, row in REGISTERED.items():
         for i in row.differs:
@@ -267,12 +267,12 @@ def pairs() -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def of_scipys_halves(i: str, likes: Iterable[str]) -> bool:
-    """Whether the example would be of half types in SciPy, which computes them in a dtype that goes by its version."""
+    """Return whether an example would use SciPy in half precision, where its result depends on its version."""
     return i == "half-opmath" and any(like.startswith("scipy.special.") for like in likes)
 
 
 def lines(afresh: bool) -> list[str]:
-    """The file's lines, in order; what was found before is asked again only ``afresh``."""
+    """Return the file's lines in order; with ``afresh``, all examples are made again, not only missing ones."""
     known = {}
     if PATH.exists() and not afresh:
         for line in PATH.read_text(encoding="utf-8").splitlines()[1:]:
@@ -302,26 +302,26 @@ def lines(afresh: bool) -> list[str]:
 
 
 def of_another(op: str, i: str, said: str, declared: Iterable[tuple[str, str]]) -> bool:
-    """Whether what torch said is the refusal of another difference that the operator declares, but for numbers in it."""
+    """Return whether torch's error (apart from numbers) is that of another difference which the operator declares."""
     plain = lambda text: re.sub(r"\d+", "", text)
     others = [plain(CATALOGUE[j].torch_value) for o, j in declared if o == op and j != i]
     return "Error:" in said and plain(said) != plain(CATALOGUE[i].torch_value) and plain(said) in others
 
 
 def better(op: str, i: str, cells: list[str]) -> bool:
-    """Whether an example has to be asked for again: it shows another thing, or the catalogue's own is of this operator."""
+    """Return whether an example is outdated: it shows something else, or there is a better one for this operator."""
     shown = CATALOGUE[i]
     mine = {op, f"{op}_"} & called_by(shown)
     return not shows(shown, cells[3], cells[5]) or bool(mine and cells[2] != shown.torch) or (op, i) in OWN
 
 
 def called_by(shown: Difference) -> set[str]:
-    """The operators that the kernel's expression of a difference calls, by any of their overloads."""
+    """Return the operators that the kernel's expression of a difference calls, without overload names."""
     return {f"aten::{base}" for base in re.findall(r"aten\.(\w+)(?:\.\w+)?\(", shown.kernel)}
 
 
 def line_of(pair: tuple[str, str], example: Difference) -> dict[tuple[str, str], str]:
-    """The line of an example, by its pair; none where a line cannot hold it."""
+    """Return the line of an example, by its pair; empty if a line cannot contain it."""
     values = {"in_numpy": "", "in_torch": ""} | asked_of(example)
     advice = [
         getattr(example, field) if values[field] == values[other] else ""
@@ -332,7 +332,7 @@ def line_of(pair: tuple[str, str], example: Difference) -> dict[tuple[str, str],
 
 
 def of_proof(pairs: frozenset[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Difference]]:
-    """The simplest calls on which the proof sees a difference alone, of operators that the catalogue's examples do not fit."""
+    """Yield calls of the proof that show a single difference, for pairs that the catalogue's examples do not fit."""
     from rich.progress import track
 
     from opinfo_tests.proof.minimal_example import shown
@@ -341,7 +341,7 @@ def of_proof(pairs: frozenset[tuple[str, str]]) -> Iterator[tuple[tuple[str, str
 
 
 def of_pair(op: str, i: str, declared: dict) -> Iterator[Difference]:
-    """The difference shown on this operator, where that can be."""
+    """Yield examples of a difference for this operator, if there are any."""
     shown = CATALOGUE[i]
     mine = torch_names(op)
     called = [f"aten::{b}" for b in re.findall(r"aten\.(\w+)\(", shown.kernel)]
@@ -381,7 +381,7 @@ def of_pair(op: str, i: str, declared: dict) -> Iterator[Difference]:
 
 
 def torch_names(op: str) -> list[str]:
-    """How Python code calls an op."""
+    """Return how Python code calls an op, the best name first."""
     import torch
 
     base = op.partition("::")[2]
@@ -396,7 +396,7 @@ def torch_names(op: str) -> list[str]:
             named = eval(s, {"torch": torch})
         except AttributeError:
             continue
-        runs = resolve.torch_ops(resolve.spelled(s))  # F.unfold is im2col, not Tensor.unfold
+        runs = resolve.torch_ops(resolve.spelled(s))  # F.unfold is im2col, and not Tensor.unfold
         if not isinstance(named, torch.dtype) and (not runs or runs[0] == op):
             found.append(s)
     return found[:1] + [f"torch.ops.aten.{base}"]
@@ -465,7 +465,7 @@ OF_NUMPY = {"numpy.add": "add", "numpy.subtract": "sub", "numpy.multiply": "mul"
 
 
 def rewritten(text: str, subject: str, new: str, change) -> str:
-    """An expression with another function in the subject's place; LookupError where the subject does not occur."""
+    """Return ``text`` with calls of ``subject`` replaced by calls of ``new``; raise LookupError if there are none."""
     if subject.startswith("aten::"):
         base = subject.partition("::")[2]
         short = re.sub("^(linalg|special|fft)_", "", base)
@@ -490,7 +490,7 @@ def rewritten(text: str, subject: str, new: str, change) -> str:
 
 
 def _is(spelled: str, full: str) -> bool:
-    """Whether ``np.amax`` stands for the function of that public name."""
+    """Return whether a name such as ``np.amax`` stands for the function with this public name."""
     try:
         return spelled == full.replace("numpy.", "np.") or public_name(eval(spelled, {"np": np})) == full
     except AttributeError:
@@ -498,7 +498,10 @@ def _is(spelled: str, full: str) -> bool:
 
 
 def asked_of(made: Difference) -> dict[str, str]:
-    """The values of the expressions that there are; a refusal by torch's Python code counts as no difference."""
+    """Return the values of the expressions that an example has.
+
+    If torch's Python code raises an AssertionError, they are empty, so that the example shows no difference.
+    """
     try:
         return run(made, [field for field in FIELDS if getattr(made, field)])
     except AssertionError:
@@ -506,7 +509,7 @@ def asked_of(made: Difference) -> dict[str, str]:
 
 
 def lasting(made: Difference) -> bool:
-    """Whether both give the same every time: what they draw is seeded, or can be nothing else."""
+    """Return whether the results are the same every time: random numbers are seeded, or can have only one value."""
     return "random" not in made.numpy or len({(*run(made, ["torch", "numpy"]).values(),) for _ in range(99)}) == 1
 
 
@@ -518,11 +521,12 @@ def _if_can(text: str, *how) -> str:
 
 
 def apart(shown: Difference, values: dict[str, str]) -> bool:
-    """Whether torch and NumPy differ, not for want of an argument, and the kernel is on torch's side."""
+    """Return whether torch and NumPy differ, other than by a missing argument, and the kernel agrees with torch."""
     raises = [
         ("Error:" in values[side]) == ("Error:" in getattr(shown, f"{side}_value")) for side in ("torch", "numpy")
     ]
-    if not all(raises) and shown.id != "zero-dim-axis":  # of an axis NumPy refuses some, and takes others otherwise
+    # for these axes NumPy raises errors in some cases, and gives other results in others
+    if not all(raises) and shown.id != "zero-dim-axis":
         return False
     if not shows(shown, values["torch"], values["numpy"]):
         return False
@@ -533,7 +537,7 @@ def apart(shown: Difference, values: dict[str, str]) -> bool:
 
 
 def same_manner(shown: Difference, values: dict[str, str]) -> bool:
-    """Whether torch and NumPy part as they do in the catalogue, with the kernel on torch's side."""
+    """Return whether torch and NumPy differ in the same way as in the catalogue, and the kernel agrees with torch."""
     torch, numpy, kernel = values["torch"], values["numpy"], values["kernel"]
     raised = "Error:" in torch
     agree = torch.split()[:6] == kernel.split()[:6] if raised else torch == kernel

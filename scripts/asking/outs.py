@@ -1,8 +1,8 @@
-"""outs.tsv: by which rule torch writes each ``out=``.
+"""Makes outs.tsv: the rule by which torch writes each ``out=``.
 
-The harness's samples give good calls of every ``out=`` overload. Each is repeated with outs of other dtypes and of
-another shape; what torch accepts picks the rule, and its messages give the words. Some of torch's kernels write
-beyond an out of the wrong dtype: the outs here have memory to spare.
+The harness's samples give valid calls of every ``out=`` overload. Each is repeated with ``out=`` of other dtypes and of
+another shape. What torch accepts determines the rule, and its error messages determine the words. Some of torch's
+kernels write beyond an ``out=`` of a wrong dtype, so these arrays have spare memory.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ COLUMNS = "rule, words, rows: how torch writes out=, where it is not by default 
 SAMPLED = ("float32", "int64", "bfloat16", "bool", "complex64")
 GIVEN = ("bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
          "complex128")  # fmt: skip
-SKIPPED = ("aten::narrow_copy.out",)  # writes beyond an out of another shape
+SKIPPED = ("aten::narrow_copy.out",)  # torch writes beyond an out= of another shape
 Rules = dict[str, tuple[str, str]]  # "mul.out" or "sort.values:indices" -> rule and words
 
-# Calls of overloads that no sample reaches.
+# Calls of overloads that no sample calls.
 MORE = """
 nll_loss  (x(5,4), ints(5))
 nll_loss2d  (x(2,4,3,3), ints(2,3,3))
@@ -100,7 +100,7 @@ im2col  (x(1,2,4,4), [2,2], [1,1], [0,0], [1,1])
 view_copy.dtype  (x(3,4), torch.int32)
 """
 
-# What the samples do not show, and the few in-place ops with a rule of their own: in place, everything else is cast.
+# Rules that the samples do not show, and the few in-place ops with their own rule. All others cast to their own dtype.
 NANSUM = "NotImplementedError: \"nansum_cpu\" not implemented for '{d}'"
 MVLGAMMA = "mvlgamma: result type {x} can't be cast to the desired output type {r}"
 STRUCTURED = "Bad in-place call: input tensor dtype {dc} and output tensor dtype {rc} should match"
@@ -111,22 +111,24 @@ KNOWN = {
     "gelu_backward.grad_input": (
         "cast",
         "result type {r} can't be cast to the desired output type {d}",
-    ),  # oneDNN aside
+    ),  # oneDNN's kernel has another rule
     "linalg_matrix_power.out matrix_power.out": (
         "cast",
         "matrix_power: Expected result to be safely castable from {r} dtype, but got result with dtype {d}",
     ),
     "nansum.out nanmean.out": ("cast into", NANSUM),
-    "sum.IntList_out cumsum.out cumprod.out": ("same into", casts.NOT_THE_SAME),  # with a dtype that is not the out's
+    # if dtype= differs from the dtype of out=
+    "sum.IntList_out cumsum.out cumprod.out": ("same into", casts.NOT_THE_SAME),
     "narrow_copy.out": (
         "same",
         "Expected self.dtype() == output.dtype() to be true, but got false.  "
         "(Could this error message be improved?  If so, please report an enhancement request to "
         "PyTorch.)",
     ),
-    "inner.out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # of numbers, else tensordot
-    "diff.out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # of order 1 and above
-    "matmul.out linalg_matmul.out": ("same", casts.NOT_THE_SAME),  # two vectors aside
+    # The rule is for 0-d inputs; otherwise inner calls tensordot.
+    "inner.out": ("cast", "result type {r} can't be cast to the desired output type {d}"),
+    "diff.out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # for n = 1 or more
+    "matmul.out linalg_matmul.out": ("same", casts.NOT_THE_SAME),  # two vectors have another rule
     "mvlgamma.out special_multigammaln.out mvlgamma_": ("cast", MVLGAMMA),
     "float_power_.Tensor float_power_.Scalar": (
         "same",
@@ -135,11 +137,12 @@ KNOWN = {
     "abs_ absolute_ _foreach_abs_": ("real", "In-place abs is not supported for complex tensors."),
     "cumsum_ cumprod_": ("same into", STRUCTURED),
     "addmm_ addmv_ baddbmm_": ("same sized", STRUCTURED),
-    # What memory held before is sometimes what it holds again.
+    # Operators that leave memory uninitialized, which may happen to have the same contents.
     "empty_like.out empty_permuted.out empty_strided.out new_empty.out new_empty_strided.out": ("any into", ""),
     "_int_mm.out": ("same", "int_mm_out_cpu: Expected result dtype to be of type kInt but got {dc}"),
-    "lerp.Tensor_out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # a 0-d weight's words
-    "_scaled_mm.out _scaled_mm_v2.out": (  # oneDNN aside
+    # torch's error message for a 0-d weight
+    "lerp.Tensor_out": ("cast", "result type {r} can't be cast to the desired output type {d}"),
+    "_scaled_mm.out _scaled_mm_v2.out": (  # oneDNN's kernel has another rule
         "same into",
         "ValueError: out_dtype must match output matrix type",
     ),
@@ -147,26 +150,26 @@ KNOWN = {
 
 
 def rows() -> list[str]:
-    """The derived overloads with ``out=``."""
+    """Return the derived overloads with ``out=``."""
     return [n for n in torchnp.table if SCHEMAS[n].is_out and n not in SKIPPED and torchnp.table.status(n) == "derived"]
 
 
 def cases_of(wanted: Iterable[str]) -> list[Case]:
-    """Good calls, a few of each overload and dtype."""
+    """Return valid calls, a few for each overload and dtype."""
     return record_cases(frozenset(wanted), SAMPLED, 4, steps=12, size=300_000, transfers=3, more=MORE)
 
 
-# ---------------------------------------------------------------- what torch does with other outs
+# ---------------------------------------------------------------- what torch does with other kinds of out=
 
 
 def call(case: Case, outs: dict[str, Any]) -> list[str] | None:
-    """Call torch with other outs; its error, or None."""
+    """Call torch with other ``out=`` arrays; return its error, or None."""
     args, kwargs = build(case)
     return error_of(case, args, {**kwargs, **outs})
 
 
 def like(out: Any, dtype: str = "", extra: tuple[int, ...] = ()) -> Any:
-    """An out of another dtype or with more dimensions, in memory that a wider dtype fits into as well."""
+    """Return an ``out=`` of another dtype or with more dimensions, in memory that is large enough for a wider dtype."""
     if isinstance(out, (list, tuple)):
         return [like(x, dtype, extra) for x in out]
     shape = (*out.shape, *extra)
@@ -175,13 +178,13 @@ def like(out: Any, dtype: str = "", extra: tuple[int, ...] = ()) -> Any:
 
 
 def agree(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether ``a`` holds ``b`` in its own dtype."""
+    """Return whether ``a`` equals ``b`` after a conversion to the dtype of ``a``."""
     wide = [x.resolve_conj().to(torch.complex128) for x in (a, b.to(a.dtype))]
     return a.shape == b.shape and torch.equal(*map(torch.nan_to_num, wide))
 
 
 def observe(case: Case) -> dict[str, Any] | None:
-    """What torch does with the call when one of its outs is of another dtype, and with all of another shape."""
+    """Return what torch does with a call if one ``out=`` has another dtype, and if all have another shape."""
     declared = [a.name for a in SCHEMAS[case.op].args if a.is_out]
     right = {n: build(case)[1][n] for n in declared}
     good, again = ({n: like(v) for n, v in right.items()} for _ in range(2))
@@ -208,14 +211,14 @@ def observe(case: Case) -> dict[str, Any] | None:
     return seen
 
 
-# ---------------------------------------------------------------- the rule that fits
+# ---------------------------------------------------------------- the rule that explains the observations
 
 
-Observed = tuple[list[str], str, str, Any]  # dtypes of the results, of the out, of the first input; what torch did
+Observed = tuple[list[str], str, str, Any]  # dtypes of the results, of out=, of the first input; what torch did
 
 
 def unfitting(rule: str, seen: list[Observed]) -> int:
-    """How many observations a rule gets wrong."""
+    """Return the number of observations that a rule contradicts."""
     allows = casts.ALLOWS[rule]
     return sum(
         all(allows(as_dtype(r), as_dtype(d), as_dtype(x or r)) for r in rs) is isinstance(got, list)
@@ -231,8 +234,10 @@ NAMED = re.compile(rf"(?:(?<![A-Za-z0-9_:<])|(?<=type)|(?<=CPU))(?:{_NAMES})(?![
 
 
 def template(message: str, r: str, d: str) -> str:
-    """A message with the result's dtype as {r} and the out's as {d}, {rc} and {dc} where they are spelled as in C++,
-    {rt} and {dt} where a type of tensors is named by them."""
+    """Return a message with the result's dtype replaced by {r} and that of ``out=`` by {d}.
+
+    C++ names of the dtypes become {rc} and {dc}, and names of tensor types become {rt} and {dt}.
+    """
 
     def field(found: re.Match[str]) -> str:
         name = SPELLED[found[0]]
@@ -243,12 +248,12 @@ def template(message: str, r: str, d: str) -> str:
 
     found = NAMED.sub(field, message.replace("{", "{{").replace("}", "}}"))
     found = re.sub(r"torch\.{([rd])}Tensor|CPU{([rd])}Type", lambda m: f"{{{m[1] or m[2]}t}}", found)
-    return found.replace(f"flag is {r == 'int32'}", "flag is {i32}")  # of searches, whose indices are of 32 bits or 64
+    return found.replace(f"flag is {r == 'int32'}", "flag is {i32}")  # for searches, whose indices have 32 or 64 bits
 
 
 def fit(op: str, seen: list[Observed]) -> tuple[str, str]:
-    """The rule and the words of one out."""
-    # What a kernel refuses to compute in is not refused for its out.
+    """Return the rule and the words of one ``out=``."""
+    # Ignore errors about dtypes for which torch has no kernel, because they are not about out=.
     kept = [s for s in seen if not (isinstance(s[-1], list) and s[-1][0] == "NotImplementedError")]
     kept = [s for s in kept if not (isinstance(s[-1], list) and "without overflow" in s[-1][1])]
     rule = min(casts.ALLOWS, key=lambda name: unfitting(name, kept))
@@ -259,14 +264,17 @@ def fit(op: str, seen: list[Observed]) -> tuple[str, str]:
     )
     said = words.most_common(1)[0][0] if words else ""
     if computes_there(op) and (len(kept) < len(seen) or any(s[-1] is False for s in seen)):
-        # It refuses only outs of another dtype than the one that it was told.
+        # torch only rejects an out= whose dtype is not the one that was passed as dtype=.
         rule = f"{'same' if said == casts.NOT_THE_SAME else rule} into"
     usual = casts.default_rule(SCHEMAS[op])
     return (rule, said) if said or rule != usual[0] else usual
 
 
 def computes_there(op: str) -> bool:
-    """Whether the source can be told to compute in the out's dtype: by its ``dtype``, or, in a reduction, its input."""
+    """Return whether the functional form can compute in the dtype of ``out=``.
+
+    It can if it has a ``dtype`` argument, or if it is one of the reductions that compute in the dtype of their input.
+    """
     source = SCHEMAS[torchnp.table[op].derived_from]
     return any(a.name == "dtype" for a in source.args) or source.base in (
         "var",
@@ -277,22 +285,23 @@ def computes_there(op: str) -> bool:
 
 
 def shape_rule(rows: list[dict[str, Any]]) -> str:
-    """How the op treats an out of another shape, where it is not resized."""
+    """Return how the op treats an ``out=`` of another shape, if torch does not resize it."""
     if any("must match the size of tensor b" in str(r["reshaped"]) for r in rows) and all(
         r["reshaped"] != r["shapes"] for r in rows if 0 not in leaves(r["shapes"])
     ):
         return " copy"
-    # An out of as many elements is taken as it is, where others are resized.
+    # Add "flat" if torch writes an out= with the same number of elements but another shape without resizing it, where
+    # it would resize others.
     kept = [isinstance(r["deeper"][0], list) and r["deeper"] != r["shapes"] for r in rows if len(r["shapes"]) == 1]
     return " flat" if kept and all(kept) else ""
 
 
 def rules(observed: Iterable[dict[str, Any]]) -> Rules:
-    """``"mul.out"`` or ``"sort.values:indices"`` -> rule and words."""
+    """Return the rules: ``"mul.out"`` or ``"sort.values:indices"`` -> rule and words."""
     by_op: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in observed:
         by_op[row["op"]].append(row)
-    for op, rows in by_op.items():  # what torch does with nothing to write says little
+    for op, rows in by_op.items():  # calls with empty results show little
         by_op[op] = [r for r in rows if not all(0 in s for s in r["shapes"])] or rows
     found = {}
     shapes = {op: shape_rule(rows) for op, rows in by_op.items()}
@@ -311,7 +320,7 @@ def rules(observed: Iterable[dict[str, Any]]) -> Rules:
 
 
 def inherited(found: Rules) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Rows that were not reached follow another overload of their packet."""
+    """Yield rules for overloads that no call reached: those of another overload of the same op."""
     for op in rows():
         name = op.removeprefix("aten::")
         outs = [a.name for a in SCHEMAS[op].args if a.is_out]
@@ -327,7 +336,7 @@ def inherited(found: Rules) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def ask(part: Iterable[str], path: Path) -> Rules:
-    """The rules of some rows, as torch follows them; those that no call reaches are left out."""
+    """Return the rules of some overloads, found by asking torch; overloads that no call reaches are left out."""
     wanted = set(part)
     known = {name: rule for names, rule in KNOWN.items() for name in names.split()}
     found = rules(observe_all(observe, lambda: cases_of(wanted), path)) | known
@@ -335,22 +344,22 @@ def ask(part: Iterable[str], path: Path) -> Rules:
 
 
 def complete(found: Rules) -> Rules:
-    """The rules of all rows: those that were not reached follow another overload of their packet."""
+    """Return the rules of all overloads; those that no call reached get the rule of another overload of the same op."""
     return {**found, **dict(inherited(found))}
 
 
 def usual(name: str) -> tuple[str, str]:
-    """What a row that the file does not name does."""
+    """Return the default rule, which applies to an overload that the file does not contain."""
     return casts.default_rule(SCHEMAS["aten::" + name.partition(":")[0]])
 
 
 def read(path: Path) -> Rules:
-    """The rules that the file names."""
+    """Return the rules in the file."""
     return dict(casts.exceptions(path))
 
 
 def lines_of(found: Mapping[str, tuple[str, str]]) -> Iterator[str]:
-    """The rows whose rule is not the default of their kind, by rule and words."""
+    """Yield the lines for overloads whose rule is not the default, by rule and words."""
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, rule in found.items():
         if rule != usual(name):

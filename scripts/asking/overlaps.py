@@ -1,10 +1,10 @@
-"""overlaps.tsv: what torch does with targets that overlap themselves or an input.
+"""Makes overlaps.tsv: what torch does if a written argument overlaps itself or an input.
 
-The harness's samples give good calls of every overload that writes its arguments. In-place ops are called again with
-the written tensors expanded, so that several of their elements are one: most kernels refuse that, those that write it
-are listed. Ops with ``out=`` are called again with an input as the out, with an out in the memory of an input, one
-element on, with an expanded one, and with one that steps over elements: those that want an out apart from their
-inputs, or a contiguous one, are listed, and those that do not look for what most of them refuse.
+The harness's samples give valid calls of every overload that writes its arguments. In-place ops are called again with
+the written tensors expanded, so that several elements share memory: most kernels reject that, and the file lists those
+that write it. Ops with ``out=`` are called again with an input as ``out=``, with an ``out=`` in an input's memory
+shifted by one element, with an expanded one, and with one that skips elements. The file lists the ops that require an
+``out=`` which is not an input, or is contiguous, and the ops that do not check what most ops reject.
 """
 
 from __future__ import annotations
@@ -27,46 +27,48 @@ from torchnp.dtypes import as_dtype, category
 
 COLUMNS = "row, what torch writes or does not look at, outs that have to be contiguous (torchnp/derived/targets.py)"
 SAMPLED = ("float32", "int64", "bfloat16", "float64", "bool", "complex64")
-DROPOUTS = ("alpha_dropout_", "dropout_", "feature_alpha_dropout_", "feature_dropout_")  # write only in training
-INDEXED = ("gather.out", "take_along_dim.out")  # some samples expand the input or give the index as the out
-ITSELF = ("copy_",)  # of a target onto itself does nothing
-SPLITS = ("unsafe_split.Tensor_out", "unsafe_split_with_sizes.out")  # copy views of the input into a list
-# What torch refuses of other shapes or dtypes than the samples'.
+DROPOUTS = ("alpha_dropout_", "dropout_", "feature_alpha_dropout_", "feature_dropout_")  # they write only in training
+INDEXED = ("gather.out", "take_along_dim.out")  # in some samples the input is expanded, or the index is passed as out=
+ITSELF = ("copy_",)  # copying a tensor onto itself does nothing
+SPLITS = ("unsafe_split.Tensor_out", "unsafe_split_with_sizes.out")  # they copy views of the input into a list
+# Behaviour to leave out of the table, because torch rejects such calls for shapes or dtypes that the samples do not
+# have.
 REFUSED = {
     "glu.out": ("blind",),
     "glu_backward.grad_input": ("blind", "expands"),
     "linalg_multi_dot.out": ("expands",),
     "linalg_solve_triangular.out": ("blind",),
-    "sum.IntList_out": ("expands",),  # of half types, over an inner dimension
+    "sum.IntList_out": ("expands",),  # for half precision, over an inner dimension
 }
-# What torch copies into the out, which the samples do not show.
+# Ops for which torch copies the result into out=, which the samples do not show.
 COPIES = dict.fromkeys(("slow_conv3d.out", "slow_conv3d_forward.output", "slow_conv_transpose2d.out"), ("biased",))
 COPIES |= {f"_upsample_{mode}2d_aa.out": ("copied",) for mode in ("bicubic", "bilinear", "lanczos")}
 COPIES["upsample_bicubic2d_backward.grad_input"] = ("copied",)
-# What no sample shows, or not whole.
+# What no sample shows, or shows only in part.
 KNOWN = {
     "_int_mm.out": ["blind", "out:int_mm_out_cpu: Expected result to be contiguous."],
     "_upsample_nearest_exact3d_backward.grad_input": ["blind"],
-    "addmm_": ["bool int float complex"],  # its kernel refuses: without an inner dimension torch writes
-    "empty.out": ["expands"],  # nothing is written
+    # torch's kernel rejects it, but torch writes it if the inner dimension is empty
+    "addmm_": ["bool int float complex"],
+    "empty.out": ["expands"],  # torch writes nothing
     "multilabel_margin_loss_forward.output": ["blind expands", "is_target:is_target must be contiguous"],
 }
-SKIPPED = ("aten::_convert_indices_from_coo_to_csr.out",)  # writes beyond an out that is not contiguous
+SKIPPED = ("aten::_convert_indices_from_coo_to_csr.out",)  # torch writes beyond an out= that is not contiguous
 REFUSAL = "more than one element of the written-to tensor"
 
 
 def inplace_rows() -> list[str]:
-    """The derived overloads that write their first argument."""
+    """Return the derived overloads that write their first argument."""
     return [n for n in torchnp.table if torchnp.table[n].rule == "in-place" and "inplace_view" not in SCHEMAS[n].tags]
 
 
 def rows() -> list[str]:
-    """All derived overloads that write."""
+    """Return all derived overloads that write an argument."""
     return inplace_rows() + outs.rows()
 
 
 def cases_of(wanted: Iterable[str]) -> list[Case]:
-    """Good calls of each overload and dtype, made up from the schema where no sample reaches it."""
+    """Return valid calls of each overload and dtype; those that no sample calls get a call made from the schema."""
     inplace = set(wanted) & set(inplace_rows())
     cases = record_cases(inplace, SAMPLED, 8, steps=20, size=100_000, transfers=8)
     missed = inplace - {case.op for case in cases}
@@ -75,7 +77,7 @@ def cases_of(wanted: Iterable[str]) -> list[Case]:
 
 
 def expanded(x: Any, dim: int) -> Any:
-    """Each tensor with the elements along one of its dimensions in one place."""
+    """Return the tensors expanded along one dimension, so that their elements along it share memory."""
     if isinstance(x, (list, tuple)):
         return [expanded(y, dim) for y in x]
     if x is None or x.ndim <= dim or x.shape[dim] < 2:
@@ -84,7 +86,7 @@ def expanded(x: Any, dim: int) -> Any:
 
 
 def observe_inplace(case: Case) -> list[str]:
-    """What torch says to the call with expanded targets: for each dimension, nothing or an error."""
+    """Return torch's answers to the call with expanded arguments, for each dimension: an empty text or an error."""
     schema = SCHEMAS[case.op]
     found = []
     for dim in range(4):
@@ -103,10 +105,11 @@ def observe_inplace(case: Case) -> list[str]:
 
 
 def observe_out(case: Case) -> list[str]:
-    """What torch says to outs that share memory, and ``"contiguous:name"`` where an out has to be that.
+    """Return torch's answers to ``out=`` arrays that share memory, and ``"contiguous:name"`` if one must be contiguous.
 
-    ``"apart"`` where an input cannot be the out as well, else ``"shared"``; ``"looks"`` where an out cannot overlap
-    an input in part, else ``"blind"``; ``"once"`` where several elements of an out cannot be one, else ``"expands"``.
+    ``"apart"`` means that an input cannot be ``out=``, ``"shared"`` that it can. ``"looks"`` means that ``out=`` must
+    not partly overlap an input, ``"blind"`` that torch does not check that. ``"once"`` means that elements of ``out=``
+    must not share memory, ``"expands"`` that they may.
     """
     schema = SCHEMAS[case.op]
     found = []
@@ -133,7 +136,7 @@ def observe_out(case: Case) -> list[str]:
 
 
 def observe_overlap(case: Case, name: str) -> list[str]:
-    """What torch says to a first out of the right shape which overlaps an input in part, or itself."""
+    """Return torch's answers if the first ``out=``, of the right shape, partly overlaps an input or overlaps itself."""
     args, kwargs = build(case)
     if not isinstance(kwargs[name], torch.Tensor) or said(case, args, kwargs):
         return []
@@ -153,12 +156,12 @@ def observe_overlap(case: Case, name: str) -> list[str]:
 
 
 def dense(x: torch.Tensor) -> bool:
-    """torch compares the memory of dense tensors alone."""
+    """Return whether a tensor is dense; torch compares the memory only of dense tensors."""
     return x.numel() > 0 and torch.ops.aten.is_non_overlapping_and_dense(x)
 
 
 def said(case: Case, args: list[Any], kwargs: dict[str, Any]) -> str:
-    """torch's words for a call, empty where it makes it."""
+    """Return torch's error for a call as text, or an empty string."""
     error = error_of(case, args, kwargs)
     return ": ".join(error) if error else ""
 
@@ -172,7 +175,7 @@ def works(case: Case) -> bool:
 
 
 def observe(case: Case) -> dict[str, Any] | None:
-    """What torch says to the call with targets that share memory."""
+    """Return torch's answers to a call with arguments that share memory."""
     if not works(case):
         return None
     answers = observe_out(case) if SCHEMAS[case.op].is_out else observe_inplace(case)
@@ -180,7 +183,7 @@ def observe(case: Case) -> dict[str, Any] | None:
 
 
 def guessed(op: str, dtype: str) -> Case | None:
-    """A call of an overload that no sample reaches, made up from its schema; None where torch refuses it."""
+    """Return a call made from the schema, for an overload that no sample calls; None if torch rejects it."""
     make = Make(dtype)
     values = {"Tensor": lambda: make.x(3, 4), "Tensor[]": lambda: [make.x(3, 4)], "Scalar": lambda: 1,
               "Scalar[]": lambda: [1], "float": lambda: 0.5, "bool": lambda: True, "int": lambda: 1}  # fmt: skip
@@ -198,7 +201,7 @@ def guessed(op: str, dtype: str) -> Case | None:
 
 
 def table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Row -> the kinds of dtypes in which torch writes, with a question mark where it does not always."""
+    """Return by overload the kinds of dtypes for which torch writes; a question mark means: only in some calls."""
     seen: dict[str, dict[str, set[bool]]] = defaultdict(lambda: defaultdict(set))
     for row in observed:
         if SCHEMAS[row["op"]].is_out:
@@ -210,7 +213,7 @@ def table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
     found = {}
     for op, kinds in seen.items():
         refuses = any(False in said for said in kinds.values())
-        # A kind that no sample has is as the others where they all agree.
+        # A kind of dtype that no sample has is treated like the others if these agree.
         writes = [k + "?" * (len(kinds[k]) > 1) for k in KINDS if True in kinds.get(k, {not refuses})]
         if writes:
             found[op.removeprefix("aten::")] = writes
@@ -218,7 +221,7 @@ def table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 
 def out_table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Row -> what it does not do as the others of its kind, and the outs that have to be contiguous."""
+    """Return for each overload how it differs from others of its kind, and which ``out=`` arrays must be contiguous."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for row in observed:
         if SCHEMAS[row["op"]].is_out:
@@ -227,7 +230,7 @@ def out_table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
     for op, counts in seen.items():
         name, generated = op.removeprefix("aten::"), "generated" in SCHEMAS[op].tags
         flags = ["apart"] if name in INDEXED or (counts["apart"] and not counts["shared"]) else []
-        # Torch writes a generated out from a result of its own, and the others while it reads.
+        # For generated overloads torch copies a finished result into out=; the others write out= while they read.
         usual, other = ("blind", "looks") if generated else ("looks", "blind")
         free = [other] if counts[other] and not counts[usual] else []
         free += ["expands"] if counts["expands"] and not counts["once"] else []
@@ -241,11 +244,11 @@ def out_table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 # ---------------------------------------------------------------- the file
 
-Lines = dict[str, str]  # row -> the rest of its line
+Lines = dict[str, str]  # overload -> the rest of its line
 
 
 def ask(part: Iterable[str], path: Path) -> Lines:
-    """The lines of some rows."""
+    """Return the lines of some overloads."""
     wanted = set(part)
     observed = observe_all(observe, lambda: cases_of(wanted), path)
     found = {op: " ".join(kinds) for op, kinds in table(observed).items()}
@@ -258,21 +261,21 @@ def ask(part: Iterable[str], path: Path) -> Lines:
 
 
 def complete(found: Lines) -> Lines:
-    """What was not seen is as usual."""
+    """Return the lines unchanged: overloads without a line behave as usual."""
     return found
 
 
 def usual(name: str) -> str:
-    """What is said of a row that the file does not name."""
+    """Return the line of an overload that the file does not contain."""
     return ""
 
 
 def read(path: Path) -> Lines:
-    """The lines of the file."""
+    """Return the lines of the file."""
     lines = (line.partition("\t") for line in path.read_text().splitlines() if not line.startswith("#"))
     return {name: rest for name, _, rest in lines}
 
 
 def lines_of(found: Mapping[str, str]) -> Iterator[str]:
-    """The rows of which something is said."""
+    """Yield the lines that are not empty."""
     return (f"{op}\t{line}" for op, line in sorted(found.items()) if line)

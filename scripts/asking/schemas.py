@@ -1,10 +1,10 @@
-"""schemas.tsv: the registries of all known versions of torch (ask again with each new version).
+"""Makes schemas.tsv: the registries of all known versions of torch (run it again for each new version).
 
-One line per overload that torch's dispatcher registers in the ``aten`` and ``prims`` namespaces: the schema in
-torch's own text, its tags, and how torch implements it (``implicit``: CompositeImplicitAutograd, the op is defined
-through other ops; ``explicit``: CompositeExplicitAutograd). Overloads of one packet stand in the order in which
-torch's overload resolution tries them. A line that not all versions have ends with the first and the last version that
-have it (either may be empty: no end is known).
+There is a line for each overload that torch's dispatcher registers in the ``aten`` and ``prims`` namespaces. It has the
+schema as torch writes it, its tags, and how torch implements the op: ``implicit`` (CompositeImplicitAutograd) means by
+other ops, ``explicit`` is CompositeExplicitAutograd. The overloads of one op are in the order in which torch's overload
+resolution tries them. The line of an overload that only some versions have ends with the first and the last of these
+versions; either may be empty, which means no limit.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from torchnp.core.schema import DATA
 from torchnp.core.target import KNOWN, Version, parse, spell
 
 COLUMNS = "schema, tags, implementation; since, until"
-TAGS_SINCE = {"inplace": (2, 13), "out": (2, 13)}  # they only say what the schema shows: older versions get them, too
-HERE = parse(torch.__version__)  # add a new version to `torchnp.core.target.KNOWN` first
+# these tags repeat what the schema shows, so older versions get them, too
+TAGS_SINCE = {"inplace": (2, 13), "out": (2, 13)}
+HERE = parse(torch.__version__)  # for a new version, first add it to `torchnp.core.target.KNOWN`
 
 
 def registered() -> list[str]:
-    """A line for each overload: its schema, tags and implementation."""
+    """Return a line for each overload: its schema, tags and implementation."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     names = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith(("aten::", "prims::"))}
     packets = sorted({n.partition(".")[0] for n in names})
@@ -35,7 +36,7 @@ def registered() -> list[str]:
         op = getattr(getattr(torch.ops, namespace), base)
         for overload in op.overloads():
             name = packet if overload == "default" else f"{packet}.{overload}"
-            if name not in names:  # TorchScript's own overloads on Python numbers and strings
+            if name not in names:  # these are TorchScript's overloads for Python numbers and strings
                 continue
             names.discard(name)
             found = getattr(op, overload)
@@ -54,7 +55,7 @@ def registered() -> list[str]:
 
 
 def _later_tags() -> dict[str, set[str]]:
-    """By schema, the tags of `TAGS_SINCE` that a later version gives it."""
+    """Return by schema the tags of `TAGS_SINCE` that a later version gives it."""
     found = {}
     for tag, since in TAGS_SINCE.items():
         for line in _of_versions(DATA)[since].values() if since > HERE else ():
@@ -65,12 +66,12 @@ def _later_tags() -> dict[str, set[str]]:
 
 
 def rows() -> list[str]:
-    """The names of all overloads."""
+    """Return the names of all overloads."""
     return [line.partition("(")[0] for line in registered()]
 
 
 def ask(part: Iterable[str], path: Path) -> dict[str, str]:
-    """The lines of some overloads; they come from the registry, and no call is kept in ``path``."""
+    """Return the lines of some overloads; they come from the registry, so nothing is stored in ``path``."""
     wanted = set(part)
     lines = {line.partition("(")[0]: line for line in registered()}
     return {name: line for name, line in lines.items() if name in wanted}
@@ -81,17 +82,17 @@ def complete(found: dict[str, str]) -> dict[str, str]:
 
 
 def usual(name: str) -> str:
-    """What an overload that the file does not name is: not registered."""
+    """Return the line of an overload that the file does not contain: empty, because torch does not register it."""
     return ""
 
 
 def read(path: Path) -> dict[str, str]:
-    """The lines of the file for the installed version."""
+    """Return the lines of the file for the installed version."""
     return _of_versions(path)[HERE]
 
 
 def _of_versions(path: Path) -> dict[Version, dict[str, str]]:
-    """The lines of each known version, by name and in its order."""
+    """Return the lines of each known version, by name and in its order."""
     found: dict[Version, dict[str, str]] = {version: {} for version in KNOWN}
     for line in path.read_text().splitlines():
         if not line.startswith("#"):
@@ -103,7 +104,7 @@ def _of_versions(path: Path) -> dict[Version, dict[str, str]]:
 
 
 def lines_of(found: Mapping[str, str]) -> Iterator[str]:
-    """The lines of the file, with those of the installed version replaced."""
+    """Yield the lines of the file, with those of the installed version replaced."""
     versions = {**_of_versions(DATA), HERE: dict(found)}
     packets: dict[str, list[list[str]]] = {}
     for i, version in enumerate(KNOWN):
@@ -114,7 +115,7 @@ def lines_of(found: Mapping[str, str]) -> Iterator[str]:
 
 
 def _merged(lists: list[list[str]]) -> Iterator[str]:
-    """The lines of a packet, from the lines of each version: a line that not all have ends with their range."""
+    """Yield the lines of an op from the lines of each version; a line that only some have ends with their range."""
     order = [*lists[-1]]
     for lines in reversed(lists[:-1]):
         at = 0
@@ -122,7 +123,8 @@ def _merged(lists: list[list[str]]) -> Iterator[str]:
             if line not in order:
                 order.insert(at, line)
             at = order.index(line) + 1
-    if any([line for line in order if line in lines] != lines for lines in lists):  # an overload has moved
+    # the order of the overloads has changed
+    if any([line for line in order if line in lines] != lines for lines in lists):
         runs = [list(run) for _, run in itertools.groupby(range(len(lists)), lambda n: lists[n])]
         order, holds = [], []
         for run in runs:

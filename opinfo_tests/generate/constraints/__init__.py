@@ -1,1 +1,1 @@
-"""Constraints on each operator's arguments, as data: shapes, index ranges, dtypes."""
+"""Constraints on each operator's arguments in random calls, as data: shapes, index ranges, dtypes."""

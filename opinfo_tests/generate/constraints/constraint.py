@@ -1,8 +1,12 @@
-"""Constraints on operators' arguments, as data: shapes with named sizes, index ranges, dtypes, domains of values.
+"""Constraints on operators' arguments in random calls, as data: shapes with named sizes, index ranges, dtypes, values.
 
-A shape is text: letters are sizes drawn once per call ("n k" and "k m" share k), ``*`` is a batch, ``n?`` may be
-absent, ``~n`` is n or 1, ``g*c`` is an expression, "like" is the first array's shape, "bcast" broadcasts with it, "any"
-is any shape. Rows are merged in order, later over earlier. Arguments without a row follow from their names and types.
+A shape is text. Letters are sizes that are chosen once for each call ("n k" and "k m" have the same k), ``*`` stands
+for batch dimensions, ``n?`` may be absent, ``~n`` is n or 1, and ``g*c`` is an expression. "like" is the first array's
+shape, "bcast" a shape that broadcasts with it, "any" any shape. Rules are merged in order, and later rules override
+earlier ones. An argument without a constraint gets a value for its name and type.
+
+A call may be "wild" (a percentage of the calls): it may then violate its constraints, so that torch's errors are
+tested.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from ...case import DTYPES, Case, Named
 
 @dataclass(frozen=True)
 class T:
-    """An array: its shape, dtype (main, same, real, a class or a name) and values (a kind, or a range for indices)."""
+    """An array: shape, dtype (main, same, real, a class or a name) and values (a kind, or a range for indices)."""
 
     shape: str = "any"
     dtype: str = "main"
@@ -37,8 +41,8 @@ class Ts:
 
 
 @dataclass(frozen=True)
-class I:  # noqa: E742  one letter keeps rows readable
-    """An integer in a range; both ends may be expressions."""
+class I:  # noqa: E742  one letter keeps the rules readable
+    """An integer in a range, whose ends may be expressions."""
 
     low: str | int
     high: str | int
@@ -57,7 +61,7 @@ class L:
 
 @dataclass(frozen=True)
 class N:
-    """A number: strictly one of ``choices``, or any if there are none."""
+    """A number: always one of ``choices``, or any number if there are no choices."""
 
     choices: tuple = ()
     always: bool = False
@@ -65,7 +69,7 @@ class N:
 
 @dataclass(frozen=True)
 class C:
-    """One of a few values; for floating point arguments, occasionally zero, the negative, an infinity or NaN."""
+    """One of a few values; floating-point arguments are occasionally zero, the negative, an infinity or NaN instead."""
 
     choices: tuple
     always: bool = False
@@ -73,7 +77,7 @@ class C:
 
 @dataclass(frozen=True)
 class D:
-    """The result of a draw function, which itself decides when an optional argument is None."""
+    """An argument whose value a function returns; the function also decides whether an optional argument is None."""
 
     draw: Callable
     always: bool = True
@@ -105,9 +109,9 @@ DTYPE_CLASSES: dict[str, list[str]] = {
     "halffloat": ["float32", "bfloat16"],
     "densely": ["float32", "float32", "bfloat16", "int8", "uint8"],
 }
-# Ranges of letters whose range a row does not give.
+# Ranges of letters for which a rule has no range.
 SIZES = {"n": (1, 3), "c": (1, 4), "g": (1, 2), "h": (1, 7), "w": (1, 7), "d": (1, 5), "k": (0, 4), "m": (0, 4)}
-# Cannot be drawn: these need devices, other layouts, processes or attributes that arrays lack.
+# Operators without random calls: they need devices, other layouts, processes, or attributes that arrays do not have.
 UNDRAWN = frozenset(
     ["_new_zeros_with_same_feature_meta", "is_pinned", "pin_memory",
      "_debug_has_internal_overlap", "_is_zerotensor", "_efficientzerotensor", "_reshape_from_tensor", "slice_inverse",
@@ -120,31 +124,32 @@ NEVER: Callable[[Case], bool] = lambda case: False
 
 @dataclass(frozen=True)
 class Constraint:
-    """Merged constraints on an operator's calls."""
+    """The merged constraints on an operator's calls."""
 
     args: dict[str, Any] = field(default_factory=dict)
     dtypes: str = "any"
     values: str = "any"
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    wild: int = 12  # percent of the calls that may break the constraints
-    mixed: int = 15  # percent of arrays after the first with a dtype of their own
+    wild: int = 12  # percentage of the calls that may violate the constraints
+    mixed: int = 15  # percentage of the arrays after the first that have another dtype
     most_dims: int = 4
-    wild_values: bool = True  # whether index values may leave their range: some crash torch
-    none: bool = True  # whether sizes may be 0: torch divides by some of them and crashes
-    dies: Callable[[Case], bool] = NEVER  # whether a call crashes torch
-    always: frozenset[str] = frozenset()  # arguments with a default that are always given
-    unchecked: frozenset[str] = frozenset()  # arguments whose sizes torch does not check, so that it reads beyond them
+    wild_values: bool = True  # whether index values may be out of range: for some operators this crashes torch
+    none: bool = True  # whether sizes may be 0: some operators divide by them, which crashes torch
+    dies: Callable[[Case], bool] = NEVER  # returns whether a call would crash torch
+    always: frozenset[str] = frozenset()  # optional arguments that are always given
+    # arguments whose sizes torch does not check, so that it would read beyond them
+    unchecked: frozenset[str] = frozenset()
 
 
 class ConstraintRule(NamedTuple):
-    """Fields of `Constraint` for operators whose names match one of some patterns."""
+    """Constraints (fields of `Constraint`) for the operators whose names match one of the patterns."""
 
     patterns: tuple[str, ...]
     given: dict[str, Any]
 
 
 def rule(names: str, **given: Any) -> ConstraintRule:
-    """Return a rule for operators by name patterns; keywords are fields of `Constraint`."""
+    """Return a rule for operators by patterns of names, separated by blanks; keywords are fields of `Constraint`."""
     return ConstraintRule(tuple(names.split()), given)
 
 
@@ -160,7 +165,7 @@ def one_dim(call: Any) -> int:
 
 
 def index_of_dim(call: Any) -> int:
-    """Return an index into the drawn dim, possibly negative."""
+    """Return an index along the call's ``dim``, possibly negative."""
     n = size_of_dim(call)
     return call.integer(-n - 2, n + 1) if call.wild else call.integer(-n, max(n - 1, 0))
 
@@ -172,7 +177,7 @@ def size_of_dim(call: Any) -> int:
 
 
 def split_sizes(call: Any) -> list[int]:
-    """Return sizes that add up to the size of the drawn dim, or of the first dim."""
+    """Return sizes that add up to the size of the call's ``dim``, or of the first dimension."""
     left, found = size_of_dim(call), []
     while left > 0:
         found.append(call.integer(1, left))
@@ -182,7 +187,7 @@ def split_sizes(call: Any) -> list[int]:
 
 @dataclass(frozen=True)
 class Ordered:
-    """A sorted array; with ``to``, it starts at 0 and ends at ``to``."""
+    """A sorted array; with ``to``, its first element is 0 and its last is ``to``."""
 
     spec: T
     to: str = ""
@@ -198,7 +203,7 @@ class Ordered:
 
 
 def tame(spec_of: Callable) -> Callable:
-    """Return a draw function of an array that never breaks its constraints."""
+    """Return a function that generates an array which never violates its constraints."""
 
     def draw(call: Any) -> Any:
         wild, call.wild = call.wild, False
@@ -210,7 +215,7 @@ def tame(spec_of: Callable) -> Callable:
 
 
 def regroup(call: Any) -> list[int]:
-    """Return another shape with the same number of elements, perhaps with a -1."""
+    """Return another shape with the same number of elements, sometimes with a -1."""
     n = 1
     for s in call.shape or ():
         n *= s
@@ -228,7 +233,7 @@ def regroup(call: Any) -> list[int]:
 
 
 def expanded(call: Any) -> list[int]:
-    """Return a shape that the first array broadcasts to, perhaps with -1."""
+    """Return a shape that the first array can be expanded to, sometimes with -1."""
     shape = list(call.shape or ())
     out = [call.integer(1, 3) if s == 1 else s for s in shape]
     out = [-1 if call.chance(15) else s for s in out]
@@ -236,7 +241,7 @@ def expanded(call: Any) -> list[int]:
 
 
 def repeated_size(call: Any) -> int:
-    """Return the drawn dim's size, or the number of elements, times the repeats; wrong in wild calls."""
+    """Return the size along ``dim`` (or the number of elements) times the repeats; in wild calls one more."""
     n = size_of_dim(call)
     if call.held.get("dim") is None:
         n = 1
@@ -258,7 +263,7 @@ def small_sizes(call: Any) -> list[int]:
 
 
 def sizes(text: str) -> Callable:
-    """Return a draw function of the sizes that a shape's text names."""
+    """Return a function that returns a shape, given as text, as a list."""
     return lambda call: list(call.shape_of(text))
 
 
@@ -271,7 +276,7 @@ def row_major(call: Any) -> list[int]:
 
 
 def index_list(call: Any) -> list[Any]:
-    """Return indices for some of the first array's dims: integers, a mask or None, which may separate two indices."""
+    """Return indices for the first array's leading dimensions: integers, a mask, or None for a whole dimension."""
     n, m, *rest = call.shape
     kind = call.integer(0, 6 if rest else 4)
     if kind == 0:
@@ -294,7 +299,7 @@ def any_dtype(call: Any) -> Named:
 
 
 def rolled_dims(call: Any) -> list[int]:
-    """Return a dim for each shift."""
+    """Return a dimension for each shift."""
     n = max(1, len(call.shape or ()))
     return [call.integer(-n, n - 1) for _ in call.held["shifts"]]
 
@@ -323,7 +328,7 @@ TYPES: dict[tuple[str, str], Any] = {
     ("Scalar", "p"): C((2, 1, 0.5, 0, 3, 1.0, float("inf"), -1)), ("SymInt[]", "dims"): dims(),
 }  # fmt: skip
 
-# Strings that torch accepts, by argument name, where no constraint of the overload gives them.
+# Strings that torch accepts, by argument name, for overloads without a constraint for the argument.
 WORDS = {
     "interpolation": ("linear", "lower", "higher", "midpoint", "nearest"),
     "mode": ("constant", "reflect", "replicate", "circular"),
@@ -333,7 +338,7 @@ WORDS = {
 
 
 def by_name(a: Any) -> Any:
-    """Return the spec that an argument's name implies, or None if only its type says anything."""
+    """Return the constraint that an argument's name implies, or None if only its type is known."""
     kind = a.type.removesuffix("?")
     if (kind, a.name) in TYPES:
         return TYPES[kind, a.name]

@@ -1,4 +1,7 @@
-"""Constraints of families, elementwise operators, reductions, scans and sorting; see `opinfo_tests.generate.constraints.constraint`."""
+"""Constraints of families, elementwise operators, reductions, scans and sorting.
+
+See `opinfo_tests.generate.constraints.constraint`.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ FLOAT = {"dtypes": "float", "mixed": 3}
 
 
 def beyond(shape: str) -> Callable:
-    """Return a draw function of numbers, some of them far larger than the usual pool's."""
+    """Return a function that generates arrays; some have values far larger than usual."""
     return lambda c: c.array(T(shape, values=(1, 300)) if c.chance(30) else T(shape))
 
 
 def sought(call: Any) -> Any:
-    """Draw the values to search for: of any shape, or with as many rows as the sorted sequence."""
+    """Generate the values to search for: of any shape, or in as many rows as the sorted sequence has."""
     *rows, _ = call.shape
     return call.array(T(" ".join(map(str, [*rows, call.size("k")])) if rows else "any", "same"))
 
 
 def sorter(call: Any) -> Any:
-    """Draw a ``sorter``, which need not be a permutation, or None."""
+    """Generate a ``sorter``, which is not always a permutation, or None."""
     return call.array(T("like", "int64", (0, "max(shape[-1]-1,0)"))) if call.chance(50) else None
 
 
@@ -36,7 +39,8 @@ FAMILIES = (
     rule("family:bitwise", dtypes="bits", mixed=30),
     rule("family:conv family:backward.conv", dtypes="float", mixed=0, wild=15),
     rule("gcd", dtypes="int"),
-    # torch divides the least integer by a divisor that wrapped to -1, which the processor traps.
+    # The divisor may wrap to -1, and torch then divides the smallest integer by it, for which the processor raises
+    # SIGFPE.
     rule("lcm", dtypes="int", args={"self": T(values="tame")}),
     rule("_foreach_*", mixed=5),
     rule("complex polar", dtypes="wide", mixed=2),
@@ -59,12 +63,13 @@ ELEMENTWISE = (
         "clamp clamp_max clamp_min clip heaviside sort argsort topk amax amin aminmax argmax argmin ceil floor round trunc",
         dtypes="ordered",
     ),
-    # torch's gcd of the least integer may be -1, and its lcm divides by that: -2**63 and 7 cause a SIGFPE.
+    # torch's gcd of the smallest integer may be -1, and its lcm divides by the gcd: -2**63 and 7 cause a SIGFPE.
     rule("lcm", values="tame"),
     rule("addcdiv _foreach_addcdiv*", dtypes="inexact"),
     rule("logaddexp logaddexp2 hypot nextafter atan2 arctan2 frac", dtypes="float"),
     rule("lerp", dtypes="inexact", args={"end": T("bcast", "same"), "weight": T("bcast", "same")}),
-    # With a weight of 1, torch's full vectors give zeros another sign than its scalar remainder and strided loops.
+    # For a weight of 1, torch's vector code gives zeros another sign than its scalar code for remainders and strided
+    # arrays.
     rule("lerp.Scalar", args={"weight": N((0.5, 0.0, 0.9, 2, 0.3))}),
     rule("_foreach_lerp.Scalar", args={"weight": N((0.5, 0.0, 0.9, 2)), "tensors1": Ts("like", count="len(self)")}),
     rule(
@@ -94,13 +99,13 @@ ELEMENTWISE = (
     rule("mvlgamma special_multigammaln", values="positive", args={"p": I(1, 5)}),
     rule("special_*polynomial*", args={"n": T("bcast", "real", (-1, 6))}, dtypes="float", mixed=3),
     rule("special_*polynomial*.n_scalar", args={"n": N((0, 1, 2, 3, 5))}),
-    # At NaN the loops of these end before their first step, and torch returns uninitialised values.
+    # For NaN these loops end before their first step, and torch returns uninitialized values.
     rule(
         "special_*chebyshev_polynomial_u* special_*chebyshev_polynomial_w* special_shifted_chebyshev_polynomial_t* "
         "special_laguerre_polynomial_l* special_legendre_polynomial_p*",
         values="tame",
     ),
-    # At NaN torch's vector code gives 0, its scalar loop the gradient.
+    # For NaN torch's vector code gives 0, but its scalar loop the gradient.
     rule("hardshrink_backward softshrink_backward", args={"self": T("bcast", values="tame")}),
     rule("nextafter", mixed=5, dtypes="float"),
     rule("ldexp heaviside hypot", mixed=8),
@@ -147,7 +152,7 @@ REDUCTIONS_SCANS_SORTING = (
     rule("topk", args={"k": lambda call: call.integer(0, size_of_dim(call))}),
     rule("kthvalue", args={"k": lambda call: call.integer(1, max(1, size_of_dim(call)))}),
     rule("mode median.dim nanmedian.dim kthvalue topk sort argsort", mixed=0),
-    rule("mode", values="tame"),  # torch sorts NaN by an inconsistent order
+    rule("mode", values="tame"),  # torch's comparison is not a consistent order for NaN
     rule("bincount", args={"self": T("n", "int", (0, 5)), "weights": T("n")}),
     rule("histc", dtypes="float", args={"bins": I(1, 5)}),
     rule("bucketize.Tensor", args={"boundaries": Ordered(T("m", "same"))}),
@@ -168,7 +173,7 @@ REDUCTIONS_SCANS_SORTING = (
             "input_dtype": lambda c: c.named(c.held["grad_output"].dtype),
         },
     ),
-    # torch does not compare the sizes of gradient and output here, and reads beyond the smaller.
+    # torch does not compare the sizes of gradient and output, and reads beyond the smaller one.
     rule("_log_softmax_backward_data", wild=0),
     rule(
         "trapezoid* cumulative_trapezoid* trapz*",

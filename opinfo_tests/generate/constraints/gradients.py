@@ -15,14 +15,17 @@ ROWS_OF = {"grad": T("n m"), "grad_output": T("n m")}
 
 
 def _offsets_to_the_end(call: Any) -> bool:
-    """Draw ``include_last_offset``; if true, set the last offset to the end, beyond which torch overruns its result."""
+    """Generate ``include_last_offset``; if true, set the last offset to the number of indices.
+
+    With another last offset torch writes beyond its result.
+    """
     last = call.choose([False, True])
     if last:
         call.held["offsets"].on(call.buffers)[-1] = call.held["indices"].shape[0]
     return last
 
 
-# With indices and offsets of other ranks, or empty ones, torch reads and writes out of bounds.
+# With indices or offsets of other ranks, or empty ones, torch reads and writes out of bounds.
 BAG = {"weight": T("n m"), "indices": tame(lambda c: T("4", "index", (0, "n-1"), layout="c")),
   "offsets": tame(lambda c: T("b", c.choose((*[c.held["indices"].dtype] * 3, "int64", "int32")), (0, 0), layout="c")),
   "mode": I(0, 2), "include_last_offset": _offsets_to_the_end,
@@ -197,7 +200,7 @@ GRADIENTS_OF_VIEWS_AND_INDEXING = (
     ),
     rule("index.Tensor _unsafe_index.Tensor index_put _unsafe_index_put _index_put_impl", sizes={"m": (1, 4)}),
     rule("_unsafe_index*", wild_values=False),
-    # With other shapes torch's result depends on whether there is a zero: with one it differs or fails.
+    # With other shapes torch's result depends on whether the input contains a zero: it then differs or is an error.
     rule("cumprod_backward", args={"input": T("like"), "output": T("like")}, wild=0),
     rule("histogram.bin_ct", args={"bins": I(1, 5), "weight": T("like", "same")}, dtypes="wide", values="tame"),
     rule(

@@ -51,7 +51,7 @@ POOL_SIZES = {"h": (3, 7), "w": (3, 7), "d": (3, 5)}
 
 
 def either_way(kind: WindowKind, values: str = "any") -> Callable:
-    """Return a draw function of the weight of a convolution, or of a transposed one."""
+    """Return a function that generates a convolution's weight, or a transposed convolution's if the call has one."""
 
     def draw(call: Any) -> Any:
         lead = "g*c o" if call.size("transposed") else "g*o c"
@@ -60,7 +60,7 @@ def either_way(kind: WindowKind, values: str = "any") -> Callable:
     return draw
 
 
-# In half precision torch rounds some sums before it adds the bias, which shows with an infinite bias.
+# In half precision torch rounds some sums before it adds the bias, which changes results with an infinite bias.
 EITHER_WAY = {
     "weight": either_way(CONVOLUTIONS[2]),
     "bias": T("g*o", "same", "tame"),
@@ -69,7 +69,7 @@ EITHER_WAY = {
 
 
 def mostly_one(n: int) -> Callable:
-    """Return a draw function of strides: 1 unless wild, as convolutions that keep the size take no others."""
+    """Return a function that generates strides: 1 except in wild calls, since "same" padding allows no other stride."""
     return lambda c: [c.integer(1, 2) if c.wild else 1 for _ in range(n)]
 
 
@@ -112,7 +112,7 @@ def pools(n: int, space: str) -> tuple[ConstraintRule, ...]:
 
 
 def pool_gradients(n: int) -> tuple[ConstraintRule, ...]:
-    """Return rules for gradients of pools, where the gradient has the size of the pool's output."""
+    """Return rules for gradients of pooling; ``grad_output`` has the shape of the pooling's output."""
 
     def given(kind: WindowKind) -> dict:
         return {"grad_output": over(kind, "n? c", "out", values="tame"), "self": over(kind, "n? c", dtype="same")}
@@ -149,14 +149,16 @@ CONVOLUTIONS_AND_POOLS = (
             "input": over(CONVOLUTIONS[2], "n g*c", dtype="same"),
             "weight": either_way(CONVOLUTIONS[2]),
             "transposed": EITHER_WAY["transposed"],
-            "bias_sizes": D(lambda c: [c.value("g*o")]),  # torch reads it for an empty input, even if it is None
+            # for an empty input, torch reads bias_sizes even if it is None
+            "bias_sizes": D(lambda c: [c.value("g*o")]),
         },
         unchecked=frozenset(["grad_output"]),
         sizes={**CONV_SIZES, "transposed": (0, 1)},
         always=GROUPS["always"],
     ),
     rule(
-        "_convolution_double_backward",  # autograd passes a convolution's arguments; sums of infinities depend on order
+        # autograd passes a convolution's arguments; sums of infinities depend on the order of additions
+        "_convolution_double_backward",
         args={
             **conv(2),
             "ggI": over(CONVOLUTIONS[2], "n g*c", values="tame"),
@@ -199,7 +201,8 @@ CONVOLUTIONS_AND_POOLS = (
         sizes=POOL_SIZES,
     ),
     rule(
-        "_adaptive_avg_pool2d_backward",  # torch does not compare batches and channels, and overruns the smaller
+        # torch does not compare batches and channels, and reads beyond the smaller array
+        "_adaptive_avg_pool2d_backward",
         args={"self": T("n c h w", "same"), "grad_output": T("n c 2 3")},
         sizes=POOL_SIZES,
         wild=0,
@@ -228,7 +231,7 @@ CONVOLUTIONS_AND_POOLS = (
         dtypes="float",
     ),
     rule(
-        "grid_sampler_2d grid_sampler",  # torch returns uninitialised memory for an unknown mode
+        "grid_sampler_2d grid_sampler",  # for an unknown mode torch returns uninitialized memory
         args=GRID,
         dtypes="wide",
         unchecked=frozenset(["interpolation_mode", "padding_mode"]),
@@ -240,7 +243,7 @@ CONVOLUTIONS_AND_POOLS = (
 
 
 def small_or_wide(n: int) -> Callable:
-    """Return a draw function of sizes; some 2-d ones add up to about 128, where torch changes its algorithm."""
+    """Return a function that generates output sizes; some add up to about 128, where torch's algorithm changes."""
 
     def draw(call: Any) -> list[int]:
         if n == 2 and call.chance(8):
@@ -261,7 +264,7 @@ def resampling(n: int, space: str) -> tuple[ConstraintRule, ...]:
     out = {1: "p", 2: "p q", 3: "o p q"}[n]
     backward = {"grad_output": T(f"n c {out}"), "output_size": sizes(out), "input_size": sizes(f"n c {space}")}
     small |= dict.fromkeys("opq", (1, 5))
-    sides = [f"{side}{d}" for d in reversed(range(n)) for side in "ab"]  # the last dimension's come first
+    sides = [f"{side}{d}" for d in reversed(range(n)) for side in "ab"]  # pads of the last dimension come first
     reached = " ".join(f"{size}+a{d}+b{d}" for d, size in enumerate(space.split()))
     padding = {
         "grad_output": T(f"n? c {reached}"),
@@ -285,7 +288,7 @@ def resampling(n: int, space: str) -> tuple[ConstraintRule, ...]:
 
 
 def stretched(axis: int) -> Callable:
-    """Return a draw function of a scale that stays within the image: torch would read beyond it."""
+    """Return a function that generates a scale for which torch does not read beyond the image."""
 
     def draw(call: Any) -> float:
         size = call.held.get("input_size", call.shape)
@@ -295,7 +298,7 @@ def stretched(axis: int) -> Callable:
 
 
 def columns(call: Any) -> Any:
-    """Draw the windows of an image as columns."""
+    """Generate the windows of an image as columns."""
     w = windows_of(call, CONVOLUTIONS[2])
     return call.array(T(f"n? c*{math.prod(w.kernel_size)} {math.prod(w.out)}"))
 
@@ -320,7 +323,7 @@ RESAMPLING_AND_PADDING = (
         dtypes="wide",
         sizes={"h": (1, 3), "w": (1, 3)},
     ),
-    # Large terms that cancel, such as 1e22 - 1e22, leave a result that depends on the order of additions.
+    # Large terms that cancel, such as 1e22 - 1e22, make the result depend on the order of additions.
     rule(
         "affine_grid_generator_backward",
         args={"grad": T("n h w 2"), "size": sizes("n c h w")},
@@ -335,7 +338,8 @@ RESAMPLING_AND_PADDING = (
         args={**GRID, "grad_output": T("n c 2 3"), "input": T("n c h w", "same")},
         **TAME,
     ),
-    # Along a size of 1 the slope is 0 times the sum of the cubic weights' slopes, so rounding decides its sign.
+    # Along a dimension of size 1 the slope is 0 times the sum of the cubic weights' slopes, whose sign depends on
+    # rounding.
     rule("_grid_sampler_2d_cpu_fallback_backward", sizes={"h": (2, 5), "w": (2, 5)}),
     rule("grid_sampler_3d", args=GRID3, **TAME),
     rule(

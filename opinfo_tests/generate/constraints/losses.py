@@ -18,7 +18,7 @@ PER_CHANNEL = {
 
 
 def statistics(saved: bool, values: str) -> D:
-    """Draw statistics that training saves, or that evaluation reads: torch needs one or the other."""
+    """Return a constraint for statistics that training saves or that evaluation reads; torch needs one of these."""
     return D(lambda c: c.array(T("c", "same", values)) if bool(c.size("training")) == saved or c.chance(50) else None)
 
 
@@ -54,20 +54,20 @@ NORMS_AND_LOSSES = (
         "_native_batch_norm_legit_functional _batch_norm_with_update_functional _batch_norm_no_update _native_batch_norm_legit_no_training",
         args={k: replace(PER_CHANNEL[k], always=True) for k in ("running_mean", "running_var")},
     ),
-    # These check no parameter's size: torch reads beyond a smaller one. It crashes on an evaluation without running
-    # statistics, which it reads all the same.
+    # torch does not check the sizes of these operators' parameters, and reads beyond smaller ones. In evaluation
+    # without running statistics it crashes, because it reads them all the same.
     rule(
         "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional _batch_norm_with_update "
         "_native_batch_norm_legit_no_training _batch_norm_with_update_functional _batch_norm_no_update",
         args={"training": lambda c: c.held["running_mean"] is None or c.chance(50)},
         wild=0,
     ),
-    # For a channel of one number torch subtracts two products, which cancel exactly only for small numbers.
+    # For a channel with a single number, torch subtracts two products, which cancel exactly only for small numbers.
     rule("instance_norm", args={"input": T("n c h", values="tame"), "use_input_stats": C((True, True, False))}),
     rule(
         "batch_norm_backward native_batch_norm_backward",
         args={
-            "grad_out": T("n c h", values="tame"),  # sums that cancel show the order of adding
+            "grad_out": T("n c h", values="tame"),  # sums that cancel depend on the order of additions
             "input": T("n c h", "same"),
             "save_mean": T("c", "same"),
             "save_invstd": T("c", "same", "positive"),
@@ -76,7 +76,7 @@ NORMS_AND_LOSSES = (
             "update": C((True, False)),
         },
     ),
-    # Without its arrays torch reads stray memory; other values of impl_index are for other devices.
+    # Without these arrays torch reads arbitrary memory; other values of impl_index are for other devices.
     rule(
         "_batch_norm_impl_index_backward",
         args={
@@ -94,7 +94,7 @@ NORMS_AND_LOSSES = (
     ),
     rule(
         "batch_norm_update_stats",
-        wild=0,  # torch does not check the sizes of what it writes
+        wild=0,  # torch does not check the sizes of the arrays that it writes
     ),
     rule(
         "layer_norm native_layer_norm rms_norm _fused_rms_norm",
@@ -110,12 +110,12 @@ NORMS_AND_LOSSES = (
         args={
             "grad_out": T("n m c"),
             "input": T("n m c", "same"),
-            "mean": T("n m 1", "same", "tame", layout="c"),  # read as contiguous, whatever the strides
+            "mean": T("n m 1", "same", "tame", layout="c"),  # torch reads it as contiguous, whatever its strides
             "rstd": T("n m 1", "same", "positive", layout="c"),
             "weight": T("c", "same"),
             "bias": T("c", "same"),
         },
-        wild=0,  # torch does not check the shapes of grad_out, mean and rstd, and some crash it
+        wild=0,  # torch does not check the shapes of grad_out, mean and rstd; some shapes crash it
     ),
     rule(
         "group_norm native_group_norm",
@@ -132,7 +132,7 @@ NORMS_AND_LOSSES = (
         },
     ),
     rule(
-        # torch expands the formula, so infinities and overflowing sums give NaN elsewhere.
+        # torch expands the formula, so infinities and overflowing sums give NaN in other elements.
         "native_group_norm_backward",
         args={
             # torch reads all five as contiguous, whatever their strides
@@ -152,9 +152,10 @@ NORMS_AND_LOSSES = (
         # torch reads g as contiguous, whatever its strides
         args={"v": T("n m"), "g": T("n 1", "same", "positive", layout="c"), "dim": C((0,))},
         dtypes="wide",
-        wild=0,  # the norms take g's shape, and those beyond v's slices stay uninitialised
+        wild=0,  # the norms get the shape of g, and norms beyond the slices of v stay uninitialized
     ),
-    rule("_weight_norm_interface", args={"v": T("n m", layout="c")}),  # torch does not check that v is dense, either
+    # torch does not check that v is contiguous, either
+    rule("_weight_norm_interface", args={"v": T("n m", layout="c")}),
     rule(
         "_weight_norm_interface_backward",
         args={
@@ -165,7 +166,7 @@ NORMS_AND_LOSSES = (
             "dim": C((0,)),
         },
         dtypes="wide",
-        wild=0,  # torch checks no shape, and some crash it
+        wild=0,  # torch checks no shape, and some shapes crash it
     ),
     rule("cross_entropy_loss nll_loss nll_loss_nd nll_loss_forward nll_loss_backward", args=NLL, sizes={"n": (1, 3)}),
     rule(
@@ -213,7 +214,7 @@ NORMS_AND_LOSSES = (
         "pairwise_distance cosine_similarity",
         args={"x1": T("n c"), "x2": T("n c", "same"), "p": C((2.0, 1.0)), "dim": C((1, -1))},
     ),
-    # torch's integer vector code divides by beta as an integer: a beta below 1 is a division by zero.
+    # torch's integer vector code divides by beta as an integer: a beta below 1 is then a division by zero.
     rule("smooth_l1_loss_backward", dtypes="float", args={"self": T("bcast", "float"), "target": T("bcast", "float")}),
     rule("hinge_embedding_loss", args={"target": T("like", "same")}),
 )
@@ -228,7 +229,7 @@ MARGIN = {
     "margin": C((1, 0.5)),
     "weight": T("c", "same"),
 }
-# Contiguous: torch's fused loops treat each array as contiguous, and overrun an expanded one.
+# Arrays are contiguous: torch's fused loops treat each array as contiguous, and write beyond an expanded one.
 _LISTS = {
     k: Ts("3 2", "same", "positive", count=2, layout="c")
     for k in ("self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "state_sums", "momentum_buffer_list")
@@ -324,12 +325,12 @@ MORE_LOSSES_AND_OPTIMISERS = (
         "native_batch_norm_backward batch_norm_backward",
         args={
             **STATISTICS,
-            # With the largest numbers the order of products decides whether they overflow.
+            # For the largest numbers the order of multiplications decides whether they overflow.
             "weight": T("c", "same", "tame", always=True),
         },
         sizes={"training": (0, 1)},
     ),
-    # A channel of equal numbers leaves its mean's rounding error, which is zero only for small numbers.
+    # For a channel of equal numbers only the rounding error of its mean remains, which is zero only for small numbers.
     rule("_native_batch_norm_legit.no_stats", args={"training": C((True,)), "input": T("n c h?", values="tame")}),
     rule("bilinear", sizes={"k": (1, 3), "m": (1, 3)}),
 )

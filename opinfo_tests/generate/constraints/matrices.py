@@ -9,7 +9,7 @@ from .constraint import C, I, N, T, Ts, rule
 
 
 def factor(matrix: str) -> Callable:
-    """Return a draw function of a matrix, with the call's batch or one that broadcasts with it, or of a vector."""
+    """Return a function that generates a vector, or a matrix whose batch dimensions are the call's or broadcast."""
     return lambda c: c.array(
         T(c.choose([f"* {matrix}"] * 5 + ["k", matrix, f"~c {matrix}", f"~n ~c {matrix}"]), "same")
     )
@@ -34,14 +34,14 @@ DEFAULTS = (
         mixed=3,
     ),
     rule("linalg_vecdot linalg_vector_norm linalg_norm linalg_matrix_norm", dtypes="inexact"),
-    rule("linalg_vector_norm linalg__powsum", values="any"),  # for vectors, which torch does not pass to LAPACK
+    rule("linalg_vector_norm linalg__powsum", values="any"),  # torch does not use LAPACK for vectors
 )
 
 
 # ---------------------------------------------------------------- matrices
 
 
-# Pairs of dims to contract; the last two fit only where the two sizes are equal.
+# Pairs of dimensions to contract; the last two are valid only if the two sizes are equal.
 CONTRACTED: tuple[tuple[list[int], list[int]], ...] = (
     ([1], [0]),
     ([1, 2], [0, 1]),
@@ -55,19 +55,19 @@ CONTRACTED: tuple[tuple[list[int], list[int]], ...] = (
 
 
 def contracted(call: Any) -> tuple[list[int], list[int]]:
-    """Return the dims of a tensor contraction, drawn once per call."""
+    """Return the dimensions of a tensor contraction, which are chosen once for each call."""
     if "contracted" not in call.once:
         call.once["contracted"] = call.choose(CONTRACTED)
     return call.once["contracted"]
 
 
 def sided(first: str, second: str) -> Callable:
-    """Return a draw function of a right-hand side: n by m if ``left``, else transposed."""
+    """Return a function that generates a right-hand side: n by m if ``left``, else m by n."""
     return lambda c: c.array(T(f"* {first} {second}" if c.size("left") else f"* {second} {first}", "same"))
 
 
 def symmetric(call: Any) -> Any:
-    """Draw a square matrix if ``hermitian``, else any matrix."""
+    """Generate a square matrix if ``hermitian``, else any matrix."""
     return call.array(T("* n n", "main", "square") if call.size("hermitian") else T("* n m"))
 
 
@@ -86,7 +86,7 @@ MATRICES = (
     rule("addbmm", args={"self": T("~c ~m"), "batch1": T("n c k", "same"), "batch2": T("n k m", "same")}),
     rule("baddbmm", args={"self": T("~n ~c ~m"), "batch1": T("n c k", "same"), "batch2": T("n k m", "same")}),
     rule("mv", args={"self": T("n k"), "vec": T("k", "same")}),
-    # For a matrix without columns torch returns beta * self in the shape of self, not of the product.
+    # For a matrix without columns torch returns beta * self in the shape of self instead of the product's shape.
     rule("addmv", args={"self": T("~n"), "mat": T("n k", "same"), "vec": T("k", "same")}, sizes={"k": (1, 4)}),
     rule("addr", args={"self": T("~n ~m"), "vec1": T("n", "same"), "vec2": T("m", "same")}),
     rule("dot vdot inner", args={"self": T("k"), "other": T("k", "same"), "tensor": T("k", "same")}),
@@ -136,7 +136,8 @@ MATRICES = (
     rule(
         "linalg_matrix_power matrix_power",
         args={"n": I(-2, 4), "self": T("* c c", "main", "square")},
-        unchecked=frozenset(["n"]),  # a hundredth power overflows, and the order of products decides in which part
+        # The 100th power overflows. The order of multiplications decides whether the real or the imaginary part does.
+        unchecked=frozenset(["n"]),
     ),
     rule("linalg_polar", args={"A": T("* 4 m")}, sizes={"m": (0, 4)}),
     rule("linalg_cholesky linalg_cholesky_ex cholesky linalg_matrix_sqrth", args={"self": T("* n n", "main", "spd")}),
@@ -185,7 +186,7 @@ MORE_MATRICES = (
     ),
     rule("_cholesky_solve_helper", wild=0),  # torch checks no shape, and reads out of bounds
     rule("linalg_cond", args={"self": T("* n n", "main", "square"), "p": C((None, 2, -2, 1, float("inf")))}),
-    # For a singular matrix rounding decides whether there is an inverse, so no expanded rows.
+    # For a singular matrix, rounding decides whether an inverse exists; contiguous arrays have no equal rows.
     rule("linalg_cond.p_str", args={"self": T("* n n", "main", "square", layout="c"), "p": C(("fro", "nuc"))}),
     rule(
         "linalg_eigh linalg_eigvalsh _linalg_eigh",
@@ -206,7 +207,8 @@ MORE_MATRICES = (
         sizes={"m": (1, 3), **LEFT_SIZES},
         always=frozenset(["left"]),
     ),
-    # Not "gelsy": torch does not initialise its pivot list, so stray memory decides the rank cut-off.
+    # Leave out "gelsy": torch does not initialize its list of pivots, so arbitrary memory decides the cut-off of the
+    # rank.
     rule(
         "linalg_lstsq",
         args={"self": T("* n m"), "b": T("* n c", "same"), "driver": C(("gelsd", "gelss"), always=True)},
@@ -215,7 +217,7 @@ MORE_MATRICES = (
     ),
     rule("linalg_lu_solve", args={**LU, "B": T("n m", "same"), "left": C((True,))}, wild_values=False),
     rule("lu_solve", args={**LU, "self": T("n m")}, wild_values=False),
-    # With too few pivots torch reads beyond them.
+    # If there are too few pivots, torch reads beyond them.
     rule("lu_unpack", args={**LU, "LU_data": T("n n", "main")}, wild_values=False, wild=0),
     rule(
         "linalg_ldl_solve",
@@ -244,20 +246,21 @@ MORE_MATRICES = (
         sizes={"hermitian": (0, 1)},
         always=frozenset(["hermitian"]),
     ),
-    # With weights and one observation torch overwrites its input: [0.5] with fweights [2] becomes [0.0].
+    # With weights and a single observation torch overwrites its input: [0.5] with fweights [2] becomes [0.0].
     rule(
         "cov",
         args={"self": T("n? m"), "fweights": T("m", "int64", (1, 3)), "aweights": T("m", "same", "unit")},
         sizes={"m": (2, 4)},
     ),
-    # For a singular matrix rounding decides whether there is an error, and, for a small tolerance, what the rank is.
+    # For a singular matrix, rounding decides whether there is an error and, if the tolerance is small, what the rank
+    # is.
     rule("linalg_tensorinv", args={"self": T("1 n n", "main", "square"), "ind": C((2,))}),
     rule(
         "linalg_tensorsolve", args={"self": T("1 n n", "main", "square"), "other": T("1 n", "same"), "dims": C((None,))}
     ),
     rule("linalg_matrix_rank", args={"tol": C((0.01, 0.5, 3.0, float("inf")))}),
     rule("linalg_pinv pinverse", args={"rcond": C((0.01, 0.5, 1.0))}),
-    # With a negative tolerance, the rounding error in place of a singular value of 0 is inverted.
+    # With a negative tolerance, the rounding error of a zero singular value is inverted.
     rule("linalg_pinv* pinverse", unchecked=frozenset(["rcond", "atol", "rtol"])),
     rule("linalg_*.atol_rtol_float", args={"atol": C((None, 0.01, 0.5)), "rtol": C((None, 0.01, 0.5, 1.0))}),
     rule("linalg_matrix_rank.*tensor* linalg_pinv.*tensor*", args=TOL),
@@ -284,10 +287,10 @@ MORE_MATRICES = (
             ("_pdist_backward", "n*(n-1)//2", {"self": T("n k", "same")}, "pdist"),
         )
     ),
-    rule("_pdist_backward", wild=0),  # torch checks only the points' shape, and reads out of bounds
-    # For points without coordinates torch's gradient has the strides of x1, which an empty ndarray does not keep.
+    rule("_pdist_backward", wild=0),  # torch checks only the shape of the points, and reads out of bounds
+    # For points without coordinates torch's gradient has the strides of x1, which an empty ndarray cannot have.
     rule("_cdist_backward", sizes={"k": (1, 4)}, wild=0),
-    # torch does not check that shapes fit where there are no elements.
+    # If there are no elements, torch does not check the shapes.
     rule(
         "_trilinear",
         args={
@@ -312,7 +315,7 @@ NORMS = C((None, "forward", "backward", "ortho"))
 
 
 def transformed(call: Any) -> Any:
-    """Draw dims, as many as there are sizes if these are given."""
+    """Generate ``dim``: as many dimensions as there are sizes, if sizes are given."""
     count = len(call.held.get("s") or ())
     return call.choose({0: (None, [0], [1, 2], [-1]), 1: (None, [0], [-1]), 2: (None, [1, 2], [0, -1], [-1, 0])}[count])
 
@@ -324,9 +327,9 @@ FOURIER_TRANSFORMS = (
     rule("fft_rfft* fft_ihfft*", dtypes="wide"),
     rule("fft_*fft2", args={"dim": C(([-2, -1], [0, 1])), "s": C((None, [3, 4], [-1, 3], [2, -1]))}),
     rule("fft_fftshift fft_ifftshift", args={"dim": C((None, [0], [1, 2], [-1]))}),
-    # A size of -1 means the input's.
+    # A size of -1 means the size of the input.
     rule("fft_*fftn", args={"s": C((None, None, [3], [-1, 3], [2, -1])), "dim": transformed}),
-    # Over one dimension torch's out= form reads out, and leaves it unchanged.
+    # For one dimension, torch's out= form reads out=, and does not change it.
     rule("fft_ihfftn", args={"dim": C((None, [0, 1], [1, 2]))}, wild=0),
     rule("fft_fftfreq fft_rfftfreq", args={"n": I(1, 6), "d": C((1.0, 0.5))}, dtypes="wide"),
     rule(
@@ -354,7 +357,7 @@ FOURIER_TRANSFORMS = (
         values="tame",
         sizes={"m": (1, 16)},
     ),
-    rule("_fft_*", wild_values=False),  # torch checks no dims and sizes, and reads out of bounds
+    rule("_fft_*", wild_values=False),  # torch checks no dimensions and sizes, and reads out of bounds
     rule("stft istft", args={"self": T("16"), "n_fft": C((4,))}, dtypes="wide"),
 )
 

@@ -12,19 +12,20 @@ from .constraint import C, ConstraintRule, D, I, N, T, Ts, rule
 
 # ---------------------------------------------------------------- attention and recurrence
 
-# r query heads share one key head; no scale is 0.5, which is the default for a head size of 4.
+# r query heads share one key head. None of the scales is 0.5, the default for a head size of 4: a kernel that ignores
+# ``scale`` would pass with it.
 MASKS = ("h w", "h w", "~h ~w", "n 1 h w", "~n g*r ~h w", "~n h w")
 
 
 def filled(call: Any, spec: T, values: Any) -> Any:
-    """Draw an array and fill it with ``values``, in a layout whose elements do not overlap."""
+    """Generate an array filled with ``values``, in a layout whose elements do not overlap."""
     a = call.array(spec if spec.layout else replace(spec, layout=call.choose(("c", "step", "offset"))))
     a.on(call.buffers)[...] = values
     return a
 
 
 def closing(call: Any, a: Any) -> Any:
-    """Return the mask, with one row or its first column set to -inf in some float masks."""
+    """Return the mask; for half of the float masks, first set one row or the first column to -inf in place."""
     view = a.on(call.buffers)
     if view.ndim > 1 and view.size and is_float(view.dtype) and call.chance(50):
         view[(..., call.integer(0, view.shape[-2] - 1), slice(None)) if call.chance(50) else (..., 0)] = -np.inf
@@ -32,7 +33,7 @@ def closing(call: Any, a: Any) -> Any:
 
 
 def mask_of_scores(call: Any) -> Any:
-    """Draw an attention mask, boolean or additive."""
+    """Generate an attention mask, boolean or additive."""
     return closing(call, call.array(T(call.choose(MASKS), call.choose(["same", "same", "bool"]))))
 
 
@@ -40,7 +41,7 @@ QKV = {"query": T("n g*r h 4"), "key": T("n g w 4", "same"), "value": T("n g w 4
   "dropout_mask": T("n g*r h w", "bool"), "scale": C((None, 0.3, -0.5)),
        "enable_gqa": lambda c: c.size("r") > 1 or c.chance(30), "attn_mask": mask_of_scores,
        "is_causal": lambda c: c.held.get("attn_mask") is None and c.chance(50)}  # fmt: skip
-# torch's loops read each head's values as contiguous, whatever the strides.
+# torch's loops read the values of each head as contiguous, whatever the strides.
 DENSE_QKV = {k: replace(v, layout="c") if isinstance(v, T) else v for k, v in QKV.items()}
 DENSE_QKV |= {
     "attn_mask": lambda c: (
@@ -59,7 +60,7 @@ CELL = {
 
 
 def weights(call: Any) -> list[Any]:
-    """Draw the weight matrices of each layer and direction, and their biases if the call has any."""
+    """Generate the weight matrices of each layer and direction, and their biases if the call has biases."""
     found = []
     for layer in range(call.size("layers")):
         for _ in range(call.size("ways")):
@@ -68,19 +69,19 @@ def weights(call: Any) -> list[Any]:
     return found
 
 
-# Packed batch sizes: how many sequences reach each step, 4 elements in all.
+# Packed batch sizes: the number of sequences that have each step, with 4 elements in all.
 STEPS = ([2, 2], [3, 1], [2, 1, 1], [1, 1, 1, 1], [4])
 
 
 def steps(call: Any) -> list[int]:
-    """Return the batch size at each step, drawn once per call."""
+    """Return the batch size at each step, which is chosen once for each call."""
     if "steps" not in call.once:
         call.once["steps"] = call.choose(STEPS)
     return call.once["steps"]
 
 
 def recurrent(gates: int, name: str) -> tuple[ConstraintRule, ...]:
-    """Return the rules of a cell, a layer of it, and a layer over packed sequences."""
+    """Return the rules for a recurrent cell, for layers of it, and for layers on packed sequences."""
     common = {
         "always": frozenset(["b_ih", "b_hh"]),
         "dtypes": "wide",
@@ -137,7 +138,7 @@ ATTENTION_AND_RECURRENCE = (
         wild=6,
     ),
     rule("_fused_sdp_choice", none=False),
-    # torch computes the query's heads modulo the key's, even where the key has none.
+    # torch computes the query's number of heads modulo the key's, even if the key has no heads.
     rule("scaled_dot_product_attention", dies=lambda case: case.arrays()[1].shape[-3:-2] == (0,)),
     rule("_scaled_dot_product_attention_math", args={"dropout_p": C((0.0, 0.5))}),
     rule("_scaled_dot_product_flash_attention_for_cpu", args=DENSE_QKV),
@@ -146,7 +147,8 @@ ATTENTION_AND_RECURRENCE = (
         args={
             **DENSE_QKV,
             "grad_out": T("n g*r h 4", layout="c"),
-            # logsumexp does not belong to these scores: large scores would overflow the exponential, by torch's order.
+            # logsumexp does not match these scores: for large scores the exponential may overflow, depending on the
+            # order in which torch computes.
             "query": T("n g*r h 4", "same", "unit", layout="c"),
             "key": T("n g w 4", "same", "unit", layout="c"),
             "out": T("n g*r h 4", "same", layout="c"),
@@ -210,14 +212,14 @@ ATTENTION_AND_RECURRENCE = (
 
 
 def labels(call: Any) -> list[int]:
-    """Return the lengths of two label sequences, drawn once per call."""
+    """Return the lengths of two label sequences, which are chosen once for each call."""
     if "labels" not in call.once:
         call.once["labels"] = call.choose(([2, 2], [1, 2], [0, 2], [2, 0]))
     return call.once["labels"]
 
 
 def targets(call: Any) -> Any:
-    """Draw labels other than the blank; torch reads concatenated labels as contiguous."""
+    """Generate labels other than the blank; torch reads concatenated labels as contiguous."""
     row = T(str(sum(labels(call))), "int64", (1, 2), layout="c")
     a = call.array(T("2 2", "int64", (1, 2)) if call.chance(60) else row)
     view = a.on(call.buffers)
@@ -226,7 +228,7 @@ def targets(call: Any) -> Any:
 
 
 def some_infinite(call: Any) -> Any:
-    """Draw losses, some infinite, as for targets without an alignment."""
+    """Generate losses, some of them infinite, as for targets that have no alignment."""
     a = call.array(T("2", "same"))
     if call.chance(40):
         a.on(call.buffers)[0] = np.inf
@@ -240,19 +242,19 @@ _CTC = {
     "target_lengths": lambda c: labels(c),
     "blank": lambda c: c.size("blank"),
 }
-# torch reads the bag sizes as contiguous, whatever their strides.
+# torch reads bag_size as contiguous, whatever its strides.
 _BAG_GRAD = {"grad": T("2 m"), "indices": T("4", "int64", (0, 2)), "offsets": T("2", "int64", (0, 0)),
   "offset2bag": T("4", "int64", (0, 1)), "bag_size": T("2", "int64", (2, 2), layout="c"),
              "maximum_indices": T("2 m", "int64", (0, 2)), "num_weights": C((3,)), "mode": C((0, 1, 2)),
                "sparse": C((False,)), "padding_idx": C((-1, 1)),
              "per_sample_weights": lambda c: c.array(T("4", "same")) if not c.held["mode"] and c.chance(50) else None,
              "scale_grad_by_freq": C((False, True)), "weight": T("3 m", "same")}  # fmt: skip
-# Lengths of two segments of 4 rows; two batches of them lie along the next dimension.
+# Lengths of two segments of 4 rows in all; if there are two batches, their data are along the next dimension.
 SEGMENTS = ([2, 2], [0, 4], [4, 0], [1, 3])
 
 
 def segments(call: Any) -> list[list[int]]:
-    """Return the lengths of two segments, for one batch or two, drawn once per call."""
+    """Return the lengths of two segments, for one or two batches, which are chosen once for each call."""
     if "segments" not in call.once:
         call.once["segments"] = [call.choose(SEGMENTS) for _ in range(call.integer(1, 2))]
     return call.once["segments"]
@@ -263,7 +265,7 @@ def by_segments(call: Any, first: str = "", last: str = "m") -> str:
 
 
 def ends(call: Any, as_offsets: bool) -> Any:
-    """Draw lengths, or offsets if ``as_offsets``; None if the call uses the other."""
+    """Generate lengths, or offsets if ``as_offsets``; return None if the call uses the other."""
     if as_offsets != bool(call.size("offsets")):
         return None
     rows = [[0, n, 4] for n, _ in segments(call)] if as_offsets else segments(call)
@@ -291,7 +293,7 @@ _FUSED: dict[str, Any] = {"dtypes": "wide", "values": "tame", "sizes": {"h": (1,
   "wild": 0, "mixed": 0,
                           "always": frozenset(["mask", "mask_type"])}  # fmt: skip
 
-# Equation -> shapes of its operands.
+# Equations, and the shapes of their operands.
 EINSUMS = {
     "ij,jk->ik": ("n k", "k m"), "ij,jk": ("n k", "k m"), "ij,jk->ki": ("n k", "k m"), "...j,jk->...k": ("c n k", "k m"),
     "ii->": ("n n",), "ii->i": ("n n",), "ij->ji": ("n m",), "ij->": ("n m",), "ij->j": ("n m",), "i,j->ij": ("n", "m"),
@@ -395,7 +397,7 @@ SEQUENCES_BAGS_HEADS = (
         dtypes="wide",
         wild=4,
     ),
-    rule("_masked_softmax_backward", wild=0),  # torch reads the output with the gradient's shape
+    rule("_masked_softmax_backward", wild=0),  # torch reads the output as if it had the gradient's shape
     rule(
         "_fused_adam _fused_adamw _fused_adam.tensor_lr _fused_adamw.tensor_lr",
         args={
@@ -406,7 +408,7 @@ SEQUENCES_BAGS_HEADS = (
         },
         sizes={"ams": (0, 1)},
     ),
-    # These come after the rows of mm, segment_reduce and convolutions, whose patterns match their names, too.
+    # These rules come after those of mm, segment_reduce and convolutions, whose patterns match these operators, too.
     rule("_foreach_mm", args={"self": Ts("n k", count=2), "mat2": Ts("k m", "same", count=2)}, dtypes="float"),
     rule("_lu_with_info", args={"self": T("* n n", "main", "square")}, dtypes="lapack"),
     rule(

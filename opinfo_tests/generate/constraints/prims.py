@@ -32,7 +32,7 @@ PRIMS = (
         "prims::empty_strided",
         args={"shape": lambda c: [c.size("n"), c.size("m")], "strides": lambda c: [max(1, c.size("m")), 1]},
     ),
-    # Where elements overlap, torch promises no order of writes.
+    # If elements overlap, torch promises no order of writes.
     rule("prims::copy_strided", args={"a": T("n m"), "stride": lambda c: [max(1, c.size("m")), 1]}, wild=0),
     rule("prims::bitwise_* prims::shift_*", dtypes="int"),
     rule("prims::conj prims::conj_physical prims::real prims::imag", dtypes="complex"),
@@ -41,10 +41,10 @@ PRIMS = (
         args={"self": T("n m"), "dim": C(([1], [0, 1])), "last_dim_size": I("2*m-2", "2*m-1")},
         values="tame",
         sizes={"m": (2, 4)},
-        wild_values=False,  # torch reads out of bounds with wrong sizes and negative dims
+        wild_values=False,  # for wrong sizes and negative dimensions torch reads out of bounds
     ),
     rule("prims::fft_c2c prims::fft_c2r", dtypes="complex"),
-    rule("prims::fft_c2r", wild=0),  # torch writes out of bounds: three columns with a last size of 2
+    rule("prims::fft_c2r", wild=0),  # torch writes out of bounds, for example for three columns with a last size of 2
     rule("prims::fft_r2c", dtypes="wide"),
     rule("prims::split_dim", args={"a": T("n 6"), "dim": C((1,)), "outer_length": C((1, 2, 3, 6))}),
     rule("prims::var", dtypes="float", always=frozenset(["correction"])),

@@ -11,7 +11,7 @@ from .constraint import C, I, N, Ordered, T, rule
 
 # ---------------------------------------------------------------- what torch reads or writes outside its memory
 
-# Kernels that do not check their arguments: with invalid ones torch crashes or returns stray memory.
+# Kernels that do not check their arguments: for invalid ones torch crashes or returns arbitrary memory.
 UNCHECKED = frozenset(
     ["_weight_int8pack_mm", "_weight_int4pack_mm_for_cpu", "_dyn_quant_matmul_4bit", "_dyn_quant_pack_4bit_weight",
      "_convert_weight_to_int4pack_for_cpu",      "_validate_compressed_sparse_indices",
@@ -54,14 +54,15 @@ ROWS = (
     rule("fake_quantize_*_backward", args={"mask": T("like", "bool")}),
     rule("_nested_tensor_from_mask_left_aligned", args={"t": T("n c m"), "mask": T("n c", "bool")}),
     rule("_compute_linear_combination", args={"input": T("k n m?"), "coefficients": T("o k", "same")}, dtypes="inexact",
-         mixed=0, wild=0),  # torch reads out of bounds with coefficients of another shape
+         mixed=0, wild=0),  # for coefficients of another shape torch reads out of bounds
     rule("_convert_indices_from_coo_to_csr", args={"self": Ordered(T("k", "main", (0, "n-1"), layout="c")), "size": I("n", "n")},
          dtypes="index", **_TRUSTED),
     rule("_convert_indices_from_csr_to_coo", args={"crow_indices": Ordered(T("n+1", "main", (0, "k"), layout="c"), "k"),
          "col_indices": T("k", "same", (0, "m"), layout="c")}, dtypes="index", **_TRUSTED),
     rule("_nested_compute_contiguous_strides_offsets", args={"nested_size": T("n m", "int64", (1, 4), layout="c")},
          **_TRUSTED),
-    # NaN ends its search, which compares errors, at any step. It takes n_bins * ratio steps, and never ends below 0.
+    # torch's search compares errors, so NaN ends it at any step. It takes n_bins * ratio steps, and never ends if that
+    # is negative.
     rule("choose_qparams_optimized", values="tame",
          dies=lambda case: case.args[3] > 0 and not 0 <= case.args[2] * case.args[3] <= 1000),
     rule("_test_optional_*intlist", args={"values": T("n", "int32")}),

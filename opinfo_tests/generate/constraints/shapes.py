@@ -33,12 +33,12 @@ from .constraint import (
 
 
 def places(call: Any) -> Any:
-    """Draw an index array into the drawn dim."""
+    """Generate an array of indices along the call's ``dim``."""
     return call.array(T("k", "index", (0, size_of_dim(call) - 1)))
 
 
 def slices(call: Any) -> Any:
-    """Draw a source: shaped like the first array, but as long as the index along the drawn dim."""
+    """Generate a source in the shape of the first array, but along ``dim`` with the length of the index."""
     shape = list(call.shape)
     if -len(shape) <= call.held["dim"] < len(shape):
         shape[call.held["dim"]] = call.size("k")
@@ -53,7 +53,7 @@ SHAPE_AND_VIEWS = (
     rule(
         "_reshape_alias _reshape_alias_copy",
         args={"self": T("any", layout="c"), "size": same_shape, "stride": row_major},
-        wild=0,  # torch returns windows beyond the memory
+        wild=0,  # torch returns views that reach beyond the memory
     ),
     rule("_has_same_storage_numel", wild=0),
     rule("view.dtype view_copy.dtype", args={"self": T("any"), "dtype": any_dtype}),
@@ -148,7 +148,7 @@ SHAPE_AND_VIEWS = (
         args={"repeats": T("1", "index", (0, 2)), "output_size": C((None,))},
         most_dims=3,
     ),
-    rule(  # with an output_size, torch writes out of bounds where a repeat is negative
+    rule(  # if output_size is given and a repeat is negative, torch writes out of bounds
         "repeat_interleave.Tensor",
         args={"repeats": T("m", "index", (0, 2)), "output_size": C((None,))},
         unchecked=frozenset(["output_size"]),
@@ -180,7 +180,7 @@ JOINING = (
         args=JOIN,
         mixed=25,
     ),
-    # torch copies a single tensor with the gaps between its elements, and overruns the result.
+    # torch copies a single tensor together with the gaps between its elements, and writes beyond the result.
     rule("_stack", args={"tensors": Ts("like", layout="c")}, unchecked=frozenset(["tensors"])),
     rule("block_diag", args={"tensors": Ts("n? m?")}),
     rule("cartesian_prod", args={"tensors": Ts("m", "same")}, most_dims=1),
@@ -244,7 +244,7 @@ INDEXING = (
         args={"self": T("n m? c?"), "dim": one_dim, "index": places, "source": slices},
         sizes={"n": (1, 4), "m": (1, 4), "c": (1, 4), "k": (0, 9)},
     ),
-    # The in-place form checks the memory of an empty target before the index.
+    # The in-place form checks the memory of an empty input before the index.
     rule(
         "index_fill*",
         args={**INDEX, "index": T("k", "int64", (0, "shape[dim]-1")), "value": N()},
@@ -276,7 +276,7 @@ LIMITS = {"start": N((0, 1, -2, 0.5, 2)), "end": N((5, 3.5, 4, 10)), "step": N((
 
 
 def is_cut_to_zero(case: Case) -> bool:
-    """Return whether a range's step truncates to 0: torch divides by it, and SIGFPE kills the process."""
+    """Return whether a range's step truncates to 0, by which torch divides: SIGFPE kills the process."""
     step = case.args[2] if len(case.args) > 2 else case.kwargs.get("step", 1)
     return isinstance(step, (int, float, complex)) and abs(step) < 1
 
@@ -295,7 +295,7 @@ CREATION = (
     rule("empty_strided new_empty_strided", args={"size": small_sizes, "stride": flat_strides}),
     rule("empty_permuted", args={"size": small_sizes, "shape": small_sizes, "physical_layout": permutation}),
     rule("resize resize_as", args={"size": small_sizes, "the_template": T("any")}),
-    # The limits of dtypes, and ranges for which torch draws two words.
+    # The limits of dtypes, and ranges for which torch uses two words for each number.
     rule(
         "randint*",
         args={"low": C((0, -3, 2, -129)), "high": C((3, 9, 128, 256, 257, 2049, 2052, 2**28, 2**31))},
@@ -328,9 +328,10 @@ CREATION = (
         args={"p": C((0.5, 0.0, 1.0, 0.25)), "input": T("n m c?")},
     ),
     rule("rrelu*", args={"lower": N((0.125, 0.1, 0)), "upper": N((0.3, 0.5, 1))}),
-    # torch writes the noise as contiguous, whatever its strides, and overruns an expanded one.
+    # torch writes the noise as contiguous, whatever its strides, and so writes beyond an expanded one.
     rule("rrelu_with_noise_functional", args={"noise": T("like", "same", "unit", layout="c")}),
-    # The result's strides follow the noise in training, else the input; the forward gives both one layout.
+    # In training the result has the strides of the noise, otherwise those of the input. The forward operator gives both
+    # the same layout.
     rule("rrelu_with_noise_backward", args={"self": T("bcast", layout="c"), "noise": T("bcast", layout="c")}),
     rule("binomial", args={"count": T("any", "main", (0, 60)), "prob": T("like", "same", "unit")}),
     rule("poisson", args={"self": T("any", "main", "positive")}),

@@ -1,4 +1,4 @@
-"""Constraints of windows, spectra, samplers and factors; see `opinfo_tests.generate.constraints.constraint`."""
+"""Constraints of spectra, samplers, LDL factors and differences; see `opinfo_tests.generate.constraints.constraint`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FACTORS = (
         c.array(T("m", "same", "distinct")), c.array(T("n", "same", "distinct"))]}),
 )  # fmt: skip
 
-# torch checks no shape, and reads beyond a state with fewer columns than the points' numbers have bits.
+# torch checks no shape, and reads beyond a state that has fewer columns than the numbers of the points have bits.
 _SOBOL = {"quasi": T("d", "int64"), "n": I(0, 4), "sobolstate": T("d 30", "int64"), "dimension": I("d", "d"),
           "num_generated": I(0, 9)}  # fmt: skip
 SAMPLERS = (
@@ -51,7 +51,7 @@ SAMPLERS = (
     rule("_philox_randint*", args={"low": C((None, 0, -3)), "high": C((None, 5, 200))}, dtypes="int"),
     rule("_philox_key_fold_in", args={"data": I(-2, 5)}),
     rule("_sobol_engine_draw", args=_SOBOL, mixed=0, wild=0),
-    # torch writes beyond a state with fewer rows than dimensions.
+    # torch writes beyond a state that has fewer rows than dimensions.
     rule(
         "_sobol_engine_initialize_state_",
         dies=lambda case: type(case.args[1]) is int and case.arrays()[0].shape[:1] < (case.args[1],),

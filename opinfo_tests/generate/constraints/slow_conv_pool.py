@@ -33,13 +33,13 @@ def fractional_gradient(whole: str, pooled: list[int]) -> ConstraintRule:
     return rule(f"fractional_max_pool{n}d_backward", args=args, dtypes="wide", wild=0)
 
 
-_TORCH_DIES = {"wild": 0, "mixed": 0, "wild_values": False}  # on arguments that oneDNN does not take
+_TORCH_DIES = {"wild": 0, "mixed": 0, "wild_values": False}  # torch crashes for arguments that oneDNN does not support
 _CELL = {"input": T("t b i", "float32", "tame", layout="c"), "reverse": C((False, True)), "batch_sizes": C(([],)), "mode": C((2,)),
          **{f"weight{i}": T(shape, "float32", "tame", layout="c") for i, shape in enumerate(("4*k i", "4*k k", "4*k", "4*k"))},
          "hx_": T("b k", "float32", "tame", layout="c"), "cx_": T("b k", "float32", "tame", layout="c"),
          "hidden_size": lambda c: c.size("k"), "num_layers": C((1,)), "train": C((False,))}  # fmt: skip
 
-# Gates whose shapes do not fit the states make torch read out of bounds.
+# For gates whose shapes do not fit the states, torch reads out of bounds.
 _LSTM_GRADS = {"grad_hy": T("b k"), "grad_cy": T("b k", "same"), "input_gates": T("b 4*k", "same"),
                "hidden_gates": T("b 4*k", "same"), "input_bias": T("4*k", "same"), "hidden_bias": T("4*k", "same"),
                "cx": T("b k", "same"), "cy": T("b k", "same")}  # fmt: skip
@@ -53,7 +53,7 @@ ROWS = (
     rule("mkldnn_rnn_layer", args=_CELL, sizes=dict.fromkeys("tbik", (1, 4)), **_TORCH_DIES),
     # Sums of infinities, and of large terms that cancel, depend on the order of additions.
     rule("_slow_conv2d* slow_conv* thnn_conv2d", values="tame"),
-    # torch does not compare the filter with kernel_size, and reads wrong columns for a negative padding.
+    # torch does not compare the filter with kernel_size, and for a negative padding reads wrong columns.
     rule("slow_conv_dilated?d", unchecked=frozenset(["padding"])),
     rule(
         "_slow_conv2d_forward slow_conv_transpose?d slow_conv3d* thnn_conv2d",
@@ -85,7 +85,7 @@ ROWS = (
         args={
             **slow(2),
             "grad_output": over(DENSE[2], "n o", "out"),
-            "self": over(DENSE[2], "n c", dtype="same", layout="c"),  # with another layout torch reads wrong columns
+            "self": over(DENSE[2], "n c", dtype="same", layout="c"),  # for other layouts torch reads wrong columns
             "kernel_size": lambda c: windows_of(c, DENSE[2]).kernel_size,
         },
         dtypes="wide",
@@ -135,7 +135,7 @@ ROWS = (
         args={
             "self": over(CONVOLUTIONS[2], "n g*c"),
             "weight": over(CONVOLUTIONS[2], "g*o c", "kernel_size", dtype="same"),
-            # oneDNN reads it as contiguous, whatever its strides; integer results take a float32 bias
+            # oneDNN reads it as contiguous, whatever its strides; integer results have a float32 bias
             "bias": lambda c: c.array(T("g*o", c.choose(("same", "float32")), layout="c")),
             "groups": I("g", "g", always=True),
             **numbers(CONVOLUTIONS[2], "padding", "stride", "dilation"),
@@ -143,7 +143,7 @@ ROWS = (
         dtypes="densely",
         mixed=0,
         sizes=_SLOW_SIZES,
-        # For channels-last bfloat16, oneDNN reads beyond the image where the padding exceeds the window.
+        # For channels-last bfloat16, oneDNN reads beyond the image if the padding is larger than the window.
         dies=lambda case: any(p > k for p, k in zip(case.args[3], case.arrays()[1].shape[2:])),
     ),
     rule("thnn_conv2d", args=slow(2), dtypes="wide", mixed=2, sizes=_SLOW_SIZES, **_WINDOW),

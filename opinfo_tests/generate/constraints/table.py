@@ -1,4 +1,4 @@
-"""The constraint table: the rules of all modules, merged where several apply to an operator."""
+"""The constraint table: the rules of all modules, merged for each operator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from . import (
 )
 from .constraint import Constraint, ConstraintRule
 
-# The order matters: later rows override earlier ones.
+# The order matters: later rules override earlier ones.
 RULES: tuple[ConstraintRule, ...] = (
     *elementwise.ROWS,
     *shapes.ROWS,

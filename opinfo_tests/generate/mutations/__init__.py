@@ -1,1 +1,1 @@
-"""Calls derived from valid calls: invalid ones, other layouts, special values, pairs of dtypes."""
+"""Calls derived from valid calls: with wrong arguments, other layouts, special values, or other dtypes."""

@@ -1,4 +1,4 @@
-"""Calls under another default dtype, where it changes the results."""
+"""Calls with another default dtype, if it changes the results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OF_DTYPES = ("int64", "bool", "float32")
 
 
 def by_default(case: Case, execute: Callable[[Case], Any]) -> Iterator[Case]:
-    """Yield the call, also in `OF_DTYPES`, under other default dtypes, where torch then gives other dtypes or errors.
+    """Yield the call, also in `OF_DTYPES`, with other default dtypes for which torch gives other dtypes or errors.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def by_default(case: Case, execute: Callable[[Case], Any]) -> Iterator[Case]:
 
 
 def magnified(case: Case) -> Case | None:
-    """Return the call with integers so large that half types round them, or None."""
+    """Return the call with integers that are too large to be exact in half precision, or None."""
     if any(a.dtype != "int64" for a in case.arrays()) or schemas()[case.op].is_out:
         return None
     return replace(case, buffers=[(b.view(np.int64) * 4099).view(np.uint8) for b in case.buffers], digest="")

@@ -1,4 +1,4 @@
-"""Mostly invalid calls: one or two arguments of a valid call, changed in ways that most operators refuse."""
+"""Mostly invalid calls: a valid call with one or two arguments changed in ways that most operators reject."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .special_values import planted
 from .values_near_arguments import levelled
 
 NUMBERS = (-1, -7, 0, 9, 100)
-INDICES = (-1, -100, 100)  # out of range, and from the end
+INDICES = (-1, -100, 100)  # out of range, or counted from the end
 OTHER_DTYPES = tuple(dict.fromkeys(["float64", "float16", "complex128", *EVERY_DTYPE]))
 FAR = (100, -100, -7)
-# Lists with two faults: which of them does the error name?
+# Lists with two wrong entries, to see which of them the error names.
 UNLIKE: tuple[list[int], ...] = (
     [0, 0, 100],
     [0, -100, 100],
@@ -40,12 +40,13 @@ UNLIKE: tuple[list[int], ...] = (
     [2, -1, -1],
     [1, 0, 1, 2],
 )
-# Numbers that some dtypes lack: negative, fractional, complex, beyond the range of half types, float32 and 64 bits.
+# Numbers that some dtypes cannot represent: negative, fractional, complex, or too large for float16, float32 or 64
+# bits.
 SCALARS = (-1.0, 1.5, 3 + 4j, True, 0, 7, 1e5, 1e39, -(2**63), float("nan"))
 FLOATS = (-1.0, 1.5, float("nan"), 1e5, 1e39)
-# Values for an argument that was left out.
+# Values for arguments that the valid call omits.
 DTYPE_CHOICES = tuple(Named("dtype", name) for name in ("bool", "int64", "float32", "complex64", "float16"))
-DEVICES = (Named("device", "cpu"), Named("device", "cpu:0"))  # the CPU has no device number
+DEVICES = (Named("device", "cpu"), Named("device", "cpu:0"))  # "cpu" has no device number, "cpu:0" has one
 OF_A_LENGTH = re.compile(r"\bint\[\d+\]")
 LISTS: tuple[list[int], ...] = ([], [0], [-1, 0], [1, 2, 3])
 GIVEN: dict[str, tuple] = {
@@ -55,21 +56,21 @@ GIVEN: dict[str, tuple] = {
     "MemoryFormat?": tuple(Named("memory_format", n) for n in ("contiguous_format", "preserve_format", "channels_last")),
 }  # fmt: skip
 PLACES = ("all last", "all sliced", "first swapped", "all spread", "all mixed", "second last", "first last")
-AMONG = 20  # draws to take the base calls from
-SOUGHT = 200  # draws to search for optional tensors that none of these gives
-FARTHEST = 100  # above this number, such as a degree or a power, rounding shows in all values
-TWICE = 24  # calls with two changes, for each base
-LACKING = 3  # dtypes that torch does not implement, for each overload
-MORE_WRONG = 16  # calls with one more fault, for each of these dtypes
+AMONG = 20  # number of random calls of an overload that are changed
+SOUGHT = 200  # number of random calls that are searched for optional tensors which those calls lack
+FARTHEST = 100  # beyond this value of a number, such as a degree or a power, rounding changes all results
+TWICE = 24  # number of calls with two changes, for each call
+LACKING = 3  # number of dtypes that torch does not implement, for each overload
+MORE_WRONG = 16  # number of calls with another fault, for each of these dtypes
 NO_CODE = "not implemented for"
-BASES = 2  # accepted calls of each overload whose arguments are changed
+BASES = 2  # number of valid calls of each overload whose arguments are changed
 
 
 def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
-    """Offer mutations of the first calls that torch accepts, whatever the ``count`` of calls judged as drawn.
+    """Pass changed variants of the first valid calls to the sink.
 
-    Under pytest (the count ends with `PLAIN`) only the first call is changed, and a third of the calls with several
-    changes are offered.
+    How many are made does not depend on ``count``, the number of random calls. Under pytest (if ``count`` ends with
+    `PLAIN`) only the first valid call is changed, and a third of the calls with several changes are used.
     """
     from ...backends.torch_backend import TorchDevice
 
@@ -85,7 +86,7 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
             break
         usual = len(kept) < BASES
         if not usual and not arrays_of(case) - seen:
-            continue  # it gives no tensor that the kept ones left out
+            continue  # it has no tensor argument that the calls so far lack
         if all(0 not in a.shape for a in case.arrays()) and not oracle.execute(case).error:
             new, seen = arrays_of(case) - seen, seen | arrays_of(case)
             if usual:
@@ -113,7 +114,7 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
 
 
 def lacking(case: Case, random: Random, execute: Callable[[Case], Any]) -> Iterator[Case]:
-    """Yield the call in dtypes that torch does not implement, with one more fault: which error comes first?"""
+    """Yield the call with dtypes that torch does not implement and one more fault, to see which error comes first."""
     count = 0
     for name in OTHER_DTYPES if takes_any_shape(case.op) else ():
         other = retyped(case, name)
@@ -135,18 +136,18 @@ def offered(calls: Iterable[Case], recorder: Any) -> Iterator[None]:
 
 
 def arrays_of(case: Case) -> set[int | str]:
-    """Return the places or names of the arguments that are tensors or lists of them."""
+    """Return the positions or names of the arguments that are tensors or lists of tensors."""
     given: list[tuple[int | str, Any]] = [*enumerate(case.args), *case.kwargs.items()]
     return {place for place, value in given if any(isinstance(x, Array) for x in leaves(value))}
 
 
 def names_of(op: str, places: Iterable[int | str]) -> set[str]:
-    """Return the names of an overload's arguments for places or names."""
+    """Return the names of an overload's arguments, which are given by position or name."""
     return {schemas()[op].args[place].name if isinstance(place, int) else place for place in places}
 
 
 def broken_twice(once: dict[int | str, list[Case]], random: Random, count: int) -> Iterator[Case]:
-    """Yield some of the calls with one more change: which fault is reported first?"""
+    """Yield some of the calls with one more change, to see which error comes first."""
     for _ in range(count if once else 0):
         case = random.choice(random.choice(list(once.values())))
         if more := changes(case):
@@ -154,9 +155,10 @@ def broken_twice(once: dict[int | str, list[Case]], random: Random, count: int) 
 
 
 def broken(case: Case, places: Collection[int | str] | None = None, sized: bool = False) -> dict[int | str, list[Case]]:
-    """Return the calls with one argument changed, by the place or name of the argument.
+    """Return the calls with one argument changed, by the position or name of the argument.
 
-    With ``places``, only those arguments. Sizes and numbers are changed where torch checks them, or if ``sized``.
+    With ``places``, only these arguments are changed. Sizes and numbers are changed only if torch checks them, or if
+    ``sized`` is true.
     """
     return {place: [made() for made in calls] for place, calls in changes(case, places, sized).items()}
 
@@ -164,7 +166,7 @@ def broken(case: Case, places: Collection[int | str] | None = None, sized: bool 
 def changes(
     case: Case, places: Collection[int | str] | None = None, sized: bool = False
 ) -> dict[int | str, list[Callable[[], Case]]]:
-    """Return the calls of `broken` as functions, because most of them are never wanted."""
+    """Return the calls of `broken` as functions that make them, because most of them are not used."""
     names = [a.name for a in schemas()[case.op].args]
     dies = constraint_of(case.op).dies
     seen = {case.digest}
@@ -175,7 +177,7 @@ def changes(
             continue
         a = schemas()[case.op].args[place if isinstance(place, int) else names.index(place)]
         if schemas()[case.op].is_out and not a.is_out:
-            continue  # the functional form tries these changes
+            continue  # the calls of the functional form have these changes
         buffers = list(case.buffers)
         own = key_of(value, buffers, 0)
         calls: dict[str, Callable[[], Case]] = {}
@@ -184,7 +186,7 @@ def changes(
             made = partial(changed, case, place, other, buffers)
             if key in calls or (dies is not NEVER and dies(made())):
                 continue
-            if key_of(other, buffers, 0) == own:  # the same values, perhaps in other memory
+            if key_of(other, buffers, 0) == own:  # the same values, maybe in other memory
                 if made().digest in seen:
                     continue
                 seen.add(made().digest)
@@ -200,7 +202,7 @@ def changed(case: Case, place: int | str, other: Any, buffers: list[np.ndarray])
 
 
 def key_of(value: Any, buffers: list[np.ndarray], own: int) -> str:
-    """Return a key of an argument's value; arrays in buffers from ``own`` on count by dtype, shape and elements."""
+    """Return a key of an argument's value. New arrays (in buffers from ``own`` on) are identified by their contents."""
 
     def one(x: Any) -> Any:
         new = isinstance(x, Array) and x.buffer >= own
@@ -210,7 +212,7 @@ def key_of(value: Any, buffers: list[np.ndarray], own: int) -> str:
 
 
 def elsewhere(once: dict[int | str, list[Case]], execute: Callable[[Case], Any]) -> Iterator[Case]:
-    """Yield accepted calls with a changed number or option, in another layout and on special values, kinds in turn."""
+    """Yield accepted calls with a changed number or option, with other layouts and with special values, in turn."""
     turn = 0
     for place, calls in once.items():
         for case in calls:
@@ -228,7 +230,7 @@ def elsewhere(once: dict[int | str, list[Case]], execute: Callable[[Case], Any])
 
 
 def recast(case: Case) -> Iterator[Case]:
-    """Yield the call with all arrays of the first one's dtype in each other dtype, half of them in another layout."""
+    """Yield the call with the first array's dtype replaced by each other dtype, half of them in another layout."""
     if not retyped(case, "float32"):
         return
     first = case.arrays()[0].dtype
@@ -238,7 +240,7 @@ def recast(case: Case) -> Iterator[Case]:
 
 
 def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray], sized: bool) -> Iterator[Any]:
-    """Yield replacements for an argument; new memory is added to ``buffers``."""
+    """Yield values that replace an argument; new memory is added to ``buffers``."""
     row = constraint_of(case.op)
     sized = sized or (a.name not in row.unchecked and looks_at_sizes(case.op))
     if sized and value is not None and a.type.endswith("?"):
@@ -261,19 +263,21 @@ def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray], sized: boo
 
 
 def plain(value: Any, a: Any, case: Case) -> Iterator[Any]:
-    """Yield replacements for a number, a list of integers, a string, a dtype or a device."""
+    """Yield values that replace a number, a list of integers, a string, a dtype or a device."""
     if isinstance(value, list) and all(type(v) is int for v in value) and "int" in a.type.lower():
         yield from ([], [*value, 1], value[1:], [-1] * len(value), [0] * len(value), [7] * len(value), [0] * 2)
         yield from ([*value, *value[:1]], *([*value[:-1], n] for n in (*FAR, *edges(case))), *UNLIKE)
-        yield from ([*value, n - rank] for n in value[:1] for rank in ranks(case))  # the same dimension, negative
+        # the same dimension, as a negative number
+        yield from ([*value, n - rank] for n in value[:1] for rank in ranks(case))
         yield from ([*x.shape] for x in case.arrays()[:1])
-        yield from (0, 2) if OF_A_LENGTH.search(a.type) else ()  # int[n] takes a single number, SymInt[n] does not
+        # torch accepts a single number for int[n], but not for SymInt[n]
+        yield from (0, 2) if OF_A_LENGTH.search(a.type) else ()
     elif type(value) is int and "int" in a.type.lower():
         yield from (n for n in dict.fromkeys([*NUMBERS, *edges(case)]) if n != value)
     elif isinstance(value, bool):
         yield not value
     elif isinstance(value, (int, float)) and not a.type.startswith("ScalarType"):
-        # Some operators return uninitialised values at NaN; a polynomial of degree 1e5 takes as many steps.
+        # Some operators return uninitialized values for NaN; a polynomial of degree 1e5 takes too long.
         tame = constraint_of(case.op).values != "any"
         numbers = SCALARS if a.type.startswith("Scalar") else FLOATS
         yield from (v for v in numbers if not tame or (v == v and v != 1e5))
@@ -285,12 +289,12 @@ def plain(value: Any, a: Any, case: Case) -> Iterator[Any]:
 
 
 def ranks(case: Case) -> list[int]:
-    """Return the rank of the first array with dimensions, in a list."""
+    """Return the rank of the first array that has dimensions, as a list of at most one element."""
     return [len(a.shape) for a in case.arrays() if a.shape][:1]
 
 
 def edges(case: Case) -> list[int]:
-    """Return numbers around the limits of sizes and dims, for the first array with dimensions."""
+    """Return numbers around the limits for sizes and dimensions, from the first array that has dimensions."""
     shape = next((a.shape for a in case.arrays() if a.shape), ())
     return list(dict.fromkeys(m for n in (*shape, len(shape)) for m in (n - 1, n, n + 1, -n, -n - 1))) if shape else []
 
@@ -307,7 +311,7 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
     """Yield arrays with the values of ``x`` in other dtypes and, if ``sized``, in other shapes."""
     if sized:
         yield np.stack([x, x])
-    if sized:  # size 1 along a dimension, which may broadcast
+    if sized:  # size 1 in one dimension, which may broadcast
         yield from (np.take(x, [0], d) for d in range(x.ndim) if x.shape[d] > 1)
     if sized and x.ndim and x.size:
         yield np.take(x, 0, 0)
@@ -317,11 +321,11 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
     if sized and x.ndim > 1:
         yield x[:, :0]
         yield x.reshape(-1)
-    if sized:  # the same elements
+    if sized:  # the same elements in another shape
         yield x[..., None]
     if sized and x.size == 1 and x.ndim:
         yield x.reshape(())
-    if sized:  # wrong both in shape and dtype
+    if sized:  # wrong in shape and dtype
         yield cast(np.stack([x, x]), "complex64" if NAMES[x.dtype] != "complex64" else "bool")
         yield cast(x.reshape(-1)[:0], "bool" if NAMES[x.dtype] != "bool" else "float64")
     yield from (cast(x, name) for name in OTHER_DTYPES if name != NAMES[x.dtype])
@@ -330,8 +334,8 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
 def indices_like(x: np.ndarray, case: Case) -> Iterator[np.ndarray]:
     """Yield index arrays with faults.
 
-    The last element is just or far out of range, or negative; two elements are out of range on either side, which shows
-    the one that the error names; or the last two along a row are equal.
+    The last element is just or far out of range, or negative; or two elements are out of range at different ends, to
+    see which one the error names; or the last two elements of each row are equal.
     """
     for n in dict.fromkeys([*INDICES, *edges(case)]) if x.dtype in (np.int64, np.int32) else ():
         made = x.copy()

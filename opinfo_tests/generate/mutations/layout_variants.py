@@ -1,4 +1,4 @@
-"""The same call with permuted, spread, sliced, expanded, empty or single-element arguments, or with many elements."""
+"""The same call with other memory layouts of its arguments, with empty or 0-d arguments, or with many elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...schemas import is_fragile, is_of_matrices, is_out, written_arrays
 from ..constraints.table import constraint_of
 from ..drawable import takes_any_shape
 
-# Which arguments get a new layout, and which layout; the rest keep theirs.
+# Which arguments get a new layout, and which layout; the others keep theirs.
 KINDS = (
     "all last", "all sliced", "first last", "all empty", "all mixed", "second last", "first single", "all spread",
     "first swapped", "all expanded", "all single",
@@ -21,7 +21,7 @@ KINDS = (
 
 
 def relaid(case: Case, kind: str) -> Case | None:
-    """Return the case with arguments in new memory, laid out as ``kind`` says; None if the call does not change.
+    """Return the case with arguments in new memory in the layout ``kind``, or None if the call does not change.
 
     Arguments that are written, share memory or are empty keep their layout.
     """
@@ -29,7 +29,7 @@ def relaid(case: Case, kind: str) -> Case | None:
     arrays = case.arrays()
     if how == "expanded" and is_of_matrices(case.op):
         return None
-    if is_out(case.op):  # some check an out's shape only if the input is contiguous
+    if is_out(case.op):  # some operators check the shape of out= only if the input is contiguous
         return None
     if is_fragile(case.op) or any(arrays.count(a) > 1 for a in arrays):
         return None
@@ -56,7 +56,7 @@ def relaid(case: Case, kind: str) -> Case | None:
 
 
 def windowed(case: Case, made: Mapping[int, Array], buffers: list[np.ndarray]) -> Case:
-    """Return the case with some of its arrays, by number, replaced by other windows."""
+    """Return the case with some of its arrays, given by their index, replaced by other windows."""
     count = iter(range(len(case.arrays())))
 
     def leaf(x: object) -> object:
@@ -66,7 +66,7 @@ def windowed(case: Case, made: Mapping[int, Array], buffers: list[np.ndarray]) -
 
 
 def retyped(case: Case, name: str) -> Case | None:
-    """Return the case with arrays of the first one's dtype cast to another; None if any share memory or none exist."""
+    """Return the case with arrays of the first one's dtype cast to another; None if arrays share memory."""
     arrays = case.arrays()
     if not arrays or len({a.buffer for a in arrays}) < len(arrays):
         return None
@@ -78,14 +78,14 @@ def retyped(case: Case, name: str) -> Case | None:
 
 
 def cast(x: np.ndarray, name: str) -> np.ndarray:
-    """Convert an array to a dtype; unsigned ones get the values' magnitudes."""
+    """Return an array converted to a dtype; for unsigned dtypes, its absolute values are converted."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about discarded imaginary parts
+        warnings.simplefilter("ignore")  # ignore warnings about discarded imaginary parts
         return np.asarray(abs(x) if name.startswith("uint") else x).astype(DTYPES[name])
 
 
 def cut(case: Case, arrays: Sequence[Array], which: Iterable[int], how: str) -> Case | None:
-    """Return the case with empty arrays (a dim of the first, and equal ones of the others, is 0), or with 0-d ones."""
+    """Return the case with empty arrays, which have one of the first array's sizes set to 0, or with 0-d arrays."""
     first = next((a for a in arrays if a.shape and 0 not in a.shape), None)
     if first is None or len({a.buffer for a in arrays}) < len(arrays):
         return None
@@ -107,7 +107,7 @@ def cut(case: Case, arrays: Sequence[Array], which: Iterable[int], how: str) -> 
 
 
 def _order(how: str, shape: Sequence[int], place: int) -> list[int]:
-    """Return the dimensions from the outermost in memory to the innermost."""
+    """Return the dimensions in memory order, outermost first."""
     axes = list(range(len(shape)))
     if len(axes) < 2 or how in ("expanded", "sliced"):
         return axes
@@ -120,18 +120,19 @@ def _order(how: str, shape: Sequence[int], place: int) -> list[int]:
 
 
 SIZED = {"dim", "dtype"}  # arguments of reductions, scans and sorts
-ENLARGED = 40_000  # elements: more than a kernel's chunk, and enough for algorithms for many elements
+ENLARGED = 40_000  # elements: more than one chunk of a kernel, and enough for algorithms for many elements
 
 
 def longest(case: Case, ndim: int) -> int:
-    """Return the dimension, counted from the end, along which `enlarged` repeats a call."""
+    """Return the dimension along which `enlarged` repeats a call, counted from the end."""
     return int(case.digest[6:8], 16) % ndim - ndim
 
 
 def enlarged(case: Case, length: int = 0) -> Case | None:
-    """Return the case with its values repeated along one dimension, up to many elements or to about ``length``.
+    """Return the case with values repeated along one dimension, to `ENLARGED` elements or to about ``length``.
 
-    None if shapes are not free, or if the result may be far larger, as a matrix from a diagonal or a list of parts.
+    Return None if shapes are not free, or if the result may be far larger than the arguments, like a matrix from its
+    diagonal, or a list.
     """
     s = schemas()[case.op]
     if (
@@ -153,7 +154,7 @@ def enlarged(case: Case, length: int = 0) -> Case | None:
     if any(0 in a.shape for a in arrays) or len({a.buffer for a in arrays}) < len(arrays):
         return None
     if constraint_of(case.op).values != "any" and any((x != x).any() for x in (a.on(case.buffers) for a in arrays)):
-        return None  # torch's answer for a few NaN promises nothing for many
+        return None  # torch may treat many NaNs differently from a few
     axis = longest(case, len(first.shape))
     times = -(-length // first.shape[axis]) if length else ENLARGED // int(np.prod(first.shape))
     made, buffers = {}, list(case.buffers)
@@ -167,10 +168,10 @@ def enlarged(case: Case, length: int = 0) -> Case | None:
 def lay_out(
     a: Array, values: np.ndarray, order: Sequence[int], spread: bool, flat: bool, slack: bool
 ) -> tuple[np.ndarray, Array]:
-    """Copy the values into a new buffer with another layout; return the buffer and the strided array on it.
+    """Copy values into a new buffer with another layout; return the buffer and the array on it.
 
-    ``spread`` doubles the innermost stride; ``flat`` gives the largest dimension stride 0.
-    With ``slack`` the window starts one element in, and each dimension is followed by a gap.
+    ``spread`` doubles the innermost stride; ``flat`` gives the largest dimension stride 0. With ``slack`` the array
+    starts one element after the start of the buffer, and each dimension is followed by a gap.
     """
     strides, step = [0] * len(order), DTYPES[a.dtype].itemsize
     widest = max(range(len(order)), key=lambda i: a.shape[i], default=None)
@@ -181,7 +182,7 @@ def lay_out(
             strides[axis] = 0
         else:
             step *= max(a.shape[axis], 1) + slack
-    # At least the contiguous size: some of torch's kernels read expanded arrays as contiguous.
+    # Allocate at least the contiguous size, because some of torch's kernels read expanded arrays as contiguous.
     memory = np.zeros(max(step, values.size * DTYPES[a.dtype].itemsize) + DTYPES[a.dtype].itemsize * slack, np.uint8)
     offset = DTYPES[a.dtype].itemsize if slack and values.size and a.shape else 0
     new = Array(a.buffer, a.dtype, a.shape, tuple(strides), offset)

@@ -1,7 +1,7 @@
 """Calls with two arguments changed.
 
-Two faults with different errors show the order of an operator's checks; two accepted changes combine options that
-alone show nothing.
+Two faults with different errors show in which order an operator checks its arguments. Two valid changes combine options
+that have no effect alone.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from typing import Any
 from ...case import Array, Case, map_tree, rebuilt
 from ..constraints.table import constraint_of
 
-FAULTS = 6  # of each argument, each with its own error message
-CROSSED = 120  # calls of an overload
-COMBINED = 8  # calls of each pair of arguments, with changes that torch accepts
-# Parts of an error message that depend on the value, not on the check that failed.
+FAULTS = 6  # number of faults of each argument, each with another error message
+CROSSED = 120  # number of calls of an overload
+COMBINED = 8  # number of calls for each pair of arguments, with changes that torch accepts
+# Parts of an error message that depend on values, and not on the check that failed.
 WHICH = re.compile(
     r"[-+\d.]+|'\w+'|c10::\w+|\b(Bool|Byte|Char|Short|Int|Long|Half|BFloat16|Float|Double|Complex\w+|UInt\d+)\b"
 )
 
 
 def crossed(once: dict[int | str, list[Case]], random: Random, execute: Callable[[Case], Any]) -> Iterator[Case]:
-    """Yield some calls with a fault in each of two arguments.
+    """Yield some calls in which two arguments each have a fault.
 
     Parameters
     ----------
     once : dict of int or str to list of Case
-        By the place or name of an argument, the valid call with that argument changed.
+        By position or name of an argument: the valid call with this argument changed.
     random : Random
-        Chooses calls if there are too many.
+        Chooses among the calls if there are too many.
     execute : callable
         Runs a call on torch.
     """
@@ -49,7 +49,7 @@ def crossed(once: dict[int | str, list[Case]], random: Random, execute: Callable
 
 
 def combined(once: dict[int | str, list[Case]], random: Random, execute: Callable[[Case], Any]) -> Iterator[Case]:
-    """Yield some calls with two changes that torch accepts one at a time; see `crossed` for the parameters."""
+    """Yield some calls with two changes that torch accepts separately; `crossed` describes the parameters."""
     taken = {place: [case for case in calls if not execute(case).error] for place, calls in once.items()}
     found = []
     for one, two in combinations(taken, 2):
@@ -60,7 +60,7 @@ def combined(once: dict[int | str, list[Case]], random: Random, execute: Callabl
 
 
 def refused(calls: list[Case], execute: Callable[[Case], Any]) -> dict[tuple[str, str], Case]:
-    """Return the first refused call for each different error, up to `FAULTS` of them."""
+    """Return the first call for each different error of torch, up to `FAULTS` calls."""
     found: dict[tuple[str, str], Case] = {}
     for case in calls:
         if len(found) == FAULTS:
@@ -71,7 +71,7 @@ def refused(calls: list[Case], execute: Callable[[Case], Any]) -> dict[tuple[str
 
 
 def joined(one: Case, two: Case, place: int | str) -> Case:
-    """Return call ``one`` with call ``two``'s argument at ``place``."""
+    """Return call ``one`` with the argument that call ``two`` has at ``place``."""
     given = two.args[place] if isinstance(place, int) else two.kwargs[place]
     value = map_tree(lambda x: replace(x, buffer=x.buffer + len(one.buffers)) if isinstance(x, Array) else x, given)
     args = tuple(value if i == place else v for i, v in enumerate(one.args))

@@ -1,6 +1,6 @@
 """Calls that test dtype promotion.
 
-Operands have each pair of dtypes in both orders, as arrays, 0-d arrays and numbers; ``dtype`` arguments take each dtype
+Operands get each pair of dtypes in both orders, as arrays, 0-d arrays and numbers. ``dtype`` arguments get each dtype
 for arrays of each dtype.
 """
 
@@ -24,21 +24,22 @@ from .special_values import takes_any
 USUAL = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
-# Each of these is paired with those in `BESIDE`.
+# Each of these dtypes is paired with the dtypes in `BESIDE`.
 RARE = ("uint16", "uint32", "uint64", "complex32", "float8_e5m2", "float8_e4m3fn")
 BESIDE = ("uint8", "int64", "float32", "float64", "complex64")
 PAIRS = (*permutations(USUAL, 2), *((a, b) for one, two in product(RARE, BESIDE) for a, b in ((one, two), (two, one))))
-# Dtypes for ``dtype`` arguments; `NUMBERED` below is for arrays beside numbers.
+# Dtypes for ``dtype`` arguments; `NUMBERED` is for arrays that are combined with numbers.
 DTYPES = (
     "bool", "uint8", "int64", "uint16", "float16", "bfloat16", "float32", "float64", "complex64", "complex32", "float8_e5m2",
 )  # fmt: skip
 NUMBERED = (*USUAL, "uint16", "complex32", "float8_e5m2")
-# The last overflows float16 and complex32, and half types cannot represent 0.3.
+# The last number overflows float16 and complex32, and half-precision dtypes cannot represent 0.3.
 NUMBERS = (True, 2, 2.5, 1.0, 0.3, 1 + 2j, 1e5)
-KINDS = (True, 2, 0.3, 1 + 2j)  # numbers in place of an array
-# Values of the first operand and of the others: fractions, and numbers that float32 rounds; no divisor truncates to 0.
+KINDS = (True, 2, 0.3, 1 + 2j)  # numbers that replace an array
+# Values of the first operand and of the others: fractions, and numbers that float32 rounds. No divisor becomes 0 when
+# truncated.
 VALUES = ((2.5, -3.0, 0.3, 33554433.0), (3.0, 1.7, -2.0, 33554434.0))
-# Which operands are 0-d: none, the second, the first, both.
+# Which operands are 0-d: none, the second, the first, or both.
 FORMS = ("", "second", "first", "both")
 OUTS = ("float32", "float64", "int64", "complex64", "bool", "bfloat16")
 PROBES = (
@@ -69,7 +70,8 @@ def paired(case: Case, execute: Execute) -> Iterator[Case]:
     alone = [i for i, x in enumerate(base.args) if isinstance(x, (list, tuple)) and x and isinstance(x[0], Array)]
     if len(base.arrays()) == 1 and alone:
         base = listed_twice(base, alone[0])
-    # Operators that check no sizes may read memory as another dtype.
+    # Mix dtypes only for operators that accept arrays of any shape: for others torch may not check the arguments, and
+    # may then read an operand as the wrong dtype, out of bounds.
     groups = operands(base) if takes_any_shape(base.op) or alone == [0] else []
     if len(groups) > 1 and any(not execute(of_dtypes(base, groups, *pair)).error for pair in PROBES):
         yield from mixed(base, groups)
@@ -80,7 +82,10 @@ def paired(case: Case, execute: Execute) -> Iterator[Case]:
 
 
 def mixed(base: Case, groups: list[list[int]]) -> Iterator[Case]:
-    """Yield a call with one operand of another dtype than the rest, for each pair, in all forms or one in turn."""
+    """Yield calls in which one operand has another dtype than the rest, for each pair of dtypes.
+
+    Frequent dtypes get all forms (which operands are 0-d), other dtypes one form in turn.
+    """
     schema = schemas()[base.op]
     often = len(groups) == 2 and not schema.is_out
     forms = FORMS[:3] if takes_any_shape(base.op) else FORMS[:1]
@@ -101,7 +106,7 @@ def mixed(base: Case, groups: list[list[int]]) -> Iterator[Case]:
 
 
 def plain(case: Case, execute: Execute) -> Case:
-    """Return the call without optional arguments, with small plain arrays where shapes and values are free."""
+    """Return the call without optional arguments, and with small simple arrays if shapes and values are free."""
     schema = schemas()[case.op]
     required = {a.name for a in schema.args if not a.has_default or a.is_out} | constraint_of(case.op).always
     count = sum(a.name in required for a in schema.args[: len(case.args)])
@@ -120,7 +125,7 @@ def plain(case: Case, execute: Execute) -> Case:
 
 
 def listed_twice(case: Case, place: int) -> Case:
-    """Return the call with the list at ``place`` repeated twice."""
+    """Return the call with the list at ``place`` repeated, so that it has each array twice."""
     args = tuple(v * 2 if i == place else v for i, v in enumerate(case.args))
     return apart(replace(case, args=args))
 
@@ -141,14 +146,14 @@ def apart(case: Case) -> Case:
 
 
 def valued(case: Case) -> Case:
-    """Return the call with 1-d arrays of plain values."""
+    """Return the call with 1-d arrays of simple values."""
     first = case.arrays()[0].buffer
     buffers = [made(VALUES[i != first], a.dtype) for i, a in enumerate(case.arrays())]
     return on_memory(case, buffers)
 
 
 def made(values: tuple[float, ...], name: str) -> np.ndarray:
-    """Return plain values in a dtype; integers wrap."""
+    """Return simple values in a dtype; integers wrap."""
     dtype = EVERY[name]
     if dtype.kind in "iu":
         return np.array([int(v) for v in values]).astype(dtype)
@@ -156,7 +161,7 @@ def made(values: tuple[float, ...], name: str) -> np.ndarray:
 
 
 def on_memory(case: Case, values: list[np.ndarray]) -> Case:
-    """Return the call with its arrays replaced, in order, each in its own memory."""
+    """Return the call with its arrays replaced by these values in order, each in its own memory."""
     pairs = [whole(x, i) for i, x in enumerate(values)]
     windows = iter([window for _, window in pairs])
     leaf = lambda x: next(windows) if isinstance(x, Array) else x
@@ -165,9 +170,9 @@ def on_memory(case: Case, values: list[np.ndarray]) -> Case:
 
 
 def operands(case: Case) -> list[list[int]]:
-    """Return the array numbers of each operand: each tensor or tensor list argument whose dtype is free.
+    """Return the indices of each operand's arrays; an operand is a tensor or tensor list argument whose dtype is free.
 
-    For a call with a single list, the operands are its first array and the others.
+    If a call has a single list, its operands are the first array of the list and the other arrays.
     """
     row = constraint_of((functional_form(case.op) if schemas()[case.op].mutates else "") or case.op)
     declared = schemas()[case.op].args
@@ -190,9 +195,9 @@ def operands(case: Case) -> list[list[int]]:
 def of_dtypes(
     case: Case, groups: list[list[int]], one: str, two: str, odd: int = 1, form: str = "", turn: int = 0
 ) -> Case:
-    """Return the call with operand ``odd`` in dtype ``two``, the others in ``one``, and an ``out=`` in dtypes in turn.
+    """Return the call with operand ``odd`` in dtype ``two``, the others in ``one``, and ``out=`` in changing dtypes.
 
-    ``form`` says which are 0-d: ``second`` means the odd one, ``first`` the others.
+    ``form`` says which operands are 0-d: ``second`` means the odd one, ``first`` the others.
     """
     kinds = {
         i: (two, form in ("second", "both")) if k == odd else (one, form in ("first", "both"))
@@ -215,7 +220,7 @@ def of_dtypes(
 
 
 def as_number(case: Case, execute: Execute) -> Iterator[Case]:
-    """Yield the call with each kind of number in place of each of two operands, beside arrays of each dtype."""
+    """Yield the call with each kind of number instead of each of two operands, with arrays of each dtype."""
     tensors = [i for i, x in enumerate(case.args) if isinstance(x, Array)]
     for place in tensors[:2] if len(case.arrays()) > 1 else ():
         if execute(number_at(case, place, 2)).error:
@@ -228,7 +233,7 @@ def as_number(case: Case, execute: Execute) -> Iterator[Case]:
 
 
 def numbers(case: Case) -> Iterator[Case]:
-    """Yield the call with each kind of number for each Scalar argument, with arrays of each dtype, sometimes 0-d."""
+    """Yield the call with each kind of number for each Scalar argument, and arrays of each dtype, sometimes 0-d."""
     case = apart(case)
     for place, name in product(numbered(case), NUMBERED):
         other = retyped(case, name)
@@ -241,7 +246,7 @@ def numbers(case: Case) -> Iterator[Case]:
 
 
 def shrunk(case: Case, single: tuple[int, ...]) -> Case:
-    """Return the call with some of its arrays cut to a 0-d element."""
+    """Return the call with some of its arrays reduced to their first element, as 0-d arrays."""
     arrays = [a.on(case.buffers) for a in case.arrays()]
     return (
         on_memory(case, [x.reshape(-1)[:1].reshape(()) if i in single and x.size else x for i, x in enumerate(arrays)])
@@ -251,13 +256,13 @@ def shrunk(case: Case, single: tuple[int, ...]) -> Case:
 
 
 def number_at(case: Case, place: int, value: complex) -> Case:
-    """Return the call with a number in place of an array."""
+    """Return the call with a number instead of an array."""
     args = tuple(value if i == place else v for i, v in enumerate(case.args))
     return replace(rebuilt(case, args, case.kwargs), digest="")
 
 
 def numbered(case: Case) -> list[int | str]:
-    """Return the places of a call's Scalar arguments, or the names of keyword and default ones."""
+    """Return the positions of a call's Scalar arguments, or the names of those given by keyword or omitted."""
     schema = schemas()[case.op]
     types = {a.name: a.type for a in schema.args}
     left_out = {a.name: a.default for a in schema.args[len(case.args) :] if a.has_default} | case.kwargs
@@ -271,14 +276,14 @@ def numbered(case: Case) -> list[int | str]:
 
 
 def with_number(case: Case, place: int | str, value: complex) -> Case:
-    """Return the call with another number at a place or under a name."""
+    """Return the call with another number at a position or under a name."""
     args = tuple(value if i == place else v for i, v in enumerate(case.args))
     kwargs = case.kwargs if isinstance(place, int) else {**case.kwargs, place: value}
     return replace(rebuilt(case, args, kwargs), digest="")
 
 
 def asked(case: Case) -> Iterator[Case]:
-    """Yield the call with each ``dtype`` argument, for arrays of each dtype."""
+    """Yield the call with each value of its ``dtype`` argument, for arrays of each dtype."""
     names = [a.name for a in schemas()[case.op].args if a.type.startswith("ScalarType")]
     places = [a.name for a in schemas()[case.op].args if not a.kwonly]
     for name, one, two in product(names[:1], chain(DTYPES, ("int8", "int32")), chain(DTYPES, ("int8", "int32"))):

@@ -1,4 +1,4 @@
-"""The same call with special values among its own: NaN, infinities, overflow, subnormals, zeros of both signs, ties."""
+"""The same call with special values: NaN, infinities, overflow, subnormals, zeros of both signs, equal values."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from ..constraints.table import constraint_of
 from ..drawable import functional_form
 
 KINDS = ("nan", "infinite", "huge", "zero", "tiny", "equal")
-# Kinds that replace others in complex arrays: for huge or tiny parts, C++'s functions and torch's vectors disagree.
+# Kinds that replace others in complex arrays. For huge or tiny parts torch's vector code and the C++ library's
+# functions give different results.
 COMPLEX = {"infinite": "parts", "lone": "parts", "huge": "equal", "tiny": "parts"}
-# Kinds that replace NaN in complex sums, where a factor of 1 may spread NaN to the other part, and in convolutions,
-# where zero padding may be multiplied: it depends on which of torch's loops runs.
+# Kinds that replace NaN in complex sums, where a factor of 1 may make both parts NaN, and in convolutions, where zero
+# padding may be multiplied. Both depend on which of torch's loops runs.
 FINITE = ("equal", "zero")
-# Kinds that replace others in sums, where the order decides whether terms overflow or infinities meet. NaN stays NaN.
-# One infinity is safe only in a plain sum over dims: in products it meets zeros that only some of torch's loops have.
+# Kinds that replace others in sums, where the order decides whether terms overflow or infinities cancel; NaN always
+# gives NaN. A single infinity is safe only in a plain sum over dimensions. Products also multiply it by zeros, but not
+# in all of torch's loops.
 SUMS = {"infinite": "nan", "huge": "nan"}
 OVER = {"infinite": "lone", "huge": "lone"}
 
 
 def planted(case: Case, kind: str, which: int | None = None) -> Case | None:
-    """Return the case with values of a kind in one inexact array: number ``which``, or one chosen by its digest.
+    """Return the case with special values in one inexact array, whose index is ``which`` or depends on the digest.
 
-    None if the operator does not take them there, if there is no such array, or if nothing changes.
+    Return None if the operator does not allow such values there, if there is no such array, or if nothing changes.
     """
     if case.draws or is_fragile(case.op) or is_of_matrices(case.op):
         return None
@@ -66,7 +68,7 @@ def planted(case: Case, kind: str, which: int | None = None) -> Case | None:
 
 
 def uneven(case: Case) -> Case | None:
-    """Return the case with the first row of its first inexact array with rows multiplied by 1000, or None."""
+    """Return the case with the first row multiplied by 1000, in the first inexact array that has rows, or None."""
     arrays = case.arrays()
     a = next((a for a in arrays if is_inexact(DTYPES[a.dtype]) and len(a.shape) > 1 and 0 not in a.shape), None)
     if a is None or is_fragile(case.op) or is_of_matrices(case.op):
@@ -80,7 +82,7 @@ def uneven(case: Case) -> Case | None:
 
 
 def put(view: np.ndarray, kind: str, turn: int) -> None:
-    """Write values of a kind at every third element (sparser in large arrays), or at one for ``lone`` and ``parts``."""
+    """Write special values to every third element (fewer in large arrays), or to one for ``lone`` and ``parts``."""
     values = specials(view.dtype, kind)
     if kind in ("lone", "parts"):
         view.flat[view.size // 2 if turn % 2 else view.size - 1] = values[turn // 2 % len(values)]
@@ -105,7 +107,7 @@ PARTS = tuple(
 
 @cache
 def specials(dtype: np.dtype, kind: str) -> list:
-    """Return values of a kind in a dtype."""
+    """Return the special values of a kind in a dtype."""
     if kind == "parts":
         return [np.array(value).astype(dtype)[()] for value in PARTS]
     part = np.dtype(np.float32 if dtype.itemsize == 8 else np.float64 if dtype.itemsize == 16 else np.float16)
@@ -146,7 +148,7 @@ PICKS = (
 
 @cache
 def adds(op: str) -> bool:
-    """Return whether an operator may add up elements: it is not elementwise, and does not just move or pick them."""
+    """Return whether an operator may add elements: it is not elementwise, and does not only move or select elements."""
     s = schemas()[op]
     base = s.base.removeprefix("_foreach_").removesuffix("_")
     return base.endswith("_backward") or not (
@@ -155,13 +157,13 @@ def adds(op: str) -> bool:
 
 
 def picks(case: Case) -> bool:
-    """Return whether a call names a reduction that picks an element instead of adding."""
+    """Return whether an argument names a reduction that selects an element instead of adding."""
     return bool({"amax", "amin"} & {x for x in (*case.args, *case.kwargs.values()) if isinstance(x, str)})
 
 
 @cache
 def is_over(op: str) -> bool:
-    """Return whether an operator has one tensor and a ``dim``, as sums over dimensions do, and is no gradient."""
+    """Return whether an operator has one tensor and a ``dim``, like sums over dimensions, and is not a gradient."""
     s = schemas()[op]
     tensors = [a for a in s.args if a.type.startswith("Tensor")]
     return len(tensors) == 1 and "dim" in {a.name for a in s.args} and not s.base.rstrip("_").endswith("_backward")
@@ -169,7 +171,7 @@ def is_over(op: str) -> bool:
 
 @cache
 def takes_any(op: str) -> frozenset[str]:
-    """Return the arguments of an operator that take any values, by the constraints of its functional form."""
+    """Return the arguments of an operator that may have any values, by the constraints of its functional form."""
     row = constraint_of((functional_form(op) if schemas()[op].mutates or is_out(op) else "") or op)
     if row.values != "any":
         return frozenset()
@@ -182,6 +184,6 @@ def takes_any(op: str) -> frozenset[str]:
 
 
 def named_arrays(case: Case) -> list[tuple[str, Array]]:
-    """Return each array of a case with the name of the argument that holds it."""
+    """Return each array of a case with the name of its argument."""
     given = [*zip((a.name for a in schemas()[case.op].args), case.args, strict=False), *case.kwargs.items()]
     return [(name, x) for name, value in given for x in leaves(value) if isinstance(x, Array)]

@@ -1,8 +1,8 @@
-"""Mutated calls of operators whose arguments torch does not check.
+"""Changed calls of operators whose arguments torch does not check.
 
-Some of these calls crash torch, others return stray memory. So the calls of `samples.extra`, with one argument changed,
-run in a forked process, three times with different freed memory. Those that torch answers alike each time are offered
-with that answer, and are not run again.
+Some of these calls crash torch, others return arbitrary memory. So the calls of `samples.extra` with one argument
+changed run in a forked process, three times with different freed memory. Calls for which torch gives the same result
+each time are used with this result, and do not run again.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ..task import BROKEN
 from .invalid_calls import broken, offered
 
 TIMES = 3
-ASKED = 200  # calls of an overload
-BASES = 8  # calls of its rows whose arguments are changed
-SECONDS = 5  # for one call
-ENDLESS = 3  # timeouts after which no further calls are tried
+ASKED = 200  # number of calls of an overload
+BASES = 8  # number of its calls in `samples.extra` whose arguments are changed
+SECONDS = 5  # seconds for one call
+ENDLESS = 3  # number of timeouts after which no more calls are tried
 
 
 def run_asked(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
-    """Offer some mutated calls of an overload's rows in `samples.extra`."""
+    """Pass changed variants of an overload's calls in `samples.extra` to the sink; yield after each."""
     op = source.removeprefix(BROKEN)
     if not recorder.wanted(op):
         return
@@ -47,7 +47,7 @@ def run_asked(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
 
 
 def steady(cases: Iterable[Case]) -> Iterator[Case]:
-    """Yield the calls that torch survives and always answers alike, each with its answer."""
+    """Yield the calls that do not crash torch and always give the same result, each with this result."""
     left, endless = list(cases), 0
     while left and endless < ENDLESS:
         answers, process = asked(left)
@@ -57,11 +57,11 @@ def steady(cases: Iterable[Case]) -> Iterator[Case]:
                 yield replace(left[count], known=answer)
             count += 1
         endless += os.WTERMSIG(os.waitpid(process, 0)[1]) == SIGKILL
-        left = left[count + 1 :]  # the next call killed it, or there is none
+        left = left[count + 1 :]  # the next call killed the process, or there is no next call
 
 
 def asked(cases: list[Case]) -> tuple[Iterator[Any], int]:
-    """Run calls in a forked process; return an iterator of answers (None for answers that vary), and the process id."""
+    """Run calls in a forked process; return an iterator of results (None for results that vary), and the process id."""
     here, there = Pipe(duplex=False)
     process = os.fork()
     if process == 0:
@@ -85,14 +85,14 @@ def answers_from(pipe: Connection, process: int) -> Iterator[Any]:
 
 
 def answer(cases: list[Case], pipe: Connection) -> None:
-    """Run the calls and send their answers; this is the forked process."""
+    """Run the calls and send their results; runs in the forked process."""
     import faulthandler
 
     from ...backends.torch_backend import TorchDevice
     from ...judge.unspecified import in_other_memory
 
     faulthandler.disable()
-    torch._nnpack_available()  # until this check, NNPACK refuses all calls
+    torch._nnpack_available()  # before this check has run, NNPACK rejects all calls
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     oracle = TorchDevice("cpu")
     for case in cases:
@@ -101,7 +101,7 @@ def answer(cases: list[Case], pipe: Connection) -> None:
 
 
 def shown(seen: Any) -> tuple:
-    """Return the parts of an answer that are compared."""
+    """Return the parts of a result that are compared."""
     values = [*seen.results, *seen.after]
     return (
         seen.error,

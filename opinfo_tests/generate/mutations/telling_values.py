@@ -1,7 +1,7 @@
-"""Calls on values that tell kernels apart.
+"""Calls with values that expose wrong kernels.
 
-They combine each special number with each other one, integers that overflow, NaN and infinity with each value of each
-option, and for each option a call whose result it changes.
+They combine each special number with each other, use integers that overflow, combine NaN and infinity with each value
+of each option, and for each option have a call whose result depends on it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Execute = Callable[[Case], Any]
 GRID = ("float32", "float64", "float16", "bfloat16", "complex64", "int8", "int16", "int32", "int64", "uint8", "bool")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
 HALVES = ("float16", "bfloat16")
-DENSE = 700  # numbers of a half type, enough for one extra rounding to show
-# Integer division of the least integer by -1 crashes some of these; a divisor of 0 only gives an error.
+DENSE = 700  # number of values in half precision, enough to show one additional rounding
+# Integer division of the smallest integer by -1 crashes some of these operators; a divisor of 0 always gives an error.
 DIVIDES = ("div", "remainder", "fmod", "gcd", "lcm", "modulus")
 
 
@@ -40,7 +40,7 @@ def divides(op: str) -> bool:
 
 
 def ends(name: str, divisor: bool = False) -> np.ndarray:
-    """Return the special numbers of a dtype, without 0 and -1 for integer divisors."""
+    """Return the special numbers of a dtype; for integer divisors without 0 and -1."""
     dtype = DTYPES[name]
     if dtype == np.bool_:
         return np.array([True]) if divisor else np.array([True, False])
@@ -107,7 +107,7 @@ def gridded(case: Case, execute: Execute) -> Iterator[Case]:
 
 
 def is_elementwise(case: Case, execute: Execute) -> bool:
-    """Return whether an untagged operator gives one result element for each element of its operands."""
+    """Return whether an operator that is not tagged pointwise returns one element for each element of its operands."""
     if not takes_any_shape(case.op):
         return False
     results, shapes = execute(case).results, {a.shape for a in case.arrays()}
@@ -115,9 +115,10 @@ def is_elementwise(case: Case, execute: Execute) -> bool:
 
 
 def crossing(kinds: list[str], first: int, divisors: bool) -> list[np.ndarray]:
-    """Return arrays that pair each number of the first with each of the second, and some of the third."""
+    """Return arrays that combine each number of the first with each of the second, and some of the third."""
     values = [ends(kind, divisors and i != first) for i, kind in enumerate(kinds)]
-    if len(values) > 2:  # an overflowing product may meet an infinity, or be rounded only with the sum
+    # with three operands, an overflowing product may meet an infinity, or be rounded only after the addition
+    if len(values) > 2:
         values = [moderate(v) for v in values]
     if len(values) == 1:
         return values
@@ -133,7 +134,7 @@ def crossing(kinds: list[str], first: int, divisors: bool) -> list[np.ndarray]:
 
 
 def moderate(values: np.ndarray) -> np.ndarray:
-    """Return the numbers whose products do not overflow, and infinities."""
+    """Return the numbers whose products do not overflow, and the infinities."""
     if not is_inexact(values.dtype):
         return values
     with np.errstate(all="ignore"):
@@ -142,7 +143,7 @@ def moderate(values: np.ndarray) -> np.ndarray:
 
 
 def dense(kind: str, turn: int) -> np.ndarray:
-    """Return many numbers of different magnitude and either sign."""
+    """Return many numbers of different magnitudes and both signs."""
     rng = np.random.default_rng(turn)
     if not is_inexact(DTYPES[kind]):
         return rng.integers(0, 2, DENSE).astype(DTYPES[kind])
@@ -174,11 +175,11 @@ def overflowing(case: Case, execute: Execute) -> Iterator[Case]:
             yield made
 
 
-ROWS = (9, 7)  # the matrix shape for calls with one array
+ROWS = (9, 7)  # shape of the matrix, for calls with one array
 
 
 def proportional(case: Case, execute: Execute) -> Iterator[Case]:
-    """Yield the call with proportional rows, whose correlations and angles rounding can push out of range."""
+    """Yield the call with proportional rows, for which rounding can push correlations and angles out of their range."""
     base, free = apart(case), takes_any(case.op)
     names = [name for name, _ in named_arrays(base)]
     if "pointwise" in schemas()[case.op].tags or schemas()[case.op].is_view or not set(names) <= free:
@@ -195,7 +196,7 @@ def proportional(case: Case, execute: Execute) -> Iterator[Case]:
 
 
 def multiples(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return an array of a shape with proportional rows; for a 0-d shape, ``x`` itself."""
+    """Return an array of the given shape with proportional rows; ``x`` itself if the shape is 0-d."""
     if not shape:
         return x
     row = np.random.default_rng(len(shape)).standard_normal(shape[-1:]) * (1 + 1j if is_complex(x.dtype) else 1)
@@ -205,16 +206,16 @@ def multiples(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 # ---------------------------------------------------------------- options
 
-LIMIT = 0.5  # for optional numbers
+LIMIT = 0.5  # value for optional numbers
 KINDS = ("nan", "infinite", "zero")
-MOST = 60  # calls with options and special numbers, for each operator
+MOST = 60  # number of calls with options and special numbers, for each operator
 # Integer arguments that encode a choice, and the number of choices.
 CHOICES = {"reduction": 3, "interpolation_mode": 3, "padding_mode": 3, "mode": 3}
 UNTOLD = frozenset({"pin_memory", "device", "layout", "non_blocking", "generator", "memory_format"})
 
 
 def choices(op: str, a: Any) -> tuple:
-    """Return the values of an option, by its constraint, name and type; none if the argument is not an option."""
+    """Return the values of an option, from its constraint, name and type; empty if the argument is not an option."""
     spec = constraint_of(op).args.get(a.name) or con.by_name(a)
     kind = a.type.removesuffix("?")
     if a.name in UNTOLD or a.is_out or "dim" in a.name or "axis" in a.name:
@@ -233,14 +234,14 @@ def choices(op: str, a: Any) -> tuple:
 
 
 def options(case: Case) -> Iterator[tuple[str, Any]]:
-    """Yield each option's name with each of its values."""
+    """Yield the name of each option with each of its values."""
     for a in schemas()[case.op].args:
         for value in choices(case.op, a):
             yield a.name, value
 
 
 def given(case: Case, name: str, value: Any) -> Case | None:
-    """Return the call with an argument set by name."""
+    """Return the call with an argument set by its name."""
     names = [a.name for a in schemas()[case.op].args if not a.kwonly]
     if name not in names or (place := names.index(name)) > len(case.args):
         kwargs = {**case.kwargs, name: value}
@@ -250,12 +251,12 @@ def given(case: Case, name: str, value: Any) -> Case | None:
 
 
 def beside_options(case: Case, execute: Execute) -> Iterator[Case]:
-    """Yield the call with each value of each option, with NaN, infinities or signed zeros in each array."""
+    """Yield the call with each value of each option, and NaN, infinities or signed zeros in each array."""
     schema = schemas()[case.op]
     if schema.mutates or schema.is_out or schema.is_view:
         return
     case = next((c for c in (retyped(case, "float32"), case) if c is not None and not execute(c).error), case)
-    for a in schema.args:  # optional limits are given, so that the options can then drop each of them
+    for a in schema.args:  # set optional limits, so that the options can then remove each of them
         if a.type in ("Scalar?", "float?") and (full := given(case, a.name, LIMIT)) and not execute(full).error:
             case = full
     yield from islice(specials(case, execute), MOST)
@@ -274,7 +275,7 @@ def specials(case: Case, execute: Execute) -> Iterator[Case]:
 
 
 def telling(cases: list[Case], execute: Execute) -> Iterator[Case]:
-    """Yield, for each value of each option, a call whose result it changes, without and with it, if there is one.
+    """For each value of each option, yield a call without it and with it whose results differ, if there is one.
 
     Parameters
     ----------

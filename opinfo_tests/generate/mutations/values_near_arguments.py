@@ -1,6 +1,6 @@
-"""Calls whose arrays hold the values of their number arguments, and values just beside them.
+"""Calls whose arrays contain the values of their number arguments, and values close to them.
 
-They show on which side of a limit the limit itself falls, and in which dtype a number is rounded.
+They show whether a limit itself counts as below or above, and in which dtype a number is rounded.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .layout_variants import enlarged, retyped
 from .promotion_cases import with_number
 from .special_values import named_arrays, takes_any
 
-# Relative changes of a number that rounding to the arrays' dtype undoes.
+# Relative changes of a number that disappear when it is rounded to the arrays' dtype.
 NUDGES = {"float32": 2.0**-26, "float64": 0.0, "float16": 2.0**-13, "bfloat16": 2.0**-13}
-MET = 9  # elements along one dimension, enough for each of the values
-HALF = 0.5  # where most operators with a weight, a share or a limit change their behaviour
+MET = 9  # number of elements along one dimension, enough for each of the values
+HALF = 0.5  # value at which most operators with a weight, a share or a limit change their behaviour
 
 
 def levelled(case: Case) -> Iterator[Case]:
-    """Yield the call with elements at each number argument: its own value, one half, and numbers just beside these."""
+    """Yield the call with array elements equal to each number argument, to one half, and to numbers close to these."""
     if not takes_any(case.op):
         return
     case = enlarged(case, MET) or case
@@ -42,7 +42,7 @@ def levelled(case: Case) -> Iterator[Case]:
 
 
 def numbers(case: Case) -> list[tuple[int | str, float]]:
-    """Return a call's finite float and Scalar arguments, given or default, by place or name."""
+    """Return a call's finite float and Scalar arguments, given or default, by position or name."""
     schema = schemas()[case.op]
     left_out = {a.name: a.default for a in schema.args[len(case.args) :] if a.has_default} | case.kwargs
     types = {a.name: a.type.removesuffix("?") for a in schema.args}
@@ -57,7 +57,7 @@ def numbers(case: Case) -> list[tuple[int | str, float]]:
 
 
 def at(case: Case, value: float) -> Case | None:
-    """Return the call with ``value``, its neighbours, negative and quotients by the other numbers in float arrays."""
+    """Return the call with float arrays of ``value``, its neighbours, its negative, and quotients by other numbers."""
     free = takes_any(case.op)
     near = [value, -value, *(value / n for _, n in numbers(case) if n not in (0, 1, value)), 1 - value]
     buffers, turn = list(case.buffers), 0

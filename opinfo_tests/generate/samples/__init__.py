@@ -1,1 +1,1 @@
-"""Samples: torch's OpInfo, calls that models make, other libraries' samples, and the rows of `extra`."""
+"""Samples: torch's OpInfo, calls that models make, samples of other libraries, and our own samples (`extra`)."""

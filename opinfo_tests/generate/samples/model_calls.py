@@ -1,7 +1,8 @@
-"""Calls that models make: signatures recorded by ``scripts/record_models.py``, with values drawn to match the record.
+"""Calls that models make: recorded signatures (``scripts/record_models.py``) with random values that match them.
 
-A signature is a line of JSON: the overload, its arguments and its keywords. It has a tensor's dtype, shape, strides if
-not contiguous, and values: all of them if they are few integers, the distinct ones if those are few, else the range.
+A signature is a line of JSON: the overload, its arguments and its keyword arguments. For a tensor it has the dtype, the
+shape, the strides if not contiguous, and the values: all if they are few integers, the distinct values if these are
+few, else the range.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ from .recording import NAMED, Recorder
 
 SOURCE = "models"
 DATA = Path(__file__).parents[2] / "data" / "models.jsonl"
-RECORDED = "float32"  # the models' dtype; a task in another dtype replaces it
+RECORDED = "float32"  # the models' dtype, which tasks in another dtype replace
 DTYPES = (RECORDED, "bfloat16")
-FEW = 4  # most distinct values that are kept exactly
-SHORT = 16  # most integers that are kept in place: offsets, lengths and sizes are meaningful together
+FEW = 4  # up to this many distinct values are kept exactly
+# up to this many integers are kept in order, because offsets, lengths and sizes are meaningful only together
+SHORT = 16
 
 
 class NotKeptError(Exception):
-    """Raised for an argument that no line can hold: a generator, a non-strided or non-CPU tensor, a symbolic number."""
+    """Raised if a line cannot describe an argument: a generator, a non-strided or non-CPU tensor, a SymInt."""
 
 
 # ---------------------------------------------------------------- from a call to a line
 
 
 class Speller:
-    """Encodes the arguments of one call; tensors that share memory keep their offsets in it."""
+    """Encodes the arguments of one call; for tensors that share memory, their offsets in it are kept."""
 
     def __init__(self, args: Any, values: bool = True) -> None:
         self.values = values
@@ -72,7 +74,7 @@ class Speller:
 
 
 def values_of(t: torch.Tensor) -> Any:
-    """Encode a tensor's values: ``{"is": all}``, ``{"of": the distinct ones}`` or ``[least, largest]``."""
+    """Encode a tensor's values: ``{"is": all}``, ``{"of": the distinct ones}`` or ``[smallest, largest]``."""
     flat = t.detach().resolve_conj().resolve_neg().reshape(-1)
     if not (t.is_floating_point() or t.is_complex()) and t.numel() <= SHORT:
         return {"is": flat.tolist()}
@@ -87,12 +89,12 @@ def values_of(t: torch.Tensor) -> Any:
 
 
 def rounded(x: float) -> float:
-    """Round a float to three digits; integers are kept."""
+    """Return a float rounded to three digits; integers are not changed."""
     return x if isinstance(x, int) else float(f"{x:.3g}")
 
 
 def spelled(op: str, args: tuple, kwargs: dict[str, Any], values: bool = True) -> str:
-    """Return the line of a call; with ``values=False``, without tensor values."""
+    """Return the line that describes a call; with ``values=False``, without values of tensors."""
     speller = Speller((args, kwargs), values)
     return json.dumps([op, speller.spell(args), speller.spell(kwargs)], separators=(",", ":"))
 
@@ -101,7 +103,7 @@ def spelled(op: str, args: tuple, kwargs: dict[str, Any], values: bool = True) -
 
 
 class Maker:
-    """Builds the arguments of one call, with ``dtype`` in place of the recorded one."""
+    """Builds the arguments of one call, in ``dtype`` instead of the recorded dtype."""
 
     def __init__(self, call: Any, dtype: str) -> None:
         self.dtype = dtype
@@ -145,7 +147,7 @@ class Maker:
 
 
 def tensors_in(call: Any) -> Iterator[dict[str, Any]]:
-    """Yield the tensors of a line."""
+    """Yield the descriptions of tensors in a line."""
     if isinstance(call, dict) and "t" in call:
         yield call
     elif isinstance(call, (list, dict)):
@@ -158,12 +160,12 @@ def strides_of(x: dict[str, Any]) -> list[int]:
 
 
 def reach_of(shape: list[int], strides: list[int]) -> int:
-    """Return how many elements of memory a window spans."""
+    """Return the number of elements from the first to the last element of a strided tensor."""
     return 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 
 def drawn(v: Any, dtype: torch.dtype, shape: list[int]) -> torch.Tensor:
-    """Return a contiguous tensor of values like the recorded ones."""
+    """Return a contiguous tensor of random values that match the recorded ones."""
     if isinstance(v, dict) and "is" in v:
         return torch.tensor(v["is"], dtype=dtype).reshape(shape)
     if isinstance(v, dict):
@@ -177,7 +179,7 @@ def drawn(v: Any, dtype: torch.dtype, shape: list[int]) -> torch.Tensor:
 
 
 def made(line: str, dtype: str = RECORDED) -> tuple[str, tuple, dict[str, Any]]:
-    """Return the call of a line: overload, arguments and keywords."""
+    """Return the call that a line describes: overload, arguments and keyword arguments."""
     op, args, kwargs = json.loads(line)
     maker = Maker([args, kwargs], dtype)
     return op, tuple(maker.make(args)), {k: maker.make(v) for k, v in kwargs.items()}
@@ -188,12 +190,12 @@ def made(line: str, dtype: str = RECORDED) -> tuple[str, tuple, dict[str, Any]]:
 
 @cache
 def lines() -> tuple[str, ...]:
-    """Return the signatures, without the file's first line, which gives their origin."""
+    """Return the signatures; the file's first line, which says where they come from, is left out."""
     return tuple(DATA.read_text(encoding="utf-8").splitlines()[1:])
 
 
 def models_reach() -> dict[str, frozenset[str]]:
-    """Return the overloads that models call, in the form of one more entry."""
+    """Return the overloads that models call, in the form of `reach`."""
     return {SOURCE: frozenset(map(op_of, lines()))}
 
 
@@ -202,7 +204,7 @@ def op_of(line: str) -> str:
 
 
 def run_models(dtype: str, recorder: Recorder) -> Iterator[None]:
-    """Offer the calls of the file in one dtype, one for each step."""
+    """Pass the calls of the file to the recorder in one dtype; yield after each."""
     recorder.source, recorder.sample_dtype = SOURCE, dtype
     for line in lines():
         if recorder.looks_at(op_of(line)) and (dtype == RECORDED or f'"{RECORDED}"' in line):

@@ -1,4 +1,4 @@
-"""Samples of a task: torch's OpInfo entries (forward, backward, in place and direct), and dispatch to other sources."""
+"""Samples of a task: torch's OpInfo entries (forward, backward, in place and direct); calls the other sources, too."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ..task import BROKEN, GIVEN, Task, reseed
 from . import model_calls, plugin_samples
 from .recording import Recorder, out_like
 
-ERRORS = "errors"  # used as a dtype: the inputs that torch refuses
-# Enough dtypes to see which overloads an entry calls.
+ERRORS = "errors"  # used as a dtype, for inputs for which torch raises an error
+# Dtypes that are enough to find which overloads an entry calls.
 PROBE_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
 
 
@@ -46,7 +46,7 @@ def opinfos() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Foreach:
-    """Adapter for an entry of torch's foreach databases, with lists of three tensors."""
+    """Adapter for an entry of torch's foreach databases; its samples have lists of three tensors."""
 
     info: Any
     supports_autograd: bool = False
@@ -71,13 +71,13 @@ class Foreach:
         yield from self.info.sample_inputs(device, dtype, requires_grad=False, **more)
 
 
-MANY = 1 << 16  # elements: second derivatives of larger samples take hours and add no new calls
-REFERENCE_SAMPLES = 16  # of each reference and dtype: its samples make much the same calls
+MANY = 1 << 16  # elements: second derivatives of larger samples take hours and make no new calls
+REFERENCE_SAMPLES = 16  # samples of each reference and dtype, which make almost the same calls
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Adapter for an entry of torch's reference database, written in prims, which nothing else reaches."""
+    """Adapter for an entry of torch's reference database, whose functions are the only samples that call prims."""
 
     info: Any
     name: str
@@ -118,7 +118,7 @@ def foreach_entries() -> list[Foreach]:
 
 
 def registered() -> frozenset[str]:
-    """Return every overload that torch registers for aten, prims and the loaded libraries."""
+    """Return every overload of aten, prims and the loaded libraries that torch registers."""
     return _registered(namespaces.met())
 
 
@@ -144,7 +144,7 @@ def supported(source: str) -> set[str]:
 
 
 def dtypes_of(text: str) -> list[str]:
-    """Return the dtypes that a comma separated list names; ``all`` is every dtype and the error inputs."""
+    """Return the dtypes in a comma separated list; ``all`` means every dtype and the error inputs."""
     names = [*sorted(set(DTYPE_NAMES.values())), ERRORS]
     chosen = names if text == "all" else text.split(",")
     unknown = set(chosen) - set(names)
@@ -160,9 +160,10 @@ def detached(x: Any) -> Any:
 def samples_of(
     task: Task, recorder: Recorder, *, seed: int = 0, backward: bool = True, order: int = ORDER, few: int = 0
 ) -> Iterator[None]:
-    """Run the samples of a task under ``recorder``, one for each step of this generator.
+    """Run the samples of a task under ``recorder``; yield after each.
 
-    With ``few``, an entry's samples are thinned: after so many only every second runs, after twice as many every third.
+    With ``few``, an entry's samples are thinned out: the first ``few`` all run, of the next ``few`` every second, then
+    every third, and so on.
     """
     if task.source == "own":
         from .extra.make_calls import run_own
@@ -198,10 +199,10 @@ def samples_of(
 
 @contextmanager
 def no_test_around() -> Iterator[None]:
-    """Tell torch's samples that no unittest and no other device is involved.
+    """Let torch generate samples as if no unittest were running and no other device existed.
 
-    Searching the stack for a test takes a fifth of a run. So do the stack traces that torch keeps for devices
-    initialised later, each time it is seeded.
+    Searching the stack for a test takes a fifth of a run, and so do the stack traces that torch records each time it is
+    seeded, for devices that are initialized later.
     """
     from torch.testing._internal import common_utils
     from torch.testing._internal.opinfo import core
@@ -215,7 +216,7 @@ def no_test_around() -> Iterator[None]:
 
 
 def seeded(seed: int | None = None) -> None:
-    """Seed the CPU generators that torch's samples draw from, as its own tests do."""
+    """Seed the CPU generators that torch's samples use, as torch's tests do."""
     from torch.testing._internal.common_utils import SEED
 
     seed = SEED if seed is None else seed
@@ -227,7 +228,7 @@ def seeded(seed: int | None = None) -> None:
 def entry_samples(
     task: Task, op: Any, recorder: Recorder, seed: int, backward: bool, order: int, few: int = 0
 ) -> Iterator[None]:
-    """Run an entry's samples: directly, in place, and as its own function with gradients."""
+    """Run an entry's samples: as calls of its aten operator, in place, and as its own function with gradients."""
     dt = TORCH_DTYPES[task.dtype]
     recorder.source, recorder.sample_dtype = task.source, task.dtype
     grads = backward and op.supports_autograd and dt in op.supported_backward_dtypes("cpu")
@@ -246,7 +247,7 @@ def entry_samples(
 
 
 def errors_of(task: Task, op: Any, recorder: Recorder) -> Iterator[None]:
-    """Run an entry's error inputs; a refused call is recorded like any other."""
+    """Run an entry's error inputs; calls that raise errors are recorded like any other."""
     recorder.source, recorder.sample_dtype = task.source, ERRORS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -260,15 +261,15 @@ def errors_of(task: Task, op: Any, recorder: Recorder) -> Iterator[None]:
 
 
 def run_task(task: Task, recorder: Recorder) -> int:
-    """Run all samples of a task; return how many there were."""
+    """Run all samples of a task; return their number."""
     return sum(1 for _ in samples_of(task, recorder))
 
 
 def extremes(op: Any, dt: torch.dtype) -> Iterator[Any]:
-    """Yield torch's own samples of NaN, infinities and large values, which sample_inputs leaves out.
+    """Yield torch's own samples of NaN, infinities and large values, which sample_inputs does not have.
 
-    There are none for complex dtypes, where torch's own tests skip them for most operators, nor for polynomials, whose
-    large orders take forever.
+    There are none for complex dtypes, which torch's tests skip for most operators, and for polynomials, whose large
+    orders take forever.
     """
     from torch.testing._internal.opinfo import core
 
@@ -284,7 +285,7 @@ def extremes(op: Any, dt: torch.dtype) -> Iterator[Any]:
 
 
 def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:
-    """Call the entry's own function, then its gradient, and for an ``order`` of 2 the gradient of the gradient."""
+    """Call the entry's own function, then its gradient, and for ``order`` 2 the gradient of the gradient."""
     try:
         with recorder:
             out = op.op(sample.input, *sample.args, **sample.kwargs)
@@ -307,7 +308,8 @@ def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:
             recorder.left_out[f"the second derivative of a sample of more than {MANY:,} elements"] += 1
             return
         with recorder:
-            # With create_graph, many gradients use other operators: silu's no longer uses silu_backward.
+            # Compute the gradient again, because with create_graph many gradients use other operators. For example,
+            # silu's does not use silu_backward.
             out = torch.autograd.grad(outs, inputs, seeds, allow_unused=True, create_graph=True)
             outs = [t for t in out if wants_grad(t)]
             if outs:
@@ -321,7 +323,7 @@ def wants_grad(t: Any) -> bool:
 
 
 def packets(op: Any) -> Iterator[str]:
-    """Yield possible names of an entry's own aten operator, the likeliest first."""
+    """Yield possible names of an entry's aten operator, the most likely first."""
     name = op.aten_name
     if isinstance(op, Reference):
         return
@@ -331,7 +333,7 @@ def packets(op: Any) -> Iterator[str]:
 
 
 def resolve(names: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> str | None:
-    """Return the overload that torch's resolution picks in the first packet that accepts the arguments, or None."""
+    """Return the overload that torch resolves the arguments to, of the first operator that accepts them, or None."""
     for packet in names:
         if not hasattr(torch.ops.aten, packet):
             continue
@@ -346,7 +348,7 @@ def resolve(names: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> str | 
 
 
 def run_direct(op: Any, sample: Any, recorder: Recorder) -> None:
-    """Offer the sample as a call of the entry's own overload: composite ones never reach the recorder otherwise."""
+    """Record the sample as a call of the entry's aten operator: composite ones do not reach the recorder."""
     args = tuple(detached((sample.input, *sample.args)))
     kwargs = detached(sample.kwargs)
     for names in (packets(op), *([a.name.replace(".", "_")] for a in op.aliases)):
@@ -356,7 +358,7 @@ def run_direct(op: Any, sample: Any, recorder: Recorder) -> None:
 
 
 def run_inplace(op: Any, sample: Any, recorder: Recorder, turn: int = 0) -> None:
-    """Call the entry's in-place form on a copy of the sample: by ``turn`` contiguous, strided or expanded."""
+    """Call the entry's in-place form on a copy of the sample, which by ``turn`` is contiguous, strided or expanded."""
     fn = op.inplace_variant
     if fn is None or not isinstance(sample.input, torch.Tensor) or sample.broadcasts_input:
         return

@@ -1,6 +1,7 @@
 """Which OpInfo entries call which overloads.
 
-The record for the supported torch is shipped; for any other, it is found once and kept in the user's cache directory.
+The record for one version of torch is in the package. For other versions it is computed once, and stored in the user's
+cache.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ def version() -> str:
 
 
 def cache_file() -> Path:
-    """Return the cache path for a torch version other than the shipped record's."""
+    """Return the path of the record in the user's cache, for a version of torch that the package has no record of."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "torchnp" / f"opinfo-reach-{version()}.tsv"
 
 
 def load(path: Path) -> Reach | None:
-    """Return the record in a file, or None if there is none or it is for another torch."""
+    """Return the record in a file, or None if the file does not exist or is for another version of torch."""
     if not path.exists():
         return None
     head, *lines = path.read_text(encoding="utf-8").splitlines()
@@ -60,7 +61,7 @@ def save(path: Path, found: Mapping[str, Iterable[str]]) -> None:
 
 @cache
 def reach() -> Reach:
-    """Return the overloads that each entry reaches forward, backward, directly and as siblings."""
+    """Return the overloads that each entry's samples call, and their `siblings`."""
     found = load(DATA) or load(cache_file())
     if found is None:
         found = probe()
@@ -71,17 +72,17 @@ def reach() -> Reach:
 
 @cache
 def listed(source: str) -> tuple[str, ...]:
-    """Return the overloads of a source that is a plain list of calls, and none for other sources."""
+    """Return the overloads in a source that is a list of calls; empty for other sources."""
     lists = own_reach() | models_reach()
     return tuple(sorted({op for name in lists.get(source, ()) for op in (name, *siblings()[name])}))
 
 
-HOMES = 3  # home entries of an overload: the quick tier draws its calls only from these
+HOMES = 3  # number of home entries of an overload; the quick tier uses only their calls
 
 
 @cache
 def ranked_sources() -> dict[str, list[str]]:
-    """Return the sources that reach each overload: those of its name, then those that reach the fewest."""
+    """Return the sources that call each overload: those with its name first, then those with the fewest overloads."""
     found: dict[str, list[tuple[bool, int, str]]] = {}
     for source, calls in reach().items():
         for op in calls:
@@ -100,7 +101,7 @@ def homes() -> Reach:
 
 
 def probe() -> Reach:
-    """Run every sample to find what it calls."""
+    """Run every sample to find which overloads it calls."""
     recorder = Recorder(lambda name: False, lambda case: None)
     found: Reach = {}
     for source in track(opinfos(), description="finding which samples call which overloads (once)"):
@@ -112,7 +113,7 @@ def probe() -> Reach:
 
 
 def select(patterns: list[str]) -> frozenset[str]:
-    """Return the registered overloads that patterns match, other libraries' too; each pattern must have a match."""
+    """Return the registered overloads that match the patterns, also of other libraries; each pattern must match one."""
     chosen: set[str] = set()
     for pattern in patterns:
         full = pattern if "::" in pattern else f"aten::{pattern}"
@@ -127,7 +128,7 @@ def select(patterns: list[str]) -> frozenset[str]:
 def in_families(text: str, ops: Iterable[str]) -> frozenset[str]:
     """Return the overloads whose family in torchnp.table is in a comma separated list.
 
-    torchnp's families count, whatever backend is judged. ``backward`` covers ``backward.activation``,
+    These are torchnp's families, whatever backend is judged. ``backward`` includes ``backward.activation``,
     ``backward.conv`` and so on.
     """
     import torchnp
@@ -155,9 +156,9 @@ def close(name: str) -> str:
 
 
 def plan(ops: frozenset[str] | None, dtypes: list[str], home: bool = False) -> list[Task]:
-    """Return the tasks that reach any of ``ops`` (all if None), in the given dtypes, in a stable order.
+    """Return the tasks that call any of ``ops`` (all overloads if None), in the given dtypes, in a stable order.
 
-    With ``home``, use only entries that are a home of one of them.
+    With ``home``, use only entries that are a home entry of one of the overloads.
     """
     reached = reach()
     if home:

@@ -14,14 +14,14 @@ from ..task import GIVEN, Task, reseed
 
 
 def plan(ops: Iterable[str], dtypes: list[str]) -> list[Task]:
-    """Return the tasks of library samples for some overloads and their siblings."""
+    """Return the tasks with libraries' samples for some overloads and their in-place and ``out=`` forms."""
     others = [op for op in ops if namespaces.is_other(op) and namespaces.of(op).samples]
     sources = sorted({n for op in others for n in (op, *siblings()[op])})
     return [Task(GIVEN + op, dtype) for op in sources for dtype in dtypes]
 
 
 def run_given(source: str, dtype: str, recorder: Any) -> Iterator[None]:
-    """Offer the samples of an overload in a dtype, one for each step."""
+    """Record the samples of an overload in a dtype; yield after each."""
     from torchnp.interop import to_torch
 
     op = source.removeprefix(GIVEN)

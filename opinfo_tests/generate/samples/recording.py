@@ -1,4 +1,4 @@
-"""The recorder: captures every aten and prims call below autograd, with its inputs as they were before the call."""
+"""The recorder: captures every aten and prims call below autograd, with its inputs before the call."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from ..mutations.special_values import KINDS as VALUES
 from ..mutations.special_values import planted
 
 NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
-MAX_DIMS = 64  # of an ndarray
-TRANSFERS = 9  # calls of a sibling for each task: one round of `OUTS`
-PLANTED = 2  # calls of an overload for each task that are repeated with special values
-MANY = 1  # calls of an overload for each task that are repeated with many elements
+MAX_DIMS = 64  # maximum number of dimensions of an ndarray
+TRANSFERS = 9  # calls of a sibling for each task: one for each kind in `OUTS`
+PLANTED = 2  # for each task, number of calls of an overload that are repeated with special values
+MANY = 1  # for each task, number of calls of an overload that are repeated with many elements
 
 
 class OutOfContractError(Exception):
-    """Raised for an argument outside the contract: not strided, not on the CPU, of a dtype that is not judged."""
+    """Raised for an argument that cannot be recorded: not strided, not on the CPU, or of a dtype that is not judged."""
 
 
 class Freezer:
-    """Turns torch arguments into a Case: each storage is copied once, each tensor becomes a window on its copy."""
+    """Converts torch arguments to a Case: each storage is copied once, and each tensor becomes a window on the copy."""
 
     def __init__(self) -> None:
         self.buffers: list[np.ndarray] = []
@@ -50,7 +50,7 @@ class Freezer:
             raise OutOfContractError("a tensor that a failed call left larger than its memory")
         if t.is_conj() or t.is_neg():
             t = t.resolve_conj().resolve_neg()
-            self.kept.append(t)  # keeps the storage alive: its address is a key
+            self.kept.append(t)  # keep the storage alive, because its address is a key
         key = t.untyped_storage()._cdata
         if key not in self.index:
             self.index[key] = len(self.buffers)
@@ -81,7 +81,7 @@ class Freezer:
 
 
 def freeze(op: str, args: tuple, kwargs: dict[str, Any], source: str, sample_dtype: str) -> Case:
-    """Return the Case of a call of ``op`` with torch arguments."""
+    """Return the Case for a call of ``op`` with torch arguments."""
     f = Freezer()
     with torch.no_grad():
         frozen = tuple(f.tree(list(args)))
@@ -91,16 +91,16 @@ def freeze(op: str, args: tuple, kwargs: dict[str, Any], source: str, sample_dty
 
 
 class Recorder(TorchDispatchMode):
-    """Dispatch mode that passes each wanted call to ``sink`` as a Case, optionally also in variants.
+    """Dispatch mode that passes each wanted call to ``sink`` as a Case, optionally also variants of it.
 
     Parameters
     ----------
     wanted : callable
-        Whether an overload is recorded.
+        Returns whether calls of an overload are recorded.
     sink : callable
-        Takes the cases.
+        Receives the cases.
     relay : bool, optional
-        Whether each call is repeated in another of the layouts in `KINDS`, in rotation, and some with special values
+        Whether each call is repeated in one of the layouts in `KINDS`, in rotation, and some calls with special values
         (NaN, infinities, limits of the dtype) or many elements.
     """
 
@@ -123,7 +123,7 @@ class Recorder(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def looks_at(self, name: str) -> bool:
-        """Return whether a call of an overload would be recorded, as itself or under a sibling's name."""
+        """Return whether calls of an overload are recorded, as themselves or as calls of a sibling."""
         return self.wanted(name) or any(map(self.wanted, siblings()[name]))
 
     def see(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -136,7 +136,7 @@ class Recorder(TorchDispatchMode):
                 transfer(self, name, other, args, kwargs)
 
     def offer(self, name: str, args: tuple, kwargs: dict[str, Any], source: str = "") -> None:
-        """Record one call, unless it is outside the contract."""
+        """Record one call, if its arguments can be recorded."""
         try:
             case = freeze(name, args, kwargs, source or self.source, self.sample_dtype)
         except OutOfContractError as e:
@@ -147,7 +147,7 @@ class Recorder(TorchDispatchMode):
             self.repeat(case)
 
     def repeat(self, case: Case) -> None:
-        """Offer a call in the next layout that changes it, and sometimes with many elements or special values."""
+        """Record a call in the next layout that changes it, and sometimes with many elements or special values."""
         for _ in KINDS:
             self.relaid[case.op] += 1
             other = relaid(case, KINDS[self.relaid[case.op] % len(KINDS)])
@@ -166,17 +166,18 @@ class Recorder(TorchDispatchMode):
                 self.sink(other)
 
 
-# Kinds of out=: as it should be, of size 0, in a wider dtype, strided, expanded, of another shape, in an integer dtype,
-# and in an input's memory, shifted by one element.
+# Kinds of ``out=``: as it should be, of size 0, in a wider dtype, strided, expanded, of another shape, in an integer
+# dtype, and in the memory of an input, shifted by one element.
 OUTS = ("right", "empty", "wider", "stepped", "expanded", "right", "shape", "integer", "shared")
-# torch writes these outs as if they had the input's dtype, and overruns narrower ones.
+# torch writes into ``out=`` of these as if it had the input's dtype, and beyond its end if the dtype is narrower.
 BLIND_TO_DTYPE = frozenset(["aten::_logcumsumexp.out"])
-# torch takes write positions from row numbers that it may have overwritten already, and so overruns the out.
+# torch reads the positions to write from row numbers that it may already have overwritten, and so writes beyond
+# ``out=``.
 BLIND_TO_SHARING = frozenset(["aten::_convert_indices_from_csr_to_coo.out"])
 
 
 def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Offer a call of ``name`` as a call of its sibling ``other``."""
+    """Record a call of ``name`` as a call of its sibling ``other``."""
     declared = all_schemas()
     turn = recorder.transferred[other]
     names = {a.name for a in declared[other].args if not a.is_out}
@@ -195,7 +196,7 @@ def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dic
     results = [r for r in tree_leaves(results) if r is None or isinstance(r, torch.Tensor)]
     outs = [a for a in declared[other].args if a.is_out]
     if outs[0].type == "Tensor":
-        results = results[: len(outs)]  # the rest are written arguments of the out= form
+        results = results[: len(outs)]  # the other results are written arguments of the out= form
     kind = OUTS[turn % len(OUTS)]
     if other in BLIND_TO_DTYPE and kind in ("wider", "integer"):
         kind = "right"
@@ -209,15 +210,15 @@ def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dic
 
 
 def out_like(r: torch.Tensor, kind: str) -> torch.Tensor:
-    """Return an ``out=`` tensor of a kind for a result ``r``."""
+    """Return an ``out=`` tensor of a kind in `OUTS` for a result ``r``."""
     if kind == "empty":
         return torch.zeros(0, dtype=r.dtype)
     if kind in ("expanded", "stepped") and r.numel() == 1:
-        kind = "right"  # torch crashes where it joins tensors into an out of other strides
+        kind = "right"  # torch crashes when it joins tensors into an out= with other strides
     if kind == "shape":
         return torch.zeros((*r.shape, 2), dtype=r.dtype)
     if kind == "expanded" and r.ndim and r.numel():
-        # With spare memory: some of torch's kernels write any out as if it were contiguous.
+        # Allocate more memory than needed, because some of torch's kernels write any out= as if it were contiguous.
         size = next((n for n in r.shape if n > 1), 1)
         strides = [0 if n == size else s for n, s in zip(r.shape, r.contiguous().stride(), strict=True)]
         return torch.zeros(r.numel(), dtype=r.dtype).as_strided(r.shape, strides)
@@ -229,7 +230,7 @@ def out_like(r: torch.Tensor, kind: str) -> torch.Tensor:
 
 
 def sharing(args: tuple, out: torch.Tensor) -> tuple[tuple, torch.Tensor]:
-    """Move ``out`` into the memory of the first argument with its dtype, shifted by one element; return both."""
+    """Move ``out`` into the memory of the first argument with the same dtype, shifted by one element; return both."""
     source = next((t for t in args if isinstance(t, torch.Tensor) and t.dtype == out.dtype and t.numel() > 1), None)
     if source is None:
         return args, out

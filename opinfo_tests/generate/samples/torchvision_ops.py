@@ -1,7 +1,7 @@
-"""Samples for torchvision's rows, for `python -m opinfo_tests --ops 'torchvision::*'`, and `record.py` for the tests.
+"""Samples for torchvision's operators: ``python -m opinfo_tests --ops 'torchvision::*'``; the tests record them, too.
 
-Calls are drawn from the schema only for `nms`: the others do not check image numbers and coordinates, and read beyond
-the images where those are wrong.
+Only `nms` gets random calls from its schema: the other operators do not check image numbers and coordinates, and read
+beyond the images if these are wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TRUSTS = "it reads memory beyond what it is given where coordinates or numbers o
 FORWARD = ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d")
 GRADIENTS = tuple(f"_{name}_backward" for name in FORWARD)
 UNDRAWN = {f"torchvision::{name}": TRUSTS for name in (*FORWARD, *GRADIENTS)}
-# Made by opinfo_tests.generate.constraints.constraint.rule, if that can be imported.
+# Made with opinfo_tests.generate.constraints.constraint.rule, if it can be imported.
 RULES: tuple = ()
 with contextlib.suppress(ImportError):
     from opinfo_tests.generate.constraints.constraint import C, T, rule
@@ -37,7 +37,7 @@ with contextlib.suppress(ImportError):
 
 
 def samples(op: str, dtype: str) -> Iterator[tuple[tuple, dict[str, Any]]]:
-    """Yield calls of an operator in a dtype, the same each time; for the dtype ``errors``, calls that it refuses."""
+    """Yield the calls of an operator in a dtype, always the same; for the dtype ``errors``, calls that raise."""
     name = op.removeprefix("torchvision::")
     if name not in ("nms", *FORWARD, *GRADIENTS):
         return
@@ -55,7 +55,7 @@ def _nms(name: str, rng: np.random.Generator, turn: int, dtype: np.dtype) -> tup
     corners = rng.uniform(0, 10, (n, 2))
     boxes = np.hstack([corners, corners + rng.uniform(-1 if turn % 5 == 0 else 0, 6, (n, 2))])
     scores = rng.uniform(0, 1, n)
-    if turn % 3 == 1:  # ties, and overlaps exactly at the threshold
+    if turn % 3 == 1:  # ties, and overlaps equal to the threshold
         boxes, scores = np.round(boxes), np.round(scores * 4) / 4
     if turn % 6 == 5:
         boxes[rng.random(boxes.shape) < 0.05] = np.nan
@@ -72,11 +72,11 @@ def _pooling(name: str, rng: np.random.Generator, turn: int, dtype: np.dtype) ->
         input[rng.random(input.shape) < 0.1] = np.nan
         input[rng.random(input.shape) < 0.1] = np.inf
     n = int(rng.integers(0, 5))
-    corners = np.sort(rng.uniform(-3, 20, (n, 2, 2)), 1)  # some beyond the image, on all sides
+    corners = np.sort(rng.uniform(-3, 20, (n, 2, 2)), 1)  # some boxes extend beyond the image, on all sides
     if turn % 4 == 1:
         corners = np.round(corners)
     if turn % 4 == 3:
-        corners[:, 1] = corners[:, 0] - turn % 3  # malformed, or empty
+        corners[:, 1] = corners[:, 0] - turn % 3  # malformed or empty boxes
     rois = np.hstack([rng.integers(0, images, (n, 1)), corners.reshape(n, 4)])
     args: tuple = input.astype(dtype), rois.astype(dtype), float(rng.choice([1, 0.5, 0.3])), *pooled
     if name.endswith("align"):
@@ -88,7 +88,7 @@ def _deform_conv2d(name: str, rng: np.random.Generator, turn: int, dtype: np.dty
     groups, offset_groups, images = (int(n) for n in rng.integers(1, 3, 3))
     stride, pad, dilation = ([int(n) for n in rng.integers(low, 3, 2)] for low in (1, 0, 1))
     taps, out = [int(n) for n in rng.integers(1, 4, 2)], [int(n) for n in rng.integers(1, 5, 2)]
-    # Input sizes that give outputs of this size, or slightly larger ones.
+    # Choose input sizes for which the output has this size, or a slightly larger one.
     size = [(o - 1) * s + d * (k - 1) + 1 - 2 * p for o, s, d, k, p in zip(out, stride, dilation, taps, pad)]
     out = [o + max(0, -((n - 1) // s)) for o, n, s in zip(out, size, stride)]
     size = [(o - 1) * s + d * (k - 1) + 1 - 2 * p for o, s, d, k, p in zip(out, stride, dilation, taps, pad)]
@@ -106,14 +106,14 @@ def _deform_conv2d(name: str, rng: np.random.Generator, turn: int, dtype: np.dty
 
 
 def _gradient(name: str, rng: np.random.Generator, turn: int, dtype: np.dtype) -> tuple:
-    """Return the arguments of a gradient, made from those of its forward."""
+    """Return arguments for a gradient operator, made from arguments of its forward operator."""
     name = name.removeprefix("_").removesuffix("_backward")
     if name == "deform_conv2d":
         args = _deform_conv2d(name, rng, turn, dtype)
         grad = rng.standard_normal((len(args[0]), len(args[1]), *args[2].shape[2:]))
         return grad.astype(dtype), *args
     input, rois, scale, height, width, *more = _pooling(name, rng, turn, dtype)
-    if turn % 6 < 5:  # more boxes, so that more gradients add up in one pixel
+    if turn % 6 < 5:  # more boxes, so that several gradients are added in one pixel
         rois = np.repeat(rois, 2, 0)
     ps = name.startswith("ps_")
     shape = len(rois), input.shape[1] // (height * width if ps else 1), height, width
@@ -158,7 +158,7 @@ def _refused(name: str) -> Iterator[tuple]:
         more = {"roi_align": (-1, True), "ps_roi_align": (-1,)}.get(name, ())
         yield x, rois.astype(np.float64), 1.0, 2, 2, *more
         yield x.astype(np.int64), rois.astype(np.int64), 1.0, 2, 2, *more
-        if name != "roi_pool":  # which checks no sizes
+        if name != "roi_pool":  # roi_pool checks no sizes
             yield x, rois[:, :4], 1.0, 2, 2, *more
         if name.startswith("ps_"):
             yield x, rois, 1.0, 3, 2, *more

@@ -1,4 +1,4 @@
-"""Samples for the rows of transformers: `python -m opinfo_tests --ops 'transformers::*'`, with transformers."""
+"""Samples for the operators of transformers: `python -m opinfo_tests --ops 'transformers::*'`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-with contextlib.suppress(ImportError):  # not needed for the calls alone
+with contextlib.suppress(ImportError):  # not needed if only the calls are used
     import transformers.integrations.moe  # noqa: F401  registers its operators
 
 DTYPES = ("float32", "float64", "float16")
-# End offsets of five groups: all have rows, some are empty, some rows have no group, one has all rows, no rows at all.
+# End offsets of five groups: all groups have rows; some are empty; some rows have no group; one has all; no rows at
+# all.
 ENDS = ((1, 3, 4, 8, 9), (0, 3, 3, 9, 9), (2, 2, 4, 4, 6), (9, 9, 9, 9, 9), (0, 0, 0, 0, 0))
 WHY = "it writes the products of some rows into memory for others where the ends of groups do not grow"
 UNDRAWN = {f"transformers::grouped_mm_fallback{form}": WHY for form in ("", "_backward")}
 
 
 def samples(op: str, dtype: str) -> Iterator[tuple[tuple, dict[str, Any]]]:
-    """Yield calls of an operator in a dtype, the same each time."""
+    """Yield calls of an operator in a dtype, always the same ones."""
     if dtype not in DTYPES:
         return
     for turn, ends in enumerate(ENDS):

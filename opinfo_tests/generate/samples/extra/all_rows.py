@@ -1,4 +1,4 @@
-"""All rows of this package, and the overloads that no sample reaches."""
+"""All rows of this package, and the overloads that no row can call."""
 
 import torch
 
@@ -48,7 +48,7 @@ ROWS = "\n".join(
     )
 )
 
-# Overloads of torchnp's table that no row can reach, and why.
+# Overloads of torchnp's table that no row can call, and why.
 UNREACHED = {
     "prims::xor_sum": "torch leaves it to its compiler",
     "aten::mkldnn_rnn_layer_backward": "what oneDNN keeps for it has no layout that could be drawn",

@@ -1,14 +1,14 @@
-"""Rows for branches of kernels that no other sample takes, and for mutants that no other sample tells."""
+"""Rows that run branches of kernels, or expose mutants, that no other sample runs or exposes."""
 
 from itertools import product
 
 LAST = ".to(memory_format=torch.channels_last)"
 
-# Branches of kernels that no other sample takes: singular matrices, rows of unequal size, batches in parts, many
-# elements, two fill values of a mask.
+# Branches of kernels that no other sample takes: singular matrices, rows of unequal size, batches that are processed in
+# parts, many elements, two fill values of a mask.
 HOLED = "x(3,3).{half}() * (1 - torch.diag(torch.tensor({row}))).to(x(1).dtype)"
-# Outs of another dtype than the result's. torch reduces in some of these dtypes, fills the out with a number in others,
-# and refuses the rest late.
+# Calls whose ``out=`` has another dtype than the result. In some of these dtypes torch computes the reduction, for
+# others it fills ``out=`` with a number, and for the rest it raises an error late.
 _DTYPES = ("uint8", "int8", "uint16", "float16", "float32", "float64", "complex32", "complex64", "float8_e4m3fn")
 _FEW = "torch.tensor([0.5, 1e-45, 256.0, -7.25])"
 _FAR = "(1e6 + torch.arange(4.0, dtype=torch.float64))"
@@ -338,7 +338,7 @@ WAYS = [
       for last, w, training in product(("", LAST), ("x(8)", "None"), (False, True))),
 ]  # fmt: skip
 
-# Each of these tells a mutant from its kernel that no other call did.
+# Each of these calls exposes a mutant of a kernel that no other call exposes.
 TOLD = [
     "f    affine_grid_generator.out  (x(2,2,3), [2,1,4,5], True, out=torch.zeros(2,4,5,2).to(x(1).dtype))",
     "-    arange.start  (2, 70000.0, dtype=torch.float16)",

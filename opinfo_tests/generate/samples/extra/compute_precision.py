@@ -1,4 +1,4 @@
-"""Rows with values far apart: half-type sums and products that exceed the range on the way, and large integers."""
+"""Rows with values far apart: half-precision sums and products with intermediate overflow, and large integers."""
 
 _PRODUCTS = "of([[1e-4,1e-4,1e4,1e4],[1e4,1e4,1e-4,1e-4],[3e-3,7e-3,200,300]])"
 _SUMS = "of([[6e4,6e4,-6e4,-5e4],[-6e4,-6e4,6e4,5e4],[6e4,30,-6e4,300]])"
@@ -55,7 +55,7 @@ _ALL = [
       for correction in (0, 1)),
 ]  # fmt: skip
 
-# Sums of so many ones that a half-type accumulator stops growing.
+# Sums of so many ones that an accumulator in half precision stops growing.
 _ONES = "torch.ones(700, 4).to(x(1).dtype)"
 _SAME = "torch.zeros(700, dtype=torch.int64)"
 _ALL += [

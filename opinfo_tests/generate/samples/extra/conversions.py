@@ -1,4 +1,4 @@
-"""Rows for conversions between dtypes and layouts, and for outs that torch resizes."""
+"""Rows for conversions between dtypes and layouts, and for ``out=`` arguments that torch resizes."""
 
 INF, NAN = "float('inf')", "float('nan')"
 
@@ -29,7 +29,7 @@ INDICES = [
       for on in (True, False)),
 ]  # fmt: skip
 
-# Conversions at the limits of dtypes, and numbers at and beyond the ends of their ranges.
+# Conversions at the limits of dtypes, with numbers at the ends of their ranges and beyond.
 ODD = (
     f"torch.tensor([{NAN}, -{NAN}, {INF}, -{INF}, 0., -0., 464., 480., 447.9, 240., 248., 57344., 61440., 65519.999, "
     f"65520., 1e-9, 2**-127, 2**-130, 1 + 2**-11 + 2**-30, 1 + 2**-8 + 2**-30, 1e300, 2**-9 + 2**-40, 448.0000001, "
@@ -109,7 +109,8 @@ CONVERTED = [
       for two in ("complex128", "complex64", "float8_e5m2", "float64", "uint16", "int8", "bfloat16")),
 ]  # fmt: skip
 
-# Outs and targets that torch resizes, keeps, expands or refuses.
+# Calls whose ``out=`` or in-place argument has another shape or dtype than the result: torch resizes, broadcasts, casts
+# or raises.
 WRITTEN = [
     *(f"-    abs.out  (torch.ones(2, dtype=torch.{one}), out=torch.zeros(2, dtype=torch.{two}))"
       for one in ("complex64", "complex128", "float32", "int64")

@@ -1,11 +1,12 @@
-"""Rows with the sizes, layouts, dtypes and values at which torch switches to another loop or algorithm."""
+"""Rows with the sizes, layouts, dtypes and values at which torch changes to another loop or algorithm."""
 
 from itertools import pairwise, product
 
 LAST = ".to(memory_format=torch.channels_last)"
 LAST3 = ".to(memory_format=torch.channels_last_3d)"
 
-# torch resamples images with sides of up to 128 in sum, with three channels, or in channels_last by other loops.
+# torch uses other loops to resample images whose height and width add up to at most 128, which have three channels, or
+# which are channels_last.
 IMAGES = [
     *(f"fi   {op}  (x(1,{c},5,6){last}, {out}{rest})"
       for (op, rest), c, last, out in product(
@@ -18,7 +19,7 @@ IMAGES = [
     *(f"fi   upsample_linear1d  (x(2,{c},5), [9], {align})" for c, align in product((2, 3, 4), (False, True))),
 ]  # fmt: skip
 
-# Short signals whose transforms have zero imaginary parts, with the signs that MKL gives them.
+# Short signals whose transforms have imaginary parts of zero, to which MKL gives signs.
 SIGNAL = "s    _fft_r2c  "
 SIGNALS = [
     row
@@ -45,7 +46,7 @@ INT_LAYERS = [
 ]
 LAYERS = [f"fibc {row.format(bias)}" for row, bias in product(INT_LAYERS, ("x(3)", "ints(3)", "None"))]
 
-# Vectors, matrices and batches of them that broadcast, or do not fit.
+# Vectors, matrices and batches of them that can or cannot be broadcast.
 OPERANDS = [("3", "2,3,4"), ("3", "5,2,3,4"), ("2,3", "5,3,4"), ("5,1,2,3", "6,3,4"), ("5,2,3", "4,3,2"), ("5,2,3", "5,2,4"),
             ("3", "5,2,4"), ("2,1,2,3", "2,3,4,2"), ("2,3", "5,4,3"), ("2,3", "0,3,4")]  # fmt: skip
 PRODUCTS = [
@@ -62,7 +63,7 @@ INDICES = [("2,3,4", "[ints(2)%2, None, ints(2)]"), ("2,1,4", "[ints(2)%2, None,
 PICKED = [f"fib  index.Tensor  (x({shape}){turned}, {index})"
           for (shape, index), turned in product(INDICES, ("", ".mT.contiguous().mT"))]  # fmt: skip
 
-# Slices along each dimension; several are added to one position.
+# Slices along each dimension; several slices are added at the same position.
 SLICES = [f"fibc index_add  (x(5,3,4), {dim}, ints(40){dtype}%3, x({source}){alpha})"
           for (dim, source), (dtype, alpha) in product(
               [(0, "40,3,4"), (1, "5,40,4"), (2, "5,3,40"), (-1, "5,3,40")],
@@ -162,7 +163,8 @@ fic  index_add  (x(), 0, ints(1)*0, x(), alpha=2)
 s    _softmax_backward_data  (x(9,20000), torch.softmax(x(9,20000), 1), 1, torch.float32)
 """
 
-# Layouts and dtypes that torch's code for dense memory does not take, and that its own convolutions check separately.
+# Layouts and dtypes that torch's kernels for dense memory do not support. torch's own convolutions (not oneDNN's) check
+# them separately.
 CONVOLVED = [
     *(f"s    convolution_backward  (x(2,3,4,4).double(), x(2,2,4,4).double(){image}, x(3,2,1,1).double(){weight}, "
       f"[3], [1,1], [0,0], [1,1], {turned}, [0,0], 1, [True,True,True])"
@@ -176,8 +178,8 @@ CONVOLVED = [
       for a, b, c in sorted(set(product(("torch.float32", "torch.float64"), repeat=3)))),
 ]  # fmt: skip
 
-# More keys than fit in one block of torch's loop, with the largest score in the first or last block. Then masks, some
-# with a number of dimensions that torch refuses.
+# More keys than one block of torch's loop has, with the largest score in the first or last block. Then masks, some with
+# a number of dimensions for which torch raises an error.
 ATTENDED = [
     "f    _scaled_dot_product_flash_attention_for_cpu  (torch.ones(1,1,2,4).to(x(1).dtype), "
       "torch.linspace(0,3,700)[:,None].expand(700,4)[None,None].contiguous().to(x(1).dtype), x(1,1,700,4))",
@@ -187,9 +189,9 @@ ATTENDED = [
       for mask in ("(3,5)", "(1,3,5)", "(5)", "(1,1,1,3,5)")),
 ]  # fmt: skip
 
-# Values just outside, or at the ends, of what torch accepts: it ignores or refuses some.
+# Values at the ends of the range that torch accepts, or just outside: it ignores some and raises errors for others.
 BOUNDS = [
-    # Without scaling by counts, as torch would read these indices' counts outside their memory.
+    # scale_grad_by_freq is False, because torch would count these indices outside its memory.
     *(f"f    embedding_dense_backward  (x(4,2), torch.tensor([1,{index},2,1]), 4, {padding}, False)"
       for index, padding in product((-1, -4, 4), (-1, 0))),
     *(f"s    grid_sampler_3d_backward  (x(1,1,1,2,3), x(1,1,3,3,3), ends(*x(12).tolist()).reshape(1,1,2,3,3), "
@@ -228,7 +230,7 @@ BOUNDS = [
       for op in ("smooth", "huber")
       for reduction in (0, 1, 2)
       for beta in (1000.0, 1e-5)),
-    # Whether these overflow depends on which product is computed first.
+    # The order of the products decides whether these overflow.
     *(f"s    linalg_multi_dot  ([{', '.join(f'torch.tensor([[{v}]])' for v in values)}])"
       for values in (("1e30", "1e30", "1e-30"), ("1e-30", "1e30", "1e30"), ("1e30", "1e30", "1e-30", "1e-30"),
             ("1e-30", "1e-30", "1e30", "1e30"), ("1e-30", "1e30", "1e30", "1e-30"))),
@@ -237,7 +239,7 @@ BOUNDS = [
       for on, axis, even in ((1, 0, False), (1, 1, False), (1, 0, True))),
 ]  # fmt: skip
 
-# Chains of matrices of many sizes: which intermediate products overflow depends on which are computed first.
+# Chains of matrices of many sizes: the order of the products decides which intermediate results overflow.
 CHAINED = [("2", "4", "3", "5", "3", "2"), ("5", "2", "6", "1", "4", "3"), ("1", "6", "2", "3", "2", "5"), ("4", "1", "4", "1", "4", "1"),
            ("3", "5", "2", "2", "6"), ("6", "2", "3", "1", "2"), ("2", "2", "2", "2", "2"),
              ("7", "1", "2", "3", "5", "1", "4")]  # fmt: skip
@@ -248,7 +250,7 @@ CHAINS = [
     )
 ]
 
-# Parameters on both sides of each limit at which torch samples a distribution by another algorithm.
+# Parameters on both sides of each limit at which torch changes the algorithm to sample a distribution.
 REGIMES = [
     *(f"s    binomial  (torch.full((300,), {n}.), torch.full((300,), {p}), g())"
       for n in (1, 5, 25, 40, 1000)
@@ -263,7 +265,7 @@ REGIMES = [
       for given in rest),
 ]  # fmt: skip
 
-# Found by reviewing the kernels: positions that are NaN, arguments in different memory orders, empty arguments.
+# Calls found by reviewing the kernels: coordinates that are NaN, arguments in different memory orders, empty arguments.
 ASKED = [
     *(f"s    grid_sampler_{n}d  (x(1,2,{size}), torch.tensor([float('nan'), float('inf'), -float('inf'), 0.25, "
       f"-1.0, 1e30]*{n}).reshape(1,{grid},{n}), {interpolation}, {padding}, {corners})"

@@ -1,7 +1,7 @@
 """Rows for operators of every kind."""
 
-# x(shape) makes an array of the row's dtype, p(shape) a positive one, ints(shape) indices below 4, g() a generator,
-# ends() zeros, infinities and nans of both signs, with more numbers if they are given.
+# x(shape) makes an array of the row's dtype, p(shape) one with positive values, ints(shape) indices below 4, g() a
+# generator, ends() zeros, infinities and NaNs of both signs, followed by its arguments.
 GENERAL = """
 f    _adaptive_avg_pool2d_backward  (x(2,3,2,2), x(2,3,7,5))
 f    _adaptive_avg_pool2d_backward  (x(3,2,3), x(3,6,6))

@@ -1,11 +1,11 @@
-"""Rows for views, indexing, joining, sorting, ranges and random fills, on which a wrong kernel differs from torch."""
+"""Rows for views, indexing, joining, sorting, ranges and random fills that expose wrong kernels."""
 
 from itertools import product
 
 LAST = ".to(memory_format=torch.channels_last)"
 
-# A size of -1 beside one of 0 is ambiguous without elements, an empty tensor keeps its strides if it keeps its shape,
-# and several sizes may be negative.
+# Sizes of views: -1 is ambiguous if another size is 0, an empty tensor keeps its strides if it keeps its shape, and
+# several sizes may be negative.
 SIZES = [
     *(f"s    {op}  (x(0,3), [-1,0])" for op in ("view", "reshape", "_unsafe_view", "view_copy", "_reshape_copy")),
     "s    unflatten.int  (x(0,3), 0, [-1,0])",
@@ -28,7 +28,7 @@ ONES = [
       for op in ("copy_", "add_.Tensor", "mul_.Tensor", "fmod_.Tensor")),
 ]  # fmt: skip
 
-# Strides from which torch infers a memory format or none: ambiguous ones, expanded channels, empty dimensions.
+# Strides that may be a memory format: ambiguous ones, expanded channels, empty dimensions.
 FORMATS = [
     "s    cat  ([x(9).as_strided([2,1,1,1], [5,3,3,3])] * 2, 1)",
     "s    cat  ([x(2,1,3,4).expand(2,2,3,4)] * 2, 0)",
@@ -45,7 +45,7 @@ FORMATS = [
     "s    constant_pad_nd  (x(2,3,4).permute(2,0,1), [-1,0])",
 ]  # fmt: skip
 
-# Values that the other dtype cannot hold, written into a view, a copy or the whole tensor.
+# Values that the other dtype cannot represent, written into a view, a copy or the whole tensor.
 CASTS = [
     *(f"s    {op}  (torch.zeros(3{more}, dtype=torch.{dtype}), {src})"
       for dtype, (op, more, src) in product(
@@ -65,7 +65,7 @@ CASTS = [
     "s    constant_pad_nd  (x(2), [1,1], 2 + 1j)",
 ]  # fmt: skip
 
-# Rare dtypes, which torch supports only to move whole rows, or refuses with an unexpected message.
+# Rare dtypes, for which torch can only move whole rows, or raises an unexpected error.
 RARE = [
     *(f"s    {op}  (torch.zeros(3,2, dtype=torch.{dtype}){turned}{dims})"
       for (op, dims), dtype, turned in product(
@@ -81,7 +81,7 @@ RARE = [
       for op, dtype in product(("median", "nanmedian"), ("uint64", "int64", "int32", "uint8", "bool", "float16"))),
 ]  # fmt: skip
 
-# Tensors of different ranks: one of them decides the dimension to join along.
+# Tensors of different ranks, one of which determines the dimension along which they are joined.
 RANKS = [
     f"s    {op}  ([{first}, {second}])"
     for op, (first, second) in product(
@@ -90,7 +90,7 @@ RANKS = [
     )
 ]
 
-# Gradients larger than the padded tensor.
+# Gradients that are larger than the padded tensor.
 PADS = [
     row
     for mode in ("reflection", "replication")
@@ -103,7 +103,7 @@ PADS = [
     )
 ]
 
-# Masks after a full slice, separated index arrays, indices that are negative or out of range, and expanded targets.
+# Masks after a full slice, index arrays that are not adjacent, negative and out-of-range indices, expanded inputs.
 PUTS = [
     *(f"s    {op}  (x(2,3,2), [None, torch.tensor([True,False,True])], torch.tensor(2.0))"
       for op in ("index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put")),
@@ -132,7 +132,8 @@ PUTS = [
     "s    _new_zeros_with_same_feature_meta  (x(3,2), ints(4), self_num_batch_dims=1)",
 ]  # fmt: skip
 
-# A mean divides by a count that torch keeps in the tensor's dtype: it wraps, or stops growing once 1 is rounded away.
+# For a mean torch divides by a count in the tensor's dtype, which may wrap, or stop growing because adding 1 has no
+# effect.
 MEANS = [
     *(f"f    index_reduce  (p({shape}), {dim}, torch.zeros(300, dtype=torch.{index}), torch.ones({ones}).to(x(1).dtype), 'mean'{own})"
       for (shape, ones, dim), index, own in product(
@@ -144,7 +145,7 @@ MEANS = [
     "f    scatter_reduce.two  (p(2), 0, torch.zeros(300, dtype=torch.int64), torch.ones(300).to(x(1).dtype), 'mean')",
 ]  # fmt: skip
 
-# Zeros and nans of both signs, integers above 2**53 and keys that differ in their last bits.
+# Zeros and NaNs of both signs, integers above 2**53, and keys that differ only in their last bits.
 ORDER = [
     *(f"f    {op}  (ends())" for op in ("nonzero", "argwhere", "nonzero_numpy", "count_nonzero")),
     "f    nonzero_static  (ends(), size=4)",
@@ -160,7 +161,7 @@ ORDER = [
                  f"searchsorted.Tensor  ({edges}[None], {values}[None], right={right})")),
 ]  # fmt: skip
 
-# Ranges whose length torch computes in single precision or in integers, and integer points, which it truncates from
+# Ranges whose length torch computes in single precision or in integers, and integer points, which torch truncates from
 # either end.
 RANGES = [
     *(f"s    range.step  ({ends}, dtype=torch.{dtype})"
@@ -171,7 +172,7 @@ RANGES = [
       for ends, dtype in product(("-20, 6, 7", "-20, 4, 15", "-20, 8, 11", "0, -5, 4"), ("int32", "int64", "int8"))),
 ]  # fmt: skip
 
-# Operands that share memory with the target: torch reads their old values, or refuses them.
+# Operands that share memory with the written argument: torch reads their old values, or raises an error.
 SHARED = [
     *(
         f"s    {op}  (*(lambda a: [[a[:2]], [x(2)], [x(2)], a[:1]])(p(4)))"
@@ -198,7 +199,8 @@ OTHERS = [
     *(f"s    {op}  (torch.zeros(40), 0.1, 0.7, generator=g())" for op in ("uniform_", "uniform")),
 ]
 
-# A smaller shape keeps the elements that come first in memory. Overlapping windows are added in a fixed order.
+# If the shape becomes smaller, the elements that come first in memory are kept. Overlapping windows are added in a
+# fixed order.
 KEPT = [
     "fi   resize  (x(2,3).t(), [2,2])",
     "s    resize  (x(3,4)[:,1:3], [2,2])",
@@ -210,8 +212,8 @@ KEPT = [
     "f    unfold_backward  (x(14,3), [16], 0, 3, 1)",
 ]
 
-# Half-type sums with a factor, which torch rounds once in its vectors and at each step in the tail. The factor may be
-# True.
+# Half-precision sums with a factor, which torch's vector code rounds once and its scalar code for the remainder at each
+# step. Some factors are True.
 FACTORS = [
     *(
         f"{kind}    index_add  (x({shape}){half}, {dim}, torch.tensor([1,0,1]), x({shape}){half}, alpha={alpha})"

@@ -1,6 +1,6 @@
-"""Rows with large arrays, which kernels process in strips and tiles."""
+"""Rows with large arrays, which kernels process in parts (strips and tiles)."""
 
-_IMAGE, _ROWS = "70,1000", "131,1024"  # above a strip of 2**16 elements, above a tile of 2**17
+_IMAGE, _ROWS = "70,1000", "131,1024"  # more elements than a strip (2**16), and more than a tile (2**17)
 _ZEROS = f"x({_ROWS}).abs() * torch.tensor([-0.0, 1.0])[torch.arange(131) % 2].to(x(1).dtype)[:,None]"
 
 _ALL = [

@@ -1,8 +1,9 @@
-"""Rows for layers and losses: extreme values, sizes that do not match, unusual memory layouts and dtypes."""
+"""Rows for layers and losses: extreme values, sizes that do not fit, unusual memory layouts and dtypes."""
 
 from itertools import product
 
-# For a half out, torch takes the mean of float32 losses: one of them may exceed the half type's range.
+# If ``out=`` has half precision, torch takes the mean of float32 losses, some of which may exceed the range of half
+# precision.
 NARROW = [
     f"s    {op}.out  (torch.tensor([{low},0.5,0,1]), torch.zeros(4){rest}, {reduction}{more}, out=torch.zeros((), dtype=torch.{out}))"
     for (op, rest, low, more), reduction, out in product(
@@ -22,7 +23,7 @@ ENDS = [
     )
 ]
 
-# Probabilities next to 0 and 1, where log(1 - p) shows every digit of p.
+# Probabilities close to 0 and 1, for which log(1 - p) depends on every digit of p.
 PROBABILITIES = [
     f"s    {op}  ({grad}torch.tensor([1e-6,1e-4,1e-3,1-1e-3,1-1e-6,0,1]){wide}, torch.tensor([0,0,0.5,1,1,0,1]){wide}, None, {reduction})"
     for (op, grad), wide, reduction in product(
@@ -58,7 +59,7 @@ s    _ctc_loss_backward  (x(1), torch.log_softmax(x(3,1,3), 2), torch.tensor([[1
          torch.tensor([float('nan')]), torch.zeros(1,3,3), 0, True)
 """
 
-# A single sequence; lengths that should decrease but grow; offsets that should grow but decrease.
+# A single sequence; lengths that grow, although they must not; offsets that decrease, although they must not.
 SEQUENCES = """
 f    _pack_padded_sequence  (x(4,1,2), torch.tensor([3]), False)
 f    _pack_padded_sequence  (x(1,4,2), torch.tensor([4]), True)
@@ -78,7 +79,8 @@ f    _embedding_bag_dense_backward  (x(2,3), ints(3), torch.tensor([0,0,1]), tor
 f    _embedding_bag_dense_backward  (x(2,3), ints(3), torch.tensor([0,0,1]), torch.tensor([-2,4]), ints(2), 4, False, 1, None)
 """
 
-# With include_last_offset, indices after the last offset: torch's vector loop ignores them, its other loops do not.
+# With include_last_offset, some indices are after the last offset: torch's vector loop ignores them, other loops do
+# not.
 BAGS = [
     f"f    {op}  (x(4,2){wide}, ints(6), torch.tensor([0,2,4]), False, {mode}, False, {scale}, True{padding})"
     for op, wide, (mode, scale), padding in product(
@@ -86,8 +88,8 @@ BAGS = [
         [(0, "None"), (0, "x(6)"), (0, "x(12)[::2]"), (1, "None"), (2, "None")], ("", ", 1"))
 ]  # fmt: skip
 
-# A row that occurs with a positive and a negative index is scaled twice, which the 0-norm shows. Then factors beyond
-# the range of half types.
+# A table row that is selected by a positive and by a negative index is scaled twice, which changes the result for the
+# 0-norm. Then factors beyond the range of half precision.
 TABLES = """
 f    embedding_renorm_  (x(5,6), torch.tensor([-1,4]), 2.0, 0.0)
 f    embedding_renorm_  (x(5,6), torch.tensor([[4,-1],[-5,0]]), 1.0, 0.0)
@@ -96,7 +98,7 @@ f    embedding_renorm_  (torch.full((2,1),6e4).to(x(1).dtype), torch.tensor([0])
 f    embedding_renorm_  (x(3,4), torch.tensor([0]), 0.0, 2.0)
 """
 
-# A scale that is 0, infinite or negative, with masks. Then calls without queries, whose other sizes torch does not
+# Scales that are 0, infinite or negative, with masks. Then calls without queries, whose other sizes torch does not
 # check.
 SCALES = [
     row
@@ -130,7 +132,8 @@ SCALES = [
     "s    _scaled_dot_product_attention_math  (x(3,2,2,4), x(3,1,4,4), x(1,4,2), None, 0.5, False, m(1,2,3), enable_gqa=True)",
 ]  # fmt: skip
 
-# Points that are NaN or infinite. In half-type images they become 16-bit indices; in others some crash torch.
+# Coordinates that are NaN or infinite. For half-precision images torch converts them to 16-bit indices; for other
+# images some crash torch.
 _POINTS = "ends(0.3, 3e4, 0.2, -0.1).reshape(1,1,5,2)"
 NOWHERE = [
     f"{'f' if mode else '-'}    grid_sampler_2d_backward  ({grad}, x(1,1,4,4){half}, {_POINTS}{half}, {mode}, "
@@ -156,7 +159,7 @@ STEPLESS = [
     for first, second in ((".half()", ""), ("", ".long()"), (".bool()", ".bfloat16()"))
 ]  # fmt: skip
 
-# Infinities under weights that would be 0 without rounding errors.
+# Infinities at weights that would be 0 but for rounding errors.
 WEIGHTS = [
     f"f    _upsample_{kind}2d_aa{name}  (x(1,1,{height},{width}).index_fill(3, torch.tensor([{place}]), "
       f"float('inf')), [3,3], {size}False, None, None)"
@@ -167,7 +170,7 @@ WEIGHTS = [
 
 F8 = ".to(torch.float8_e5m2)"
 
-# Which arguments torch checks for an empty batch, and which gradient's checks come first.
+# Calls that show which arguments torch checks for an empty batch, and for which gradient it checks first.
 NO_IMAGES = [
     f"-    _slow_conv2d_backward.output_mask  (x({n},3,2,2){grad}, x({n},2,4,4){image}, x(3,2,3,3){weight}, [3,3], [1,1], [0,0], {mask})"
     for n in (0, 2)
@@ -177,7 +180,7 @@ NO_IMAGES = [
     for mask in ([True, True, True], [False, True, False], [False, True, True])
 ]  # fmt: skip
 
-# Bounds that are bools and integers.
+# Bounds that are booleans and integers.
 BOUNDS = [
     f"f    {op}, {low}, {high})"
     for op, (low, high) in product(
@@ -186,7 +189,7 @@ BOUNDS = [
         [("True", "True"), ("False", "True"), ("1", "2"), ("-3", "0"), ("True", "2"), ("False", "0.5")])
 ]  # fmt: skip
 
-# Gradients that exceed their dtype's range once they are unscaled, and NaN in the optimizer's state.
+# Gradients that exceed the range of their dtype when the scale is removed, and NaN in the optimizer's state.
 GIVEN = "weight_decay={decay}, maximize=False, grad_scale=torch.tensor({scale}), found_inf=torch.tensor({found}))"
 USUAL = "lr=1e-7, beta1=0.9, beta2=0.99, eps=1e-8, amsgrad={top}, "
 STEPS = [
@@ -205,8 +208,8 @@ STEPS = [
     )
 ]  # fmt: skip
 
-# Means that a half type cannot represent, of strided memory; float32 parameters and statistics with half inputs; weight
-# norms whose shape does not fit.
+# Means that half precision cannot represent, of strided memory; float32 parameters and statistics with inputs in half
+# precision; norms of weights whose shape does not fit.
 NORMS = """
 f    _native_batch_norm_legit.no_stats  ((torch.arange(60).div(7).int()%2*2+2048).to(x(1).dtype).reshape(4,3,5).transpose(0,1), None, None, True, 0.1, 1e-5)
 f    native_batch_norm  ((torch.arange(60).div(7).int()%2*2+2048).to(x(1).dtype).reshape(4,3,5).transpose(0,1), None,
@@ -233,7 +236,7 @@ f    _weight_norm_interface  (x(3,4), x(1,3,1), 0)
 f    _weight_norm_interface  (x(3,4), x(2,2), 1)
 """
 
-# Differences of the second order in integers, which wrap where floats would not.
+# Differences of second order in integers, which wrap where floats would not.
 WRAPS = [
     f"-    {op}  (torch.tensor({values}, dtype=torch.{dtype}), {dims}edge_order=2)"
     for (op, dims), (values, dtype) in product(
@@ -242,7 +245,8 @@ WRAPS = [
           ("[2**62,2**62,2**61,7]", "int64")])
 ]  # fmt: skip
 
-# Partial sums of gradients exceed a half type's range although the sums do not: some of torch's loops sum in float32.
+# Partial sums of gradients exceed the range of half precision, although the sums do not; some of torch's loops sum in
+# float32.
 MET = "torch.tensor([{open}6e4,6e4,-6e4{shut}]).to(x(1).dtype)"
 SUMS = [
     row
@@ -258,8 +262,8 @@ SUMS = [
     )
 ]  # fmt: skip
 
-# Points that are NaN, infinite or far away, in images and volumes, in each mode and padding. Some are left out of the
-# gradients of images, where torch writes out of bounds for NaN.
+# Coordinates that are NaN, infinite or far away, in images and volumes, for each mode and padding. Some are left out
+# for gradients of images, because torch writes out of bounds for NaN.
 PLACES = ("float('nan')", "float('inf')", "-float('inf')", "3e4", "-1.7e4")
 GRIDS = [
     row
@@ -282,8 +286,8 @@ GRIDS = [
     )
 ]  # fmt: skip
 
-# A single feature of negative zeros; sums that exceed a half type's range until the bias is added; two faults at once;
-# empty gradients of another dtype.
+# A single feature of negative zeros; sums that exceed the range of half precision until the bias is added; two faults
+# at once; empty gradients of another dtype.
 CELLS = """
 f    lstm_cell  (-torch.zeros(2,1).to(x(1).dtype), [-torch.zeros(2,1).to(x(1).dtype)]*2, p(4,1), p(4,1))
 f    gru_cell  (-torch.zeros(2,1).to(x(1).dtype), -torch.zeros(2,1).to(x(1).dtype), p(3,1), p(3,1))
@@ -310,7 +314,7 @@ s    fractional_max_pool2d_backward  (x(1,1,4), x(1,1,5), [1,3], [1,3], torch.ze
 s    _grid_sampler_2d_cpu_fallback_backward  (x(0,2,3,3).double(), x(0,2,4,4), x(0,3,3,2), 0, 0, False)
 """
 
-# Empty batches and inputs without channels: with groups, transposed, with weights of other dtypes.
+# Empty batches and inputs without channels: with groups, transposed, and with weights of other dtypes.
 NOTHING = [
     row
     for channels, wide, transposed, groups in (
@@ -329,7 +333,7 @@ NOTHING = [
 ]  # fmt: skip
 
 # Convolutions of empty batches, without input channels, with windows of one element, or in float8; and pooling of
-# channels_last planes whose indices an 8-bit integer cannot hold.
+# channels_last planes with indices that an 8-bit integer cannot represent.
 WINDOWS = """
 f    conv_transpose2d.input  (x(0,4,5,5), x(4,3,2,2), x(6), [1,1], [0,0], [0,0], 2)
 f    conv_transpose1d  (x(0,4,5), x(4,3,2), x(6), [1], [0], [0], 2)

@@ -1,6 +1,6 @@
 """Rows for products of low-bit weights, scaled products and fake quantization."""
 
-# Low-bit weights: out-of-range values, strided operands, too many scales or groups, sums that overflow before scaling.
+# Low-bit weights: values out of range, strided operands, too many scales or groups, sums that overflow before scaling.
 FEW = "(ints({0}) * 30 - 60).char()"
 WEIGHTS = [
     *(f"f    _weight_int8pack_mm  ({a}, {b}, {s})"
@@ -27,7 +27,7 @@ WEIGHTS = [
       for n, scale in ((1e30, 1e10), (-1e30, 1e10), (1.7, 0.37), (3e38, 3.0))),
 ]  # fmt: skip
 
-# Strided scales, biases per column, results that overflow, empty dimensions, swizzles, strides of groups.
+# Strided scales, a bias per column, results that overflow, empty dimensions, swizzles, strides of groups.
 F8 = "torch.float8_e4m3fn"
 SCALED = [
     *(f"s    _scaled_mm  (torch.full((4,16), {n}).to({F8}), torch.full((16,5), {n}).to({F8}), {a}, {b}, {bias}, "
@@ -58,7 +58,8 @@ SCALED = [
           ("x(2,0,8)", "x(2,8,8)", ""))),
 ]  # fmt: skip
 
-# Fake quantization of halves, NaN and infinities, with fractional and out-of-range zero points; choice of ranges.
+# Fake quantization of half precision, NaN and infinities, with fractional and out-of-range zero points; choice of
+# ranges.
 ENDS = "ends({0}).to(x(1).dtype)"
 FAKED = [
     *(f"f    {op}  (ends(0.5, 1.5, 2.5, -0.5, 0.3, 1e9, -1e9, 3e30), {scale}, {zero}, {low}, {high})"

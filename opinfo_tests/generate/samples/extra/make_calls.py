@@ -1,4 +1,7 @@
-"""Make the calls of this package's rows: each is a call in torch's spelling, often of an overload that OpInfo lacks."""
+"""Makes the calls of this package's rows; a row describes a call with torch's arguments.
+
+A row is a line of text: letters for dtypes (`KINDS`), the overload, and the arguments as a Python expression.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,13 @@ from .all_rows import ROWS
 SOURCE = "own"
 
 # The dtypes of a row: floats, wide floats, integers, bool, complex, single precision. "-" is for rows that name their
-# dtypes themselves, or have none: they run once, with float32's rows.
+# dtypes in the call, or have none: they run once, with the rows of float32.
 KINDS = {"f": ("float32", "float64", "bfloat16", "float16"), "w": ("float32", "float64"), "i": ("int64", "uint8"), "b": ("bool",),
          "c": ("complex64",), "s": ("float32",), "-": ("float32",)}  # fmt: skip
 
 
 class Make:
-    """The functions that rows use to make arguments of one dtype."""
+    """The functions with which rows make arguments of one dtype."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype = TORCH_DTYPES[dtype]
@@ -62,7 +65,10 @@ class Make:
 
 @cache
 def rows() -> list[tuple[frozenset[str], str, str]]:
-    """Return each row's dtypes, overload (``aten::`` by default) and arguments. An indented line continues its row."""
+    """Return the dtypes, the overload (``aten::`` by default) and the arguments of each row.
+
+    An indented line continues the row before it.
+    """
     found = []
     for line in re.sub(r"\n +", " ", ROWS.strip()).splitlines():
         kinds, op, call = line.split(None, 2)
@@ -71,7 +77,7 @@ def rows() -> list[tuple[frozenset[str], str, str]]:
 
 
 def own_reach() -> dict[str, frozenset[str]]:
-    """Return the overloads that these rows call as an entry of `opinfo_reach.reach`, under the source name ``own``."""
+    """Return the overloads that the rows call, in the form of `opinfo_reach.reach`, under the source name ``own``."""
     return {SOURCE: frozenset(op for _, op, _ in rows())}
 
 
@@ -80,9 +86,9 @@ def own_dtypes() -> set[str]:
 
 
 def run_own(dtype: str, recorder: Recorder) -> Iterator[None]:
-    """Offer the rows of one dtype to the recorder, one per iteration.
+    """Build the calls of all rows in one dtype and pass them to the recorder; yield after each.
 
-    A row whose call it would not record is only counted.
+    A call that the recorder does not want is only counted.
     """
     recorder.source, recorder.sample_dtype = SOURCE, dtype
     for dtypes, op, call in rows():
@@ -95,7 +101,7 @@ def run_own(dtype: str, recorder: Recorder) -> Iterator[None]:
 
 
 def see(op: str, call: str, dtype: str, recorder: Recorder) -> None:
-    """Offer the call of one row in one dtype."""
+    """Build the call of a row in one dtype and pass it to the recorder."""
     make = Make(dtype)
     reseed(op + call)
     args, kwargs = eval(f"call{call}", {**make.names(), "x": make.x, "p": make.p, "ends": make.ends, "of": make.of})
@@ -103,7 +109,7 @@ def see(op: str, call: str, dtype: str, recorder: Recorder) -> None:
 
 
 def own_cases(op: str, most: int) -> list[Case]:
-    """Return some of the calls that rows make of one overload: rows first, then dtypes."""
+    """Return up to ``most`` calls of one overload that rows make: all rows in one dtype, then in the next."""
     found: list[Case] = []
     mine = [(sorted(dtypes), call) for dtypes, name, call in rows() if name == op]
     recorder = Recorder(op.__eq__, found.append, relay=False)

@@ -1,9 +1,9 @@
-"""Rows for factorizations, linear systems, products and distances on which a wrong kernel differs from torch."""
+"""Rows for factorizations, linear systems, products and distances that expose wrong kernels."""
 
 INF, NAN = "float('inf')", "float('nan')"
 OTHERS = (".half()", ".bfloat16()", ".double()", ".to(torch.complex64)", ".int()")
 
-# Errors for one or several failed matrices, with codes of either sign; singular matrices in a batch.
+# Errors for one or several singular matrices, with codes of either sign; singular matrices in a batch.
 FAILED = "torch.tensor([[1.,2.],[2.,4.]], dtype=x(1).dtype)"
 BATCH = f"torch.stack([torch.eye(2, dtype=x(1).dtype), torch.zeros(2,2, dtype=x(1).dtype) , {FAILED}, torch.zeros(2,2, dtype=x(1).dtype)])"
 LAST = f"torch.stack([torch.eye(2, dtype=x(1).dtype), {FAILED}, torch.zeros(2,2, dtype=x(1).dtype)])"
@@ -24,8 +24,8 @@ FAILURES = [
       for a in (LAST, FAILED)),
 ]  # fmt: skip
 
-# Hand-written packed factors and pivots: cycles of three rows, non-square factors, pivots of dtypes that torch does not
-# read.
+# Handwritten packed factors and pivots: cycles of three rows, non-square factors, pivots of dtypes that torch does not
+# accept.
 UNPACKED = [
     *(f"sc   lu_unpack  (x({sizes}), torch.tensor({pivots}, dtype=torch.int32))"
       for sizes, pivots in (("3,3", "[2,3,3]"), ("3,3", "[3,3,3]"), ("2,3", "[2,2,1]"), ("2,3", "[1,2,2]"),
@@ -47,7 +47,7 @@ UNPACKED = [
       for value in ("0.", "-0.", INF, f"-{INF}")),
 ]  # fmt: skip
 
-# Outs that overlap the factored matrix, shifted by a row or column: refused where LAPACK works in the out.
+# ``out=`` that overlaps the matrix, shifted by a row or column: an error if LAPACK would work in ``out=``.
 ROOM, COUNTS = "torch.zeros(3,3)", "torch.zeros(3, dtype=torch.int32)"
 BESIDE = [
     f"s    {op}  (**(lambda m: {{{{'A': m[0:3]{turn}, {outs}}}}})(x(5,3)))".format(f"m[{start}:{start + 3}]{turn}")
@@ -63,8 +63,8 @@ BESIDE = [
     for start in (0, 1) for turn in ("", ".mT")
 ]  # fmt: skip
 
-# Linear systems: either side, vectors in batches, adjoints of complex factors, right-hand sides without columns,
-# batches that do not fit.
+# Linear systems: on either side, with batches of vectors, adjoints of complex factors, right-hand sides without
+# columns, and batches that do not fit.
 TURNED = "torch.tensor([[1.,2,1],[3,1,1],[1,1,4]], dtype=x(1).dtype)"
 PACKED = "torch.linalg.lu_factor(x({0}) + 4 * torch.eye(3))"
 SOLVED = [
@@ -85,7 +85,7 @@ SOLVED = [
       for start in (0, 1) for cut in ("", "[:,:2]") for turn in ("", ".mT") for left in (True, False)),
 ]  # fmt: skip
 
-# Hand-written LDL factors: 2x2 blocks, row exchanges, Hermitian factors, pivots at the limits of their dtypes.
+# Handwritten LDL factors: 2x2 blocks, row exchanges, Hermitian factors, pivots at the limits of their dtypes.
 LDL = [
     *(f"{kinds}   linalg_ldl_solve  (x(3,3), torch.tensor({pivots}, dtype=torch.{dtype}), x(3,{n}), hermitian={hermitian})"
       for kinds in ("s", "c")
@@ -132,7 +132,8 @@ SQUARES = [
       for driver in ("'gels'", "'gelsd'")),
 ]  # fmt: skip
 
-# Empty products, and products of single numbers: their dtypes, the effect of beta, and what torch refuses even then.
+# Empty products, and products of single numbers: their dtypes, the effect of beta, and errors that torch raises even
+# then.
 EMPTY = (
     ("mm", "2,0", "0,3"),
     ("mm", "0,2", "2,3"),
@@ -172,8 +173,8 @@ NOTHING = [
       for cast in ("", ".double()")),
 ]  # fmt: skip
 
-# Tensors added to products: values beyond the dtype's range, rounding after each matrix, and the order of errors for
-# several wrong dtypes.
+# Tensors added to products: values beyond the range of the dtype, rounding after each matrix, and the order of errors
+# for several wrong dtypes.
 FULL = "torch.full(({0},), {1}).to(x(1).dtype)"
 ADDED = [
     *(f"f    addbmm  (torch.full((2,3), {base}).to(x(1).dtype), torch.ones({n},2,1).to(x(1).dtype), "
@@ -214,7 +215,8 @@ ADDED = [
     *(f"s    mv  (x(3,2){a}, x(2){b})" for a in OTHERS for b in OTHERS if a != b),
 ]  # fmt: skip
 
-# Products of any shape: two misfits at once, rows that do not fold, vectors with batches, outs that share memory.
+# Products of any shape: two sizes that do not fit, rows that cannot be folded, vectors with batches, ``out=`` that
+# shares memory.
 SHAPES = [
     *(f"s    matmul  (x({a}){turn}, x({b}){cast})"
       for a, b in (("4,3,2", "5"), ("4,3,2", "5,2"), ("3", "2,3,4"), ("3", "2,5,4"), ("3", "2,0,4"),
@@ -263,7 +265,7 @@ SHAPES = [
     *(f"f    chain_matmul  ([x(2,3){turn}])" for turn in ("", ".mT", "[:, ::2]", ".expand(2,3)")),
 ]  # fmt: skip
 
-# Equations whose sizes or letters do not fit, ellipses of different widths, unusual contraction paths, mixed dtypes.
+# Equations whose sizes or letters do not fit, ellipses of different ranks, unusual contraction paths, mixed dtypes.
 EQUATIONS = [
     *(f"s    einsum  ('{equation}', [{', '.join(f'x({n})' for n in sizes)}])" for equation, *sizes in (
         ("i,i,i", "3", "1", "4"), ("i,i,i->i", "1", "3", "1"), ("i,i,i", "4", "1", "4"), ("é,é", "3", "3"),

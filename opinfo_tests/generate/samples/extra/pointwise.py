@@ -1,4 +1,4 @@
-"""Rows for elementwise operators, reductions and scans, on which a wrong kernel differs from torch."""
+"""Rows for elementwise operators, reductions and scans that expose wrong kernels."""
 
 ELEMENTS = """
 -    mul.Scalar  (x(9).to(torch.complex32), 0.3)
@@ -33,7 +33,7 @@ f    prims::div  (True, p(3))
 i    prims::div  (2.5, p(3))
 """
 
-# Polynomials of fractional degree, and next to the ends of [-1, 1], where a quotient is 0 / 0.
+# Polynomials of fractional degree, and close to the ends of [-1, 1], where a quotient is 0 / 0.
 KINDS = ("chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w")
 DEGREES = [
     f"s    special_{name}  (x(4), torch.tensor([-0.5, -0.9, 0.5, 1.9]))"

@@ -1,6 +1,6 @@
-"""Rows for low-bit products, fake quantization and other CPU operators that OpInfo leaves out."""
+"""Rows for low-bit products, fake quantization and other CPU operators that OpInfo lacks."""
 
-# As in `general`: dtypes, overload, arguments.
+# Each line has the dtypes, the overload and the arguments, as in `general`.
 QUANTIZED = """
 f    _grouped_mm  (x(16,32), x(2,32,16), torch.tensor([8,16],dtype=torch.int32))
 f    _grouped_mm  (x(16,32), x(3,16,32).mT, torch.tensor([8,8,16],dtype=torch.int32))
@@ -224,7 +224,7 @@ s    _fused_adagrad.tensor_lr_out  ([x(3)], [x(3)], [p(3)], [torch.ones(())], lr
          weight_decay=0.1, eps=1e-8, maximize=False, out=[torch.zeros(3)])
 """
 
-# Families and overloads that torch has no CPU code for; torchnp's table defines them.
+# Families and overloads for which torch has no CPU kernel, but torchnp's table has.
 NO_CPU_FAMILIES = ("vendor_aliases",)
 NO_CPU = (
     "mm.dtype", "bmm.dtype", "addmm.dtype", "baddbmm.dtype", "mm.dtype_out", "bmm.dtype_out", "addmm.dtype_out",

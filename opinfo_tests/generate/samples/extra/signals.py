@@ -1,4 +1,4 @@
-"""Rows for differences, samplers, recurrent cells and backward operators that OpInfo leaves out."""
+"""Rows for differences, samplers, recurrent cells and backward operators that OpInfo lacks."""
 
 SIGNALS = """
 fic  gradient.scalarint  (x(4,5), spacing=2)
@@ -114,7 +114,7 @@ s    mkldnn_rnn_layer  (x(5,2,4), x(12,4), x(12,3), x(12), x(12), x(1,2,3), x(1,
 -    _sobol_engine_scramble_  (torch.quasirandom.SobolEngine(3).sobolstate, torch.randint(2,(3,30,30)).tril(), 3)
 """
 
-# Since torch 2.14 the CPU has them.
+# torch 2.14 and later have CPU kernels for these.
 PHILOX = """
 -    _philox_key_split  (torch.tensor([1,2],dtype=torch.uint64), 3)
 -    _philox_key_split  (torch.tensor([[1,2],[2**63,7]],dtype=torch.uint64), 1)
@@ -140,7 +140,7 @@ s    _philox_normal_  (x(4,5), torch.tensor([1,2**50],dtype=torch.uint64), 0, 1)
 s    _philox_normal_  (x(4,5).t().bfloat16(), torch.tensor([1,2**50],dtype=torch.uint64), 0, 1)
 """
 
-# Since torch 2.15.
+# torch 2.15 and later have these.
 PHILOX_RANDINT = """
 i    _philox_randint  (ints(3,7), torch.tensor([1,2],dtype=torch.uint64), -3, 100)
 i    _philox_randint  (ints(3,7), torch.tensor([1,2],dtype=torch.uint64))
@@ -150,7 +150,7 @@ i    _philox_randint.out  (ints(9), torch.tensor([1,2],dtype=torch.uint64), None
 -    _philox_randint  (torch.zeros(9,dtype=torch.uint32), torch.tensor([1,2],dtype=torch.uint64), 0, 2**20)
 """
 
-# torch has kernels for these on other devices only, or no CPU kernel that can be called directly.
+# Operators for which torch has kernels only on other devices, or no CPU kernel that can be called directly.
 ELSEWHERE = [
     "_fused_rms_norm_backward",
     "batch_norm_stats",

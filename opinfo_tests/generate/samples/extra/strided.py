@@ -1,4 +1,4 @@
-"""Rows with strided or empty tensors: the strides of the results show in which steps torch computes them."""
+"""Rows with strided or empty tensors: the strides of the results show by which steps torch computes them."""
 
 _TURNED = "torch.tensor([[3,1],[0,3],[2,0]]).t()"
 _INDICES = [

@@ -1,4 +1,4 @@
-"""Rows for calls that other samples do not make: they show which error torch raises first, and where it writes."""
+"""Rows that show which error torch raises first, and which memory it writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPARSE = [
     ),
 ]
 
-# Tensors that take another's memory or another memory format, and outs of other shapes and dtypes.
+# Tensors that take the memory of another tensor, or another memory format; ``out=`` of other shapes and dtypes.
 MEMORY = [
     "s    set.source_Tensor  (x(4).double(), x(4))",
     "s    set_.source_Tensor_storage_offset  (x(4).double(), x(4), 0, [4])",
@@ -92,7 +92,7 @@ LAYERS = [
 
 _NOWHERE = "torch.tensor([float('nan'),0,0, 0,float('nan'),0.5, float('inf'),0,0.5, 3e9,0,0]).to(x(1).dtype)"
 
-# Points that are NaN, infinite or far outside of images and volumes; grids whose values torch does not read.
+# Coordinates that are NaN, infinite or far outside images and volumes; grids whose values torch does not read.
 GRIDS = [
     *(f"f    grid_sampler_3d  (p(1,2,3,3,3), {_NOWHERE}.reshape(1,1,2,2,3), {mode}, 0, False)" for mode in (0, 1)),
     *(f"f    grid_sampler_2d  (p(1,2,3,3), {_NOWHERE}.reshape(1,2,3,2), {mode}, 0, False)" for mode in (0, 1)),
@@ -104,7 +104,7 @@ GRIDS = [
 
 _UNSIGNED = [f"torch.{d}" for d in ("uint16", "uint32", "uint64")]
 
-# Dtypes that torch has no code for, with another fault or for empty tensors; limits that the dtype cannot represent.
+# Dtypes for which torch has no kernel, with another fault or for empty tensors; limits that the dtype cannot represent.
 CODE = [
     *(
         f"-    index_copy  (torch.zeros(3, dtype={d}), 0, torch.tensor([0,5]), torch.zeros(2, dtype={d}))"
@@ -138,7 +138,7 @@ CODE = [
     ),
 ]
 
-# Outs and targets whose dtype cannot hold the result, with another fault.
+# ``out=`` and in-place arguments whose dtype cannot hold the result, with another fault.
 HELD = [
     "s    float_power_.Tensor  (x(3), x(4))",
     "s    float_power.Tensor_Tensor_out  (x(3), x(4), out=x(3))",
@@ -154,7 +154,7 @@ NOTHING = [
     for n, k in ((0, 3), (3, 0), (0, 0))
 ]
 
-# Reductions that torch computes partly in the out's dtype: real and imaginary parts, sums of exponentials, roots.
+# Reductions that torch computes partly in the dtype of ``out=``: real and imaginary parts, sums of exponentials, roots.
 _PARTS = "torch.complex(x(3,4), x(3,4)).to(torch.{0})"
 INTO = [
     *(
@@ -197,7 +197,8 @@ LARGE = [
         for scale in ("1e18", "6e18", "1e25", "1e38")
         for given in ("None, None", "p(4), x(4)")
         for g in (1, 2)
-        # In channels_last, whether torch's sums overflow depends on their order, except for values of one magnitude.
+        # In channels_last, the order of torch's sums decides whether they overflow, except for values of equal
+        # magnitude.
         for laid in ("", *((".to(memory_format=torch.channels_last)",) if scale == "1e18" and "sign" in x else ()))
     ),
     *(f"f    group_norm  (x(2,4,{n}), 2, x(4), {bias}, 1e-5)" for n in (1, 2, 3, 9, 70) for bias in ("x(4)", "None")),
@@ -206,7 +207,7 @@ LARGE = [
       for scale in ("1e19", "1e38")),
 ]  # fmt: skip
 
-# Expanded outs that have another fault too: which errors torch raises before it checks memory.
+# Expanded ``out=`` with another fault: they show which errors torch raises before it checks memory.
 _OVER = "torch.zeros(1).to(torch.{0}).expand({1})"
 EXPANDED = [
     f"-    {op}  ({args.format(given)}, out={_OVER.format(out, shape)})"
@@ -228,8 +229,8 @@ EXPANDED = [
     for out in ("float32", "int32")
 ]  # fmt: skip
 
-# Found in a blind audit: error codes of several matrices, integers with floats, strides of size-1 images in groups,
-# strided channels_last memory, quantized weights close to a half, complex biases.
+# Calls found in a blind audit: error codes of several matrices, integers with floats, strides of size-1 images in
+# groups, strided channels_last memory, quantized weights close to a half, complex biases.
 _CODES = "torch.stack([torch.eye(2), {0}]).to(x(1).dtype)"
 AUDITED = [
     *(
@@ -282,8 +283,8 @@ AUDITED = [
     ),
 ]
 
-# Operands that overlap the target: shifted by a column or row in either direction, broadcast, transposed, interleaved,
-# in rows longer than a vector, and dense, which torch refuses.
+# Operands that overlap the written argument: shifted by a column or row in either direction, broadcast, transposed,
+# interleaved, in rows longer than a vector, and dense, for which torch raises an error.
 _SHIFTED = [
     "(y := p(3,5))[:,1:], y[:,:-1]",
     "(y := p(3,5))[:,:-1], y[:,1:]",
