@@ -241,9 +241,7 @@ _like: Any
 for _name, _space, _like in (("linspace", _linspace, np.linspace), ("logspace", _logspace, np.logspace)):
     _names = f"{_name}.Tensor_Tensor {_name}.Tensor_Scalar {_name}.Scalar_Tensor"
     _differs = ["linspace-ends", *_DIFFERS[_name]]
-    rows(
-        _names, _between_tensors, f"`{_name}` with 0-d tensors as ends.", space=_space, like=_like, differs=_differs
-    )
+    rows(_names, _between_tensors, f"`{_name}` with 0-d tensors as ends.", space=_space, like=_like, differs=_differs)
 
 
 def _triangle_indices(row, col, offset, dtype, layout, device, pin_memory, *, op):

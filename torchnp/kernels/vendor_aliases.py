@@ -151,7 +151,7 @@ rows(
 
 # ---------------------------------------------------------------- ops that torch leaves to out-of-tree backends
 
-_OUTSIDE = "that torch leaves to out-of-tree backends, by"
+_OUTSIDE = "that torch leaves to out-of-tree backends, computed by"
 rows("convolution_overrideable", convolution, f"The convolution {_OUTSIDE} `convolution`.", differs=_DIFFERS)
 _DOC = f"The gradients {_OUTSIDE} `convolution_backward`."
 rows("convolution_backward_overrideable", _gradients, _DOC, differs=_DIFFERS)

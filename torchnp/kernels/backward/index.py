@@ -107,7 +107,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
     check(list(together) == reached, output_shape(reached, together))
     refuse_elements("unfold_backward_cpu", grad_in, RARE_OR_CHALF)
     ahead = (slice(None),) * dim
-    for i in reversed(range(size)):  # the i-th elements of windows never overlap; this order adds the first window first
+    for i in reversed(range(size)):  # the i-th elements of windows never overlap; the first window is added first
         part = out[(*ahead, slice(i, max(i + (count - 1) * step + 1, 0), step))]
         part += grad_in[(*ahead, slice(part.shape[dim]), ..., i)]
     return out

@@ -272,7 +272,7 @@ def _check_dtypes(grad: ndarray, x: ndarray, weight: Any, *statistics: Any) -> N
     check_type(held, *statistics)
     if grad.dtype != x.dtype:
         total, own = sum_dim(grad, (0, *range(2, grad.ndim))).dtype, x.dtype
-        total, own = (dt.float32 if kind == dt.float16 else kind for kind in (total, own))  # torch sums float16 in float32
+        total, own = (dt.float32 if kind == dt.float16 else kind for kind in (total, own))  # torch sums it in float32
         raise expected_type(own, total) if total != own else found_dtype(grad.dtype, x.dtype)
 
 

@@ -106,7 +106,7 @@ def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
     return in_strips(chain, x)
 
 
-MANY: Threshold = 1 << 14  # elements from which three passes over bits are faster than an unpredictable branch per element
+MANY: Threshold = 1 << 14  # elements from which three passes over bits are faster than a branch for each
 _BITS = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
 
 
