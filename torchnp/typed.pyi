@@ -4015,25 +4015,25 @@ class _aten__int_mm:
     def overloads(self) -> list[str]: ...
 
 class _aten__is_all_true:
-    """Whether all values of a bool tensor are true, 0-d.
+    """Whether all values of a bool tensor are true (0-d result).
 
     Like ``numpy.all``, with no known difference: ``torchnp explain _is_all_true``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Whether all values of a bool tensor are true, 0-d.
+        """Whether all values of a bool tensor are true (0-d result).
 
         ``aten::_is_all_true(Tensor self) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__is_any_true:
-    """Whether any value of a bool tensor is true, 0-d.
+    """Whether any value of a bool tensor is true (0-d result).
 
     Like ``numpy.any``, with no known difference: ``torchnp explain _is_any_true``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Whether any value of a bool tensor is true, 0-d.
+        """Whether any value of a bool tensor is true (0-d result).
 
         ``aten::_is_any_true(Tensor self) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -16641,7 +16641,7 @@ class _aten_logspace:
         ``aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def default(start: _Scalar, end: _Scalar, steps: _int, base: _float = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """``base`` raised to a `linspace`.
+        """``base`` to the powers of a `linspace`.
 
         ``aten::logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod

@@ -1,4 +1,4 @@
-"""Fused optimizer steps and gradient scaling. These ops write their tensor lists in place and compute nothing else."""
+"""Fused optimizer steps and gradient scaling. These ops only write their arguments in place."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _steps(
     name: str, params: Arrays, grads: Arrays, *states: Arrays, weight_decay: float, maximize: bool,
     grad_scale: ndarray | None, found_inf: ndarray | None,
 ) -> Iterator[Any]:  # fmt: skip
-    """Yield for each parameter: its array, its value and gradient in the opmath dtype, this dtype's type, its states.
+    """Yield each parameter's array, its value and gradient in the opmath dtype, that dtype's type, and its states.
 
     If gradients are unscaled, they are also written back, as torch does.
     """

@@ -63,7 +63,7 @@ for _names, _function in (
 
 
 def _early(x: ndarray, function: np.ufunc) -> ndarray:
-    """Compute sinh or cosh as torch's vector code does: by halving exp(x), so that it overflows earlier."""
+    """Compute sinh or cosh with the early overflow of torch's vector code, which halves twice the value."""
     out = np.asarray(function(x))
     np.multiply(out, number(2.0, out.dtype), out)
     return np.multiply(out, number(0.5, out.dtype), out)
@@ -152,7 +152,7 @@ def _sign(x: ndarray) -> ndarray:
 
 
 def _sgn(z: ndarray) -> ndarray:
-    """Compute the complex sign; torch's vector code divides each part by the magnitude, its scalar code does not."""
+    """Compute the complex sign; torch's vector code divides each part, its scalar code divides complex numbers."""
     size = np.abs(z)
     out = np.empty_like(z)
     out.real, out.imag = z.real / size, z.imag / size

@@ -23,7 +23,10 @@ _OFTEN = 32  # steps between tests whether all elements are nan, which ends a re
 
 
 def _recurrence(n: ndarray, x: ndarray, first: ndarray, step: Step) -> ndarray:
-    """Return the polynomials of degrees n at x; ``first`` has the values of degree 1. All nan ends the recurrence."""
+    """Return the polynomials of degrees n at x; ``first`` has the values of degree 1.
+
+    The recurrence ends early if all values are nan.
+    """
     top = int(n.max(initial=0))
     low = np.where(n < 1, (n == 0).astype(first.dtype), first)
     if top < 2:

@@ -263,7 +263,7 @@ def max_pool_of(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
 def _without_depth(indices: ndarray, best: ndarray, w: PoolWindows, lanes: int) -> ndarray:
     """Change indices of channels-last volumes to torch's where a window's maximum is the lowest value of the dtype.
 
-    In channels that fill no whole SIMD vector, such an index of torch's lies in the first plane of the volume.
+    In channels that fill no whole SIMD vector, torch's index then lies in the first plane of the volume.
     """
     lowest = -np.inf if dt.is_floating(best.dtype) else np.iinfo(best.dtype).min
     start = np.arange(w.out[0]) * w.stride[0] - w.padding[0]
@@ -383,7 +383,7 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
     lead = 1 if last else x.ndim - n
     for block in row_major_blocks(x.shape[:lead], 1, max(_WHOLE // max(math.prod(x.shape[lead:]), 1), 1)):
         total = _window_sums(dt.cast(x[block], dt.opmath(x.dtype)), w, n)
-        # torch adds the elements to 0, so a window of -0 gives 0. Unless channels-last, it also adds the quotient to 0.
+        # torch adds the elements to 0, so a window of -0 gives 0. If not channels-last, it also adds the quotient to 0.
         zero = total.dtype.type(0)
         mean[block] = dt.cast(divide(total + zero, by) if last else divide(total, by) + zero, x.dtype)
     return result(mean, x, n)

@@ -148,7 +148,7 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
         words = f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 but received"
         raise RuntimeError(f"{words} {{{got}}}")
     if tuple(output_size) == (1,) * n and stride_rules.WRITTEN.target is None:
-        # torch calls mean here, which also accepts complex numbers and other ranks, but not if ``out=`` is given.
+        # Without ``out=``, torch calls mean here, which also accepts complex numbers and other ranks.
         mean = mean_dim(x, range(-1, -n - 1, -1), True)
         as_it_was = stride_rules.suggested(*stride_rules.layout_of(x))
         return stride_rules.place(mean, stride_rules.in_format(mean.shape, as_it_was))

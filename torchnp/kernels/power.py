@@ -125,7 +125,7 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
         require("pow", common, REAL | el.COMPLEX)
         # torch converts an exponent to float and double without checking its range.
         convert = number if common in el.WIDE or dt.is_complex(common) else scalar
-        base = dt.cast(self, common) if self.dtype in dt.BARE_UNSIGNED else self  # they do not promote with tensors
+        base = dt.cast(self, common) if self.dtype in dt.BARE_UNSIGNED else self  # bare unsigned dtypes do not promote
         rounded = float(number(exponent, common)) if common == dt.float32 else 0.5
         if rounded.is_integer() and rounded != exponent:
             # torch's vector code rounds the exponent to float, here to an integer; its scalar code uses the exact

@@ -228,7 +228,7 @@ def _swap_block(items: ndarray, start: int, partners: ndarray, seen: ndarray, sh
     """
     own = np.arange(start, start + partners.size)
     order = np.arange(partners.size, dtype=np.int32)
-    seen[own] = -1  # a partner inside the block belongs to two swaps: its position has its own
+    seen[own] = -1  # a partner inside the block also has a swap of its own
     inside = partners < start + partners.size
     seen[partners] = order
     again = seen[partners] != order

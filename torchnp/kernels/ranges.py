@@ -236,7 +236,7 @@ _DIFFERS = {
     "linspace", _linspace, "``steps`` numbers from start to end, both included, computed from the nearer end.",
     like=np.linspace, differs=_DIFFERS["linspace"],
 )  # fmt: skip
-rows("logspace", _logspace, "``base`` raised to a `linspace`.", like=np.logspace, differs=_DIFFERS["logspace"])
+rows("logspace", _logspace, "``base`` to the powers of a `linspace`.", like=np.logspace, differs=_DIFFERS["logspace"])
 _like: Any
 for _name, _space, _like in (("linspace", _linspace, np.linspace), ("logspace", _logspace, np.logspace)):
     _names = f"{_name}.Tensor_Tensor {_name}.Tensor_Scalar {_name}.Scalar_Tensor"

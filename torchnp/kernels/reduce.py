@@ -246,7 +246,7 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions."""
     out = _mean_dtype(self, dtype)
     axes = axes_of(dim, self.ndim)
-    _refuse_sum(self, axes, out)  # before the dtype of the division
+    _refuse_sum(self, axes, out)  # torch checks this before the division's dtype
     refuse("div_cpu" if out == dt.complex32 else "div_cpu_reduced_float", out, NOT_NUMERIC)
     total = add_reduce(dt.cast(self, dt.opmath(out)), axes, keepdim)
     return dt.cast(np.asarray(total / total.dtype.type(length_of(self.shape, axes))), out)

@@ -122,7 +122,8 @@ def cubic(
 def _keys(x: ndarray) -> ndarray:
     x = np.abs(x)
     a = x.dtype.type(-0.5)
-    # The exact FMA in double precision, too: a remainder instead of a weight of 0 can turn an infinity into nan.
+    # The exact FMA in double precision, too: as in torch, a remainder in place of a weight of 0 can make a nan of an
+    # infinity.
     return np.where(x < 1, _inner(x, a, fma), np.where(x < 2, _outer(x, a, fma), 0))
 
 
@@ -326,7 +327,7 @@ _LARGE: Threshold = (
 
 
 def _sampled(x: ndarray, output_size: Ints, passes: list[tuple[int, Sampling]], loses_inf: bool) -> ndarray:
-    """Sample along one axis after the other; ``loses_inf``: apply `without_inf` first."""
+    """Sample along one axis after the other. With ``loses_inf``, apply `without_inf` first."""
     run = sample_bytes if x.dtype == dt.uint8 else sample
 
     def few(part: ndarray) -> ndarray:

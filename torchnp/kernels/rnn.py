@@ -38,7 +38,7 @@ Cell = Callable[[ndarray, State, Weights], State]
 # ---------------------------------------------------------------- cells: (gates of the input, state) -> new state
 
 
-_USUAL = frozenset({dt.float32, dt.float64, *dt.HALVES, dt.complex64, dt.complex128})  # torch refuses others somewhere
+_USUAL = frozenset({dt.float32, dt.float64, *dt.HALVES, dt.complex64, dt.complex128})  # all others raise in some op
 
 
 def _sigmoid(x: ndarray) -> ndarray:
@@ -79,7 +79,7 @@ def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
     check(x.shape[-1] == weight.shape[1], f"{by}mat1 and mat2 shapes cannot be multiplied ({sizes})")
     inner = dt.opmath(x.dtype)
     wide, turned = dt.cast(x, inner), dt.cast(weight, inner).T
-    # For an inner size of 1, BLAS adds the products of a single row or column to zeros; it does not add others to 0.
+    # For an inner size of 1, BLAS adds the products to 0 only in a single row or column. Other products keep a -0.
     y = wide * turned if x.shape[-1] == 1 < min(x.size, len(weight)) else np.matmul(wide, turned)
     if bias is not None:
         if x.ndim == 3 and not x.flags.c_contiguous:  # torch then multiplies and adds in two steps

@@ -152,5 +152,5 @@ def _whole(x: ndarray, *, truth: Callable[[ndarray], Any]) -> ndarray:
     return np.asarray(truth(x))
 
 
-rows("_is_all_true", _whole, "Whether all values of a bool tensor are true, 0-d.", like=np.all, truth=np.all)
-rows("_is_any_true", _whole, "Whether any value of a bool tensor is true, 0-d.", like=np.any, truth=np.any)
+rows("_is_all_true", _whole, "Whether all values of a bool tensor are true (0-d result).", like=np.all, truth=np.all)
+rows("_is_any_true", _whole, "Whether any value of a bool tensor is true (0-d result).", like=np.any, truth=np.any)

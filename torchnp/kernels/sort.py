@@ -205,7 +205,7 @@ def _middle(lines: ndarray, skip_nan: bool) -> ndarray:
     is_nan = lines != lines
     if not skip_nan:
         return np.where(is_nan.any(-1, keepdims=True), is_nan.argmax(-1, keepdims=True), _at_rank(keys, middle))
-    # Make so many NaNs the smallest keys that the middle of all keys is the middle of the numbers.
+    # Give NaNs the smallest key, so many of them that the middle of all keys is the middle of the numbers.
     count = np.add.accumulate(is_nan, -1, np.int64)
     smallest = middle - (lines.shape[1] - count[:, -1:] - 1) // 2
     keys[is_nan & (count <= smallest)] = 0
@@ -274,11 +274,11 @@ def _most_frequent(x: ndarray, axis: int) -> ndarray:
     return np.moveaxis(found, -1, axis)
 
 
-_INSERTED: Threshold = 16  # elements; up to here C++'s sort is an insertion sort, later the order of nan is undefined
+_INSERTED: Threshold = 16  # elements; up to here C++'s sort is an insertion sort, above, the order of nan is undefined
 
 
 def _after_insertion(row: list[float]) -> int:
-    """Sort a row by insertion, with no comparison with nan true; return the last index of the first longest run."""
+    """Sort a row by insertion (comparisons with nan are false); return the last index of the first longest run."""
     order = [0]
     for i in range(1, len(row)):
         j = 0 if row[i] < row[order[0]] else i

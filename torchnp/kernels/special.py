@@ -222,7 +222,7 @@ zeta = binary(
 
 
 def _incomplete(name: str, first: float) -> Callable[[ndarray, ndarray], ndarray]:
-    """Return an incomplete gamma function, ``first`` at x = 0; torch checks for zero and infinity before NaN."""
+    """Return an incomplete gamma function with ``first`` at x = 0; torch checks for zero and infinity before NaN."""
     function = scipy_special(name)
 
     def gamma(a: ndarray, x: ndarray) -> ndarray:

@@ -82,7 +82,10 @@ def _check_sizes(call: str, points: int, n_fft: int, hop: int, size: int, window
 
 
 def _frames(signal: ndarray, n_fft: int, hop: int, size: int, align: str | None) -> ndarray:
-    """Return (batch, frame, time) views of the signal; ``align``, a padding mode, aligns the first window with it."""
+    """Return (batch, frame, time) views of the signal.
+
+    With ``align``, a padding mode, the first window starts at the start of the signal.
+    """
     batch, points = signal.shape
     if align is None:
         count = 1 + (points - n_fft) // hop

@@ -54,7 +54,7 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
         raise not_implemented("norm_cpu", self.dtype)
     x = dt.cast(self, dt.opmath(wide))
     if ord != 0 and alone:
-        return dt.cast(np.asarray(add_reduce(np.abs(x), axes, keepdim)), dt.to_real(wide))  # no square that overflows
+        return dt.cast(np.asarray(add_reduce(np.abs(x), axes, keepdim)), dt.to_real(wide))  # squares could overflow
     return dt.cast(np.asarray(norm_along(x, ord, axes, keepdim)), dt.to_real(wide))
 
 

@@ -180,7 +180,7 @@ def unsqueeze(self, dim):
 
 
 def check_count(shape: Sequence[int]) -> None:
-    """Raise torch's error for negative sizes of a view, which is another error if a size is 0."""
+    """Raise torch's error for negative sizes of a view; the error differs if another size is 0."""
     if shape and min(shape) < 0:
         check(0 in shape, "numel: integer multiplication overflow")
         check_size(shape)
@@ -305,7 +305,7 @@ rows(
 
 
 def _precheck_in_place(bound: Bound, _: list[ndarray]) -> None:
-    """In place, check that the memory can hold the view before its negative sizes, as torch does."""
+    """In place, check first that the memory can hold the view, then for negative sizes, as torch does."""
     size, stride, offset = bound["size"], bound["stride"], bound["storage_offset"]
     if len(size) == len(stride) and min(*stride, offset or 0, 0) >= 0 and min(size, default=0) < 0 not in size:
         _window_on(bound["self"], size, stride, offset)

@@ -30,7 +30,7 @@ def view_dtype(self, dtype):
     dtype = dt.as_dtype(dtype)
     if dtype.itemsize != self.itemsize:
         if not self.size and self.base is None:
-            self = dense(self)  # NumPy gives empty arrays that own their memory strides of 0
+            self = dense(self)  # NumPy's empty arrays that own their memory have strides of 0
         _check_sizes(self, dtype)
     return self.view(dtype)
 

@@ -236,7 +236,7 @@ def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     el.check_broadcast(b, grad_output)
     el.check_same_dtype(self, grad_output)
     require("glu_backward_cpu", self.dtype, el.FLOATS)
-    check_fits(grad_output, b)  # the last step is in place
+    check_fits(grad_output, b)  # torch's last step is in place, so it has to fit
 
     def parts(a: ndarray, b: ndarray, g: ndarray) -> tuple[ndarray, ndarray]:
         s = el.finish(logistic(dt.cast(b, dt.opmath(b.dtype))), b.dtype)  # torch rounds each step

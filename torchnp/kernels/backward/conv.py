@@ -79,7 +79,7 @@ def gradients(
     if of_weight:
         of, to = (y, x) if transposed else (x, y)
         grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
-    # torch's own code converts the weight to channels-last; a weight that is so already keeps its layout.
+    # torch's own code converts the weight to channels-last; a weight that already is channels-last keeps its layout.
     own_layout = stride_rules.layout_of(weight)
     image = own_layout if weight.ndim > 3 else stride_rules.as_image(*own_layout)
     kept = not vendor and (transposed or set(g.dilation) == {1}) and stride_rules.is_channels_last(*image)

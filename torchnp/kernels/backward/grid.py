@@ -49,7 +49,7 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     inner, sizes = inner_dtype(input.dtype, mode, n), input.shape[2:]  # torch rounds every step to ``inner``
     of_input, of_grid = np.zeros(input.shape, input.dtype), np.zeros(grid.shape, grid.dtype)
     images, total, channels = memory_of(input), memory_of(of_input), input.shape[1]
-    # As in the forward pass, torch computes coordinates for vectors of nearest elements, and for cubic interpolation.
+    # For nearest mode in vector loops and for bicubic mode, torch computes coordinates as in the forward pass.
     taken = loop if mode == BICUBIC or (mode == NEAREST and loop.vector) else loop.backward
     for block in blocks_of(grid, channels, mode):
         points = dt.cast(grid[block].reshape(-1, n), inner)
@@ -110,7 +110,7 @@ def _moved(values: list[ndarray], taps: list[list[Tap]], g: ndarray, mode: int, 
 def _scatter(total: ndarray, places: list[ndarray], taps: list[list[Tap]], g: ndarray, mode: int) -> None:
     """Add each neighbour's share of (C, points) gradients at its index, rounding after each addition in torch's order.
 
-    A neighbour outside the image adds 0 to an element inside, which leaves all bits of a sum that started at 0.
+    A neighbour outside the image adds 0 to an element inside, which changes no bit of a sum that started at 0.
     """
     shares = np.empty((*g.shape, len(places)), total.dtype)
     for k, near in enumerate(_in_order(itertools.product(*taps), mode, len(taps))):

@@ -32,7 +32,10 @@ def _like(value: ndarray, x: ndarray) -> ndarray:
 def _normalised_gradient(
     grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray, start: float, weight: ndarray | None = None
 ) -> ndarray:
-    """Return the gradient of matrices from the gradient of their normalised form; torch weights the row sums."""
+    """Return the gradient of matrices from the gradient of their normalised form.
+
+    The weight is applied to the sums of rows, as in torch.
+    """
     share = 1 / grad.dtype.type(grad.shape[-2] * grad.shape[-1])
     total, along = np.add.reduce(grad, -1, keepdims=True, initial=start), row_dots(grad, x)[..., None]
     scale = rstd
@@ -272,7 +275,7 @@ def _check_dtypes(grad: ndarray, x: ndarray, weight: Any, *statistics: Any) -> N
     check_type(held, *statistics)
     if grad.dtype != x.dtype:
         total, own = sum_dim(grad, (0, *range(2, grad.ndim))).dtype, x.dtype
-        total, own = (dt.float32 if kind == dt.float16 else kind for kind in (total, own))  # torch sums it in float32
+        total, own = (dt.float32 if kind == dt.float16 else kind for kind in (total, own))  # float16 sums are float32
         raise expected_type(own, total) if total != own else found_dtype(grad.dtype, x.dtype)
 
 

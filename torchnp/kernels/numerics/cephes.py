@@ -19,7 +19,7 @@ Function = Callable[[ndarray], ndarray]
 
 
 def in_double(function: Function, x: ndarray) -> ndarray:
-    """Compute a function in double, so that results round as in C's library; NumPy's float32 loops are ulps off."""
+    """Compute a function in double, so that results round as in C's library; NumPy's float32 loops are less exact."""
     return function(x.astype(np.float64)).astype(x.dtype)
 
 
@@ -54,7 +54,7 @@ def piecewise(x: ndarray, inner: ndarray, of_inner: Function, of_outer: Function
 
 
 def _wave(x: ndarray, order: int, second: bool) -> ndarray:
-    """Compute the form for x above 5, by sine and cosine of a shifted argument."""
+    """Compute J, or Y if ``second``, for x above 5, by sine and cosine of a shifted argument."""
     real = x.dtype.type
     if order == 0:
         w, (pp, pq, qp, qq) = real(25) / (x * x), (c.J0_PP, c.J0_PQ, c.J0_QP, c.J0_QQ)

@@ -120,7 +120,7 @@ def correlate_input(
     spread = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     half = half and not _largest(y) * _largest(w) * math.prod(kernel) * (o // groups) < 65504
     # If windows are larger than ``y``, they overlap nearly everywhere, and `correlate` does not pay off. If ``w`` is
-    # not finite, its zeros beyond the edge times inf would give NaN.
+    # not finite, the padding's zeros times inf would give NaN.
     few = math.prod(out) < math.prod(kernel)
     if max(stride) == 1 and not few and not half and np.isfinite(w).all():
         before = [k - 1 - p for k, p in zip(spread, padding, strict=True)]

@@ -127,7 +127,7 @@ def _to_odd(a: ndarray, b: ndarray, c: ndarray) -> ndarray:
     bits = odd.view(np.int64)
     bits += np.where((error != 0) & (bits & 1 == 0), np.where((error > 0) == (odd > 0), 1, -1), 0)
     result = top + odd
-    # If a step overflowed (perhaps not the result) or lost a zero's sign, longdouble decides by its wider exponent.
+    # If a step overflowed (perhaps not the result) or lost a zero's sign, use longdouble, whose exponent is wider.
     plain = (a.astype(np.longdouble) * b + c).astype(np.float64)
     return np.where(np.isfinite(result) & (result != 0), result, plain)
 

@@ -51,7 +51,7 @@ def product(a: ndarray, b: ndarray, round_: bool = True, batches: bool = False) 
         out = np.asarray(sum(a[..., k, None] * b[..., k, None, :] for k in range(a.shape[-1])))
         return dt.cast(out, dtype) if round_ else out
     if dtype == dt.complex64 and a.size * b.shape[-1] <= _SMALL:
-        # OpenBLAS loses twice as much as MKL if the four real products of a complex product cancel.
+        # OpenBLAS loses twice as much accuracy as MKL if the four real products of a complex product cancel.
         return np.asarray(np.matmul(a.astype(dt.complex128), b.astype(dt.complex128))).astype(dtype)
     if dtype.kind in "fc" and dtype.itemsize > 2:
         a, b = blas_ready(a), blas_ready(b)
@@ -78,7 +78,7 @@ def blas_ready(x: ndarray) -> ndarray:
 
 
 def _integer_product(a: ndarray, b: ndarray) -> ndarray:
-    """Multiply integers, for which NumPy has no BLAS: by BLAS in float64 if this holds every sum and is faster."""
+    """Multiply integers by BLAS in float64 if that is exact and faster, because NumPy has no BLAS for integers."""
     dtype, terms = a.dtype, a.shape[-1]
     if a.size * b.shape[-1] > _SMALL:
         if 16 * dtype.itemsize + terms.bit_length() <= _EXACT_BITS:

@@ -22,7 +22,7 @@ TRIANGULAR: Threshold = 4
 
 
 def are_many_small(batch: tuple[int, ...], side: int, many: int = FACTORED) -> bool:
-    """Return whether a batch of square matrices, or of systems with as many unknowns, is faster at once."""
+    """Return whether square matrices, or systems with as many unknowns, are faster as one batch than one by one."""
     return 0 < side <= SMALL and math.prod(batch) >= many * side
 
 
