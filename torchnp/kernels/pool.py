@@ -261,9 +261,9 @@ def max_pool_of(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
 
 
 def _without_depth(indices: ndarray, best: ndarray, w: PoolWindows, lanes: int) -> ndarray:
-    """Change indices of channels-last volumes to torch's where a window's maximum is the lowest value of the dtype.
+    """Correct the index of each window of a channels-last volume whose maximum is the lowest value of the dtype.
 
-    In channels that fill no whole SIMD vector, torch's index then lies in the first plane of the volume.
+    In channels that fill no whole SIMD vector, torch's index of such a window lies in the first plane of the volume.
     """
     lowest = -np.inf if dt.is_floating(best.dtype) else np.iinfo(best.dtype).min
     start = np.arange(w.out[0]) * w.stride[0] - w.padding[0]

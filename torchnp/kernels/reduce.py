@@ -304,7 +304,7 @@ def _prod(x: ndarray, dim: int | None = None, keepdim: bool = False, *, dtype: A
 
 
 def _half_prod(x: ndarray, axes: Any, keepdim: bool) -> ndarray:
-    """Compute a product in a half type, rounded after each factor as in torch (whose sums are not)."""
+    """Compute a product in a half type, rounding after each factor as torch does."""
     flat = x.reshape(-1) if axes is None else np.moveaxis(x, axes[0], -1)
     last = np.multiply.accumulate(flat, -1)[..., -1:]
     if axes is None:

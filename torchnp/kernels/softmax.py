@@ -28,7 +28,7 @@ _max, _add = np.maximum.reduce, np.add.reduce  # called with positional argument
 
 
 def _along(name: str, dim: int, *given: ndarray, of_rows: Callable[..., Any], whole: Callable[..., ndarray]) -> ndarray:
-    """Apply ``of_rows`` to large float32 or float64 rows tile by tile, else ``whole`` to the tensors in opmath."""
+    """Apply ``of_rows`` to large float32 or float64 rows by tiles, else ``whole`` to tensors in the opmath dtype."""
     x = given[0]
     axis = wrap_dim(dim, x.ndim)
     if not x.size:
@@ -56,7 +56,7 @@ _ORDER = "torch adds in an order that changes with the processor, and its exp is
 
 
 def _log_magnitudes(self, dim, half_to_float):
-    """Return the scale of log_softmax's rounding errors: it computes (x - max) - log(sum)."""
+    """Return the size of the terms that log_softmax adds and subtracts, to which its rounding errors are relative."""
     return np.abs(self - self.max(dim, keepdims=True)) + np.log(self.shape[dim]) + 1
 
 
