@@ -202,7 +202,7 @@ def _side(rows: int, columns: int, diagonal: int, lower: bool) -> ndarray:
 
 
 def _write_triangle(bound: Bound, target: ndarray, step: Step) -> None:
-    """Compute a triangle in place in an expanded target, as torch does: in a copy, of which the zeros are written back.
+    """Compute a triangle in place in an expanded target as torch does: compute it in a copy, then write its zeros.
 
     Overlap is an error only if the target's batch is not contiguous, and only after all other checks.
     """

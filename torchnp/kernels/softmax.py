@@ -235,7 +235,7 @@ def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: n
 
 
 def _quick_softmax_backward(grad_output, output, dim, input_dtype):
-    """Compute two row-major float32 or float64 tensors with bit-identical results; return None for others."""
+    """Compute two row-major float32 or float64 tensors, bit for bit as the body; return None for others."""
     if (
         not is_float(grad_output)
         or type(output) is not ndarray

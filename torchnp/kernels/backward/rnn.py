@@ -1,4 +1,4 @@
-"""Recurrent cells from their gates, an LSTM layer as oneDNN runs it, and the gradients of both."""
+"""Recurrent cells that take their gates as arguments, an LSTM layer as oneDNN runs it, and the gradients of both."""
 
 from __future__ import annotations
 
